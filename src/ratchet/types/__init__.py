@@ -1,0 +1,101 @@
+"""The nouns: frozen, content-hashed where they are versions, no I/O."""
+
+from ratchet.types.candidate import Candidate
+from ratchet.types.errors import (
+    AgentError,
+    ConfigError,
+    Conflict,
+    InputError,
+    RatchetError,
+    ShipError,
+    StoreError,
+    VerificationError,
+)
+from ratchet.types.experiment import Decision, Experiment, GuardrailResult, Verdict
+from ratchet.types.hashing import canonical_json, content_hash
+from ratchet.types.knobs import Bool, Choice, Float, Int, Knob, Value
+from ratchet.types.release import RELEASE_TRANSITIONS, Release, ReleaseState
+from ratchet.types.resource import (
+    Code,
+    Declaration,
+    Model,
+    Params,
+    Resource,
+    defaults,
+    kind_of,
+    version_of,
+)
+from ratchet.types.rollout import (
+    FINAL,
+    MAX_DELIVERIES,
+    ROLLOUT_TRANSITIONS,
+    SPOILED,
+    Attempt,
+    AttemptStatus,
+    Claim,
+    Outcome,
+    Rollout,
+    RolloutStatus,
+)
+from ratchet.types.run import STAGE_TRANSITIONS, Run, Stage
+from ratchet.types.score import Score
+from ratchet.types.span import Span, SpanEvent
+from ratchet.types.task import SPLITS, Dataset, Provenance, Split, Task
+from ratchet.types.template import PromptTemplate
+
+__all__ = [
+    "FINAL",
+    "MAX_DELIVERIES",
+    "RELEASE_TRANSITIONS",
+    "ROLLOUT_TRANSITIONS",
+    "SPLITS",
+    "SPOILED",
+    "STAGE_TRANSITIONS",
+    "AgentError",
+    "Attempt",
+    "AttemptStatus",
+    "Bool",
+    "Candidate",
+    "Choice",
+    "Claim",
+    "Code",
+    "ConfigError",
+    "Conflict",
+    "Dataset",
+    "Decision",
+    "Declaration",
+    "Experiment",
+    "Float",
+    "GuardrailResult",
+    "InputError",
+    "Int",
+    "Knob",
+    "Model",
+    "Outcome",
+    "Params",
+    "PromptTemplate",
+    "Provenance",
+    "RatchetError",
+    "Release",
+    "ReleaseState",
+    "Resource",
+    "Rollout",
+    "RolloutStatus",
+    "Run",
+    "Score",
+    "ShipError",
+    "Span",
+    "SpanEvent",
+    "Split",
+    "Stage",
+    "StoreError",
+    "Task",
+    "Value",
+    "Verdict",
+    "VerificationError",
+    "canonical_json",
+    "content_hash",
+    "defaults",
+    "kind_of",
+    "version_of",
+]

@@ -1,0 +1,73 @@
+"""Candidates: immutable sets of resource versions, named by their content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ratchet.types.errors import InputError
+from ratchet.types.hashing import content_hash
+from ratchet.types.resource import Resource, kind_of, version_of
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """An immutable set of resource versions. Make one with `Candidate.of`."""
+
+    id: str
+    """Content hash of the resource versions by name; where it came from is not part of it."""
+    resources: dict[str, Resource]
+    parents: tuple[str, ...] = ()
+    """Ids of the candidates it was made from."""
+    algorithm: str = "source"
+    """Who proposed it; `source` is the user's own code as it stands."""
+    reason: str = ""
+    """Why it was proposed, in a sentence."""
+
+    @classmethod
+    def of(
+        cls,
+        resources: Mapping[str, Resource],
+        *,
+        parents: tuple[str, ...] = (),
+        algorithm: str = "source",
+        reason: str = "",
+    ) -> Candidate:
+        """A candidate of these resources, named by their content hash."""
+        versions = {name: version_of(resource) for name, resource in resources.items()}
+        return cls(
+            id=content_hash(versions),
+            resources=dict(resources),
+            parents=parents,
+            algorithm=algorithm,
+            reason=reason,
+        )
+
+    def versions(self) -> dict[str, str]:
+        """Version hash by resource name."""
+        return {name: version_of(resource) for name, resource in self.resources.items()}
+
+    def derive(
+        self, resources: Mapping[str, Resource], *, algorithm: str, reason: str = ""
+    ) -> Candidate:
+        """A child with some resources replaced by others of the same name and kind.
+
+        Raises:
+            InputError: A name is unknown here, or the kind differs.
+        """
+        for name, resource in resources.items():
+            mine = self.resources.get(name)
+            if mine is None:
+                raise InputError(
+                    f"No resource is named {name!r}; there are {sorted(self.resources)}."
+                )
+            if kind_of(mine) != kind_of(resource):
+                raise InputError(f"Resource {name!r} is {kind_of(mine)}, not {kind_of(resource)}.")
+        return Candidate.of(
+            {**self.resources, **resources}, parents=(self.id,), algorithm=algorithm, reason=reason
+        )
+
+    def changed_from(self, other: Candidate) -> tuple[str, ...]:
+        """Names of the resources whose versions differ, sorted."""
+        mine, theirs = self.versions(), other.versions()
+        return tuple(sorted(n for n in mine.keys() | theirs.keys() if mine.get(n) != theirs.get(n)))

@@ -1,0 +1,39 @@
+"""Content hashes: the same content has the same name on every machine and in every run."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+import msgspec
+
+HASH_LENGTH = 32
+"""Hex digits kept of a SHA-256 (128 bits)."""
+
+
+def canonical_json(value: Any) -> bytes:
+    """Encode builtin data or msgspec structs as JSON with sorted keys.
+
+    Raises:
+        ValueError: When a float is NaN or infinite (JSON would silently write null).
+    """
+    builtins = msgspec.to_builtins(value, str_keys=True)
+    _refuse_non_finite(builtins)
+    return msgspec.json.encode(builtins, order="sorted")
+
+
+def content_hash(value: Any) -> str:
+    """Hash of the canonical JSON of `value`, as 32 hex digits."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()[:HASH_LENGTH]
+
+
+def _refuse_non_finite(value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} has no JSON form; use a finite number")
+    if isinstance(value, dict):
+        for item in value.values():
+            _refuse_non_finite(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_non_finite(item)

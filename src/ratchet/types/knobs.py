@@ -1,0 +1,174 @@
+"""Knobs: what one parameter may be, and where it starts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ratchet.types.errors import InputError
+
+Value: TypeAlias = bool | int | float | str
+"""What a knob may hold."""
+
+
+class Int(msgspec.Struct, frozen=True, tag="int"):
+    """A whole number between `low` and `high`, both included.
+
+    Args:
+        default: Where it starts.
+        low: Smallest value allowed.
+        high: Largest value allowed.
+        log: Search on a logarithmic scale (needs low >= 1).
+    """
+
+    default: int
+    low: int
+    high: int
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("default", "low", "high"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputError(f"Int({field}={value!r}) is not a whole number.")
+        _check_bounds(self, 1)
+
+    def check(self, name: str, value: Any) -> int:
+        """Return `value` when it is allowed, else raise InputError naming the knob."""
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise InputError(f"{name} = {value!r} is not a whole number.")
+        return int(_within(self, name, value))
+
+
+class Float(msgspec.Struct, frozen=True, tag="float"):
+    """A number between `low` and `high`, both included.
+
+    Args:
+        default: Where it starts.
+        low: Smallest value allowed.
+        high: Largest value allowed.
+        log: Search on a logarithmic scale (needs low > 0).
+    """
+
+    default: float
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        for field in ("default", "low", "high"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise InputError(f"Float({field}={value!r}) is not a number.")
+            if not math.isfinite(value):
+                raise InputError(f"Float({field}={value!r}) is not finite.")
+            msgspec.structs.force_setattr(self, field, float(value))
+        _check_bounds(self, 0)
+
+    def check(self, name: str, value: Any) -> float:
+        """Return `value` as a float when it is allowed, else raise InputError naming the knob."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError(f"{name} = {value!r} is not a number.")
+        return float(_within(self, name, value))
+
+
+class Choice(msgspec.Struct, frozen=True, tag="choice"):
+    """One of several values.
+
+    Args:
+        default: Where it starts; one of `options`.
+        options: The values allowed, at least one, all different.
+    """
+
+    default: Value
+    options: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "options", tuple(self.options))
+        if not self.options:
+            raise InputError("Choice needs at least one option.")
+        kinds = [(type(o), o) for o in self.options]
+        if len(set(kinds)) != len(kinds):
+            raise InputError(f"Choice options {list(self.options)!r} are not all different.")
+        for option in self.options:
+            if not isinstance(option, (bool, int, float, str)):
+                raise InputError(
+                    f"Choice option {option!r} is neither a string, a number nor a boolean."
+                )
+        self.check("default", self.default)
+
+    def check(self, name: str, value: Any) -> Value:
+        """Return the option equal to `value`, else raise InputError naming the knob."""
+        for option in self.options:
+            if type(option) is type(value) and option == value:
+                return option
+        raise InputError(f"{name} = {value!r} is not one of {list(self.options)!r}.")
+
+
+class Bool(msgspec.Struct, frozen=True, tag="bool"):
+    """True or False.
+
+    Args:
+        default: Where it starts.
+    """
+
+    default: bool
+
+    def __post_init__(self) -> None:
+        self.check("default", self.default)
+
+    def check(self, name: str, value: Any) -> bool:
+        """Return `value` when it is a boolean, else raise InputError naming the knob."""
+        if not isinstance(value, bool):
+            raise InputError(f"{name} = {value!r} is not True or False.")
+        return value
+
+
+Knob: TypeAlias = Int | Float | Choice | Bool
+
+
+def domain(knob: Knob) -> dict[str, Any]:
+    """The knob without its default: two spaces that differ only in where they start are one."""
+    builtins: dict[str, Any] = msgspec.to_builtins(knob)
+    del builtins["default"]
+    return builtins
+
+
+def infer(name: str, value: Any) -> Knob:
+    """The knob that a bare default stands for: `k=5` means Int(5, 1, 20), `on=True` means Bool.
+
+    A float between 0 and 1 ranges over [0, 1]; any other positive number from a quarter to four
+    times itself, on a logarithmic scale.
+    """
+    if isinstance(value, (Int, Float, Choice, Bool)):
+        return value
+    if isinstance(value, bool):
+        return Bool(value)
+    if isinstance(value, float) and 0.0 <= value <= 1.0:
+        return Float(value, 0.0, 1.0)
+    if isinstance(value, float) and math.isfinite(value) and value > 1.0:
+        return Float(value, value / 4, value * 4, log=True)
+    if isinstance(value, int) and value > 0:
+        return Int(value, max(1, value // 4), value * 4, log=True)
+    raise InputError(
+        f"No range can be guessed for {name} = {value!r}.",
+        hint="Write it as ratchet.Int, Float, Choice or Bool.",
+    )
+
+
+def _check_bounds(knob: Int | Float, log_floor: int) -> None:
+    kind = type(knob).__name__
+    if knob.low > knob.high:
+        raise InputError(f"{kind}: low {knob.low} is above high {knob.high}.")
+    if knob.log and (knob.low < log_floor or knob.low <= 0):
+        raise InputError(f"{kind}: a logarithmic scale needs a positive low, not {knob.low}.")
+    if not knob.low <= knob.default <= knob.high:
+        raise InputError(f"{kind}: default {knob.default} is outside [{knob.low}, {knob.high}].")
+
+
+def _within(knob: Int | Float, name: str, value: Any) -> Any:
+    if not knob.low <= value <= knob.high:  # also refuses NaN
+        raise InputError(f"{name} = {value} is outside [{knob.low}, {knob.high}].")
+    return value

@@ -1,0 +1,150 @@
+"""Resources: the versioned things an agent runs with, in four kinds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ratchet.types.errors import InputError
+from ratchet.types.hashing import content_hash
+from ratchet.types.knobs import Knob, Value, domain
+from ratchet.types.template import PromptTemplate
+
+
+class Params(msgspec.Struct, frozen=True, tag="params"):
+    """Numbers and choices: a space of knobs, and one point in it.
+
+    Args:
+        space: Knob by name.
+        values: Value by name; names left out take their knob's default.
+
+    Raises:
+        InputError: A value is outside its knob, or names no knob.
+    """
+
+    space: dict[str, Knob]
+    values: dict[str, Value] = {}
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.values) - set(self.space))
+        if unknown:
+            raise InputError(f"No knob is named {unknown[0]!r}; there are {sorted(self.space)}.")
+        values = {
+            name: knob.check(name, self.values.get(name, knob.default))
+            for name, knob in self.space.items()
+        }
+        msgspec.structs.force_setattr(self, "values", values)
+
+    def replace(self, **values: Value) -> Params:
+        """The same space at another point: `values` override, the others stay."""
+        return Params(self.space, {**self.values, **values})
+
+    def identity(self) -> Any:
+        """What the version hash covers: domains and values, not where the source starts."""
+        return {
+            "kind": "params",
+            "space": {name: domain(knob) for name, knob in self.space.items()},
+            "values": self.values,
+        }
+
+
+class Code(msgspec.Struct, frozen=True, tag="code"):
+    """The source of one function.
+
+    Args:
+        source: The function's `def` (or `async def`), dedented, without its decorators.
+        function: The function's name.
+
+    Raises:
+        InputError: The source does not parse, or holds anything but that one function.
+    """
+
+    source: str
+    function: str
+
+    def __post_init__(self) -> None:
+        try:
+            body = ast.parse(self.source).body
+        except (SyntaxError, ValueError) as error:
+            raise InputError(
+                f"The source of function {self.function!r} does not parse: {error}."
+            ) from None
+        if len(body) != 1 or not isinstance(body[0], (ast.FunctionDef, ast.AsyncFunctionDef)):
+            raise InputError(f"The source of {self.function!r} must be exactly one function.")
+        if body[0].name != self.function:
+            raise InputError(
+                f"The source defines {body[0].name!r} where {self.function!r} is expected."
+            )
+
+    def identity(self) -> Any:
+        """What the version hash covers."""
+        return {"kind": "code", "source": self.source.strip(), "function": self.function}
+
+
+class Model(msgspec.Struct, frozen=True, tag="model"):
+    """An endpoint and how to sample from it, or weights.
+
+    Args:
+        model: The model's name at the endpoint.
+        base_url: OpenAI-compatible endpoint, or None for the client's own default.
+        sampling: Request fields such as temperature, top_p, max_tokens.
+        weights: Path of local weights, when the model is not behind an endpoint.
+    """
+
+    model: str
+    base_url: str | None = None
+    sampling: dict[str, Any] = {}
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise InputError("A Model needs a name.")
+
+    def identity(self) -> Any:
+        """What the version hash covers."""
+        return {
+            "kind": "model",
+            "model": self.model,
+            "base_url": self.base_url,
+            "sampling": self.sampling,
+            "weights": self.weights,
+        }
+
+
+Resource: TypeAlias = PromptTemplate | Params | Code | Model
+
+
+def version_of(resource: Resource) -> str:
+    """Content hash of a resource: its version."""
+    return content_hash(resource.identity())
+
+
+def kind_of(resource: Resource) -> str:
+    """One of prompt, params, code, model."""
+    return str(resource.identity()["kind"])
+
+
+class Declaration(msgspec.Struct, frozen=True):
+    """Where a resource stands in the user's source, and what it is there.
+
+    Args:
+        name: The resource's name.
+        resource: The source's own default.
+        file: Absolute path of the source file, or None when it is not in a file.
+        line: 1-based line of the declaring call or `def`, a hint for people.
+        qualname: For Code, the function's qualified name in its module; else None.
+    """
+
+    name: str
+    resource: Resource
+    file: str | None = None
+    line: int = 0
+    qualname: str | None = None
+
+
+def defaults(declarations: Mapping[str, Declaration]) -> dict[str, Resource]:
+    """The source's own resources by name."""
+    return {name: d.resource for name, d in declarations.items()}

@@ -1,0 +1,129 @@
+"""Rollouts and attempts: one execution of an agent on one task with one candidate."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+
+from ratchet.types.score import Score
+from ratchet.types.span import Span
+
+RolloutStatus: TypeAlias = Literal[
+    "queued", "running", "succeeded", "failed", "timed_out", "crashed", "inconclusive", "cancelled"
+]
+AttemptStatus: TypeAlias = Literal[
+    "running",
+    "succeeded",
+    "failed",
+    "timed_out",
+    "crashed",
+    "inconclusive",
+    "cancelled",
+    "released",
+    "expired",
+]
+
+ROLLOUT_TRANSITIONS: dict[RolloutStatus, frozenset[RolloutStatus]] = {
+    "queued": frozenset({"running", "cancelled"}),
+    # Back to queued: the attempt failed and may be retried, was given back, or its lease expired.
+    "running": frozenset(
+        {"queued", "succeeded", "failed", "timed_out", "crashed", "inconclusive", "cancelled"}
+    ),
+    "succeeded": frozenset(),
+    "failed": frozenset(),
+    "timed_out": frozenset(),
+    "crashed": frozenset(),
+    "inconclusive": frozenset(),
+    "cancelled": frozenset(),
+}
+"""Which status may follow which; a status that nothing follows is final."""
+
+FINAL: frozenset[RolloutStatus] = frozenset(s for s, n in ROLLOUT_TRANSITIONS.items() if not n)
+
+SPOILED: frozenset[AttemptStatus] = frozenset({"failed", "timed_out", "crashed"})
+"""Ends of an attempt that count towards `max_attempts`. An attempt whose runner went away
+(`expired`, `released`) says nothing against the rollout and is limited by MAX_DELIVERIES alone."""
+
+MAX_DELIVERIES = 50
+"""How often a rollout is handed out at most, for whatever reason."""
+
+assert set(ROLLOUT_TRANSITIONS) == set(get_args(RolloutStatus))
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of an agent on one task with one candidate."""
+
+    id: str
+    queue: str
+    """Which runners may take it: the agent's entry and the version of its source."""
+    candidate_id: str
+    task_id: str
+    input: Any
+    expected: Any = None
+    metadata: dict[str, Any] = {}
+    seed: int = 0
+    """For the agent's own randomness; the repetition's number is folded in."""
+    purpose: str = ""
+    """Why it runs, such as `improve/RUN/learn`, `eval`, `live`."""
+    status: RolloutStatus = "queued"
+    max_attempts: int = 2
+    """Attempts that the agent may spoil before the rollout ends so."""
+    failures: int = 0
+    """Attempts that the agent spoiled so far."""
+    fence: int = 0
+    """Fencing token of the newest claim; also how often it was handed out."""
+    created_at: float = 0.0
+    """Unix time in seconds."""
+    started_at: float | None = None
+    """Start of the attempt that ended it, unix seconds."""
+    ended_at: float | None = None
+    """End of the attempt that ended it, unix seconds."""
+    output: Any = None
+    """What the agent returned; any JSON value."""
+    error: str = ""
+    """What the agent raised, or why it was stopped."""
+    duration_s: float | None = None
+    """Seconds from the call of the agent to its return, in the attempt that ended it."""
+    cost_usd: float = 0.0
+    """Dollars spent on model calls, as far as the spans say."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """The right to run one attempt of a rollout until the lease ends."""
+
+    rollout: Rollout
+    fence: int
+    lease_until: float
+    """Unix seconds; a heartbeat moves it."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How one attempt ended, as its executor reports it."""
+
+    rollout_id: str
+    fence: int
+    status: AttemptStatus
+    started_at: float
+    ended_at: float
+    duration_s: float
+    output: Any = None
+    error: str = ""
+    cost_usd: float = 0.0
+    spans: tuple[Span, ...] = ()
+    scores: tuple[Score, ...] = ()
+    """Scores that the agent itself gave, such as a returned reward."""
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One try at a rollout."""
+
+    rollout_id: str
+    fence: int
+    worker: str
+    """Who runs it, as HOST/PID/START."""
+    status: AttemptStatus
+    lease_until: float
+    started_at: float
+    ended_at: float | None = None
+    error: str = ""

@@ -1,0 +1,37 @@
+"""Spans: the steps of one rollout, as OpenTelemetry has them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class SpanEvent(msgspec.Struct, frozen=True):
+    """Something that happened at one moment of a span, such as an exception."""
+
+    name: str
+    time_ns: int
+    """Unix time in nanoseconds."""
+    attributes: dict[str, Any] = {}
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """One step: an agent call, a tool call, an LLM call."""
+
+    trace_id: str
+    """32 hex digits."""
+    span_id: str
+    """16 hex digits."""
+    parent_id: str | None = None
+    """16 hex digits, or None for a root."""
+    name: str
+    start_ns: int
+    """Unix time in nanoseconds."""
+    end_ns: int
+    """Unix time in nanoseconds."""
+    status: Literal["unset", "ok", "error"] = "unset"
+    message: str = ""
+    """What went wrong, when the status is error."""
+    attributes: dict[str, Any] = {}
+    events: tuple[SpanEvent, ...] = ()
