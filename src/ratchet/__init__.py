@@ -1,1 +1,81 @@
-"""Ratchet: observe, evaluate, learn, prove, ship, for an LLM agent you already have."""
+"""Ratchet: observe, evaluate, learn, prove, ship, for an LLM agent you already have.
+
+What an agent's own source uses is here at once; everything else is imported when first named.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ratchet.bind import activate, evolve, model, params, prompt
+from ratchet.observe import agent, emit_reward, rollout, tool, trace
+from ratchet.types import (
+    Bool,
+    Candidate,
+    Choice,
+    Code,
+    Dataset,
+    Float,
+    Int,
+    Model,
+    Params,
+    PromptTemplate,
+    RatchetError,
+    Rollout,
+    Score,
+    Span,
+    Task,
+)
+
+if TYPE_CHECKING:
+    from ratchet.evaluate import evaluator
+    from ratchet.learn import Tune
+    from ratchet.store import Store
+
+__version__ = "0.1.0"
+
+_LATER = {
+    "Store": "ratchet.store",
+    "Tune": "ratchet.learn",
+    "evaluator": "ratchet.evaluate",
+}
+"""Names whose rooms are heavy: imported when somebody asks."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module 'ratchet' has no attribute {name!r}")
+
+
+__all__ = [
+    "Bool",
+    "Candidate",
+    "Choice",
+    "Code",
+    "Dataset",
+    "Float",
+    "Int",
+    "Model",
+    "Params",
+    "PromptTemplate",
+    "RatchetError",
+    "Rollout",
+    "Score",
+    "Span",
+    "Store",
+    "Task",
+    "Tune",
+    "activate",
+    "agent",
+    "emit_reward",
+    "evaluator",
+    "evolve",
+    "model",
+    "params",
+    "prompt",
+    "rollout",
+    "tool",
+    "trace",
+]

@@ -1,0 +1,1 @@
+"""Tests of the agent: `python -m unittest discover -q`."""

@@ -1,0 +1,66 @@
+"""The agent: at most ten names, the easy question answered, and no model unless one is named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import unittest
+from unittest import mock
+
+from stdlib_helper.agent import answer
+from stdlib_helper.cache import documents
+
+
+class AgentTest(unittest.TestCase):
+    def setUp(self) -> None:
+        patch = mock.patch.dict(os.environ)
+        patch.start()
+        self.addCleanup(patch.stop)
+        os.environ.pop("STDLIB_HELPER_MODEL", None)
+
+    def test_it_names_at_most_ten_documents_each_once(self) -> None:
+        names = {document.name for document in documents()}
+        for question in ("how do I sort a list of dicts?", "a", "", "file " * 500):
+            found = answer(question)
+            self.assertLessEqual(len(found), 10)
+            self.assertEqual(len(set(found)), len(found))
+            self.assertLessEqual(set(found), names)
+
+    def test_an_easy_question_gets_its_answer(self) -> None:
+        self.assertIn("shutil.copytree", answer("recursively copy a directory tree"))
+
+    def test_the_same_question_gets_the_same_answer(self) -> None:
+        self.assertEqual(answer("parse json"), answer("parse json"))
+
+    def test_without_a_model_openai_is_never_imported(self) -> None:
+        code = (
+            "import sys\n"
+            "already = 'openai' in sys.modules\n"
+            "from stdlib_helper.agent import answer\n"
+            "already = already or 'openai' in sys.modules\n"
+            "answer('parse json')\n"
+            "sys.exit('openai' in sys.modules and not already)"
+        )
+        self.assertEqual(self.run_python("-c", code).returncode, 0)
+
+    def test_the_command_prints_five_names_and_their_summaries(self) -> None:
+        finished = self.run_python("-m", "stdlib_helper", "recursively copy a directory tree")
+        self.assertEqual(finished.returncode, 0, finished.stderr)
+        self.assertEqual(len(finished.stdout.splitlines()), 5)
+        self.assertIn("shutil.copytree", finished.stdout)
+
+    def test_the_command_without_a_question_says_how_to_ask(self) -> None:
+        finished = self.run_python("-m", "stdlib_helper")
+        self.assertEqual(finished.returncode, 2)
+        self.assertIn("Ask a question", finished.stderr)
+
+    def run_python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )

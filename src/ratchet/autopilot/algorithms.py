@@ -1,0 +1,42 @@
+"""The algorithms that a configuration may name."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ratchet.learn import Algorithm, Tune
+from ratchet.types import ConfigError
+
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {"tune": Tune}
+"""Algorithm by name; each is called with its options."""
+
+
+def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
+    """The algorithm that a configuration names.
+
+    Raises:
+        ConfigError: There is no such algorithm, or an option does not exist.
+    """
+    factory = ALGORITHMS.get(name)
+    if factory is None:
+        near = difflib.get_close_matches(name, ALGORITHMS, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(
+            f"improve.algorithm = {name!r} is not one of {', '.join(ALGORITHMS)}.{meant}"
+        )
+    known = list(inspect.signature(factory).parameters)
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(
+                f"improve.options.{option}: {name} has no such option;"
+                f" it has {', '.join(known)}.{meant}"
+            )
+    try:
+        return factory(**options)
+    except TypeError as error:
+        raise ConfigError(f"improve.options of {name} do not fit: {error}.") from None

@@ -1,0 +1,226 @@
+"""Runs an experiment: pairs of rollouts on held-out tasks until the comparison has its verdict."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ratchet.autopilot.watcher import Watcher
+from ratchet.evaluate import Scorer
+from ratchet.learn import objective_value
+from ratchet.prove import Comparison, Guardrail, PairedScore, Plan, decision, level, write_evidence
+from ratchet.run import Runner
+from ratchet.store import Store
+from ratchet.types import (
+    Candidate,
+    Dataset,
+    Decision,
+    Experiment,
+    Rollout,
+    Run,
+    Score,
+    Task,
+    content_hash,
+    version_of,
+)
+
+FAILED = ("failed", "timed_out", "crashed")
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What an experiment is to compare, and how."""
+
+    run: Run
+    baseline: Candidate
+    candidate: Candidate
+    dataset: Dataset
+    objective: str
+    alpha: float
+    """Budget of the whole stream of experiments."""
+    min_gain: float
+    harm_alpha: float
+    futility_alpha: float
+    min_pairs: int
+    guardrails: tuple[Guardrail, ...]
+    max_attempts: int
+    queue: str
+    pairs_at_once: int
+
+
+async def run_experiment(
+    setting: Setting,
+    *,
+    store: Store,
+    runner: Runner,
+    scorer: Scorer,
+    evidence_dir: Path,
+    watcher: Watcher,
+) -> Experiment:
+    """Compare a candidate with the baseline on the test split. A killed one goes on where it was.
+
+    Returns:
+        The experiment with its decision; its evidence is written.
+    """
+    tasks = list(setting.dataset.split("test"))
+    random.Random(setting.run.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
+    experiment, history = _begin(setting, store)
+    plan = Plan(
+        metric=setting.objective,
+        alpha=experiment.alpha,
+        min_gain=setting.min_gain,
+        harm_alpha=setting.harm_alpha,
+        futility_alpha=setting.futility_alpha,
+        guardrails=setting.guardrails,
+        min_pairs=min(setting.min_pairs, len(tasks)),
+        max_pairs=len(tasks),
+        seed=setting.run.seed,
+    )
+    comparison = Comparison(plan)
+    for start in range(0, len(tasks), setting.pairs_at_once):
+        batch = tasks[start : start + setting.pairs_at_once]
+        for pair in await _pairs(setting, batch, runner, scorer, watcher):
+            comparison.observe(pair)
+            watcher.pair(comparison, len(tasks))
+            if comparison.verdict is not None:
+                break
+        if comparison.verdict is not None:
+            break
+    comparison.finish()
+    decided = decision(comparison)
+    path = evidence_dir / f"{experiment.id[:12]}.json"
+    write_evidence(
+        path,
+        comparison,
+        baseline=_described(setting.baseline),
+        candidate=_described(setting.candidate),
+        dataset={
+            "name": setting.dataset.name,
+            "version": setting.dataset.version,
+            "split": "test",
+            "tasks": len(tasks),
+        },
+        budget=setting.alpha,
+        history=history,
+        created_at=experiment.created_at,
+        context={"run": setting.run.id, "experiment": experiment.id, "agent": setting.run.agent},
+    )
+    return _end(experiment, decided, path, store)
+
+
+def _begin(setting: Setting, store: Store) -> tuple[Experiment, list[bool]]:
+    own = content_hash([setting.run.id, setting.candidate.id, "experiment"])
+    earlier: list[Experiment] = []
+    for experiment in store.experiments.history():
+        if experiment.id == own:
+            return experiment, _promotions(earlier)
+        earlier.append(experiment)
+    history = _promotions(earlier)
+    experiment = Experiment(
+        id=own,
+        run_id=setting.run.id,
+        baseline_id=setting.baseline.id,
+        candidate_id=setting.candidate.id,
+        dataset_version=setting.dataset.version,
+        alpha=level(setting.alpha, history),
+        created_at=time.time(),
+    )
+    store.experiments.put(experiment)
+    return experiment, history
+
+
+def _promotions(earlier: Sequence[Experiment]) -> list[bool]:
+    return [e.decision is not None and e.decision.verdict == "promote" for e in earlier]
+
+
+def _end(experiment: Experiment, decided: Decision, path: Path, store: Store) -> Experiment:
+    ended = msgspec.structs.replace(experiment, decision=decided, evidence_path=str(path))
+    store.experiments.put(ended)
+    return ended
+
+
+def _described(candidate: Candidate) -> dict[str, object]:
+    return {
+        "id": candidate.id,
+        "algorithm": candidate.algorithm,
+        "resources": {
+            name: {"version": version_of(resource), **msgspec.to_builtins(resource.identity())}
+            for name, resource in candidate.resources.items()
+        },
+    }
+
+
+async def _pairs(
+    setting: Setting, tasks: Sequence[Task], runner: Runner, scorer: Scorer, watcher: Watcher
+) -> list[PairedScore]:
+    sides = (setting.baseline, setting.candidate)
+    rollouts: list[Rollout] = []
+    for task in tasks:
+        pair = [_rollout(setting, side, task) for side in sides]
+        # Neither side always goes first: whatever the first of two calls pays for is shared.
+        rollouts.extend(pair if pair[0].seed % 2 else reversed(pair))
+    ended = await runner.run(rollouts, sides, watcher.rollout)
+    scores = await scorer.score(ended.values())
+    by_side = {(r.task_id, r.candidate_id): r for r in ended.values()}
+    return [
+        _paired(
+            setting,
+            task,
+            by_side[task.id, setting.baseline.id],
+            by_side[task.id, setting.candidate.id],
+            scores,
+        )
+        for task in tasks
+    ]
+
+
+def _paired(
+    setting: Setting,
+    task: Task,
+    baseline: Rollout,
+    candidate: Rollout,
+    scores: Mapping[str, Mapping[str, Score]],
+) -> PairedScore:
+    before, after = scores[baseline.id], scores[candidate.id]
+    sides = {"baseline": baseline, "candidate": candidate}
+    return PairedScore(
+        task_id=task.id,
+        baseline=objective_value(baseline, before, setting.objective),
+        candidate=objective_value(candidate, after, setting.objective),
+        metrics={
+            guardrail.metric: (
+                _metric(guardrail.metric, baseline, before),
+                _metric(guardrail.metric, candidate, after),
+            )
+            for guardrail in setting.guardrails
+        },
+        failed=tuple(name for name, side in sides.items() if side.status in FAILED),
+        baseline_rollout=baseline.id,
+        candidate_rollout=candidate.id,
+    )
+
+
+def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float | None:
+    if name == "errors":
+        return float(rollout.status in FAILED)
+    score = scores.get(name)
+    return score.value if score is not None else None
+
+
+def _rollout(setting: Setting, candidate: Candidate, task: Task) -> Rollout:
+    content = task.content()
+    return Rollout(
+        id=content_hash([setting.run.id, "prove", candidate.id, task.id, content]),
+        queue=setting.queue,
+        candidate_id=candidate.id,
+        task_id=task.id,
+        input=task.input,
+        expected=task.expected,
+        metadata=task.metadata,
+        seed=int(content_hash([setting.run.seed, content, "prove"])[:8], 16),
+        purpose=f"prove/{setting.run.id}",
+        max_attempts=setting.max_attempts,
+    )

@@ -1,0 +1,307 @@
+"""The loop as a persisted state machine: baseline → learn → prove → ship.
+
+Every stage may be killed at any moment and entered again: it finds what it paid for in the store,
+by content, and comes to the same end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from ratchet.autopilot.algorithms import make_algorithm
+from ratchet.autopilot.experiment import Setting, run_experiment
+from ratchet.autopilot.project import Project
+from ratchet.autopilot.session import open_runner
+from ratchet.autopilot.watcher import Watcher
+from ratchet.evaluate import Evaluator, Scorer
+from ratchet.learn import Budget, Finding, Lab, Work, mean
+from ratchet.run import Agent, FileLock, Runner
+from ratchet.ship import check_clean, ship
+from ratchet.store import Store
+from ratchet.types import (
+    AgentError,
+    Candidate,
+    Dataset,
+    RatchetError,
+    Release,
+    Run,
+    Stage,
+    content_hash,
+)
+
+FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain"})
+
+
+async def improve(
+    project: Project,
+    store: Store,
+    *,
+    watcher: Watcher,
+    seed: int | None = None,
+    skip_bad: bool = False,
+    ship_it: bool = True,
+) -> Run:
+    """Take the project's agent once around the loop, or on from where a killed try stood.
+
+    Args:
+        project: The project.
+        store: Its store.
+        watcher: Who is told.
+        seed: Of the search and the order of pairs; the configuration's by default.
+        skip_bad: Leave bad lines of the task file out.
+        ship_it: Make the branch; False stops before it.
+
+    Returns:
+        The run: shipped, without gain, or (with `ship_it` False) about to ship.
+
+    Raises:
+        Conflict: Another `improve` is at work in this project.
+        RatchetError: A stage failed; the run remembers it and goes on from there next time.
+    """
+    with FileLock(project.prepare_state() / "improve.lock", "`ratchet improve` in this project"):
+        journey = _Journey(project, store, watcher, seed, skip_bad)
+        return await journey.go(ship_it)
+
+
+class _Journey:
+    """One run on its way."""
+
+    def __init__(
+        self, project: Project, store: Store, watcher: Watcher, seed: int | None, skip_bad: bool
+    ) -> None:
+        self.project = project
+        self.store = store
+        self.watcher = watcher
+        self.agent: Agent = project.load_agent()
+        self.baseline: Candidate = project.source_candidate(self.agent)
+        self.dataset: Dataset
+        self.dataset, bad = project.dataset(skip_bad=skip_bad)
+        for sentence in bad:
+            watcher.said(f"Left out: {sentence}")
+        self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
+        self.objective = project.objective(self.evaluators, self.agent)
+        self.guardrails = project.guardrails(self.evaluators)
+        self.algorithm = make_algorithm(
+            project.config.improve.algorithm, project.config.improve.options
+        )
+        self.seed = project.config.improve.seed if seed is None else seed
+        self.run = self._begin()
+
+    def _begin(self) -> Run:
+        identity = [
+            self.agent.spec.entry,
+            self.agent.source_version(),
+            self.baseline.id,
+            self.dataset.version,
+            [[e.name, e.version] for e in self.evaluators],
+            self.project.fingerprint(),
+            self.seed,
+        ]
+        run_id = content_hash(identity)
+        known = self.store.runs.find(run_id)
+        if known:
+            return known[0]
+        now = time.time()
+        self.store.candidates.put(self.baseline, now)
+        self.store.datasets.put(self.dataset, now)
+        run = Run(
+            id=run_id,
+            agent=self.agent.spec.entry,
+            seed=self.seed,
+            stage="baseline",
+            created_at=now,
+            updated_at=now,
+            dataset_version=self.dataset.version,
+            baseline_id=self.baseline.id,
+        )
+        self.store.runs.put(run)
+        return run
+
+    async def go(self, ship_it: bool) -> Run:
+        """Go through the stages that are left."""
+        if self.run.stage == "failed":
+            self._enter(self.run.failed_at, message="")
+            resumed = True
+        else:
+            resumed = self.run.stage != "baseline" or self._has_begun()
+        if self.run.stage in FINAL_STAGES:
+            return self.run
+        try:
+            if ship_it:
+                self._check_shippable()
+            if self.run.stage != "ship":
+                async with open_runner(
+                    self.project, self.store, self.agent, self.run.id, self.watcher.said
+                ) as runner:
+                    while self.run.stage in self.WITH_RUNNER:
+                        self.watcher.entered(self.run, self.run.stage, resumed)
+                        await self.WITH_RUNNER[self.run.stage](self, runner)
+                        resumed = False
+            if self.run.stage == "ship" and ship_it:
+                self.watcher.entered(self.run, "ship", resumed)
+                self._ship()
+        except RatchetError as error:
+            self._enter("failed", failed_at=self.run.stage, message=error.message)
+            raise
+        return self.run
+
+    def _has_begun(self) -> bool:
+        return bool(self.store.rollouts.counts(queue=self.run.id))
+
+    def _check_shippable(self) -> None:
+        # Said before anything is spent, not after: a dirty tree would be refused at the end anyway.
+        check_clean(self.project.root)
+
+    async def _baseline(self, runner: Runner) -> None:
+        lab = self._lab(runner)
+        self.watcher.expects(len(self.dataset.split("val")))
+        evaluations = await lab.evaluate(self.baseline, self.dataset.split("val"))
+        failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
+        if len(failed) == len(evaluations):
+            raise AgentError(
+                f"The agent failed on all {len(failed)} val tasks. The first"
+                f" ({failed[0].task_id}): {failed[0].error}",
+                hint="Run one by hand: ratchet run.",
+            )
+        value = mean(evaluations)
+        if value is None:
+            error = next(iter(s.error for s in evaluations[0].scores.values() if s.error), "")
+            raise AgentError(
+                f"The objective {self.objective!r} gave no score on any of {len(evaluations)} val"
+                f" tasks. The first says: {error or 'nothing: the agent returned no reward.'}",
+                hint="Run one by hand: ratchet run.",
+            )
+        self.watcher.baseline(value, len(evaluations))
+        self._enter("learn")
+
+    async def _learn(self, runner: Runner) -> None:
+        lab = self._lab(runner)
+        self.watcher.expects(lab.budget.rollouts or 0)
+        finding = await self.algorithm.learn(lab)
+        self.store.candidates.put(finding.best, time.time())
+        self.store.journal.append(
+            self.run.id,
+            "finding",
+            {
+                "best": finding.best.id,
+                "baseline_val": finding.baseline_val,
+                "best_val": finding.best_val,
+                "proposals": finding.proposals,
+                "sentence": finding.sentence,
+            },
+            time.time(),
+        )
+        self.watcher.found(finding)
+        if finding.best.id == self.baseline.id:
+            self._enter("no_gain", best_id=finding.best.id, message=_nothing_found(finding))
+        else:
+            self._enter("prove", best_id=finding.best.id)
+
+    async def _prove(self, runner: Runner) -> None:
+        config = self.project.config
+        self.watcher.expects(2 * len(self.dataset.split("test")))
+        experiment = await run_experiment(
+            Setting(
+                run=self.run,
+                baseline=self.baseline,
+                candidate=self.store.candidates.get(self.run.best_id),
+                dataset=self.dataset,
+                objective=self.objective,
+                alpha=config.prove.alpha,
+                min_gain=config.prove.min_gain,
+                harm_alpha=config.prove.harm_alpha,
+                futility_alpha=config.prove.futility_alpha,
+                min_pairs=config.prove.min_pairs,
+                guardrails=self.guardrails,
+                max_attempts=config.run.attempts,
+                queue=self.run.id,
+                pairs_at_once=max(4, runner.slots),
+            ),
+            store=self.store,
+            runner=runner,
+            scorer=self._scorer(),
+            evidence_dir=self.project.state / "evidence",
+            watcher=self.watcher,
+        )
+        decided = experiment.decision
+        assert decided is not None
+        self.watcher.decided(decided, experiment.evidence_path)
+        promoted = decided.verdict == "promote"
+        self._enter(
+            "ship" if promoted else "no_gain",
+            experiment_id=experiment.id,
+            message=decided.sentence,
+        )
+
+    def _ship(self) -> Release:
+        experiment = self.store.experiments.get(self.run.experiment_id)
+        assert experiment is not None
+        assert experiment.decision is not None
+        settings = self.project.config.ship
+        release = ship(
+            repo=self.project.root,
+            baseline=self.baseline,
+            candidate=self.store.candidates.get(self.run.best_id),
+            declarations=self.agent.declarations,
+            decision=experiment.decision,
+            evidence_path=Path(experiment.evidence_path),
+            experiment_id=experiment.id,
+            out_dir=self.project.state / "releases",
+            now=time.time(),
+            test_command=settings.test,
+            test_timeout_s=settings.timeout_s,
+            test_environment=settings.environment,
+            agent_entry=self.agent.spec.entry,
+        )
+        self.store.releases.put(release)
+        self.watcher.released(release)
+        self._enter("shipped", release_id=release.id, message=experiment.decision.sentence)
+        return release
+
+    WITH_RUNNER: ClassVar[dict[str, Callable[[Any, Runner], Awaitable[None]]]] = {
+        "baseline": _baseline,
+        "learn": _learn,
+        "prove": _prove,
+    }
+    """What each stage does that runs the agent."""
+
+    def _enter(self, stage: Any, **changes: str) -> None:
+        self.run = msgspec.structs.replace(self.run, stage=stage, updated_at=time.time(), **changes)
+        self.store.runs.put(self.run)
+
+    def _scorer(self) -> Scorer:
+        return Scorer(self.store, self.evaluators)
+
+    def _lab(self, runner: Runner) -> Lab:
+        budget = self.project.config.improve.budget
+        return Lab(
+            Work(
+                run_id=self.run.id,
+                stage="learn",
+                queue=self.run.id,
+                objective=self.objective,
+                seed=self.run.seed,
+                max_attempts=self.project.config.run.attempts,
+            ),
+            baseline=self.baseline,
+            train=self.dataset.split("train"),
+            val=self.dataset.split("val"),
+            runner=runner,
+            scorer=self._scorer(),
+            store=self.store,
+            budget=Budget(rollouts=budget.rollouts, seconds=budget.seconds, dollars=budget.dollars),
+            on_rollout=self.watcher.rollout,
+            on_proposal=self.watcher.proposal,
+        )
+
+
+def _nothing_found(finding: Finding) -> str:
+    return (
+        f"There is no significant gain: none of {finding.proposals} candidates beat the baseline's"
+        f" {finding.baseline_val:.3f} on the val tasks, so none was put to the test."
+    )

@@ -1,0 +1,240 @@
+"""A user's project: its folder, its configuration, and what these lead to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ratchet.autopilot.config import FILE_NAME, Config, read_config
+from ratchet.curate import read_tasks, split_tasks
+from ratchet.evaluate import Evaluator, make_evaluator
+from ratchet.prove import Guardrail
+from ratchet.run import Agent, AgentSpec, load_agent
+from ratchet.store import Store
+from ratchet.types import (
+    Candidate,
+    ConfigError,
+    Dataset,
+    StoreError,
+    defaults,
+)
+
+STATE_NAME = ".ratchet"
+
+DEFAULT_GUARDRAILS = (
+    Guardrail("errors", 0.05),
+    Guardrail("latency", 0.5, unit="s", aggregate="relative"),
+    Guardrail("cost", 0.25, unit="USD", aggregate="relative"),
+)
+"""Guardrails of metrics that `ratchet.toml` does not mention."""
+
+UNITS = {"latency": "s", "cost": "USD", "errors": ""}
+
+
+class Project:
+    """A folder with a `ratchet.toml`.
+
+    Args:
+        root: The folder.
+        config: What its `ratchet.toml` says.
+    """
+
+    def __init__(self, root: Path, config: Config) -> None:
+        self.root = root.resolve()
+        self.config = config
+
+    @classmethod
+    def find(cls, start: Path) -> Project:
+        """The project that a folder belongs to: it or the nearest one above has a `ratchet.toml`.
+
+        Raises:
+            ConfigError: None has, or the file is malformed.
+        """
+        start = start.resolve()
+        for folder in (start, *start.parents):
+            if (folder / FILE_NAME).is_file():
+                return cls(folder, read_config(folder / FILE_NAME))
+        return cls(start, read_config(start / FILE_NAME))
+
+    @property
+    def state(self) -> Path:
+        """The folder of Ratchet's own files; git ignores it by a file of its own."""
+        return self.root / STATE_NAME
+
+    @property
+    def store_url(self) -> str:
+        """URL of the store: RATCHET_STORE, [store] url, or SQLite in the state folder."""
+        default = f"sqlite:///{self.state / 'ratchet.db'}"
+        return os.environ.get("RATCHET_STORE") or self.config.store.url or default
+
+    def prepare_state(self) -> Path:
+        """Make the state folder.
+
+        Raises:
+            StoreError: The project's folder is not writable.
+        """
+        try:
+            self.state.mkdir(exist_ok=True)
+            ignore = self.state / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n")
+        except OSError as error:
+            raise StoreError(
+                f"The folder {self.state} cannot be written: {error.strerror}.",
+                hint="Make the project's folder writable, or run in a copy of it.",
+            ) from None
+        return self.state
+
+    def open_store(self) -> Store:
+        """Open the store.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        self.prepare_state()
+        return Store.open(self.store_url)
+
+    @property
+    def agent_spec(self) -> AgentSpec:
+        """Where the agent is."""
+        agent = self.config.agent
+        return AgentSpec(entry=agent.entry, root=str(self.root), path=agent.path)
+
+    def load_agent(self) -> Agent:
+        """Import the agent.
+
+        Raises:
+            AgentError: It does not import.
+        """
+        return load_agent(self.agent_spec)
+
+    def source_candidate(self, agent: Agent) -> Candidate:
+        """The user's own code as it stands, as a candidate."""
+        return Candidate.of(
+            defaults(agent.declarations), reason="The source's own resources, as they stand."
+        )
+
+    def dataset(self, *, skip_bad: bool = False) -> tuple[Dataset, tuple[str, ...]]:
+        """The tasks with their splits, and a sentence for each bad line that was left out.
+
+        Raises:
+            InputError: The task file cannot be used.
+        """
+        tasks = self.config.tasks
+        fields = {"id": tasks.id, "input": tasks.input, "expected": tasks.expected}
+        file = read_tasks(self.root / tasks.file, fields=fields, skip_bad=skip_bad)
+        dataset = split_tasks(
+            file.tasks,
+            name=Path(tasks.file).stem,
+            fractions={
+                "train": tasks.split.train,
+                "val": tasks.split.val,
+                "test": tasks.split.test,
+            },
+            group_by=tasks.group_by,
+        )
+        return dataset, file.bad
+
+    def evaluators(self, agent: Agent) -> tuple[Evaluator, ...]:
+        """The evaluators, those that guardrails need included.
+
+        Raises:
+            ConfigError: One cannot be made, two share a name, or there is nothing to improve by.
+        """
+        made: list[Evaluator] = []
+        for section in self.config.evaluators:
+            made.append(make_evaluator(section.use, section.options))
+        names = [evaluator.name for evaluator in made]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"Two evaluators are named {name!r}; give each its own name.")
+        made.extend(make_evaluator(name) for name in ("latency", "cost") if name not in names)
+        if not names and agent.kind != "rollout":
+            raise ConfigError(
+                "ratchet.toml names no evaluator, so nothing says what a good answer is.",
+                hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n',
+            )
+        return tuple(made)
+
+    def objective(self, evaluators: Sequence[Evaluator], agent: Agent) -> str:
+        """Name of the evaluator whose score is to rise.
+
+        Raises:
+            ConfigError: It is not among the evaluators, or its numbers are not scores in [0, 1].
+        """
+        chosen = self.config.objective.evaluator
+        by_name = {evaluator.name: evaluator for evaluator in evaluators}
+        if chosen is None:
+            own = [section.use for section in self.config.evaluators]
+            chosen = evaluators[0].name if own else "reward"
+        if chosen == "reward" and chosen not in by_name:
+            return chosen
+        if chosen not in by_name:
+            raise ConfigError(
+                f"objective.evaluator = {chosen!r} names no evaluator; there are {[*by_name]}."
+            )
+        if by_name[chosen].unit:
+            raise ConfigError(
+                f"The objective {chosen!r} is measured in {by_name[chosen].unit}; what is improved is"
+                " a score in [0, 1].",
+                hint="Give it a limit (within = …), or make it a guardrail.",
+            )
+        return chosen
+
+    def guardrails(self, evaluators: Sequence[Evaluator]) -> tuple[Guardrail, ...]:
+        """The guardrails: those of the configuration, and the default ones of other metrics.
+
+        Raises:
+            ConfigError: One names an unknown metric.
+        """
+        units = {**UNITS, **{evaluator.name: evaluator.unit for evaluator in evaluators}}
+        named = {section.metric for section in self.config.guardrails}
+        made = [guardrail for guardrail in DEFAULT_GUARDRAILS if guardrail.metric not in named]
+        for section in self.config.guardrails:
+            if section.off:
+                continue
+            if section.metric not in units:
+                raise ConfigError(
+                    f"Guardrail {section.metric!r} names no metric; there are {sorted(units)}."
+                )
+            unit = units[section.metric]
+            lower_is_better = bool(unit) or section.metric == "errors"
+            if section.relative_margin is not None:
+                made.append(
+                    Guardrail(
+                        section.metric,
+                        section.relative_margin,
+                        unit=unit,
+                        lower_is_better=lower_is_better,
+                        aggregate="relative",
+                    )
+                )
+            else:
+                margin = section.margin or 0.0
+                # A pair counts in full up to a few margins: the proof stays short, one slow call
+                # cannot decide it.
+                scale = section.scale or (4 * margin if unit and margin else 1.0)
+                made.append(
+                    Guardrail(
+                        section.metric,
+                        margin,
+                        scale=scale,
+                        unit=unit,
+                        lower_is_better=lower_is_better,
+                    )
+                )
+        return tuple(made)
+
+    def fingerprint(self) -> dict[str, object]:
+        """The part of the configuration that decides how an improvement goes."""
+        config = self.config
+        return {
+            "objective": config.objective.model_dump(),
+            "attempts": config.run.attempts,
+            "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
+            "prove": config.prove.model_dump(),
+            "guardrails": [section.model_dump() for section in config.guardrails],
+        }

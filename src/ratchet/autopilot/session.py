@@ -1,0 +1,82 @@
+"""A session of work: the agent loaded, an executor and a runner at hand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from ratchet.autopilot.project import Project
+from ratchet.run import Agent, AsyncExecutor, Executor, FileLock, ProcessExecutor, Runner
+from ratchet.store import Store
+from ratchet.types import Conflict
+
+ASYNC_SLOTS = 16
+"""Attempts at once of the async executor, unless the configuration says otherwise."""
+
+Say = Callable[[str], None]
+
+
+@asynccontextmanager
+async def open_runner(
+    project: Project, store: Store, agent: Agent, queue: str, say: Say
+) -> AsyncIterator[Runner]:
+    """A runner for one queue, after what a killed predecessor left behind was taken over.
+
+    Raises:
+        AgentError: The agent does not load in a worker.
+    """
+    async with AsyncExitStack() as stack:
+        state = project.prepare_state()
+        workers = FileLock(state / f"workers-{queue[:16]}.lock", "A worker")
+        held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
+        stack.callback(workers.release)
+        executor = make_executor(project, agent, state, held)
+        runner = Runner(store, queue, executor)
+        await asyncio.to_thread(runner.recover)
+        yield await stack.enter_async_context(runner)
+
+
+def make_executor(project: Project, agent: Agent, state: Path, keep_open: int | None) -> Executor:
+    """The executor that the configuration asks for."""
+    run = project.config.run
+    kind = run.executor
+    if kind == "auto":
+        kind = "async" if agent.is_async else "process"
+    if kind == "async":
+        return AsyncExecutor(agent, slots=run.concurrency or ASYNC_SLOTS, timeout_s=run.timeout_s)
+    slots = run.concurrency or os.cpu_count() or 1
+    return ProcessExecutor(
+        project.agent_spec,
+        store_url=project.store_url,
+        state=state,
+        slots=slots,
+        timeout_s=run.timeout_s,
+        memory_bytes=_memory(run.memory_mb, slots),
+        keep_open=keep_open,
+    )
+
+
+async def _when_free(lock: FileLock, patience_s: float, say: Say) -> int | None:
+    """Wait until the workers of a killed run have stored what they were running, and are gone."""
+    loop = asyncio.get_running_loop()
+    until, told = loop.time() + patience_s, False
+    while True:
+        try:
+            return lock.acquire()
+        except Conflict:
+            if loop.time() > until:
+                return None  # its lease and fencing token are the protection that is left
+            if not told:
+                say("Waiting for the workers of an interrupted run to store what they finish…")
+                told = True
+            await asyncio.sleep(0.05)
+
+
+def _memory(megabytes: int | None, slots: int) -> int:
+    if megabytes is not None:
+        return megabytes * 1024 * 1024
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(512 * 1024 * 1024, int(physical * 0.75) // slots)

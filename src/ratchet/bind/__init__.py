@@ -1,0 +1,37 @@
+"""What a resource's name means here and now."""
+
+from ratchet.bind.code import CodeRefused, evolve, source_of
+from ratchet.bind.context import (
+    BINDING_VARIABLE,
+    Binding,
+    activate,
+    bind_process,
+    bound,
+    current,
+    current_seed,
+)
+from ratchet.bind.model import ModelHandle, model
+from ratchet.bind.params import Knobs, params
+from ratchet.bind.prompt import Prompt, prompt
+from ratchet.bind.registry import declarations, forget
+
+__all__ = [
+    "BINDING_VARIABLE",
+    "Binding",
+    "CodeRefused",
+    "Knobs",
+    "ModelHandle",
+    "Prompt",
+    "activate",
+    "bind_process",
+    "bound",
+    "current",
+    "current_seed",
+    "declarations",
+    "evolve",
+    "forget",
+    "model",
+    "params",
+    "prompt",
+    "source_of",
+]

@@ -1,0 +1,98 @@
+"""What a resource's name means here and now: the rollout's candidate, the release, or the source.
+
+A binding is found in this order: the `contextvars` binding of the rollout that runs this code, the
+process's own rollout (a worker process runs one at a time, so threads that carry no context are
+right too), the active release, the source's default. Nothing here blocks on I/O or raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import msgspec
+
+from ratchet.types import Candidate, Resource
+
+BINDING_VARIABLE = "RATCHET_BINDING"
+"""Environment variable through which child processes of an agent inherit its binding: the path of a
+JSON file with the candidate's resources."""
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
+    """The resources that one rollout runs with."""
+
+    resources: dict[str, Resource]
+    candidate_id: str = ""
+    seed: int = 0
+    sandboxed: bool = False
+    """Whether this process is a sandbox: only there may code differ from the source."""
+
+
+_current: ContextVar[Binding | None] = ContextVar("ratchet_binding", default=None)
+_process: Binding | None = None
+_active: Mapping[str, Resource] = {}
+
+
+def current() -> Binding | None:
+    """The binding of the rollout that runs this code, or None outside of rollouts."""
+    return _current.get() or _process
+
+
+def resolve(name: str) -> Resource | None:
+    """The resource bound to `name` here and now, or None when the source's default holds."""
+    binding = _current.get() or _process
+    if binding is not None:
+        return binding.resources.get(name)
+    return _active.get(name)
+
+
+@contextlib.contextmanager
+def bound(binding: Binding) -> Iterator[None]:
+    """Bind inside this block, and in the asyncio tasks and context-carrying threads it starts."""
+    token = _current.set(binding)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def bind_process(binding: Binding | None) -> None:
+    """Bind the whole process: only for processes that run one rollout at a time."""
+    global _process
+    _process = binding
+
+
+def activate(candidate: Candidate | None) -> None:
+    """Make a candidate the active release of this process; None goes back to the source's defaults.
+
+    Code outside of rollouts resolves to it from then on.
+    """
+    global _active
+    _active = dict(candidate.resources) if candidate else {}
+
+
+def _inherit() -> None:
+    path = os.environ.get(BINDING_VARIABLE)
+    if not path:
+        return
+    # A helper process of an agent must not fail because its parent's scratch file went away.
+    with contextlib.suppress(OSError, msgspec.MsgspecError), open(path, "rb") as file:
+        bind_process(msgspec.json.decode(file.read(), type=Binding))
+
+
+def current_seed(default: int = 0) -> int:
+    """Seed of the rollout that runs this code, for an agent's own randomness."""
+    binding = current()
+    return binding.seed if binding else default
+
+
+def describe(binding: Binding | None) -> dict[str, Any]:
+    """The binding as span attributes."""
+    return {"ratchet.candidate.id": binding.candidate_id} if binding else {}
+
+
+_inherit()

@@ -1,0 +1,58 @@
+"""`ratchet.model`: a model endpoint and its sampling that may improve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ratchet.bind import context, registry
+from ratchet.types import Declaration, Model
+
+
+class ModelHandle:
+    """A named model. Its fields resolve at each read."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, name: str, default: Model) -> None:
+        self.name = name
+        self.default = default
+
+    @property
+    def bound(self) -> Model:
+        """The model bound here and now."""
+        resource = context.resolve(self.name)
+        return resource if isinstance(resource, Model) else self.default
+
+    @property
+    def model(self) -> str:
+        """The model's name at its endpoint."""
+        return self.bound.model
+
+    @property
+    def base_url(self) -> str | None:
+        """The endpoint, or None for the client's own default."""
+        return self.bound.base_url
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """Request fields such as temperature."""
+        return dict(self.bound.sampling)
+
+    def __str__(self) -> str:
+        return self.bound.model
+
+
+def model(name: str, default: str, *, base_url: str | None = None, **sampling: Any) -> ModelHandle:
+    """Name a model that may be exchanged or sampled otherwise.
+
+    Args:
+        name: Its name, unique in the agent.
+        default: The model's name at its endpoint.
+        base_url: OpenAI-compatible endpoint, or None for the client's own default.
+        sampling: Request fields such as temperature, top_p, max_tokens.
+    """
+    resource = Model(default, base_url, sampling)
+    frame = registry.caller()
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    registry.declare(name, (file, "model"), lambda: Declaration(name, resource, file, line))
+    return ModelHandle(name, resource)

@@ -1,0 +1,82 @@
+"""`ratchet.params`: numbers and choices that may improve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ratchet.bind import context, registry
+from ratchet.types import Declaration, Params
+from ratchet.types.knobs import infer
+
+
+class Knobs(Mapping[str, Any]):
+    """Named params. An attribute resolves at each read to the value bound here and now."""
+
+    __slots__ = ("_default", "_name")
+
+    def __init__(self, name: str, default: Params) -> None:
+        object.__setattr__(self, "_name", name)
+        object.__setattr__(self, "_default", default)
+
+    def _values(self) -> dict[str, Any]:
+        default: Params = self._default
+        resource = context.resolve(self._name)
+        if not isinstance(resource, Params):
+            return default.values
+        # A release made before a knob was added lacks it: the source's default fills in.
+        return (
+            resource.values
+            if resource.values.keys() == default.values.keys()
+            else {k: resource.values.get(k, v) for k, v in default.values.items()}
+        )
+
+    def __getattr__(self, knob: str) -> Any:
+        try:
+            return self._values()[knob]
+        except KeyError:
+            raise AttributeError(
+                f"params {self._name!r} has no knob {knob!r}; there are"
+                f" {sorted(self._default.space)}"
+            ) from None
+
+    def __setattr__(self, knob: str, value: Any) -> None:
+        raise AttributeError(
+            f"params {self._name!r} cannot be assigned to; change the default in the source"
+        )
+
+    def __getitem__(self, knob: str) -> Any:
+        return self._values()[knob]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._default.space)
+
+    def __len__(self) -> int:
+        return len(self._default.space)
+
+    def __repr__(self) -> str:
+        return f"ratchet.params({self._name!r}, {self._values()!r})"
+
+
+def params(name: str, /, **knobs: Any) -> Knobs:
+    """Name numbers and choices that may improve.
+
+    Args:
+        name: Their name, unique in the agent.
+        knobs: An Int, Float, Choice or Bool each, or a bare number whose range is then inferred
+            (see `ratchet.types.knobs.infer`).
+
+    Raises:
+        InputError: A default lies outside its bounds, or the name is taken.
+
+    Example:
+        >>> from ratchet import Int
+        >>> KNOBS = params("search", k=Int(5, 1, 20))
+        >>> KNOBS.k
+        5
+    """
+    default = Params({knob: infer(f"{name}.{knob}", value) for knob, value in knobs.items()})
+    frame = registry.caller()
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    registry.declare(name, (file, "params"), lambda: Declaration(name, default, file, line))
+    return Knobs(name, default)

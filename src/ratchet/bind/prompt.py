@@ -1,0 +1,76 @@
+"""`ratchet.prompt`: a prompt that may improve."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from ratchet.bind import context, registry
+from ratchet.types import Declaration, InputError, PromptTemplate
+from ratchet.types.template import Engine
+
+
+class Prompt:
+    """A named prompt. It resolves at each use to the candidate's, the release's or the source's."""
+
+    __slots__ = ("default", "name")
+
+    def __init__(self, name: str, default: PromptTemplate) -> None:
+        self.name = name
+        self.default = default
+
+    @property
+    def template(self) -> PromptTemplate:
+        """The template bound here and now."""
+        resource = context.resolve(self.name)
+        return resource if isinstance(resource, PromptTemplate) else self.default
+
+    def format(self, **fields: Any) -> str:
+        """Fill the placeholders.
+
+        Raises:
+            InputError: A placeholder has no field. A released template never raises for what the
+                source's own could fill: it falls back to the source and warns.
+        """
+        template = self.template
+        try:
+            return template.format(**fields)
+        except InputError:
+            if template is self.default or context.current() is not None:
+                raise
+            warnings.warn(
+                f"The released prompt {self.name!r} does not fit its fields {sorted(fields)};"
+                " the source's own is used.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return self.default.format(**fields)
+
+    def __str__(self) -> str:
+        return self.template.text
+
+    def __repr__(self) -> str:
+        return f"ratchet.prompt({self.name!r}, {self.template.text!r})"
+
+
+def prompt(name: str, default: str, *, engine: Engine = "f-string") -> Prompt:
+    """Name a prompt that may improve.
+
+    Args:
+        name: Its name, unique in the agent.
+        default: The text as it is today, with `{placeholders}`.
+        engine: `f-string` or `jinja2`.
+
+    Raises:
+        InputError: The text is no template of that form, or the name is taken.
+
+    Example:
+        >>> SYSTEM = prompt("system", "You are a booking assistant. {policy}")
+        >>> SYSTEM.format(policy="Be brief.")
+        'You are a booking assistant. Be brief.'
+    """
+    template = PromptTemplate(default, engine)
+    frame = registry.caller()
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    registry.declare(name, (file, "prompt"), lambda: Declaration(name, template, file, line))
+    return Prompt(name, template)

@@ -1,0 +1,6 @@
+"""Datasets: tasks read from files, and split without leaks."""
+
+from ratchet.curate.split import split_tasks
+from ratchet.curate.task_file import TaskFile, read_tasks
+
+__all__ = ["TaskFile", "read_tasks", "split_tasks"]

@@ -1,0 +1,53 @@
+"""Evaluators of what a rollout took: latency and cost."""
+
+from __future__ import annotations
+
+from ratchet.evaluate.evaluator import FunctionEvaluator
+from ratchet.types import InputError, Rollout
+
+
+def latency(*, within: float | None = None) -> FunctionEvaluator:
+    """Seconds from the agent's call to its return.
+
+    Args:
+        within: With it, a score instead: 1 when the agent took at most so many seconds.
+
+    Raises:
+        InputError: `within` is not positive.
+    """
+    _positive("within", within)
+
+    def judge(rollout: Rollout) -> float:
+        if rollout.duration_s is None:
+            raise InputError("The rollout has no duration.")
+        return rollout.duration_s if within is None else float(rollout.duration_s <= within)
+
+    unit = "s" if within is None else ""
+    return FunctionEvaluator(
+        judge, name="latency", unit=unit, options={"within": within}, trusted=True
+    )
+
+
+def cost(*, within: float | None = None) -> FunctionEvaluator:
+    """Dollars spent on model calls.
+
+    Args:
+        within: With it, a score instead: 1 when the rollout cost at most so many dollars.
+
+    Raises:
+        InputError: `within` is not positive.
+    """
+    _positive("within", within)
+
+    def judge(rollout: Rollout) -> float:
+        return rollout.cost_usd if within is None else float(rollout.cost_usd <= within)
+
+    unit = "USD" if within is None else ""
+    return FunctionEvaluator(
+        judge, name="cost", unit=unit, options={"within": within}, trusted=True
+    )
+
+
+def _positive(name: str, value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise InputError(f"{name} = {value} is not a positive number.")

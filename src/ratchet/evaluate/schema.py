@@ -1,0 +1,78 @@
+"""Evaluator that checks the output against a JSON schema."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.types import ConfigError, InputError
+
+
+def json_schema(
+    *, schema: Mapping[str, Any] | None = None, file: str | None = None
+) -> FunctionEvaluator:
+    """1 when the output, as data or as JSON text, fits a JSON schema.
+
+    Args:
+        schema: The schema itself.
+        file: Path of a JSON file that holds it. One of the two is given.
+
+    Raises:
+        ConfigError: None or both are given, or the file cannot be read.
+        InputError: It is not a JSON schema.
+    """
+    if (schema is None) == (file is None):
+        raise ConfigError("json_schema takes either a schema or a file.")
+    known = _read(file) if file is not None else dict(schema or {})
+    _check(known)
+
+    def judge(output: Any) -> Judgement:
+        if isinstance(output, str):
+            try:
+                output = json.loads(output)
+            except json.JSONDecodeError as error:
+                return Judgement(0.0, f"the output is not JSON: {error}")
+        from jsonschema.exceptions import best_match
+
+        worst = best_match(_validator(json.dumps(known, sort_keys=True)).iter_errors(output))
+        if worst is None:
+            return Judgement(1.0)
+        return Judgement(0.0, f"at {worst.json_path}: {worst.message}"[:500])
+
+    return FunctionEvaluator(judge, name="json_schema", options={"schema": known}, trusted=True)
+
+
+@functools.lru_cache(maxsize=32)
+def _validator(schema: str) -> Any:
+    from jsonschema.validators import validator_for
+
+    known = json.loads(schema)
+    return validator_for(known)(known)
+
+
+def _check(schema: dict[str, Any]) -> None:
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(schema).check_schema(schema)
+    except SchemaError as error:
+        raise InputError(
+            f"That is not a JSON schema: at {error.json_path}: {error.message}."
+        ) from None
+
+
+def _read(file: str) -> dict[str, Any]:
+    try:
+        data = json.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"The schema file {file} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise ConfigError(f"The schema file {file} is not JSON: {error}.") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"The schema file {file} holds no JSON object.")
+    return data

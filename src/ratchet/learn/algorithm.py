@@ -1,0 +1,43 @@
+"""What an algorithm is: it works in a lab and returns the best candidate it found."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from ratchet.learn.lab import Lab
+from ratchet.types import Candidate
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What an algorithm came to."""
+
+    best: Candidate
+    """The best candidate on val; the baseline when nothing was better."""
+    baseline_val: float
+    """Mean objective of the baseline on val."""
+    best_val: float
+    """Mean objective of the best on val."""
+    proposals: int
+    """How many candidates were tried."""
+    sentence: str
+    """What was done and why it ended, for people."""
+
+
+class Algorithm(Protocol):
+    """Proposes candidates from rollouts."""
+
+    @property
+    def name(self) -> str:
+        """Its name, as candidates and runs record it."""
+        ...
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Search until the budget is spent or nothing is left to try.
+
+        Raises:
+            InputError: There is nothing here that it can improve.
+            BudgetExhausted: The budget does not reach for the first step.
+        """
+        ...

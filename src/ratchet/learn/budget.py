@@ -1,0 +1,47 @@
+"""What learning may spend, and what it has spent."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from ratchet.types import ConfigError, RatchetError
+
+
+class BudgetExhausted(RatchetError):
+    """The next step would cost more than is left. Algorithms end with what they have."""
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits; None is no limit."""
+
+    rollouts: int | None = None
+    seconds: float | None = None
+    """Wall-clock seconds of work; the time between a kill and its resumption does not count."""
+    dollars: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rollouts", "seconds", "dollars"):
+            limit = getattr(self, name)
+            if limit is not None and not (math.isfinite(limit) and limit > 0):
+                raise ConfigError(f"The budget's {name} = {limit} is not a positive number.")
+
+
+class Spent(msgspec.Struct, kw_only=True):
+    """What has been spent so far. What a resumed run replays counts as when it was first spent."""
+
+    rollouts: int = 0
+    seconds: float = 0.0
+    dollars: float = 0.0
+
+
+def exceeded(budget: Budget, spent: Spent, *, more_rollouts: int = 0) -> str:
+    """Which limit is reached, or would be by so many more rollouts; empty when none is."""
+    if budget.rollouts is not None and spent.rollouts + more_rollouts > budget.rollouts:
+        return f"{spent.rollouts} of {budget.rollouts} rollouts are spent"
+    if budget.seconds is not None and spent.seconds >= budget.seconds:
+        return f"{spent.seconds:.0f} of {budget.seconds:g} seconds are spent"
+    if budget.dollars is not None and spent.dollars >= budget.dollars:
+        return f"${spent.dollars:.2f} of ${budget.dollars:g} are spent"
+    return ""

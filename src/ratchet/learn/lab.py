@@ -1,0 +1,243 @@
+"""The lab: all that an algorithm may touch, journaled so that a killed run repeats nothing.
+
+A resumed run executes its algorithm again from the start, with the same seed. Everything that cost
+something comes back from the journal: rollouts by their content key, decisions about the budget by
+the step at which they were made. So an algorithm must take its randomness from `lab.rng` and its
+sense of time from `lab.may_continue`, and from nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ratchet.evaluate import Scorer
+from ratchet.learn.budget import Budget, BudgetExhausted, Spent, exceeded
+from ratchet.store import Store
+from ratchet.types import (
+    Candidate,
+    Resource,
+    Rollout,
+    Score,
+    Task,
+    content_hash,
+)
+
+
+class Executes(Protocol):
+    """Runs rollouts to their ends; a Runner does."""
+
+    async def run(
+        self,
+        rollouts: Sequence[Rollout],
+        candidates: Sequence[Candidate],
+        on_finish: Callable[[Rollout], None] | None = None,
+    ) -> dict[str, Rollout]:
+        """Ended rollouts by id."""
+        ...
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """One rollout of a candidate on a task, scored."""
+
+    task: Task
+    rollout: Rollout
+    value: float | None
+    """The objective's score; None when the evaluator could not say."""
+    scores: dict[str, Score]
+    """All scores by evaluator name."""
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """What an algorithm says of a candidate it has just judged, for progress and the record."""
+
+    number: int
+    candidate_id: str
+    value: float
+    """Mean objective over the tasks it was judged on."""
+    tasks: int
+    """How many those were."""
+    pruned: bool = False
+    """Given up before all train tasks were tried."""
+    best: float
+    """Best value over all train tasks so far."""
+    rollouts: int
+    """Rollouts spent so far."""
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What a lab works on."""
+
+    run_id: str
+    stage: str
+    """Prefix of the purpose of its rollouts."""
+    queue: str
+    objective: str
+    """Name of the evaluator, or of the agent's own reward, that is to rise."""
+    seed: int
+    max_attempts: int
+
+
+class Lab:
+    """All that an algorithm may touch.
+
+    Args:
+        work: What it works on.
+        baseline: The candidate to start from.
+        train: Tasks to learn from.
+        val: Tasks to choose by.
+        runner: Runs rollouts.
+        scorer: Scores them.
+        store: Keeps candidates and the journal.
+        budget: What may be spent.
+        on_rollout: Called as each rollout ends.
+        on_proposal: Called as each candidate is judged.
+        clock: Seconds, for the budget.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        baseline: Candidate,
+        train: Sequence[Task],
+        val: Sequence[Task],
+        runner: Executes,
+        scorer: Scorer,
+        store: Store,
+        budget: Budget,
+        on_rollout: Callable[[Rollout], None] | None = None,
+        on_proposal: Callable[[Proposal], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.baseline = baseline
+        self.train = tuple(train)
+        self.val = tuple(val)
+        self.budget = budget
+        self.spent = Spent()
+        self.rng = random.Random(work.seed)  # noqa: S311 - reproducible, not secret
+        self.seed = work.seed
+        self._work = work
+        self._runner = runner
+        self._scorer = scorer
+        self._store = store
+        self._on_rollout = on_rollout
+        self._on_proposal = on_proposal
+        self._clock = clock
+        self._since = clock()
+        self._counted: set[str] = set()
+
+    async def evaluate(
+        self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
+    ) -> list[Evaluation]:
+        """Run and score a candidate on tasks. What was run before is taken from the journal.
+
+        Args:
+            candidate: The candidate; it is kept in the store.
+            tasks: The tasks.
+            repetition: Another number asks for another rollout of the same.
+
+        Returns:
+            One evaluation a task, in the order of the tasks.
+
+        Raises:
+            BudgetExhausted: The rollouts left do not suffice; nothing was run.
+        """
+        rollouts = [self._rollout(candidate, task, repetition) for task in tasks]
+        new = [rollout.id for rollout in rollouts if rollout.id not in self._counted]
+        reached = exceeded(self.budget, self.spent, more_rollouts=len(new))
+        if reached and new:
+            raise BudgetExhausted(f"{len(new)} more rollouts would exceed the budget: {reached}.")
+        self._counted.update(new)
+        self.spent.rollouts += len(new)
+        await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
+        ended = await self._runner.run(rollouts, [candidate], self._on_rollout)
+        scores = await self._scorer.score(ended.values())
+        fresh = set(new)
+        self.spent.dollars += sum(r.cost_usd for r in ended.values() if r.id in fresh)
+        return [
+            Evaluation(
+                task=task,
+                rollout=ended[rollout.id],
+                value=objective_value(ended[rollout.id], scores[rollout.id], self._work.objective),
+                scores=scores[rollout.id],
+            )
+            for task, rollout in zip(tasks, rollouts, strict=True)
+        ]
+
+    def propose(
+        self,
+        resources: Mapping[str, Resource],
+        *,
+        algorithm: str,
+        reason: str,
+        parent: Candidate | None = None,
+    ) -> Candidate:
+        """A candidate that differs from its parent (the baseline by default) in these resources."""
+        return (parent or self.baseline).derive(resources, algorithm=algorithm, reason=reason)
+
+    def judged(self, proposal: Proposal) -> None:
+        """Tell what became of a proposal; it is journaled and shown."""
+        self._store.journal.append(
+            self._work.run_id,
+            f"proposal/{proposal.number:06d}",
+            msgspec.to_builtins(proposal),
+            time.time(),
+        )
+        if self._on_proposal:
+            self._on_proposal(proposal)
+
+    def may_continue(self, step: str) -> bool:
+        """Whether the budget allows another step; the answer for a step never changes.
+
+        Args:
+            step: The step's name, unique in the run and the same whenever the run is resumed.
+        """
+        now = self._clock()
+        self.spent.seconds += now - self._since
+        self._since = now
+        reached = exceeded(self.budget, self.spent)
+        answer: Any = self._store.journal.append(
+            self._work.run_id,
+            f"budget/{step}",
+            {"seconds": self.spent.seconds, "reached": reached},
+            time.time(),
+        )
+        self.spent.seconds = max(self.spent.seconds, float(answer["seconds"]))
+        return not answer["reached"]
+
+    def _rollout(self, candidate: Candidate, task: Task, repetition: int) -> Rollout:
+        content = task.content()
+        work = self._work
+        return Rollout(
+            id=content_hash([work.run_id, candidate.id, task.id, content, repetition]),
+            queue=work.queue,
+            candidate_id=candidate.id,
+            task_id=task.id,
+            input=task.input,
+            expected=task.expected,
+            metadata=task.metadata,
+            # Task and repetition decide the seed, not the candidate: pairs share their luck.
+            seed=int(content_hash([work.seed, content, repetition])[:8], 16),
+            purpose=f"{work.stage}/{work.run_id}",
+            max_attempts=work.max_attempts,
+        )
+
+
+def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: str) -> float | None:
+    """The objective's value for a rollout: 0 when the agent failed, None when it is unknown."""
+    score = scores.get(objective)
+    if score is not None:
+        return score.value
+    return 0.0 if rollout.status in ("failed", "timed_out", "crashed") else None
+
+
+def mean(evaluations: Sequence[Evaluation]) -> float | None:
+    """Mean objective over the evaluations that have one; None when none has."""
+    values = [e.value for e in evaluations if e.value is not None]
+    return sum(values) / len(values) if values else None

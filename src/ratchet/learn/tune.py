@@ -1,0 +1,277 @@
+"""Tune: searches the knobs of all params at once with Optuna, giving up early on poor trials.
+
+Trials are asked for in batches and told back in order, so that the same seed gives the same search
+however fast each rollout was. Each trial starts on a small subset of the train tasks, the same for
+all; only the better part of the trials goes on to more tasks (successive halving: Jamieson &
+Talwalkar 2016, Li et al. 2018). The proposals are those of the tree-structured Parzen estimator
+(Bergstra et al. 2011) over all knobs jointly. The best few on train are compared on val.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ratchet.learn.algorithm import Finding
+from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.lab import Lab, Proposal, mean
+from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Knob, Params, Task, Value
+
+if TYPE_CHECKING:
+    import optuna
+
+
+class Tune:
+    """Bayesian optimisation of params.
+
+    Args:
+        max_trials: Trials at most; None leaves it to the budget.
+        batch: Trials evaluated at the same time.
+        eta: One in `eta` trials goes on to the next subset, which is `eta` times as large.
+        first_tasks: Tasks in the smallest subset, at least.
+        finalists: Candidates compared on val at the end.
+        patience: Batches in a row without a better best after which the search ends.
+    """
+
+    name = "tune"
+
+    def __init__(
+        self,
+        *,
+        max_trials: int | None = None,
+        batch: int = 8,
+        eta: int = 3,
+        first_tasks: int = 16,
+        finalists: int = 6,
+        patience: int | None = None,
+    ) -> None:
+        limits = {"max_trials": max_trials, "batch": batch, "first_tasks": first_tasks}
+        for name, value in {**limits, "finalists": finalists, "patience": patience}.items():
+            if value is not None and value < 1:
+                raise InputError(f"Tune({name}={value}): at least 1 is needed.")
+        if eta < 2:
+            raise InputError(f"Tune(eta={eta}): at least 2 is needed.")
+        self._max_trials = max_trials
+        self._batch = batch
+        self._eta = eta
+        self._first_tasks = first_tasks
+        self._finalists = finalists
+        self._patience = patience
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Search the params of the lab's baseline.
+
+        Raises:
+            InputError: The agent has no params.
+            BudgetExhausted: The budget does not reach for the baseline on train and val.
+        """
+        search = _Search(lab, self._batch, _rungs(lab, self._eta, self._first_tasks), self._eta)
+        reserve = len(lab.val) * (self._finalists + 1)
+        baseline_val = _known(mean(await lab.evaluate(lab.baseline, lab.val)), "val")
+        why = await self._search(lab, search, reserve)
+        best, best_val = await self._choose(lab, search, baseline_val)
+        return Finding(
+            best=best,
+            baseline_val=baseline_val,
+            best_val=best_val,
+            proposals=search.asked,
+            sentence=f"{search.asked} trials, {search.pruned} of them given up early; {why}",
+        )
+
+    async def _search(self, lab: Lab, search: _Search, reserve: int) -> str:
+        quiet = 0
+        while lab.may_continue(f"tune/{search.asked:06d}"):
+            if self._max_trials is not None and search.asked >= self._max_trials:
+                return f"the limit of {self._max_trials} trials was reached."
+            if self._patience is not None and quiet >= self._patience:
+                return f"{quiet} batches in a row brought nothing better."
+            left = (lab.budget.rollouts or 10**12) - lab.spent.rollouts - reserve
+            count = min(self._batch, left // len(lab.train))
+            if self._max_trials is not None:
+                count = min(count, self._max_trials - search.asked)
+            if count < 1:
+                if not search.asked:
+                    raise BudgetExhausted(
+                        f"A budget of {lab.budget.rollouts} rollouts does not reach for one trial:"
+                        f" {len(lab.train)} train tasks, and {reserve + len(lab.val)} rollouts on"
+                        f" {len(lab.val)} val tasks.",
+                        hint="Raise rollouts under [improve.budget], or use fewer tasks.",
+                    )
+                return "the budget of rollouts is spent."
+            before = search.best
+            await search.step(count)
+            quiet = 0 if search.best > before else quiet + 1
+        return "the budget is spent."
+
+    async def _choose(
+        self, lab: Lab, search: _Search, baseline_val: float
+    ) -> tuple[Candidate, float]:
+        finalists = search.finalists(self._finalists)
+        judged = await asyncio.gather(
+            *(lab.evaluate(candidate, lab.val) for candidate in finalists), return_exceptions=True
+        )
+        best, best_val = lab.baseline, baseline_val
+        for candidate, evaluations in zip(finalists, judged, strict=True):
+            if isinstance(evaluations, BudgetExhausted):
+                continue
+            if isinstance(evaluations, BaseException):
+                raise evaluations
+            value = mean(evaluations)
+            if value is not None and value > best_val:
+                best, best_val = candidate, value
+        return best, best_val
+
+
+class _Search:
+    """The state of one search: trials asked for, and what they were worth on each subset."""
+
+    def __init__(self, lab: Lab, batch: int, rungs: Sequence[Sequence[Task]], eta: int) -> None:
+        self._lab = lab
+        self._rungs = rungs
+        self._eta = eta
+        self._params = {
+            name: resource
+            for name, resource in lab.baseline.resources.items()
+            if isinstance(resource, Params) and resource.space
+        }
+        if not self._params:
+            raise InputError(
+                "The agent has no params to tune.",
+                hint='Declare some: KNOBS = ratchet.params("name", k=ratchet.Int(5, 1, 20)).',
+            )
+        self._study = _study(lab.seed, batch)
+        self._distributions = {
+            f"{name}.{knob}": _distribution(domain)
+            for name, params in self._params.items()
+            for knob, domain in params.space.items()
+        }
+        # The source's own point is the first trial: what is there already is to be beaten.
+        self._study.enqueue_trial(
+            {f"{n}.{k}": v for n, params in self._params.items() for k, v in params.values.items()}
+        )
+        self._at_rung: list[list[float]] = [[] for _ in rungs]
+        self._complete: dict[str, tuple[float, int, Candidate]] = {}
+        self.asked = 0
+        self.pruned = 0
+        self.best = float("-inf")
+
+    async def step(self, count: int) -> None:
+        """Ask for a batch of trials, race them up the subsets, and tell what they were worth."""
+        trials = [self._study.ask(self._distributions) for _ in range(count)]
+        candidates = [self._candidate(trial.params) for trial in trials]
+        values: list[list[float]] = [[] for _ in trials]
+        racing = list(range(count))
+        for rung, tasks in enumerate(self._rungs):
+            judged = await asyncio.gather(
+                *(self._lab.evaluate(candidates[i], tasks) for i in racing)
+            )
+            for i, evaluations in zip(racing, judged, strict=True):
+                values[i].append(_known(mean(evaluations), "train"))
+            reached = self._at_rung[rung]
+            reached.extend(values[i][rung] for i in racing)
+            if rung < len(self._rungs) - 1:
+                keep = sorted(reached, reverse=True)[: max(1, len(reached) // self._eta)][-1]
+                racing = [
+                    i for i in racing if values[i][rung] >= keep or self._is_source(candidates[i])
+                ]
+        for i, trial in enumerate(trials):
+            self._tell(trial, candidates[i], values[i])
+
+    def finalists(self, count: int) -> list[Candidate]:
+        """The best candidates over all train tasks, best first, without the source's own."""
+        ranked = sorted(self._complete.values(), key=lambda entry: (-entry[0], entry[1]))
+        others = [candidate for _, _, candidate in ranked if not self._is_source(candidate)]
+        return others[:count]
+
+    def _is_source(self, candidate: Candidate) -> bool:
+        return candidate.id == self._lab.baseline.id
+
+    def _tell(self, trial: Any, candidate: Candidate, values: Sequence[float]) -> None:
+        from optuna.trial import TrialState
+
+        number = self.asked
+        self.asked += 1
+        pruned = len(values) < len(self._rungs)
+        for rung, value in enumerate(values):
+            trial.report(value, rung)
+        if pruned:
+            self.pruned += 1
+            self._study.tell(trial, state=TrialState.PRUNED)
+        else:
+            self._study.tell(trial, values[-1])
+            self._complete.setdefault(candidate.id, (values[-1], number, candidate))
+            self.best = max(self.best, values[-1])
+        self._lab.judged(
+            Proposal(
+                number=number,
+                candidate_id=candidate.id,
+                value=values[-1],
+                tasks=len(self._rungs[len(values) - 1]),
+                pruned=pruned,
+                best=self.best if self._complete else values[-1],
+                rollouts=self._lab.spent.rollouts,
+            )
+        )
+
+    def _candidate(self, point: Mapping[str, Value]) -> Candidate:
+        chosen: dict[str, Params] = {}
+        for name, params in self._params.items():
+            prefix = f"{name}."
+            values = {k.removeprefix(prefix): v for k, v in point.items() if k.startswith(prefix)}
+            chosen[name] = params.replace(**values)
+        changed = [
+            f"{name}.{knob} {params.values[knob]} → {chosen[name].values[knob]}"
+            for name, params in self._params.items()
+            for knob in params.space
+            if chosen[name].values[knob] != params.values[knob]
+        ]
+        if not changed:
+            return self._lab.baseline
+        return self._lab.propose(chosen, algorithm=Tune.name, reason="Tried " + ", ".join(changed))
+
+
+def _rungs(lab: Lab, eta: int, first_tasks: int) -> list[Sequence[Task]]:
+    """Nested subsets of the train tasks, smallest first, each `eta` times the one before."""
+    tasks = list(lab.train)
+    lab.rng.shuffle(tasks)
+    sizes = [len(tasks)]
+    while sizes[0] // eta >= first_tasks:
+        sizes.insert(0, sizes[0] // eta)
+    return [tasks[:size] for size in sizes]
+
+
+def _study(seed: int, batch: int) -> optuna.Study:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.TPESampler(
+            seed=seed, multivariate=True, constant_liar=batch > 1, n_startup_trials=2 * batch
+        )
+    return optuna.create_study(direction="maximize", sampler=sampler)
+
+
+def _distribution(knob: Knob) -> optuna.distributions.BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    match knob:
+        case Int():
+            return IntDistribution(knob.low, knob.high, log=knob.log)
+        case Float():
+            return FloatDistribution(knob.low, knob.high, log=knob.log)
+        case Choice():
+            return CategoricalDistribution(knob.options)
+        case Bool():
+            return CategoricalDistribution((False, True))
+
+
+def _known(value: float | None, split: str) -> float:
+    if value is None:
+        raise InputError(
+            f"No {split} task has a score: the objective's evaluator failed on every rollout.",
+            hint="See why: ratchet eval.",
+        )
+    return value

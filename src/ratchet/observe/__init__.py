@@ -1,0 +1,38 @@
+"""Spans: what an agent does, step by step."""
+
+from ratchet.observe.capture import capture, plain
+from ratchet.observe.collector import (
+    Collector,
+    collect_process,
+    collecting,
+    current_collector,
+)
+from ratchet.observe.reward import emit_reward
+from ratchet.observe.step import (
+    ENTRY_MARK,
+    SideEffectBlocked,
+    Step,
+    agent,
+    rollout,
+    tool,
+    trace,
+)
+from ratchet.observe.threads import carry_context
+
+__all__ = [
+    "ENTRY_MARK",
+    "Collector",
+    "SideEffectBlocked",
+    "Step",
+    "agent",
+    "capture",
+    "carry_context",
+    "collect_process",
+    "collecting",
+    "current_collector",
+    "emit_reward",
+    "plain",
+    "rollout",
+    "tool",
+    "trace",
+]

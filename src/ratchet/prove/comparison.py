@@ -1,0 +1,208 @@
+"""A paired comparison, one pair at a time: after each it goes on or has its final verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ratchet.prove.eprocess import EProcess
+from ratchet.prove.guardrails import Guardrail
+from ratchet.prove.plan import MISSING_LIMIT, PairedScore, Plan
+from ratchet.types import InputError, Verdict
+
+
+class Step(NamedTuple):
+    """The e-values after one pair."""
+
+    superiority: float
+    """Against "the mean gain is zero or less"."""
+    harm: float
+    """Against "the mean gain is zero or more"."""
+    futility: float
+    """Against "the mean gain is `min_gain` or more"."""
+    guardrails: tuple[float, ...]
+    """Against "worse than the margin", in the order of the plan."""
+
+
+class GuardrailState:
+    """One guardrail's evidence and means so far."""
+
+    __slots__ = ("baseline", "candidate", "guardrail", "missing", "pairs", "process")
+
+    def __init__(self, guardrail: Guardrail, plan: Plan) -> None:
+        self.guardrail = guardrail
+        self.process = EProcess(
+            null=-guardrail.bound, threshold=1.0 / plan.alpha, horizon=plan.max_pairs
+        )
+        self.pairs = 0
+        self.missing = 0
+        self.baseline = 0.0
+        self.candidate = 0.0
+
+    def observe(self, sides: tuple[float | None, float | None] | None) -> None:
+        before, after = sides if sides is not None else (None, None)
+        if before is None or after is None:
+            self.missing += 1
+            self.process.skip()
+            return
+        self.process.observe(-self.guardrail.worsening(before, after))
+        self.pairs += 1
+        self.baseline += before
+        self.candidate += after
+
+    @property
+    def passed(self) -> bool:
+        return self.process.reached and not _too_many(self.missing, self.pairs)
+
+
+class Comparison:
+    """Decides between a baseline and a candidate while the pairs come in.
+
+    - **promote** as soon as "no better" is rejected at `alpha` and every guardrail passed;
+    - **harm** as soon as "no worse" is rejected at `harm_alpha`;
+    - **futile** as soon as "the gain is at least `min_gain`" is rejected at `futility_alpha`;
+    - when the pairs run out: **guardrail** if "no better" was rejected and a guardrail had not
+      passed, else **no_gain**.
+
+    Each null stays rejected from the first time its e-value reached the threshold (Ville's
+    inequality allows it); from there its bettor rests, so the values stay as well. Looking more or
+    less often changes nothing. A comparison that was interrupted is resumed by feeding its pairs
+    again, in the same order.
+
+    Args:
+        plan: The rules.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        horizon = plan.max_pairs
+        self.plan = plan
+        self.verdict: Verdict | None = None
+        """The final verdict, or None while the comparison goes on."""
+        self.scored = 0
+        """Pairs with both scores."""
+        self.missing = 0
+        """Pairs skipped because a score was unknown."""
+        self.superiority = EProcess(threshold=1.0 / plan.alpha, horizon=horizon)
+        self.harm = EProcess(threshold=1.0 / plan.harm_alpha, horizon=horizon)
+        self.futility = EProcess(
+            null=-plan.min_gain, threshold=1.0 / plan.futility_alpha, horizon=horizon
+        )
+        self.guardrails = tuple(GuardrailState(g, plan) for g in plan.guardrails)
+        self._baseline = 0.0
+        self._candidate = 0.0
+        self._pairs: list[PairedScore] = []
+        self._path: list[Step] = []
+
+    @property
+    def pairs(self) -> tuple[PairedScore, ...]:
+        """The pairs so far, in order."""
+        return tuple(self._pairs)
+
+    @property
+    def path(self) -> tuple[Step, ...]:
+        """The e-values after each pair."""
+        return tuple(self._path)
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Mean score of the baseline and of the candidate over the scored pairs; 0 when none."""
+        if self.scored == 0:
+            return 0.0, 0.0
+        return self._baseline / self.scored, self._candidate / self.scored
+
+    @property
+    def too_many_missing(self) -> bool:
+        """Whether so many pairs have an unknown score that nothing may be promoted."""
+        return _too_many(self.missing, self.scored)
+
+    def observe(self, pair: PairedScore) -> Verdict | None:
+        """Take the next pair and return the verdict, or None to go on.
+
+        Raises:
+            InputError: The comparison is over, or the pair has a value that a guardrail cannot use.
+        """
+        if self.verdict is not None:
+            raise InputError(
+                f"Task {pair.task_id!r} came after the verdict {self.verdict!r}.",
+                hint="A pair that was not part of the decision cannot be added to it.",
+            )
+        before, after = pair.baseline, pair.candidate
+        if before is None or after is None:
+            self._skip()
+        else:
+            for state in self.guardrails:
+                state.observe(pair.metrics.get(state.guardrail.metric))
+            difference = after - before
+            self.superiority.observe(difference)
+            self.harm.observe(-difference)
+            self.futility.observe(-difference)
+            self.scored += 1
+            self._baseline += before
+            self._candidate += after
+        self._pairs.append(pair)
+        self._path.append(
+            Step(
+                self.superiority.value,
+                self.harm.value,
+                self.futility.value,
+                tuple([state.process.value for state in self.guardrails]),
+            )
+        )
+        self.verdict = self._stop()
+        if self.verdict is None and len(self._pairs) >= self.plan.max_pairs:
+            self.verdict = self._exhausted()
+        return self.verdict
+
+    def finish(self) -> Verdict:
+        """There are no more pairs: return the final verdict."""
+        if self.verdict is None:
+            self.verdict = self._exhausted()
+        return self.verdict
+
+    def _skip(self) -> None:
+        self.missing += 1
+        self.superiority.skip()
+        self.harm.skip()
+        self.futility.skip()
+        for state in self.guardrails:
+            state.process.skip()
+
+    def _stop(self) -> Verdict | None:
+        if self.harm.reached:
+            return "harm"
+        if self.scored < self.plan.min_pairs:
+            return None
+        if self.superiority.reached and not self.too_many_missing:
+            for state in self.guardrails:
+                if not state.passed:
+                    break
+            else:
+                return "promote"
+        return "futile" if self.futility.reached else None
+
+    def _exhausted(self) -> Verdict:
+        if self.superiority.reached and not all(state.passed for state in self.guardrails):
+            return "guardrail"
+        return "no_gain"
+
+
+def _too_many(missing: int, scored: int) -> bool:
+    return missing > MISSING_LIMIT * (missing + scored)
+
+
+def differences(comparison: Comparison) -> list[float | None]:
+    """Candidate minus baseline by pair; None where a score is unknown."""
+    return [
+        None if p.baseline is None or p.candidate is None else p.candidate - p.baseline
+        for p in comparison.pairs
+    ]
+
+
+def replay(plan: Plan, pairs: Iterable[PairedScore]) -> Comparison:
+    """The comparison that these pairs make; pairs after its verdict are left out."""
+    comparison = Comparison(plan)
+    for pair in pairs:
+        if comparison.observe(pair) is not None:
+            break
+    comparison.finish()
+    return comparison

@@ -1,0 +1,103 @@
+"""The decision of a finished comparison, with a sentence for people."""
+
+from __future__ import annotations
+
+from ratchet.prove.comparison import Comparison, GuardrailState, differences
+from ratchet.prove.interval import interval
+from ratchet.types import Decision, GuardrailResult, InputError
+
+
+def decision(comparison: Comparison) -> Decision:
+    """How the comparison ended.
+
+    Raises:
+        InputError: It has not ended; `finish()` ends it.
+    """
+    verdict = comparison.verdict
+    if verdict is None:
+        raise InputError(
+            f"The comparison is not over after {len(comparison.path)} pairs.",
+            hint="Feed it more pairs, or end it with finish().",
+        )
+    plan = comparison.plan
+    baseline, candidate = comparison.means
+    bounds = interval(
+        differences(comparison), alpha=plan.alpha, min_gain=plan.min_gain, horizon=plan.max_pairs
+    )
+    return Decision(
+        verdict=verdict,
+        metric=plan.metric,
+        alpha=plan.alpha,
+        pairs=comparison.scored,
+        baseline=baseline,
+        candidate=candidate,
+        e_value=comparison.superiority.peak,
+        interval=bounds,
+        guardrails=tuple(_result(state) for state in comparison.guardrails),
+        sentence=_sentence(comparison, bounds),
+    )
+
+
+def _result(state: GuardrailState) -> GuardrailResult:
+    pairs = state.pairs or 1
+    return GuardrailResult(
+        metric=state.guardrail.metric,
+        margin=state.guardrail.margin,
+        unit=state.guardrail.unit,
+        baseline=state.baseline / pairs,
+        candidate=state.candidate / pairs,
+        e_value=state.process.peak,
+        passed=state.passed,
+    )
+
+
+def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
+    plan = comparison.plan
+    baseline, candidate = comparison.means
+    needed = 1.0 / plan.alpha
+    evidence = f"e-value {comparison.superiority.peak:.3g}, {needed:.3g} needed"
+    move = (
+        f"mean {plan.metric} {baseline:.3f} before, {candidate:.3f} after"
+        f" ({candidate - baseline:+.3f}, interval {bounds[0]:+.3f} to {bounds[1]:+.3f})"
+        f" over {comparison.scored} pairs"
+    )
+    failed = [s.guardrail.metric for s in comparison.guardrails if not s.passed]
+    passed = [s.guardrail.metric for s in comparison.guardrails if s.passed]
+    if comparison.verdict == "promote":
+        text = f"Proved better: {move}; {evidence}."
+        if passed:
+            text += f" Guardrails proved to hold: {', '.join(passed)}."
+    elif comparison.verdict == "harm":
+        text = f"Proved worse: {move}; stopped for harm."
+    elif comparison.verdict == "futile":
+        text = (
+            f"No significant gain: {move}; it is proved that the gain, if any, is below"
+            f" the {plan.min_gain:g} worth having."
+        )
+    elif comparison.verdict == "guardrail":
+        text = (
+            f"Better, but not proved safe: {move}; {evidence}."
+            f" Not proved within its margin: {', '.join(failed)}."
+        )
+    elif comparison.superiority.reached and comparison.scored < plan.min_pairs:
+        text = (
+            f"No significant gain can be stated: {move}; {evidence}, but the plan asks for at least"
+            f" {plan.min_pairs} scored pairs."
+        )
+    else:
+        text = f"No significant gain: {move}; {evidence}."
+    return text + _missing(comparison)
+
+
+def _missing(comparison: Comparison) -> str:
+    text = ""
+    if comparison.missing:
+        text = (
+            f" {comparison.missing} of {len(comparison.path)} pairs had an unknown score and were"
+            " skipped"
+        )
+        text += ", too many to promote anything." if comparison.too_many_missing else "."
+    for state in comparison.guardrails:
+        if state.missing:
+            text += f" {state.guardrail.metric} was unknown in {state.missing} scored pairs."
+    return text

@@ -1,0 +1,204 @@
+"""The evidence file: everything a decision rests on, so that anybody can recompute it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.prove.alpha import level
+from ratchet.prove.comparison import Comparison
+from ratchet.prove.decide import decision
+from ratchet.types import InputError
+
+SCHEMA = "ratchet.evidence/1"
+"""Names the layout below; a later layout gets another number."""
+
+ROWS = "pairs"
+"""The list whose items are written one to a line."""
+
+
+def write_evidence(
+    path: str | os.PathLike[str],
+    comparison: Comparison,
+    *,
+    baseline: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    dataset: Mapping[str, Any],
+    budget: float | None = None,
+    history: Sequence[bool] = (),
+    created_at: float | None = None,
+    context: Mapping[str, Any] | None = None,
+) -> str:
+    """Write the evidence of a finished comparison, atomically, and return its digest.
+
+    The file is JSON for people too: one line a pair, with the e-values after it. A crash leaves
+    either no file or a whole one. An existing file of that name is replaced.
+
+    Args:
+        path: Where to; its folder is made when missing.
+        comparison: A comparison with a verdict.
+        baseline: What the candidate was compared with: `id` and resource versions, as plain data.
+        candidate: The same of the candidate.
+        dataset: Name, version and split of the tasks, as plain data.
+        budget: Alpha of the whole stream of experiments; None when this one stands alone.
+        history: Whether each earlier experiment of the stream promoted, oldest first.
+        created_at: Unix seconds, or None to leave it out.
+        context: Anything else worth keeping, as plain data. It is covered by the digest only.
+
+    Returns:
+        SHA-256 of the canonical content, 64 hex digits; the file states it as `digest`.
+
+    Raises:
+        InputError: The comparison is not over, the plan's alpha is not the level that the budget
+            gives, something handed in has no JSON form, or the file cannot be written.
+    """
+    if budget is not None and level(budget, history) != comparison.plan.alpha:
+        raise InputError(
+            f"The plan has alpha {comparison.plan.alpha!r}, but the budget {budget!r} after"
+            f" {len(history)} experiments gives {level(budget, history)!r}.",
+            hint="Make the plan with alpha=level(budget, history).",
+        )
+    try:
+        content = document(
+            comparison,
+            stated={
+                "baseline": dict(baseline),
+                "candidate": dict(candidate),
+                "dataset": dict(dataset),
+                "created_at": created_at,
+                "context": dict(context or {}),
+            },
+            budget=budget,
+            history=history,
+            version=_version(),
+        )
+        digest = digest_of(content)
+        text = render({**content, "digest": digest})
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"The evidence for {os.fspath(path)} has no JSON form: {error}.") from None
+    try:
+        _write(Path(path), text.encode())
+    except OSError as error:
+        raise InputError(
+            f"The evidence could not be written to {os.fspath(path)}: {error.strerror or error}.",
+            hint="Free some space or choose a folder that can be written to.",
+        ) from error
+    return digest
+
+
+def document(
+    comparison: Comparison,
+    *,
+    stated: Mapping[str, Any],
+    budget: float | None,
+    history: Sequence[bool],
+    version: str,
+) -> dict[str, Any]:
+    """The content of the file without its digest: `stated` as given, the rest computed."""
+    plan = comparison.plan
+    before, after = comparison.means
+    names = [guardrail.metric for guardrail in plan.guardrails]
+    rows = [
+        {
+            "pair": number,
+            "task": pair.task_id,
+            "baseline": pair.baseline,
+            "candidate": pair.candidate,
+            "missing": pair.baseline is None or pair.candidate is None,
+            "failed": list(pair.failed),
+            "metrics": {name: list(sides) for name, sides in pair.metrics.items()},
+            "rollouts": [pair.baseline_rollout, pair.candidate_rollout],
+            "e_values": {
+                "superiority": step.superiority,
+                "harm": step.harm,
+                "futility": step.futility,
+                "guardrails": dict(zip(names, step.guardrails, strict=True)),
+            },
+        }
+        for number, (pair, step) in enumerate(
+            zip(comparison.pairs, comparison.path, strict=True), start=1
+        )
+    ]
+    return {
+        "schema": SCHEMA,
+        "ratchet": version,
+        "created_at": stated["created_at"],
+        "baseline": stated["baseline"],
+        "candidate": stated["candidate"],
+        "dataset": stated["dataset"],
+        "context": stated["context"],
+        "plan": msgspec.to_builtins(plan),
+        "alpha": {"budget": budget, "history": [bool(p) for p in history], "level": plan.alpha},
+        "decision": msgspec.to_builtins(decision(comparison)),
+        "counts": {
+            "pairs": len(rows),
+            "scored": comparison.scored,
+            "missing": comparison.missing,
+            "missing_metrics": {s.guardrail.metric: s.missing for s in comparison.guardrails},
+        },
+        "means": {"baseline": before, "candidate": after, "gain": after - before},
+        ROWS: rows,
+    }
+
+
+def digest_of(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the content without `digest`, as JSON with sorted keys and no spaces."""
+    canonical = json.dumps(
+        {key: value for key, value in content.items() if key != "digest"},
+        sort_keys=True,
+        separators=(",", ":"),
+        allow_nan=False,
+        ensure_ascii=True,
+    )
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def render(content: Mapping[str, Any]) -> str:
+    """JSON with two spaces of indent, and one line for each pair."""
+    parts = []
+    for key, value in content.items():
+        if key == ROWS and value:
+            lines = ",\n".join("    " + _dumps(row) for row in value)
+            body = f"[\n{lines}\n  ]"
+        else:
+            body = _dumps(value, indent=2).replace("\n", "\n  ")
+        parts.append(f"  {_dumps(key)}: {body}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _dumps(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=True, indent=indent)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # A temporary file is private; evidence is to be read by whoever may read its folder.
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _version() -> str:
+    from ratchet import __version__
+
+    return __version__

@@ -1,0 +1,146 @@
+"""What is fixed before an experiment begins: the metric, the levels, the guardrails, the pairs."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import msgspec
+
+from ratchet.prove.guardrails import Guardrail
+from ratchet.types import InputError
+
+MISSING_LIMIT = 0.1
+"""Share of pairs without a usable score above which nothing is promoted."""
+
+LARGEST = 1e15
+"""Largest magnitude of a guardrail's metric."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one experiment. They are settled before its first pair and never after.
+
+    Raises:
+        InputError: A value is out of range; the message names the field.
+    """
+
+    metric: str = "score"
+    """The score, in [0, 1], that the candidate must improve."""
+    alpha: float = 0.05
+    """Chance of promoting a candidate that is no better or breaks a guardrail, however often the
+    experiment is looked at. In a stream of candidates it comes from `level`."""
+    min_gain: float = 0.01
+    """The smallest mean gain worth having; a gain proved to be below it ends the experiment."""
+    harm_alpha: float = 0.05
+    """Chance of stopping for harm when the candidate is no worse."""
+    futility_alpha: float = 0.05
+    """Chance of stopping for futility when the gain is at least `min_gain`."""
+    guardrails: tuple[Guardrail, ...] = ()
+    min_pairs: int = 10
+    """Scored pairs before which the experiment only ends for harm."""
+    max_pairs: int = 1000
+    """Pairs, missing ones included, after which the experiment ends whatever was proved."""
+    seed: int = 0
+    """The seed that ordered the pairs; recorded, not used."""
+
+    def __post_init__(self) -> None:
+        for field in ("alpha", "harm_alpha", "futility_alpha", "min_gain"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise InputError(f"Plan: {field} = {value!r} is not a number.")
+            msgspec.structs.force_setattr(self, field, float(value))
+        for field in ("alpha", "harm_alpha", "futility_alpha"):
+            value = getattr(self, field)
+            if not 1e-12 <= value <= 0.5:
+                raise InputError(f"Plan: {field} = {value!r} is not between 1e-12 and 0.5.")
+        if not 0.0 <= self.min_gain < 1.0:
+            raise InputError(f"Plan: min_gain = {self.min_gain!r} is not within 0 and 1.")
+        for field in ("min_pairs", "max_pairs", "seed"):
+            value = getattr(self, field)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise InputError(f"Plan: {field} = {value!r} is not a whole number.")
+        if not 1 <= self.min_pairs <= self.max_pairs:
+            raise InputError(
+                f"Plan: min_pairs = {self.min_pairs} and max_pairs = {self.max_pairs};"
+                " expected 1 <= min_pairs <= max_pairs."
+            )
+        names = [guardrail.metric for guardrail in self.guardrails]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(f"Plan: guardrail {twice[0]!r} is given twice.")
+
+
+class PairedScore(msgspec.Struct, frozen=True):
+    """One task's results with both candidates.
+
+    A score is None when it is unknown: the evaluator failed, or the rollout did. An unknown score
+    is never counted as zero; the pair is skipped and counted as missing. When a side's *agent*
+    failed (an error, a time-out) and that is to count as a score of zero, name the side in
+    `failed`.
+
+    Args:
+        task_id: The task.
+        baseline: Score in [0, 1], or None.
+        candidate: Score in [0, 1], or None.
+        metrics: Baseline's and candidate's value by guardrail metric, in the metric's unit.
+        failed: Sides (`baseline`, `candidate`) whose rollout failed and counts as zero.
+        baseline_rollout: Id of the rollout, for evidence.
+        candidate_rollout: Id of the rollout, for evidence.
+
+    Raises:
+        InputError: A score is outside [0, 1], or a value is not finite; the message names the task.
+    """
+
+    task_id: str
+    baseline: float | None
+    candidate: float | None
+    metrics: dict[str, tuple[float | None, float | None]] = {}
+    failed: tuple[str, ...] = ()
+    baseline_rollout: str = ""
+    candidate_rollout: str = ""
+
+    def __post_init__(self) -> None:
+        for side in self.failed:
+            if side not in ("baseline", "candidate"):
+                raise InputError(
+                    f"Task {self.task_id!r}: failed side {side!r} is neither 'baseline' nor"
+                    " 'candidate'."
+                )
+            if getattr(self, side) not in (None, 0):
+                raise InputError(
+                    f"Task {self.task_id!r}: the {side} failed, yet has the score"
+                    f" {getattr(self, side)!r}.",
+                    hint="Leave the score of a failed side None; it counts as 0.",
+                )
+            msgspec.structs.force_setattr(self, side, 0.0)
+        for side in ("baseline", "candidate"):
+            score = getattr(self, side)
+            if score is None:
+                continue
+            if type(score) is not float:
+                msgspec.structs.force_setattr(self, side, self._number(side, score))
+            if not 0.0 <= getattr(self, side) <= 1.0:
+                raise InputError(
+                    f"Task {self.task_id!r}: the {side}'s score {score!r} is outside [0, 1].",
+                    hint="Scores with a unit can be guardrails; what is improved lies in [0, 1].",
+                )
+        if self.metrics:
+            self._check_metrics()
+
+    def _check_metrics(self) -> None:
+        checked: dict[str, tuple[float | None, float | None]] = {}
+        for name, sides in self.metrics.items():
+            if not isinstance(sides, (tuple, list)) or len(sides) != 2:
+                raise InputError(
+                    f"Task {self.task_id!r}: metric {name!r} is {sides!r};"
+                    " expected (baseline, candidate)."
+                )
+            before, after = (None if v is None else self._number(name, v) for v in sides)
+            checked[name] = (before, after)
+        msgspec.structs.force_setattr(self, "metrics", checked)
+
+    def _number(self, name: str, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError(f"Task {self.task_id!r}: {name} {value!r} is not a number.")
+        if not isfinite(value) or not -LARGEST <= value <= LARGEST:
+            raise InputError(f"Task {self.task_id!r}: {name} {value!r} is not a usable number.")
+        return float(value)

@@ -1,0 +1,271 @@
+"""Verification: recompute an evidence file from its pairs and plan, and compare bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.prove.alpha import level
+from ratchet.prove.comparison import replay
+from ratchet.prove.evidence import SCHEMA, digest_of, document
+from ratchet.prove.plan import PairedScore, Plan
+from ratchet.types import Decision, InputError, RatchetError, VerificationError
+
+LARGEST_FILE = 256 * 1024 * 1024
+"""Bytes above which a file is refused unread."""
+
+LARGEST_EXPERIMENT = 1_000_000
+"""Pairs above which a file is refused."""
+
+STATED = ("baseline", "candidate", "dataset", "created_at", "context")
+"""What the writer states and nothing recomputes; the digest covers it."""
+
+COMPUTED = ("schema", "plan", "alpha", "pairs", "means", "counts", "decision")
+"""What is recomputed, in the order in which differences are reported after those of pairs."""
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """What recomputing an evidence file has shown."""
+
+    path: str
+    findings: tuple[str, ...]
+    """Every difference in words, the first one first; empty when all is as stated."""
+    decision: Decision
+    """The decision as recomputed from the pairs."""
+    pairs: int
+    """Pairs in the file, missing ones included."""
+    digest: str
+    """SHA-256 of the content as read."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the file states exactly what its pairs and plan give."""
+        return not self.findings
+
+    def require(self) -> Verification:
+        """Return this when all is well.
+
+        Raises:
+            VerificationError: It names the first difference.
+        """
+        if self.ok:
+            return self
+        more = len(self.findings) - 1
+        raise VerificationError(
+            f"{self.path}: {self.findings[0]}" + (f" ({more} more)" if more else ""),
+            hint="Do not trust this file; make the decision again from the rollouts.",
+        )
+
+
+def verify(path: str | os.PathLike[str]) -> Verification:
+    """Recompute every number of an evidence file from its pairs and its plan.
+
+    Returns:
+        The findings, none when every number and the digest are as stated. A changed score, plan,
+        e-value, mean, interval end, verdict, sentence or name is found.
+
+    Raises:
+        InputError: There is no such file, or it cannot be read.
+        VerificationError: It is not an evidence file: malformed, truncated, too large, of another
+            schema, or with a plan or pairs that no comparison could have had.
+    """
+    name = os.fspath(path)
+    content = _load(name)
+    if content.get("schema") != SCHEMA:
+        raise VerificationError(
+            f"{name} has the schema {_short(content.get('schema'))}, not {SCHEMA!r}.",
+            hint="Verify it with the version of Ratchet that it names.",
+        )
+    plan = _plan(name, content)
+    pairs = _pairs(name, content)
+    alpha = _part(name, content, "alpha", dict)
+    budget, history = _alpha(name, alpha)
+    try:
+        comparison = replay(plan, pairs)
+        digest = digest_of(content)
+        expected = document(
+            comparison,
+            stated={key: content.get(key) for key in STATED},
+            budget=budget,
+            history=history,
+            version=str(content.get("ratchet")),
+        )
+    except RatchetError as error:
+        raise VerificationError(f"{name}: {error.message}") from None
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise VerificationError(f"{name} cannot be recomputed: {error}.") from None
+    findings = _differences(content, expected)
+    if budget is not None and level(budget, history) != plan.alpha:
+        findings.append(
+            f"plan.alpha: {plan.alpha!r} stated, the budget {budget!r} after {len(history)}"
+            f" experiments gives {level(budget, history)!r}"
+        )
+    if content.get("digest") != digest:
+        findings.append(f"digest: {_short(content.get('digest'))} stated, {digest!r} recomputed")
+    return Verification(
+        path=name,
+        findings=tuple(findings),
+        decision=msgspec.convert(expected["decision"], Decision),
+        pairs=len(pairs),
+        digest=digest,
+    )
+
+
+def _load(name: str) -> dict[str, Any]:
+    try:
+        size = Path(name).stat().st_size
+        if size > LARGEST_FILE:
+            raise VerificationError(
+                f"{name} has {size} bytes; evidence has at most {LARGEST_FILE}."
+            )
+        data = Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"The evidence {name!r} cannot be read: {reason}.") from None
+    try:
+        content = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse
+        )
+    except RecursionError:
+        raise VerificationError(f"{name} is nested too deeply to be evidence.") from None
+    except ValueError as error:
+        raise VerificationError(
+            f"{name} is not evidence: {error}.", hint="It may have been cut short; get it again."
+        ) from None
+    if not isinstance(content, dict):
+        raise VerificationError(f"{name} is not evidence: it holds no JSON object.")
+    return content
+
+
+def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    # A key given twice could show a reader one value and a program another.
+    result = dict(items)
+    if len(result) != len(items):
+        names = [key for key, _ in items]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ValueError(f"the key {_short(twice)} is given twice")
+    return result
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _part(name: str, content: dict[str, Any], key: str, kind: type) -> Any:
+    value = content.get(key)
+    if not isinstance(value, kind):
+        expected = "an object" if kind is dict else "a list"
+        raise VerificationError(f"{name}: {key!r} is {_short(value)}, not {expected}.")
+    return value
+
+
+def _plan(name: str, content: dict[str, Any]) -> Plan:
+    try:
+        return msgspec.convert(_part(name, content, "plan", dict), Plan)
+    except msgspec.ValidationError as error:
+        raise VerificationError(f"{name}: the plan is malformed: {error}.") from None
+    except RatchetError as error:
+        raise VerificationError(f"{name}: {error.message}") from None
+
+
+def _alpha(name: str, alpha: dict[str, Any]) -> tuple[float | None, list[bool]]:
+    budget, history = alpha.get("budget"), alpha.get("history")
+    if not isinstance(history, list) or not all(isinstance(item, bool) for item in history):
+        raise VerificationError(f"{name}: alpha.history is not a list of true and false.")
+    if budget is None:
+        return None, history
+    if not isinstance(budget, float) or not 0.0 < budget < 1.0:
+        raise VerificationError(f"{name}: alpha.budget {_short(budget)} is not within 0 and 1.")
+    return budget, history
+
+
+def _pairs(name: str, content: dict[str, Any]) -> list[PairedScore]:
+    rows = _part(name, content, "pairs", list)
+    if len(rows) > LARGEST_EXPERIMENT:
+        raise VerificationError(f"{name} has {len(rows)} pairs; at most {LARGEST_EXPERIMENT} are.")
+    pairs = []
+    for number, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            raise VerificationError(f"{name}: pair {number} is {_short(row)}, not an object.")
+        rollouts = row.get("rollouts")
+        if not isinstance(rollouts, list) or len(rollouts) != 2:
+            raise VerificationError(f"{name}: pair {number} does not name its two rollouts.")
+        try:
+            pairs.append(
+                msgspec.convert(
+                    {
+                        "task_id": row.get("task"),
+                        "baseline": row.get("baseline"),
+                        "candidate": row.get("candidate"),
+                        "metrics": row.get("metrics"),
+                        "failed": row.get("failed"),
+                        "baseline_rollout": rollouts[0],
+                        "candidate_rollout": rollouts[1],
+                    },
+                    PairedScore,
+                )
+            )
+        except msgspec.ValidationError as error:
+            raise VerificationError(f"{name}: pair {number} is malformed: {error}.") from None
+        except RatchetError as error:
+            raise VerificationError(f"{name}: pair {number}: {error.message}") from None
+    return pairs
+
+
+def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """Every difference between what is stated and what was recomputed, pairs first."""
+    findings: list[str] = []
+    # A changed pair can bring the verdict forward; what comes after it has nothing to compare with.
+    for stated, recomputed in zip(content["pairs"], expected["pairs"], strict=False):
+        label = f"pair {recomputed['pair']} (task {recomputed['task']})"
+        for key in recomputed | stated:
+            found = _compare(stated.get(key, _ABSENT), recomputed.get(key, _ABSENT), key)
+            findings += [f"{label}: {text}" for text in found]
+    ended = len(expected["pairs"])
+    if ended < len(content["pairs"]):
+        verdict = expected["decision"]["verdict"]
+        findings.append(
+            f"pairs: {len(content['pairs'])} stated, yet the verdict {verdict!r} stands after"
+            f" pair {ended}"
+        )
+    order = [key for key in COMPUTED if key != "pairs"]
+    rest = [key for key in [*expected, *content] if key not in (*COMPUTED, *STATED, "digest")]
+    for key in dict.fromkeys([*order, *STATED, *rest]):
+        findings += _compare(content.get(key, _ABSENT), expected.get(key, _ABSENT), key)
+    return findings
+
+
+_ABSENT = object()
+
+
+def _compare(stated: Any, recomputed: Any, where: str) -> list[str]:
+    if isinstance(stated, dict) and isinstance(recomputed, dict):
+        findings = []
+        for key in recomputed | stated:
+            findings += _compare(
+                stated.get(key, _ABSENT), recomputed.get(key, _ABSENT), f"{where}.{key}"
+            )
+        return findings
+    if isinstance(stated, (list, tuple)) and isinstance(recomputed, (list, tuple)):
+        if len(stated) != len(recomputed):
+            return [f"{where}: {len(stated)} items stated, {len(recomputed)} recomputed"]
+        findings = []
+        for place, (mine, theirs) in enumerate(zip(stated, recomputed, strict=True)):
+            findings += _compare(mine, theirs, f"{where}[{place}]")
+        return findings
+    # repr tells 1 from 1.0 and 0.0 from -0.0, and shows a float to its last bit.
+    if type(stated) is type(recomputed) and repr(stated) == repr(recomputed):
+        return []
+    name = where.replace("e_values.", "e-value of ")
+    return [f"{name}: {_short(stated)} stated, {_short(recomputed)} recomputed"]
+
+
+def _short(value: Any) -> str:
+    if value is _ABSENT:
+        return "nothing"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,20 @@
+"""Rollouts: the runner, its executors, and the agent they run."""
+
+from ratchet.run.agent import Agent, AgentSpec, load_agent
+from ratchet.run.executor import Ended, Executor
+from ratchet.run.inprocess import AsyncExecutor
+from ratchet.run.locks import FileLock
+from ratchet.run.pool import ProcessExecutor
+from ratchet.run.runner import Runner
+
+__all__ = [
+    "Agent",
+    "AgentSpec",
+    "AsyncExecutor",
+    "Ended",
+    "Executor",
+    "FileLock",
+    "ProcessExecutor",
+    "Runner",
+    "load_agent",
+]

@@ -1,0 +1,168 @@
+"""Loads a user's agent from MODULE:FUNCTION and calls it the way it is declared."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.bind import Knobs, declarations
+from ratchet.observe import ENTRY_MARK, trace
+from ratchet.types import AgentError, Declaration, InputError, Params, Resource
+from ratchet.types.hashing import HASH_LENGTH
+
+
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an agent is."""
+
+    entry: str
+    """MODULE:FUNCTION."""
+    root: str
+    """Absolute path of the project folder."""
+    path: tuple[str, ...] = (".",)
+    """Folders put in front of `sys.path`, relative to the root."""
+
+
+class Agent:
+    """A loaded agent. Make one with `load_agent`."""
+
+    def __init__(self, spec: AgentSpec, function: Callable[..., Any]) -> None:
+        self.spec = spec
+        self.kind: str = getattr(function, ENTRY_MARK, "plain")
+        self.is_async = inspect.iscoroutinefunction(function)
+        # A root span for agents that carry no decorator of their own.
+        self.function = function if self.kind != "plain" else trace(function)
+        self._signature = inspect.signature(function)
+
+    @property
+    def declarations(self) -> dict[str, Declaration]:
+        """The resources that the agent's source declares."""
+        return declarations()
+
+    def arguments(
+        self, given: Any, resources: Mapping[str, Resource]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Positional and keyword arguments for one task's input.
+
+        Raises:
+            InputError: The input does not fit the function's parameters.
+        """
+        if self.kind == "rollout":
+            return (given,), self._resources_by_parameter(resources)
+        parameters = self._signature.parameters.values()
+        named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        spread = isinstance(given, dict) and bool(given) and given.keys() <= named
+        args, kwargs = ((), given) if spread else ((given,), {})
+        try:
+            self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InputError(
+                f"The task's input does not fit {self.spec.entry}{self._signature}: {error}."
+            ) from None
+        return args, kwargs
+
+    def _resources_by_parameter(self, resources: Mapping[str, Resource]) -> dict[str, Any]:
+        chosen: dict[str, Any] = {}
+        for parameter in list(self._signature.parameters.values())[1:]:
+            resource = resources.get(parameter.name)
+            if isinstance(resource, Params):
+                chosen[parameter.name] = Knobs(parameter.name, resource)
+            elif resource is not None:
+                chosen[parameter.name] = resource
+            elif parameter.default is parameter.empty and parameter.kind not in (
+                parameter.VAR_POSITIONAL,
+                parameter.VAR_KEYWORD,
+            ):
+                raise InputError(
+                    f"The parameter {parameter.name!r} of {self.spec.entry} names no resource;"
+                    f" there are {sorted(resources)}."
+                )
+        return chosen
+
+    def source_version(self) -> str:
+        """Hash of the source files of the entry's package and of every module loaded from the root.
+
+        A rollout depends on it: an edited agent is another agent.
+        """
+        root = Path(self.spec.root).resolve()
+        module = sys.modules[self.spec.entry.partition(":")[0]]
+        files: set[Path] = set()
+        top = sys.modules.get(module.__name__.partition(".")[0])
+        for folder in getattr(top, "__path__", []):
+            files.update(Path(folder).resolve().rglob("*.py"))
+        for loaded in list(sys.modules.values()):
+            file = getattr(loaded, "__file__", None)
+            if isinstance(file, str) and file.endswith(".py"):
+                files.add(Path(file).resolve())
+        digest = hashlib.sha256()
+        for file in sorted(f for f in files if _is_inside(f, root)):
+            digest.update(f"{file.relative_to(root)}\0".encode())
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        return digest.hexdigest()[:HASH_LENGTH]
+
+
+def load_agent(spec: AgentSpec) -> Agent:
+    """Import an agent.
+
+    Raises:
+        AgentError: The entry is malformed, its module does not import (the module's own error is
+            shown, with its own traceback), or it has no such function.
+    """
+    module_name, _, function_name = spec.entry.partition(":")
+    if not module_name or not function_name:
+        raise AgentError(
+            f"The agent entry {spec.entry!r} is not MODULE:FUNCTION.",
+            hint='Write for instance entry = "my_agent.main:answer" under [agent] in ratchet.toml.',
+        )
+    for folder in reversed(_folders(spec)):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise AgentError(
+                f"The agent {spec.entry!r} was not found: there is no module {error.name!r} in"
+                f" {', '.join(_folders(spec))}.",
+                hint="Check entry and path under [agent] in ratchet.toml.",
+            ) from None
+        raise AgentError(_import_failure(spec.entry, error)) from error
+    except (Exception, SystemExit) as error:
+        raise AgentError(_import_failure(spec.entry, error)) from error
+    target: Any = module
+    for part in function_name.split("."):
+        target = getattr(target, part, None)
+    if not callable(target):
+        names = sorted(n for n, v in vars(module).items() if inspect.isfunction(v))
+        raise AgentError(
+            f"Module {module_name!r} has no function {function_name!r}; it has {names[:20]}.",
+            hint="Check entry under [agent] in ratchet.toml.",
+        )
+    return Agent(spec, target)
+
+
+def _folders(spec: AgentSpec) -> Sequence[str]:
+    return [str((Path(spec.root) / folder).resolve()) for folder in spec.path]
+
+
+def _import_failure(entry: str, error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    # The import machinery and this file are noise: the user's own lines begin after them.
+    own = [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
+    where = "".join(traceback.format_list(own[-4:]))
+    what = "".join(traceback.format_exception_only(error)).rstrip()
+    return f"The agent {entry!r} does not import:\n{where}{what}\n"
+
+
+def _is_inside(file: Path, root: Path) -> bool:
+    if not file.is_relative_to(root) or not file.is_file():
+        return False
+    parts = file.relative_to(root).parts
+    return not any(p.startswith(".") or p in ("site-packages", "__pycache__") for p in parts)

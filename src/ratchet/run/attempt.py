@@ -1,0 +1,172 @@
+"""One attempt of a rollout: bind the candidate, call the agent, and say how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ratchet.bind import Binding, bound
+from ratchet.observe import Collector, SideEffectBlocked, collecting, plain
+from ratchet.run.agent import Agent
+from ratchet.types import AttemptStatus, Claim, Outcome, Resource, Score
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_OUTPUT_BYTES = 8 * 1024 * 1024
+"""A larger output fails its attempt: it would choke evaluators, stores and people."""
+
+MAX_ERROR_CHARACTERS = 4_000
+
+
+class Recorder:
+    """Holds what one attempt produces until its outcome is made."""
+
+    def __init__(self, agent: Agent, claim: Claim, resources: Mapping[str, Resource]) -> None:
+        self.agent = agent
+        self.claim = claim
+        self.resources = resources
+        self.collector = Collector()
+        self.started_at = time.time()
+        self._clock = time.perf_counter()
+
+    @contextmanager
+    def bound(self) -> Iterator[Binding]:
+        """Bind candidate and collector in the present context."""
+        rollout = self.claim.rollout
+        binding = Binding(
+            resources=dict(self.resources), candidate_id=rollout.candidate_id, seed=rollout.seed
+        )
+        with ExitStack() as stack:
+            token = collecting.set(self.collector)
+            stack.callback(collecting.reset, token)
+            stack.enter_context(bound(binding))
+            self._clock = time.perf_counter()
+            yield binding
+
+    def succeeded(self, result: Any) -> Outcome:
+        """The outcome of a call that returned."""
+        duration = time.perf_counter() - self._clock
+        if self.collector.blocked:
+            return self._outcome("inconclusive", duration, error=_blocked(self.collector.blocked))
+        output = plain(result)
+        size = len(msgspec.json.encode(output))
+        if size > MAX_OUTPUT_BYTES:
+            error = f"The output has {size} bytes; at most {MAX_OUTPUT_BYTES} are kept."
+            return self._outcome("failed", duration, error=error)
+        reward: tuple[Score, ...] = ()
+        if self.agent.kind == "rollout" and isinstance(result, (bool, int, float)):
+            if not math.isfinite(result):
+                error = f"The agent returned the reward {result}, which is not finite."
+                return self._outcome("failed", duration, error=error)
+            reward = (Score(evaluator="reward", version="agent", value=float(result)),)
+        return self._outcome("succeeded", duration, output=output, scores=reward)
+
+    def raised(self, error: BaseException) -> Outcome:
+        """The outcome of a call that raised."""
+        duration = time.perf_counter() - self._clock
+        if self.collector.blocked or isinstance(error, SideEffectBlocked):
+            blocked = self.collector.blocked or str(error)
+            return self._outcome("inconclusive", duration, error=_blocked(blocked))
+        return self._outcome("failed", duration, error=describe_error(error))
+
+    def stopped(self, status: AttemptStatus, error: str) -> Outcome:
+        """The outcome of a call that was cut off from outside."""
+        return self._outcome(status, time.perf_counter() - self._clock, error=error)
+
+    def _outcome(
+        self,
+        status: AttemptStatus,
+        duration: float,
+        *,
+        output: Any = None,
+        error: str = "",
+        scores: tuple[Score, ...] = (),
+    ) -> Outcome:
+        spans = self.collector.spans
+        own = {score.evaluator: score for score in (*self.collector.scores, *scores)}
+        return Outcome(
+            rollout_id=self.claim.rollout.id,
+            fence=self.claim.fence,
+            status=status,
+            started_at=self.started_at,
+            ended_at=time.time(),
+            duration_s=duration,
+            output=output,
+            error=error[:MAX_ERROR_CHARACTERS],
+            cost_usd=math.fsum(_cost(span.attributes) for span in spans),
+            spans=spans,
+            scores=tuple(own.values()),
+        )
+
+
+def call_sync(recorder: Recorder) -> Outcome:
+    """Run an attempt of a sync agent in this thread."""
+    with recorder.bound():
+        try:
+            args, kwargs = recorder.agent.arguments(
+                recorder.claim.rollout.input, recorder.resources
+            )
+            result = recorder.agent.function(*args, **kwargs)
+        except BaseException as error:  # SystemExit and the like end a rollout, not its runner
+            return recorder.raised(error)
+    return recorder.succeeded(result)
+
+
+async def call_async(recorder: Recorder, timeout_s: float) -> Outcome:
+    """Run an attempt of an async agent in this task, for at most `timeout_s` seconds.
+
+    Raises:
+        asyncio.CancelledError: The task was cancelled from outside.
+    """
+    with recorder.bound():
+        try:
+            args, kwargs = recorder.agent.arguments(
+                recorder.claim.rollout.input, recorder.resources
+            )
+            async with asyncio.timeout(timeout_s) as limit:
+                result = await recorder.agent.function(*args, **kwargs)
+        except TimeoutError as error:
+            if limit.expired():
+                return recorder.stopped("timed_out", timed_out(timeout_s))
+            return recorder.raised(error)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return recorder.raised(error)  # the agent cancelled something of its own
+        except BaseException as error:
+            return recorder.raised(error)
+    return recorder.succeeded(result)
+
+
+def timed_out(timeout_s: float) -> str:
+    """The error text of a time-out."""
+    return f"No answer within {timeout_s:g} s."
+
+
+def describe_error(error: BaseException) -> str:
+    """What an agent raised and where, in a line or a few."""
+    what = "".join(traceback.format_exception_only(error)).strip()
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames:
+        last = frames[-1]
+        what += f" ({last.filename}:{last.lineno} in {last.name})"
+    return what
+
+
+def _blocked(tool: str) -> str:
+    return f"The tool {tool!r} has side effects and no recorded result to replay; it did not act."
+
+
+def _cost(attributes: dict[str, Any]) -> float:
+    value = attributes.get("ratchet.cost_usd", 0.0)
+    usable = isinstance(value, (int, float)) and math.isfinite(value) and value > 0
+    return float(value) if usable else 0.0

@@ -1,0 +1,76 @@
+"""File locks that the kernel gives back when their holders end, however they end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+from ratchet.types import Conflict, StoreError
+
+
+class FileLock:
+    """An exclusive lock on a file.
+
+    Args:
+        path: The lock file; its folder is created.
+        purpose: What it protects, for the error's sentence.
+
+    Example:
+        with FileLock(Path(".ratchet/improve.lock"), "`ratchet improve` in this folder"):
+            ...
+    """
+
+    def __init__(self, path: Path, purpose: str) -> None:
+        self._path = path
+        self._purpose = purpose
+        self._file = -1
+
+    def acquire(self, *, wait: bool = False) -> int:
+        """Take the lock and return its file descriptor.
+
+        Child processes that inherit the descriptor hold the lock too, as long as they live.
+
+        Raises:
+            Conflict: Somebody else holds it and `wait` is False.
+            StoreError: The file cannot be made.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StoreError(
+                f"The lock file {self._path} cannot be made: {error.strerror}.",
+                hint="Make its folder writable, or name another state folder.",
+            ) from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            holder = os.pread(self._file, 32, 0).decode("ascii", "replace").strip()
+            self.release()
+            raise Conflict(
+                f"{self._purpose} is running already (process {holder or 'unknown'}).",
+                hint="Wait for it, or stop it first.",
+            ) from None
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+        return self._file
+
+    def release(self) -> None:
+        """Give the lock back, as far as this process holds it."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> FileLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()

@@ -1,0 +1,66 @@
+"""What a worker process and its parent say to each other, over a socket pair."""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeAlias
+
+import msgspec
+
+from ratchet.run.agent import AgentSpec
+from ratchet.types import Claim, Outcome, Resource, RolloutStatus
+
+HEADER = struct.Struct("!I")
+"""Each message is its length and then itself in MessagePack."""
+
+
+class Setup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+    """First message to a worker."""
+
+    agent: AgentSpec
+    store_url: str
+    timeout_s: float
+    memory_bytes: int
+    scratch: str
+    """Folder for the worker's own small files."""
+
+
+class Work(msgspec.Struct, frozen=True, tag=True):
+    """Run this attempt. `resources` is None when they are those of the message before."""
+
+    claim: Claim
+    resources: dict[str, Resource] | None
+
+
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """The agent is loaded."""
+
+
+class Unusable(msgspec.Struct, frozen=True, tag=True):
+    """The agent does not load in the worker; the worker ends."""
+
+    error: str
+
+
+class Settled(msgspec.Struct, frozen=True, tag=True):
+    """The attempt ended and the store has its outcome (which comes here without its spans)."""
+
+    outcome: Outcome
+    status: RolloutStatus | None
+    """The rollout's status after it, or None when the store refused the outcome."""
+
+
+ToWorker: TypeAlias = Setup | Work
+FromWorker: TypeAlias = Ready | Unusable | Settled
+
+_encode = msgspec.msgpack.Encoder().encode
+_to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+_from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
+decode_to_worker = _to_worker.decode
+decode_from_worker = _from_worker.decode
+
+
+def frame(message: ToWorker | FromWorker) -> bytes:
+    """A message with its length in front."""
+    body = _encode(message)
+    return HEADER.pack(len(body)) + body

@@ -1,0 +1,295 @@
+"""The process executor: attempts run in worker processes, one at a time in each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from ratchet.run.agent import AgentSpec
+from ratchet.run.attempt import timed_out
+from ratchet.run.executor import Ended
+from ratchet.run.messages import (
+    HEADER,
+    FromWorker,
+    Ready,
+    Settled,
+    Setup,
+    ToWorker,
+    Unusable,
+    Work,
+    decode_from_worker,
+    frame,
+)
+from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource
+
+START_S = 120.0
+"""How long a worker may take to load the agent."""
+
+KILL_AFTER_S = 0.5
+"""How long past its time-out an attempt may end by itself before its worker is killed."""
+
+START_TRIES = 3
+"""Workers in a row that may fail to start before the executor gives up."""
+
+
+class ProcessExecutor:
+    """Runs attempts in worker processes: a hang, a crash or a memory hog stays alone.
+
+    Args:
+        agent: Where the agent is; each worker loads it itself.
+        store_url: The store that workers write outcomes to.
+        state: Folder for logs and scratch files.
+        slots: How many workers.
+        timeout_s: Seconds that one attempt may take.
+        memory_bytes: Private memory that one worker may use.
+        keep_open: A file descriptor that workers hold open while they live, such as a lock's.
+    """
+
+    def __init__(
+        self,
+        agent: AgentSpec,
+        *,
+        store_url: str,
+        state: Path,
+        slots: int,
+        timeout_s: float,
+        memory_bytes: int,
+        keep_open: int | None = None,
+    ) -> None:
+        self._setup = Setup(
+            agent=agent,
+            store_url=store_url,
+            timeout_s=timeout_s,
+            memory_bytes=memory_bytes,
+            scratch=str(state / "tmp"),
+        )
+        self._logs = state / "logs"
+        self._slots = slots
+        self._keep_open = keep_open
+        self._idle: asyncio.LifoQueue[_Worker | int] = asyncio.LifoQueue()
+        self._all: set[_Worker] = set()
+
+    @property
+    def slots(self) -> int:
+        """How many attempts run at once."""
+        return self._slots
+
+    async def start(self) -> None:
+        """Start the workers; the first tells whether the agent loads.
+
+        Raises:
+            AgentError: It does not.
+        """
+        for folder in (self._setup.scratch, self._logs):
+            os.makedirs(folder, exist_ok=True)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._slots):
+                    group.create_task(self._start_into_idle(number))
+        except* AgentError as errors:
+            raise errors.exceptions[0] from None
+
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Ended:
+        """Run one attempt to its end in the next free worker."""
+        free = await self._idle.get()
+        try:
+            worker = await self._start_worker(free) if isinstance(free, int) else free
+        except BaseException:
+            self._idle.put_nowait(free)
+            raise
+        try:
+            ended = await self._run_in(worker, claim, resources)
+        except BaseException:
+            await self._end(worker)
+            self._idle.put_nowait(worker.number)
+            raise
+        if worker.usable:
+            self._idle.put_nowait(worker)
+        else:
+            await self._end(worker)
+            self._idle.put_nowait(worker.number)
+        return ended
+
+    async def close(self) -> None:
+        """End every worker."""
+        for worker in list(self._all):
+            await self._end(worker)
+
+    async def _run_in(
+        self, worker: _Worker, claim: Claim, resources: Mapping[str, Resource]
+    ) -> Ended:
+        loop = asyncio.get_running_loop()
+        begun, clock, log_from = time.time(), loop.time(), worker.log_size()
+        known = worker.candidate == claim.rollout.candidate_id
+        worker.candidate = claim.rollout.candidate_id
+
+        def stopped(status: AttemptStatus, error: str) -> Ended:
+            worker.usable = False
+            return Ended(
+                Outcome(
+                    rollout_id=claim.rollout.id,
+                    fence=claim.fence,
+                    status=status,
+                    started_at=begun,
+                    ended_at=time.time(),
+                    duration_s=loop.time() - clock,
+                    error=error,
+                )
+            )
+
+        try:
+            async with asyncio.timeout(self._setup.timeout_s + KILL_AFTER_S):
+                await worker.send(Work(claim, None if known else dict(resources)))
+                message = await worker.receive()
+        except TimeoutError:
+            worker.kill()
+            return stopped("timed_out", timed_out(self._setup.timeout_s))
+        except OSError:
+            message = None
+        if isinstance(message, Settled):
+            worker.usable = not message.outcome.error.startswith("MemoryError")
+            return Ended(message.outcome, settled=True, status=message.status)
+        how = await worker.ended()
+        return stopped(
+            "crashed", f"The process running the agent {how}.{worker.log_tail(log_from)}"
+        )
+
+    async def _start_into_idle(self, number: int) -> None:
+        self._idle.put_nowait(await self._start_worker(number))
+
+    async def _start_worker(self, number: int) -> _Worker:
+        how = ""
+        for _ in range(START_TRIES):
+            worker = _Worker(number, self._logs / f"worker-{number}.log", self._keep_open)
+            self._all.add(worker)
+            try:
+                async with asyncio.timeout(START_S):
+                    await worker.open()
+                    await worker.send(self._setup)
+                    message = await worker.receive()
+            except TimeoutError:
+                worker.kill()
+                message, how = None, f"did not load the agent within {START_S:g} s"
+            except OSError as error:
+                message, how = None, f"could not be reached: {error}"
+            except BaseException:
+                await self._end(worker)
+                raise
+            if isinstance(message, Ready):
+                return worker
+            if isinstance(message, Unusable):
+                await self._end(worker)
+                raise AgentError(message.error)
+            how = how or await worker.ended()
+            tail = worker.log_tail(0)
+            await self._end(worker)
+        raise AgentError(
+            f"A worker process for the agent {self._setup.agent.entry!r} {how} while starting."
+            f"{tail}",
+            hint=f"Its output is in {self._logs}.",
+        )
+
+    async def _end(self, worker: _Worker) -> None:
+        self._all.discard(worker)
+        worker.kill()
+        await worker.ended()
+        worker.close()
+
+
+class _Worker:
+    """One worker process as its parent sees it."""
+
+    def __init__(self, number: int, log: Path, keep_open: int | None) -> None:
+        self.number = number
+        self.usable = True
+        self.candidate = ""
+        self._log = log
+        self._keep_open = keep_open
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def open(self) -> None:
+        """Start the process, in a session of its own: a terminal's Ctrl-C is for the parent."""
+        mine, theirs = socket.socketpair()
+        held = [theirs.fileno(), *([] if self._keep_open is None else [self._keep_open])]
+        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        try:
+            self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
+                [sys.executable, "-m", "ratchet.run.worker", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=held,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+            theirs.close()
+        self._reader, self._writer = await asyncio.open_connection(sock=mine)
+
+    async def send(self, message: ToWorker) -> None:
+        """Send a message.
+
+        Raises:
+            OSError: The worker has gone.
+        """
+        assert self._writer is not None
+        self._writer.write(frame(message))
+        await self._writer.drain()
+
+    async def receive(self) -> FromWorker | None:
+        """The next message, or None when the worker has gone."""
+        assert self._reader is not None
+        try:
+            header = await self._reader.readexactly(HEADER.size)
+            return decode_from_worker(await self._reader.readexactly(HEADER.unpack(header)[0]))
+        except (asyncio.IncompleteReadError, OSError):
+            return None
+
+    def kill(self) -> None:
+        """Kill the process and what it started in its session."""
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def ended(self) -> str:
+        """Wait for the process, a bounded while, and say how it ended."""
+        if self._process is None:
+            return "never started"
+        for _ in range(200):
+            code = self._process.poll()
+            if code is not None:
+                if code < 0:
+                    return f"was killed by {signal.Signals(-code).name}"
+                return f"ended with exit code {code}"
+            await asyncio.sleep(0.01)
+        self.kill()
+        return "stopped answering"
+
+    def close(self) -> None:
+        """Give the socket back."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def log_size(self) -> int:
+        """Bytes in the log of the worker's output."""
+        with contextlib.suppress(OSError):
+            return self._log.stat().st_size
+        return 0
+
+    def log_tail(self, since: int) -> str:
+        """The last lines that the worker printed after position `since`, as a paragraph."""
+        with contextlib.suppress(OSError), open(self._log, "rb") as file:
+            file.seek(max(since, self.log_size() - 1_500))
+            text = file.read().decode("utf-8", "replace").strip()
+            return f" Its last output:\n{text}" if text else ""
+        return ""

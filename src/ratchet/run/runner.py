@@ -1,0 +1,289 @@
+"""The runner: takes rollouts from the queue, has them executed, and stores how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+
+import msgspec
+
+from ratchet.run.executor import Ended, Executor
+from ratchet.store import Store
+from ratchet.types import FINAL, Candidate, Claim, Outcome, Resource, Rollout, RolloutStatus
+
+LEASE_S = 60.0
+"""How long a claim holds without a heartbeat."""
+
+POLL_S = 0.05
+"""How often the store is asked about rollouts that somebody else is running."""
+
+DRAIN_S = 3.0
+"""How long running attempts may still end when the runner is left before its work is done."""
+
+OnFinish = Callable[[Rollout], None]
+
+
+class Runner:
+    """Runs the rollouts of one queue. Use it as `async with Runner(...) as runner`.
+
+    Several tasks may await `run` at once; they share the executor's slots. Leaving the block stops
+    what still runs after DRAIN_S and gives it back to the queue, uncounted.
+
+    Args:
+        store: Where rollouts are queued and outcomes go.
+        queue: The queue's name.
+        executor: Where attempts run.
+        lease_s: Seconds that a claim holds without a heartbeat.
+    """
+
+    def __init__(
+        self, store: Store, queue: str, executor: Executor, *, lease_s: float = LEASE_S
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._executor = executor
+        self._lease_s = lease_s
+        self._worker = f"{socket.gethostname()}/{os.getpid()}/{time.time():.3f}"
+        self._wanted: dict[str, asyncio.Future[Rollout]] = {}
+        self._resources: dict[str, Mapping[str, Resource]] = {}
+        self._held: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._slots = asyncio.Semaphore(executor.slots)
+        self._ended: list[tuple[Claim, Ended]] = []
+        self._more = asyncio.Event()
+        self._to_store = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Runner:
+        await self._executor.start()
+        loops = (self._claim_loop(), self._store_loop(), self._heartbeat_loop())
+        self._tasks = [asyncio.create_task(loop) for loop in loops]
+        for task in self._tasks:
+            task.add_done_callback(self._task_ended)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for task in self._held.values():
+            if task not in self._running:
+                task.cancel()
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=DRAIN_S)
+        for task in (*self._tasks, *self._held.values()):
+            task.cancel()
+        held = list(self._held)
+        await asyncio.gather(*self._tasks, *self._held.values(), return_exceptions=True)
+        # What had ended but was not stored yet is kept; what was cut off is given back.
+        await asyncio.to_thread(self._store_ended, self._ended)
+        await self._executor.close()
+        if held:
+            await asyncio.to_thread(self._store.rollouts.release, held, time.time())
+
+    @property
+    def slots(self) -> int:
+        """How many attempts run at once."""
+        return self._executor.slots
+
+    async def run(
+        self,
+        rollouts: Sequence[Rollout],
+        candidates: Iterable[Candidate],
+        on_finish: OnFinish | None = None,
+    ) -> dict[str, Rollout]:
+        """Have rollouts run to their ends. What ended before is not run again.
+
+        Args:
+            rollouts: What to run; ids that the store knows already are taken from there.
+            candidates: The candidates that they run with.
+            on_finish: Called with each rollout as it ends, those that ended before included.
+
+        Returns:
+            The ended rollouts by id.
+
+        Raises:
+            StoreError: The store cannot be written.
+            AgentError: No worker can load the agent any more.
+        """
+        for candidate in candidates:
+            self._resources[candidate.id] = candidate.resources
+        ids = [rollout.id for rollout in rollouts]
+        await asyncio.to_thread(self._store.rollouts.create, rollouts, time.time())
+        known = await asyncio.to_thread(self._store.rollouts.get, ids)
+        done: dict[str, Rollout] = {}
+        waiting: dict[str, asyncio.Future[Rollout]] = {}
+        for rollout_id in ids:
+            rollout = known[rollout_id]
+            if rollout.status in FINAL:
+                done[rollout_id] = rollout
+                if on_finish:
+                    on_finish(rollout)
+            else:
+                waiting[rollout_id] = self._wanted.setdefault(
+                    rollout_id, asyncio.get_running_loop().create_future()
+                )
+        self._more.set()
+        for future in asyncio.as_completed(waiting.values()):
+            rollout = await future
+            done[rollout.id] = rollout
+            if on_finish:
+                on_finish(rollout)
+        return done
+
+    def recover(self) -> int:
+        """Requeue what runners of this queue left behind that are known to have ended.
+
+        Only to be called by somebody who knows that: the holder of the queue's lock.
+
+        Returns:
+            How many rollouts were requeued.
+        """
+        dead = {attempt.worker for attempt in self._store.rollouts.running(self._queue)}
+        dead.discard(self._worker)
+        expired = self._store.rollouts.expire(time.time(), queue=self._queue, dead_workers=dead)
+        return len(expired)
+
+    async def _claim_loop(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._wanted:
+                free = self._executor.slots * 2 - len(self._held)
+                if free <= 0:
+                    break  # an attempt that ends sets _more
+                claims = await asyncio.to_thread(
+                    self._store.rollouts.claim,
+                    self._queue,
+                    self._worker,
+                    free,
+                    self._lease_s,
+                    time.time(),
+                )
+                for claim in claims:
+                    key = (claim.rollout.id, claim.fence)
+                    task = asyncio.create_task(self._execute(claim))
+                    task.add_done_callback(self._task_ended)
+                    self._held[key] = task
+                if not claims:
+                    if not await self._look_elsewhere():
+                        break
+                    await asyncio.sleep(POLL_S)
+
+    async def _look_elsewhere(self) -> bool:
+        """Settle wanted rollouts that somebody else ended; tell whether some are still wanted."""
+        mine = {rollout_id for rollout_id, _ in self._held}
+        mine.update(claim.rollout.id for claim, _ in self._ended)
+        elsewhere = [rollout_id for rollout_id in self._wanted if rollout_id not in mine]
+        if not elsewhere:
+            return False
+        for rollout in (await asyncio.to_thread(self._store.rollouts.get, elsewhere)).values():
+            if rollout.status in FINAL:
+                self._settle(rollout)
+        return bool(self._wanted)
+
+    async def _execute(self, claim: Claim) -> None:
+        key = (claim.rollout.id, claim.fence)
+        resources = self._resources.get(claim.rollout.candidate_id)
+        if resources is None:
+            candidate = await asyncio.to_thread(
+                self._store.candidates.get, claim.rollout.candidate_id
+            )
+            resources = self._resources[candidate.id] = candidate.resources
+        async with self._slots:
+            task = asyncio.current_task()
+            assert task is not None
+            self._running.add(task)
+            try:
+                ended = await self._executor.execute(claim, resources)
+            finally:
+                self._running.discard(task)
+        self._held.pop(key, None)
+        self._ended.append((claim, ended))
+        self._to_store.set()
+        self._more.set()
+
+    async def _store_loop(self) -> None:
+        # Group commit: while one transaction is under way, the next batch gathers.
+        while True:
+            await self._to_store.wait()
+            self._to_store.clear()
+            batch, self._ended = self._ended, []
+            storing = asyncio.ensure_future(asyncio.to_thread(self._store_ended, batch))
+            try:
+                rollouts = await asyncio.shield(storing)
+            except asyncio.CancelledError:
+                await storing
+                raise
+            for rollout in rollouts:
+                self._settle(rollout)
+            self._more.set()
+
+    def _store_ended(self, batch: Sequence[tuple[Claim, Ended]]) -> list[Rollout]:
+        """Store a batch of outcomes; return the rollouts that are final now."""
+        unsettled = [ended.outcome for _, ended in batch if not ended.settled]
+        results = self._store.rollouts.finish(unsettled, time.time()) if unsettled else {}
+        final: list[Rollout] = []
+        ask: list[str] = []
+        for claim, ended in batch:
+            outcome = ended.outcome
+            status = ended.status if ended.settled else results[outcome.rollout_id, outcome.fence]
+            if status is None:
+                ask.append(outcome.rollout_id)  # refused: somebody else ended it, or will
+            elif status in FINAL:
+                final.append(_after(claim.rollout, outcome, status))
+        if ask:
+            now = self._store.rollouts.get(ask).values()
+            final.extend(rollout for rollout in now if rollout.status in FINAL)
+        return final
+
+    async def _heartbeat_loop(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease_s / 4)
+            held = list(self._held)
+            if not held:
+                continue
+            still = await asyncio.to_thread(
+                self._store.rollouts.heartbeat, held, self._lease_s, time.time()
+            )
+            for key in set(held) - still:
+                task = self._held.pop(key, None)
+                if task is not None:
+                    task.cancel()  # cancelled, or lost to another runner: its outcome has no takers
+            self._more.set()
+
+    def _settle(self, rollout: Rollout) -> None:
+        future = self._wanted.pop(rollout.id, None)
+        if future is not None and not future.done():
+            future.set_result(rollout)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """A task of the runner failed: everyone who waits learns why."""
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        for future in self._wanted.values():
+            if not future.done():
+                future.set_exception(error)
+        self._wanted.clear()
+
+
+def _after(rollout: Rollout, outcome: Outcome, status: RolloutStatus) -> Rollout:
+    return msgspec.structs.replace(
+        rollout,
+        status=status,
+        output=outcome.output,
+        error=outcome.error,
+        cost_usd=outcome.cost_usd,
+        duration_s=outcome.duration_s,
+        started_at=outcome.started_at,
+        ended_at=outcome.ended_at,
+    )

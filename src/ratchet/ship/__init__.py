@@ -1,0 +1,21 @@
+"""Ship: patch the source that holds a resource, test it, make a branch of it, and undo it."""
+
+from ratchet.ship.check import TestReport
+from ratchet.ship.edit import Edit, Target
+from ratchet.ship.patch import Patch, make_patch
+from ratchet.ship.release import branch_name, ship
+from ratchet.ship.repository import check_clean
+from ratchet.ship.rollback import refresh, rollback
+
+__all__ = [
+    "Edit",
+    "Patch",
+    "Target",
+    "TestReport",
+    "branch_name",
+    "check_clean",
+    "make_patch",
+    "refresh",
+    "rollback",
+    "ship",
+]

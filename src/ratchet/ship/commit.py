@@ -1,0 +1,183 @@
+"""Release commits: their messages, and how one is recognised again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from ratchet.ship.edit import Target, same
+from ratchet.ship.repository import Blob, Repository
+from ratchet.ship.slots import Slot, find_slots
+from ratchet.ship.source import Source, read_source
+from ratchet.types import Candidate, Decision, Release, ShipError
+
+_CANDIDATE = "Ratchet-Candidate"
+_BASELINE = "Ratchet-Baseline"
+_EXPERIMENT = "Ratchet-Experiment"
+_RESOURCE = "Ratchet-Resource"
+_ROLLBACK = "Ratchet-Rollback"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One slot that a release commit rewrote."""
+
+    target: Target
+    key: str
+    base: tuple[Source, Slot]
+    """Before the commit."""
+    commit: tuple[Source, Slot]
+    """After it."""
+
+
+def release_message(
+    baseline: Candidate,
+    candidate: Candidate,
+    decision: Decision,
+    experiment_id: str,
+    targets: Sequence[Target],
+) -> str:
+    """What the release commit says: the measured gain, and trailers that name what it is."""
+    names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
+    gain = decision.candidate - decision.baseline
+    low, high = decision.interval
+    subject = f"Improve {names}: {_one_line(decision.metric)} {gain:+.4f}"
+    body = (
+        f"{_one_line(decision.metric)}: {decision.baseline:.4f} -> {decision.candidate:.4f} over"
+        f" {decision.pairs} pairs.\n"
+        f"Gain {gain:+.4f}, interval [{low:+.4f}, {high:+.4f}] at level"
+        f" {1 - decision.alpha:.4g}.\n"
+        f"e-value {decision.e_value:.4g} (needed: {1 / decision.alpha:.4g})."
+    )
+    trailers = [
+        f"{_CANDIDATE}: {candidate.id}",
+        f"{_BASELINE}: {baseline.id}",
+        f"{_EXPERIMENT}: {_one_line(experiment_id)}",
+        *_resource_trailers(targets),
+    ]
+    return f"{subject}\n\n{body}\n\n" + "\n".join(trailers) + "\n"
+
+
+def rollback_message(release: Release, targets: Sequence[Target], note: str) -> str:
+    """What the rollback commit says."""
+    names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
+    said = f"\n\n{note}" if note else ""
+    trailers = [f"{_ROLLBACK}: {release.id}", *_resource_trailers(targets)]
+    return (
+        f"Roll back {names}\n\nRestores the source from before {release.commit}.{said}\n\n"
+        + "\n".join(trailers)
+        + "\n"
+    )
+
+
+def is_release_of(
+    repository: Repository, commit: str, baseline: Candidate, candidate: Candidate
+) -> bool:
+    """Whether a commit is a release of this candidate and changes nothing else."""
+    said = _trailers(repository.message(commit))
+    if said.get(_CANDIDATE) != [candidate.id] or said.get(_BASELINE) != [baseline.id]:
+        return False
+    return _is_confined(repository, commit)
+
+
+def is_rollback_of(repository: Repository, commit: str, release: Release) -> bool:
+    """Whether a commit is the rollback of this release and changes nothing else."""
+    said = _trailers(repository.message(commit))
+    return said.get(_ROLLBACK) == [release.id] and _is_confined(repository, commit)
+
+
+def targets_of(repository: Repository, commit: str) -> tuple[Target, ...]:
+    """The resources that a release commit says it changed.
+
+    Raises:
+        ShipError: It is no release commit.
+    """
+    found = _trailers(repository.message(commit)).get(_RESOURCE, [])
+    try:
+        targets = tuple(Target(**json.loads(item)) for item in found)
+    except (ValueError, TypeError):
+        targets = ()
+    if not targets:
+        raise ShipError(f"Commit {commit} does not say which resources it changed.")
+    return targets
+
+
+def changes_of(repository: Repository, base: str, commit: str) -> list[Change]:
+    """What a release commit changed, slot by slot.
+
+    Raises:
+        ShipError: The commits do not hold the resources they name.
+    """
+    changes: list[Change] = []
+    for target in targets_of(repository, commit):
+        old, new = slots_at(repository, base, target), slots_at(repository, commit, target)
+        for key, (source, slot) in new.items():
+            if key in old and not same(old[key][1].value, slot.value):
+                changes.append(Change(target, key, old[key], (source, slot)))
+    if not changes:
+        raise ShipError(f"Commit {commit} changes no resource.")
+    return changes
+
+
+def slots_at(repository: Repository, commit: str, target: Target) -> dict[str, tuple[Source, Slot]]:
+    """The slots of a resource in a commit, with the file they stand in.
+
+    Raises:
+        ShipError: The file or the declaration is not there.
+    """
+    data = repository.content(commit, target.file)
+    if data is None:
+        raise ShipError(
+            f"{target.file} is not in commit {commit[:12]}.", hint="Was it renamed or moved?"
+        )
+    source = read_source(data, target.file)
+    slots = find_slots(source, target.kind, target.name, target.qualname)
+    return {key: (source, slot) for key, slot in slots.items()}
+
+
+def store_release_commit(
+    repository: Repository,
+    parent: str,
+    blobs: Mapping[str, Blob],
+    message: str,
+    now: float,
+) -> str:
+    """Write a commit and check that it changes these files only.
+
+    Raises:
+        ShipError: It does not, which a filter of the user's git may cause.
+    """
+    commit = repository.store_commit(parent, blobs, message, now)
+    changed = repository.changed_paths(parent, commit)
+    if sorted(changed) != sorted(blobs):
+        raise ShipError(f"The commit would change {changed}, not {sorted(blobs)}.")
+    return commit
+
+
+def _is_confined(repository: Repository, commit: str) -> bool:
+    parents = repository.parents(commit)
+    if len(parents) != 1:
+        return False
+    try:
+        files = {target.file for target in targets_of(repository, commit)}
+    except ShipError:
+        return False
+    return set(repository.changed_paths(parents[0], commit)) == files
+
+
+def _resource_trailers(targets: Sequence[Target]) -> list[str]:
+    return [f"{_RESOURCE}: {json.dumps(asdict(target))}" for target in targets]
+
+
+def _trailers(message: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in message.splitlines():
+        name, separator, value = line.partition(": ")
+        if separator and name.startswith("Ratchet-"):
+            found.setdefault(name, []).append(value.strip())
+    return found
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

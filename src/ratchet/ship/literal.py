@@ -1,0 +1,171 @@
+"""How a value is written as a Python literal, in the style of the literal it replaces."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import textwrap
+import tokenize
+import warnings
+from typing import Any
+
+_PREFIX = re.compile(r"(?P<prefix>[A-Za-z]*)(?P<quote>'''|\"\"\"|'|\")")
+
+
+def write_value(value: Any, old: str) -> str:
+    """A number, boolean or string (or a list or dict of them) as a literal on one line.
+
+    Args:
+        value: What the literal must evaluate to, exactly.
+        old: Source of the literal that it replaces; a string keeps its quotes.
+    """
+    if not isinstance(value, str):
+        return repr(value)
+    found = _PREFIX.match(old)
+    quote = found["quote"][0] if found else '"'
+    return _checked(quote + _escape(value, quote, raw_tabs=False) + quote, value)
+
+
+def write_text(text: str, old: str) -> str:
+    """A prompt's text as a string literal, with line ends as `\\n`.
+
+    Args:
+        text: What the literal must evaluate to, exactly.
+        old: Source of the string literal, or of the implicit concatenation, that it replaces,
+            with line ends as `\\n`. Its quotes, its `r` and its untouched pieces stay.
+    """
+    pieces = _pieces(old)
+    if not pieces:
+        return _write_piece(text, '""', multiline=True)
+    if len(pieces) == 1:
+        return _write_piece(text, pieces[0][2], multiline=True)
+    # Whole pieces at both ends that the new text keeps are left as they are.
+    first, last = 0, len(pieces)
+    while first < last - 1 and text.startswith(pieces[first][3]):
+        text = text[len(pieces[first][3]) :]
+        first += 1
+    while last > first + 1 and text.endswith(pieces[last - 1][3]):
+        text = text[: len(text) - len(pieces[last - 1][3])]
+        last -= 1
+    start, end = pieces[first][0], pieces[last - 1][1]
+    between = old[pieces[0][1] : pieces[1][0]]
+    joint = "\n" + between.rpartition("\n")[2] if "\n" in between and "\\" not in between else " "
+    if '"""' in pieces[first][2] or "'''" in pieces[first][2]:
+        written = _write_piece(text, pieces[first][2], multiline=True)
+    else:
+        lines = text.splitlines(keepends=True) if "\r" not in text else [text]
+        written = joint.join(
+            _write_piece(line, pieces[first][2], multiline=False) for line in lines or [""]
+        )
+    return old[:start] + written + old[end:]
+
+
+def first_piece(old: str) -> str:
+    """The first string token of an implicit concatenation: the style of the whole."""
+    pieces = _pieces(old)
+    return pieces[0][2] if pieces else '""'
+
+
+def rewrap(text: str, old: str, evaluate: Any) -> str | None:
+    """The literal's text that dedent or strip turn into `text`, laid out as `old` is.
+
+    Args:
+        text: The wanted result.
+        old: The literal's present text.
+        evaluate: What is done to the literal: text → text.
+
+    Returns:
+        None when no layout gives exactly `text`.
+    """
+    margins = [line for line in old.split("\n")[1:] if line.strip()] or [""]
+    common = textwrap.dedent("\n".join(margins)).split("\n")[0]
+    margin = margins[0][: len(margins[0]) - len(common)]
+    lead = old[: len(old) - len(old.lstrip(" \t\n"))].rpartition("\n")
+    trail = old[len(old.rstrip(" \t\n")) :]
+    indented = "\n".join(margin + line if line.strip() else line for line in text.split("\n"))
+    for body in (indented, indented[len(margin) :] if margin else indented, text):
+        for before in (lead[0] + lead[1], "", "\n"):
+            for after in (trail, trail.lstrip("\n"), trail.rpartition("\n")[2], ""):
+                if evaluate(before + body + after) == text:
+                    return before + body + after
+    return None
+
+
+def _pieces(source: str) -> list[tuple[int, int, str, str]]:
+    """(start, end, source, value) of each string token."""
+    wrapped = f"({source})"
+    starts = [0]
+    for line in wrapped.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    pieces = []
+    for token in tokenize.generate_tokens(io.StringIO(wrapped, newline="\n").readline):
+        if token.type == tokenize.STRING:
+            start = starts[token.start[0] - 1] + token.start[1] - 1
+            end = starts[token.end[0] - 1] + token.end[1] - 1
+            pieces.append((start, end, token.string, str(ast.literal_eval(token.string))))
+    return pieces
+
+
+def _write_piece(text: str, old: str, *, multiline: bool) -> str:
+    found = _PREFIX.match(old)
+    assert found is not None
+    prefix, quote = found["prefix"], found["quote"]
+    body = old[found.end() : -len(quote)]
+    if multiline and len(quote) == 1 and "\n" in text.rstrip("\n"):
+        quote *= 3
+    raw = "r" in prefix.lower()
+    if raw and _is_plain(text):
+        written = prefix + quote + text + quote
+        if _evaluate(written) == text:
+            return written
+    opening = "\\\n" if len(quote) == 3 and not raw and body.startswith("\\\n") else ""
+    escaped = _escape(text, quote, raw_tabs="\t" in body)
+    written = quote + opening + escaped + quote
+    return _checked(written, text)
+
+
+def _checked(written: str, value: str) -> str:
+    return written if _evaluate(written) == value else ascii(value)
+
+
+def _evaluate(source: str) -> str | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = ast.literal_eval(source)
+    except (SyntaxError, ValueError):
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _is_plain(text: str) -> bool:
+    return all(character.isprintable() or character in "\n\t" for character in text)
+
+
+def _escape(text: str, quote: str, *, raw_tabs: bool) -> str:
+    written: list[str] = []
+    run = 0
+    for index, character in enumerate(text):
+        run = run + 1 if character == quote[0] else 0
+        if character == "\\":
+            written.append("\\\\")
+        elif character == quote[0]:
+            last = index == len(text) - 1
+            if len(quote) == 1 or run == 3 or last:
+                written.append("\\" + character)
+                run = 0
+            else:
+                written.append(character)
+        elif character == "\n":
+            written.append("\n" if len(quote) == 3 else "\\n")
+        elif character == "\t":
+            written.append("\t" if raw_tabs else "\\t")
+        elif character == "\r":
+            written.append("\\r")
+        elif character.isprintable():
+            written.append(character)
+        else:
+            # Invisible and bidirectional characters are spelled out, so that a reviewer sees them.
+            written.append(character.encode("unicode_escape").decode("ascii"))
+    return "".join(written)

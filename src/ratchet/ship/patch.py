@@ -1,0 +1,264 @@
+"""The smallest edit of the user's source that turns the baseline into the candidate."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ratchet.ship.edit import Edit, Target, holds, same, values_of, verify, write_edit
+from ratchet.ship.slots import UNREADABLE, declaring_line, find_slots
+from ratchet.ship.source import Source, read_source
+from ratchet.types import (
+    Candidate,
+    Code,
+    Declaration,
+    Params,
+    PromptTemplate,
+    Resource,
+    ShipError,
+    kind_of,
+)
+from ratchet.types.knobs import domain
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Edits of files, none of them written yet."""
+
+    files: Mapping[str, tuple[bytes, bytes]]
+    """(old, new) content by path relative to the root."""
+    edits: tuple[Edit, ...]
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The resources that change, in order."""
+        return tuple(dict.fromkeys(edit.target for edit in self.edits))
+
+    def diff(self) -> str:
+        """The patch as unified diff text."""
+        return diff_files(self.files)
+
+
+def make_patch(
+    baseline: Candidate,
+    candidate: Candidate,
+    declarations: Mapping[str, Declaration],
+    root: Path,
+) -> Patch:
+    """Work out the edit; nothing is written.
+
+    Args:
+        baseline: What was measured as the source's own state.
+        candidate: What the source shall say.
+        declarations: Where each resource stands, by name.
+        root: The folder that may be edited, usually the repository's root.
+
+    Raises:
+        ShipError: A resource cannot be rewritten with certainty, stands outside `root`, or the
+            source is no longer what the baseline was measured with.
+    """
+    names = candidate.changed_from(baseline)
+    if not names:
+        raise ShipError("The candidate equals the baseline; there is nothing to ship.")
+    root = root.resolve()
+    sources: dict[str, Source] = {}
+    edits: list[Edit] = []
+    for name in sorted(baseline.resources.keys() - set(names)):
+        _check_untouched(name, baseline.resources[name], declarations.get(name), root, sources)
+    for name in names:
+        old, new = baseline.resources.get(name), candidate.resources.get(name)
+        if old is None or new is None or kind_of(old) != kind_of(new):
+            raise ShipError(f"Resource {name!r} is not of one kind in both baseline and candidate.")
+        declaration = declarations.get(name)
+        if declaration is None:
+            raise ShipError(f"Resource {name!r} is declared nowhere in the agent's source.")
+        target = _target(declaration, root, sources)
+        edits += _edits(sources[target.file], target, old, new)
+    if not edits:
+        raise ShipError(
+            f"The candidate changes nothing but comments or layout of {', '.join(names)}."
+        )
+    return finish(edits, sources)
+
+
+def finish(edits: list[Edit], sources: Mapping[str, Source]) -> Patch:
+    """Apply edits to their files in memory and check the result.
+
+    Raises:
+        ShipError: The edited file would not say exactly what was wanted.
+    """
+    files: dict[str, tuple[bytes, bytes]] = {}
+    for path in sorted({edit.target.file for edit in edits}):
+        mine = sorted((e for e in edits if e.target.file == path), key=lambda edit: edit.span)
+        source = sources[path]
+        for one, other in itertools.pairwise(mine):
+            if one.span[1] > other.span[0]:
+                raise ShipError(
+                    f"{path}:{other.line}: {one.target.name!r} and {other.target.name!r} stand in"
+                    " the same place of the source.",
+                    hint="Declare each on its own.",
+                )
+        data = source.data
+        for edit in reversed(mine):
+            data = data[: edit.span[0]] + edit.new + data[edit.span[1] :]
+        verify(source, data, mine)
+        files[path] = (source.data, data)
+    return Patch(files=files, edits=tuple(edits))
+
+
+def _target(declaration: Declaration, root: Path, sources: dict[str, Source]) -> Target:
+    name = declaration.name
+    if declaration.file is None:
+        raise ShipError(
+            f"Resource {name!r} was not declared in a file, so there is nothing to patch.",
+            hint="Move its declaration from the notebook or prompt into a module.",
+        )
+    path = Path(declaration.file).resolve()
+    if not path.is_relative_to(root):
+        raise ShipError(
+            f"Resource {name!r} is declared in {path}, outside the repository {root}.",
+            hint="Only files of the repository are patched.",
+        )
+    relative = path.relative_to(root).as_posix()
+    if "site-packages" in path.relative_to(root).parts:
+        raise ShipError(
+            f"Resource {name!r} is declared in an installed package ({relative}).",
+            hint="Only the repository's own sources are patched.",
+        )
+    if relative not in sources:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ShipError(f"{relative} cannot be read: {error.strerror}.") from None
+        sources[relative] = read_source(data, relative)
+    return Target(kind_of(declaration.resource), name, relative, declaration.qualname)
+
+
+def _check_untouched(
+    name: str,
+    resource: Resource,
+    declaration: Declaration | None,
+    root: Path,
+    sources: dict[str, Source],
+) -> None:
+    """The proof holds for all resources together: those that stay must still be as measured."""
+    if declaration is None:
+        return
+    if not _agree(values_of(declaration.resource), values_of(resource)):
+        raise _changed(f"Resource {name!r}", None)
+    try:
+        target = _target(declaration, root, sources)
+        source = sources[target.file]
+        slots = find_slots(source, target.kind, name, target.qualname)
+    except ShipError:
+        return  # What cannot be read cannot be compared, and it is not edited either.
+    for key, value in values_of(resource).items():
+        slot = slots.get(key)
+        if slot and slot.value is not UNREADABLE and not holds(source, slot, value, resource):
+            raise _changed(f"{target.file}:{slot.line}: {name}.{key}", None)
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+
+
+def _changed(what: str, found: Any) -> ShipError:
+    says = "" if found is None else f" (it is {found!r} now)"
+    return ShipError(
+        f"{what} changed since the baseline was measured{says}; the proof is of the old source.",
+        hint="Measure again with `ratchet improve`, or take the change back.",
+    )
+
+
+def _edits(source: Source, target: Target, old: Resource, new: Resource) -> list[Edit]:
+    name = target.name
+    slots = find_slots(source, target.kind, name, target.qualname)
+    line = declaring_line(source, target.kind, name, target.qualname)
+    where = f"{source.path}:{line}"
+    before, after = values_of(old), values_of(new)
+    _check_shape(where, name, old, new)
+    if extra := sorted(slots.keys() - before.keys()):
+        raise _changed(f"{where}: {name!r} has a new {extra[0]!r} and", None)
+    edits: list[Edit] = []
+    for key in sorted(before.keys() | after.keys()):
+        slot = slots.get(key)
+        wanted = key in after and (key not in before or not same(before[key], after[key]))
+        if slot is None or key not in before or key not in after:
+            if key not in after:
+                raise ShipError(
+                    f"{where}: the candidate has no {name}.{key}.", hint="Remove it there by hand."
+                )
+            if wanted:
+                raise _by_hand(where, name, key, after.get(key), "it is not written out there")
+            continue
+        if slot.value is not UNREADABLE and not holds(source, slot, before[key], old):
+            if same(slot.value, after[key]):
+                raise ShipError(
+                    f"{source.path}:{slot.line}: {name}.{key} already holds the candidate's value.",
+                    hint="It seems to be merged; see `ratchet releases`.",
+                )
+            found = slot.value if target.kind in ("params", "model") else None
+            raise _changed(f"{source.path}:{slot.line}: {name}.{key}", found)
+        if not wanted:
+            continue
+        problem = slot.problem
+        if problem or slot.value is UNREADABLE:
+            at = f"{source.path}:{slot.line}"
+            raise _by_hand(at, name, key, _shown(new, key), problem or "it is not a literal")
+        edits.append(write_edit(source, target, slot, old, new))
+    return edits
+
+
+def _check_shape(where: str, name: str, old: Resource, new: Resource) -> None:
+    if isinstance(old, Params) and isinstance(new, Params):
+        ranges = [{key: domain(knob) for key, knob in p.space.items()} for p in (old, new)]
+        if ranges[0] != ranges[1]:
+            raise ShipError(
+                f"{where}: the candidate changes the ranges of {name!r}, not its values."
+            )
+    if (
+        isinstance(old, PromptTemplate)
+        and isinstance(new, PromptTemplate)
+        and old.engine != new.engine
+    ):
+        raise ShipError(
+            f"{where}: the candidate writes prompt {name!r} for {new.engine}, the source says"
+            f" {old.engine}.",
+            hint="Change the engine in the source by hand first.",
+        )
+    if isinstance(old, Code) and isinstance(new, Code) and old.function != new.function:
+        raise ShipError(f"{where}: the candidate renames function {old.function} of {name!r}.")
+
+
+def _shown(resource: Resource, key: str) -> Any:
+    return resource.source if isinstance(resource, Code) else values_of(resource).get(key)
+
+
+def _by_hand(where: str, name: str, key: str, value: Any, why: str) -> ShipError:
+    text = repr(value)
+    if len(text) > 300:
+        text = f"{text[:300]}… ({len(str(value))} characters)"
+    return ShipError(
+        f"{where}: {name}.{key} cannot be patched: {why}.",
+        hint=f"Write this there by hand: {text}.",
+    )
+
+
+def diff_files(files: Mapping[str, tuple[bytes, bytes]]) -> str:
+    """Unified diff of (old, new) contents by path."""
+    return "".join(_diff(path, *both) for path, both in sorted(files.items()))
+
+
+def _diff(path: str, old: bytes, new: bytes) -> str:
+    both = [data.decode().split("\n") for data in (old, new)]
+    lines = [
+        [line + "\n" for line in part[:-1]] + ([part[-1]] if part[-1] else []) for part in both
+    ]
+    written: list[str] = []
+    for line in difflib.unified_diff(lines[0], lines[1], f"a/{path}", f"b/{path}"):
+        written.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return "".join(written)

@@ -1,0 +1,186 @@
+"""The pull request's text: what changes, the proof, how to check it and how to undo it.
+
+Every number in it is taken from the Decision; nothing is rounded up or made better here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ratchet.ship.check import TestReport
+from ratchet.ship.edit import same, values_of
+from ratchet.types import (
+    Candidate,
+    Code,
+    Decision,
+    GuardrailResult,
+    PromptTemplate,
+    ShipError,
+)
+
+_CELL = 120
+_RUN = re.compile(r"`+")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!])")
+
+
+def pull_request(
+    *,
+    branch: str,
+    base: str,
+    commit: str,
+    baseline: Candidate,
+    candidate: Candidate,
+    decision: Decision,
+    evidence: str,
+    experiment_id: str,
+    release_id: str,
+    agent_entry: str,
+    diff: str,
+    tests: TestReport,
+    notes: Sequence[str] = (),
+) -> str:
+    """Markdown text of a pull request."""
+    names = candidate.changed_from(baseline)
+    gain = decision.candidate - decision.baseline
+    title = (
+        f"# Improve {', '.join(code(name) for name in names)}: {code(decision.metric)} {gain:+.4f}"
+    )
+    of = f" of {code(agent_entry)}" if agent_entry else ""
+    parts = [
+        title,
+        f"This branch, {code(branch)}, changes the values below{of} and nothing else.",
+        "## What changes",
+        *(_change(name, baseline, candidate) for name in names),
+    ]
+    if candidate.reason:
+        parts += [
+            f"Proposed by {code(candidate.algorithm)}, because:",
+            fence(candidate.reason, "text"),
+        ]
+    parts += [
+        "## The proof",
+        _proof(decision),
+        *_guardrails(decision.guardrails),
+        *([fence(decision.sentence, "text")] if decision.sentence else []),
+        "## Tests",
+        _tests(tests),
+        "## Check it",
+        "This recomputes every number above from the paired scores:",
+        fence(f"ratchet verify {shlex.quote(evidence)}", "sh"),
+        "## Undo it",
+        "Before the merge this deletes the branch; after it, this makes a branch that restores the"
+        " old source:",
+        fence(f"ratchet rollback {release_id[:12]}", "sh"),
+        "## The patch",
+        fence(diff, "diff"),
+    ]
+    if notes:
+        parts += ["## Notes", "\n".join(f"- {plain(note)}" for note in notes)]
+    parts.append(
+        f"Candidate {code(candidate.id)}, baseline {code(baseline.id)}, experiment"
+        f" {code(experiment_id)}, base commit {code(base)}, commit {code(commit)}."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def write_text_file(path: Path, text: str) -> None:
+    """Write a file so that it is there as a whole or not at all.
+
+    Raises:
+        ShipError: The folder cannot be written, or the disk is full.
+    """
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise ShipError(
+            f"{path} cannot be written: {error.strerror}.",
+            hint="Make the folder writable or free some space, then run the same command again.",
+        ) from None
+
+
+def code(text: Any) -> str:
+    """Inline code that no content can end, in a table or out of it."""
+    flat = " ".join(str(text).split()) or " "
+    if len(flat) > _CELL:
+        flat = flat[:_CELL] + "…"
+    longest = max((len(run) for run in _RUN.findall(flat)), default=0)
+    ticks = "`" * (longest + 1)
+    pad = " " if flat.startswith("`") or flat.endswith("`") else ""
+    return f"{ticks}{pad}{flat}{pad}{ticks}".replace("|", "\\|")
+
+
+def fence(text: str, language: str) -> str:
+    """A fenced block that no content can end."""
+    longest = max((len(run) for run in _RUN.findall(text)), default=0)
+    ticks = "`" * max(3, longest + 1)
+    return f"{ticks}{language}\n{text.rstrip(chr(10))}\n{ticks}"
+
+
+def plain(text: str) -> str:
+    """Prose on one line with Markdown's signs escaped."""
+    # The zero-width space keeps a person from being mentioned by a generated text.
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("@", "@\u200b")
+
+
+def _change(name: str, baseline: Candidate, candidate: Candidate) -> str:
+    old, new = baseline.resources[name], candidate.resources[name]
+    if isinstance(new, (PromptTemplate, Code)):
+        what = "Prompt" if isinstance(new, PromptTemplate) else "Function"
+        return f"{what} {code(name)}: see the patch below."
+    before, after = values_of(old), values_of(new)
+    rows = [
+        f"| {code(f'{name}.{key}')} | {code(repr(before.get(key)))} |"
+        f" {code(repr(after.get(key)))} |"
+        for key in sorted(before.keys() | after.keys())
+        if not same(before.get(key), after.get(key))
+    ]
+    return "\n".join(["| | before | after |", "|---|---|---|", *rows])
+
+
+def _proof(decision: Decision) -> str:
+    gain = decision.candidate - decision.baseline
+    low, high = decision.interval
+    rows = [
+        ("metric", code(decision.metric)),
+        ("baseline, mean", f"{decision.baseline:.4f}"),
+        ("candidate, mean", f"{decision.candidate:.4f}"),
+        ("gain", f"{gain:+.4f}"),
+        (f"interval at level {1 - decision.alpha:.4g}", f"[{low:+.4f}, {high:+.4f}]"),
+        ("e-value", f"{decision.e_value:.4g} (needed: {1 / decision.alpha:.4g})"),
+        ("pairs", f"{decision.pairs}"),
+        ("alpha", f"{decision.alpha:.4g}"),
+    ]
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+
+
+def _guardrails(guardrails: Sequence[GuardrailResult]) -> list[str]:
+    if not guardrails:
+        return ["No guardrails were configured."]
+    rows = [
+        f"| {code(g.metric)} | {g.baseline:.4g} | {g.candidate:.4g} | {g.margin:.4g} |"
+        f" {plain(g.unit) or 'score'} | {g.e_value:.4g} | {'holds' if g.passed else 'not proved'} |"
+        for g in guardrails
+    ]
+    head = "| guardrail | baseline | candidate | margin | unit | e-value | |"
+    return ["\n".join([head, "|---|---|---|---|---|---|---|", *rows])]
+
+
+def _tests(tests: TestReport) -> str:
+    if tests.outcome == "not_configured":
+        return f"**{tests.sentence()}**"
+    return f"The repository's own tests passed on this commit: {code(tests.command)}."

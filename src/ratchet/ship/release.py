@@ -1,0 +1,224 @@
+"""Ship a promoted candidate: patch, tests, a commit, a branch and the pull request's text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ratchet.ship.check import run_tests
+from ratchet.ship.commit import is_release_of, release_message, store_release_commit
+from ratchet.ship.patch import Patch, diff_files, make_patch
+from ratchet.ship.pull_request import pull_request, write_text_file
+from ratchet.ship.repository import Blob, Repository
+from ratchet.types import Candidate, Decision, Declaration, Release, ShipError, content_hash
+
+_NOT_IN_REFS = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def ship(
+    *,
+    repo: Path,
+    baseline: Candidate,
+    candidate: Candidate,
+    declarations: Mapping[str, Declaration],
+    decision: Decision,
+    evidence_path: Path,
+    experiment_id: str,
+    out_dir: Path,
+    now: float,
+    test_command: str | None = None,
+    test_timeout_s: float = 600.0,
+    test_environment: Sequence[str] = (),
+    agent_entry: str = "",
+    notes: Sequence[str] = (),
+) -> Release:
+    """Make the branch of a promoted candidate, or find the one that is already there.
+
+    The user's work tree, index and current branch are never touched. The branch appears last:
+    killed before that, nothing is there and the same call starts over; killed after it, the same
+    call finds it.
+
+    Args:
+        repo: Folder of the agent, in a git repository.
+        baseline: What the source says now.
+        candidate: What was proved better.
+        declarations: Where each resource stands, by name.
+        decision: The experiment's outcome; its verdict must be `promote`.
+        evidence_path: The evidence file that the pull request names.
+        experiment_id: Id of the experiment.
+        out_dir: Folder for the pull request's text; its files do not count as uncommitted work.
+        now: Unix seconds, the time of the commit.
+        test_command: The repository's own tests, split without a shell, `{python}` standing for
+            this interpreter; None when there are none, which the pull request then says.
+        test_timeout_s: Seconds that the tests may take.
+        test_environment: Names of environment variables that the tests need.
+        agent_entry: The agent, as MODULE:FUNCTION.
+        notes: Sentences to add to the pull request.
+
+    Raises:
+        ShipError: Not promoted, no usable repository, uncommitted work, no certain patch, failing
+            tests, or a branch of that name with another content.
+    """
+    if decision.verdict != "promote":
+        raise ShipError(
+            f"The decision on candidate {candidate.id[:12]} is {decision.verdict!r}, not 'promote':"
+            " it is not shipped."
+        )
+    if not evidence_path.is_file():
+        raise ShipError(
+            f"The evidence file {evidence_path} does not exist.",
+            hint="A release needs it, to check its numbers by; run the experiment again.",
+        )
+    repository = Repository.open(repo)
+    branch = branch_name(baseline, candidate)
+
+    def finish(commit: str, base: str, files: Mapping[str, tuple[bytes, bytes]]) -> Release:
+        release = _release(
+            repository, repo, baseline, candidate, experiment_id, branch, base, commit
+        )
+        text_path = out_dir.resolve() / (branch.replace("/", "-") + ".md")
+        release = _with_paths(release, text_path, evidence_path.resolve())
+        if _is_written(text_path, commit) and repository.commit_of(f"refs/heads/{branch}"):
+            return release
+        report = run_tests(
+            repository,
+            commit,
+            base,
+            command=test_command,
+            timeout_s=test_timeout_s,
+            environment=test_environment,
+        )
+        if report.outcome not in ("passed", "not_configured"):
+            raise ShipError(
+                f"{report.sentence()} No branch was made.\n{report.tail()}",
+                hint="\nThey fail without the change too: mend them first."
+                if report.base not in (None, "passed")
+                else None,
+            )
+        text = pull_request(
+            branch=branch,
+            base=base,
+            commit=commit,
+            baseline=baseline,
+            candidate=candidate,
+            decision=decision,
+            evidence=_shown(evidence_path.resolve(), repository.root),
+            experiment_id=experiment_id,
+            release_id=release.id,
+            agent_entry=agent_entry,
+            diff=diff_files(files),
+            tests=report,
+            notes=notes,
+        )
+        write_text_file(text_path, text)
+        return release
+
+    if tip := repository.commit_of(f"refs/heads/{branch}"):
+        return finish(*_existing(repository, branch, tip, baseline, candidate))
+    repository.check_idle()
+    repository.check_clean([out_dir, repository.root / repository.prefix / ".ratchet"])
+    base = repository.head()
+    patch = make_patch(baseline, candidate, declarations, repository.root)
+    message = release_message(baseline, candidate, decision, experiment_id, patch.targets)
+    commit = store_release_commit(repository, base, _blobs(repository, base, patch), message, now)
+    release = finish(commit, base, patch.files)
+    # The second reference keeps the commit when the branch is deleted or squashed away.
+    refs = {f"refs/heads/{branch}": commit, release_ref(release.id): commit}
+    if repository.create_refs(refs):
+        return release
+    tip = repository.commit_of(f"refs/heads/{branch}")
+    if tip is None:
+        raise ShipError(f"The branch {branch} appeared and vanished while it was being made.")
+    return finish(*_existing(repository, branch, tip, baseline, candidate))
+
+
+def branch_name(baseline: Candidate, candidate: Candidate) -> str:
+    """The release branch: `ratchet/<first changed resource>-<start of the candidate's id>`."""
+    names = candidate.changed_from(baseline)
+    if not names:
+        raise ShipError("The candidate equals the baseline; there is nothing to ship.")
+    name = _NOT_IN_REFS.sub("-", names[0]).strip("-")[:60] or "resource"
+    return f"ratchet/{name}-{candidate.id[:8]}"
+
+
+def release_ref(release_id: str) -> str:
+    """The reference that keeps a release's commit."""
+    return f"refs/ratchet/releases/{release_id}"
+
+
+def _existing(
+    repository: Repository, branch: str, tip: str, baseline: Candidate, candidate: Candidate
+) -> tuple[str, str, dict[str, tuple[bytes, bytes]]]:
+    if not is_release_of(repository, tip, baseline, candidate):
+        raise ShipError(
+            f"A branch named {branch} exists with another content (its tip is {tip[:12]}).",
+            hint=f"Rename it with `git branch -m {branch} NEW_NAME`, then run this again.",
+        )
+    base = repository.parents(tip)[0]
+    files = {
+        path: (repository.content(base, path) or b"", repository.content(tip, path) or b"")
+        for path in repository.changed_paths(base, tip)
+    }
+    return tip, base, files
+
+
+def _blobs(repository: Repository, base: str, patch: Patch) -> dict[str, Blob]:
+    blobs: dict[str, Blob] = {}
+    for path, (old, new) in patch.files.items():
+        committed = repository.blob(base, path)
+        if committed is None:
+            raise ShipError(
+                f"{path} is not in the last commit (it is ignored, or part of a submodule).",
+                hint="Commit it first.",
+            )
+        if repository.store_blob(old, path) != committed.hash:
+            raise ShipError(
+                f"{path} differs from the last commit although `git status` does not say so.",
+                hint="Was it marked with `git update-index --assume-unchanged`?",
+            )
+        blobs[path] = Blob(committed.mode, repository.store_blob(new, path))
+    return blobs
+
+
+def _release(
+    repository: Repository,
+    repo: Path,
+    baseline: Candidate,
+    candidate: Candidate,
+    experiment_id: str,
+    branch: str,
+    base: str,
+    commit: str,
+) -> Release:
+    return Release(
+        id=content_hash([experiment_id, candidate.id, commit]),
+        experiment_id=experiment_id,
+        candidate_id=candidate.id,
+        baseline_id=baseline.id,
+        state="branched",
+        repo=str(repository.root),
+        branch=branch,
+        base=base,
+        commit=commit,
+        pull_request="",
+        evidence="",
+        created_at=repository.committed_at(commit),
+    )
+
+
+def _with_paths(release: Release, text: Path, evidence: Path) -> Release:
+    return msgspec.structs.replace(release, pull_request=str(text), evidence=str(evidence))
+
+
+def _is_written(path: Path, commit: str) -> bool:
+    try:
+        return f"commit `{commit}`" in path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+
+
+def _shown(path: Path, root: Path) -> str:
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

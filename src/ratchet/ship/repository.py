@@ -1,0 +1,373 @@
+"""A user's git repository: read it, and add commits and branches without touching their work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.types import ShipError
+
+_TIMEOUT_S = 120.0
+_UNDER_WAY = {
+    "MERGE_HEAD": "a merge",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "BISECT_LOG": "a bisect",
+}
+_KEPT_GIT_VARIABLES = (
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+)
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A file of a commit."""
+
+    mode: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git work tree that commits can be added to. Make one with `Repository.open`."""
+
+    root: Path
+    """Top folder of the work tree."""
+    prefix: str
+    """The folder that was opened, relative to the root, with a trailing slash; or empty."""
+
+    @classmethod
+    def open(cls, folder: Path) -> Repository:
+        """Find the repository that holds a folder.
+
+        Raises:
+            ShipError: There is no git, no repository, no commit yet, no work tree, or it is a
+                submodule.
+        """
+        folder = folder.resolve()
+        if not folder.is_dir():
+            raise ShipError(f"{folder} is not a folder.")
+        probe = cls(folder, "")
+        inside = probe._run(
+            "rev-parse", "--is-bare-repository", "--is-inside-work-tree", ok=(0, 128)
+        )
+        if inside.returncode:
+            said = inside.stderr.decode(errors="replace").strip()
+            if "not a git repository" in said:
+                raise ShipError(
+                    f"{folder} is not in a git repository.",
+                    hint="Run `git init` there and commit the agent's source.",
+                )
+            raise ShipError(f"git cannot read {folder}: {said}")
+        bare, work_tree = inside.stdout.decode().split()
+        if bare == "true" or work_tree != "true":
+            raise ShipError(
+                f"{folder} is a bare repository or git's own folder: it has no work tree.",
+                hint="Run this in a checkout.",
+            )
+        if probe.text("rev-parse", "--show-superproject-working-tree"):
+            raise ShipError(
+                f"{folder} is a submodule of another repository.",
+                hint="Run this in a clone of its own.",
+            )
+        root = Path(os.fsdecode(probe._run("rev-parse", "--show-toplevel").stdout.rstrip(b"\n")))
+        prefix = os.fsdecode(probe._run("rev-parse", "--show-prefix").stdout.rstrip(b"\n"))
+        repository = cls(root.resolve(), prefix)
+        if repository.commit_of("HEAD") is None:
+            raise ShipError(
+                f"The repository {root} has no commit on its current branch yet.",
+                hint="Commit the agent's source first.",
+            )
+        return repository
+
+    def text(self, *arguments: str) -> str:
+        """Output of a git command, stripped.
+
+        Raises:
+            ShipError: It failed.
+        """
+        return self._run(*arguments).stdout.decode(errors="surrogateescape").strip()
+
+    def check_idle(self) -> None:
+        """Raise ShipError in the middle of a merge, rebase, cherry-pick, revert or bisect."""
+        for name, what in _UNDER_WAY.items():
+            path = self.root / self.text("rev-parse", "--git-path", name)
+            if path.exists():
+                raise ShipError(
+                    f"The repository {self.root} is in the middle of {what}.",
+                    hint=f"Finish or abort {what} first.",
+                )
+
+    def check_clean(self, ignoring: Sequence[Path] = ()) -> None:
+        """Raise ShipError when the work tree differs from HEAD.
+
+        Args:
+            ignoring: Folders whose untracked files do not count.
+        """
+        output = self._run("status", "--porcelain=v1", "-z", "--untracked-files=all").stdout
+        folders = [path.resolve() for path in ignoring]
+        dirty: list[str] = []
+        entries = iter(os.fsdecode(output).split("\0"))
+        for entry in entries:
+            if not entry:
+                continue
+            state, path = entry[:2], entry[3:]
+            if "R" in state or "C" in state:
+                next(entries, None)  # the path it came from
+            absolute = self.root / path
+            if state == "??" and any(absolute.is_relative_to(folder) for folder in folders):
+                continue
+            dirty.append(f"{state.strip()} {path}")
+        if dirty:
+            more = f" and {len(dirty) - 10} more" if len(dirty) > 10 else ""
+            files = "1 path differs" if len(dirty) == 1 else f"{len(dirty)} paths differ"
+            listed = ", ".join(_printable(path) for path in dirty[:10])
+            raise ShipError(
+                f"The work tree {self.root} is not clean: {files} from the last commit:"
+                f" {listed}{more}.",
+                hint="Commit, stash or ignore them, then run the same command again.",
+            )
+
+    def commit_of(self, revision: str) -> str | None:
+        """Full hash of the commit that a revision names, or None."""
+        found = self._run(
+            "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", ok=(0, 1, 128)
+        )
+        return found.stdout.decode().strip() or None
+
+    def head(self) -> str:
+        """Full hash of HEAD."""
+        return self.text("rev-parse", "HEAD")
+
+    def parents(self, commit: str) -> list[str]:
+        """Full hashes of a commit's parents."""
+        return self.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
+
+    def head_branch(self) -> str | None:
+        """The branch that is checked out, or None when HEAD is detached."""
+        found = self._run("symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1))
+        return found.stdout.decode().strip() or None
+
+    def is_ancestor(self, commit: str, of: str) -> bool:
+        """Whether a commit is in another's history."""
+        return self._run("merge-base", "--is-ancestor", commit, of, ok=(0, 1)).returncode == 0
+
+    def checked_out_at(self, branch: str) -> Path | None:
+        """The work tree that has a branch checked out, or None."""
+        return next((folder for folder, found in self.worktrees() if found == branch), None)
+
+    def blob(self, commit: str, path: str) -> Blob | None:
+        """A file of a commit, or None."""
+        for entry in self._run("ls-tree", "-z", commit, "--", path).stdout.split(b"\0"):
+            meta, _, name = entry.partition(b"\t")
+            if os.fsdecode(name) == path:
+                mode, kind, hashed = meta.decode().split()
+                return Blob(mode, hashed) if kind == "blob" else None
+        return None
+
+    def content(self, commit: str, path: str) -> bytes | None:
+        """Bytes of a file in a commit, as git stores them, or None."""
+        found = self.blob(commit, path)
+        return self._run("cat-file", "blob", found.hash).stdout if found else None
+
+    def message(self, commit: str) -> str:
+        """A commit's message."""
+        return self.text("show", "--no-patch", "--format=%B", commit)
+
+    def committed_at(self, commit: str) -> float:
+        """When a commit was made, unix seconds."""
+        return float(self.text("show", "--no-patch", "--format=%ct", commit))
+
+    def changed_paths(self, old: str, new: str) -> list[str]:
+        """Paths that differ between two commits."""
+        output = self._run("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new).stdout
+        return [path for path in os.fsdecode(output).split("\0") if path]
+
+    def store_blob(self, data: bytes, path: str | None) -> str:
+        """Write a blob and return its hash; with a path, as `git add` of that path would.
+
+        The path decides which line-ending conversion and filters of the user's apply.
+        """
+        filters = ["--path", path] if path else ["--no-filters"]
+        done = self._run("hash-object", "-w", "--stdin", *filters, stdin=data)
+        return done.stdout.decode().strip()
+
+    def store_commit(self, parent: str, blobs: Mapping[str, Blob], message: str, now: float) -> str:
+        """Write a commit that replaces files of its parent; no branch and no index moves.
+
+        Args:
+            parent: Full hash of the parent.
+            blobs: Content by path.
+            message: The commit message.
+            now: Unix seconds.
+
+        Returns:
+            Full hash of the commit.
+        """
+        with tempfile.TemporaryDirectory(prefix="ratchet-index-") as folder:
+            index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
+            self._run("read-tree", parent, environment=index)
+            lines = [f"{blob.mode} {blob.hash}\t{path}\0" for path, blob in blobs.items()]
+            self._run(
+                "update-index",
+                "-z",
+                "--index-info",
+                stdin=os.fsencode("".join(lines)),
+                environment=index,
+            )
+            tree = self._run("write-tree", environment=index).stdout.decode().strip()
+        dates = {
+            "GIT_AUTHOR_DATE": f"@{int(now)} +0000",
+            "GIT_COMMITTER_DATE": f"@{int(now)} +0000",
+        }
+        done = self._run(
+            *self._identity(),
+            "commit-tree",
+            "-p",
+            parent,
+            tree,
+            stdin=message.encode(),
+            environment=dates,
+        )
+        return done.stdout.decode().strip()
+
+    def create_refs(self, refs: Mapping[str, str]) -> bool:
+        """Create references, all or none; False when one of them exists.
+
+        Raises:
+            ShipError: git refuses for another reason.
+        """
+        orders = "".join(f"create {name} {commit}\n" for name, commit in refs.items())
+        done = self._run("update-ref", "--stdin", stdin=orders.encode(), ok=(0, 1, 128))
+        if not done.returncode:
+            return True
+        if any(self.commit_of(name) for name in refs):
+            return False
+        said = done.stderr.decode(errors="replace").strip()
+        raise ShipError(
+            f"git cannot create {', '.join(refs)}: {said}",
+            hint="A branch named `ratchet` is in the way of `ratchet/…`; rename it."
+            if self.commit_of("refs/heads/ratchet")
+            else None,
+        )
+
+    def delete_ref(self, name: str, tip: str) -> None:
+        """Delete a reference if it still points at `tip`; raise ShipError otherwise."""
+        self._run("update-ref", "-d", name, tip)
+
+    def add_worktree(self, folder: Path, commit: str) -> None:
+        """Check a commit out into a new folder, detached."""
+        self._run("worktree", "add", "--quiet", "--force", "--detach", str(folder), commit)
+
+    def worktrees(self) -> list[tuple[Path, str]]:
+        """(folder, checked out branch or an empty string) of every work tree."""
+        found: list[tuple[Path, str]] = []
+        for line in os.fsdecode(self._run("worktree", "list", "--porcelain").stdout).split("\n"):
+            if line.startswith("worktree "):
+                found.append((Path(line.removeprefix("worktree ")), ""))
+            elif line.startswith("branch refs/heads/") and found:
+                found[-1] = (found[-1][0], line.removeprefix("branch refs/heads/"))
+        return found
+
+    def prune_worktrees(self) -> None:
+        """Forget work trees whose folders are gone."""
+        self._run("worktree", "prune", ok=(0, 1, 128))
+
+    def _identity(self) -> list[str]:
+        """The user's own identity when git knows one, else Ratchet's."""
+        done = self._run("var", "GIT_COMMITTER_IDENT", ok=(0, 1, 128), strict_identity=True)
+        author = self._run("var", "GIT_AUTHOR_IDENT", ok=(0, 1, 128), strict_identity=True)
+        if not done.returncode and not author.returncode:
+            return []
+        return ["-c", "user.name=Ratchet", "-c", "user.email=ratchet@localhost"]
+
+    def _run(
+        self,
+        *arguments: str,
+        stdin: bytes | None = None,
+        environment: Mapping[str, str] | None = None,
+        ok: Sequence[int] = (0,),
+        strict_identity: bool = False,
+    ) -> subprocess.CompletedProcess[bytes]:
+        settings = ["core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0"]
+        settings += ["i18n.commitEncoding=utf-8", "i18n.logOutputEncoding=utf-8"]
+        if strict_identity:
+            settings.append("user.useConfigOnly=true")
+        options = [part for setting in settings for part in ("-c", setting)]
+        command = ["git", *options, *arguments]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self.root,
+                input=stdin if stdin is not None else b"",
+                capture_output=True,
+                timeout=_TIMEOUT_S,
+                env={**_environment(), **(environment or {})},
+                check=False,
+            )
+        except FileNotFoundError:
+            raise ShipError(
+                "git is not installed, or not on PATH.", hint="Install git and run this again."
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise ShipError(
+                f"git {_verb(arguments)} in {self.root} took longer than {_TIMEOUT_S:.0f} s.",
+                hint="Does another process hold the repository?",
+            ) from None
+        if done.returncode not in ok:
+            said = done.stderr.decode(errors="replace").strip()
+            raise ShipError(f"git {_verb(arguments)} failed in {self.root}: {said}")
+        return done
+
+
+def check_clean(repo: Path, ignoring: Sequence[Path] = ()) -> None:
+    """Check that a release could be made from this folder's repository.
+
+    Args:
+        repo: A folder of the repository.
+        ignoring: Folders whose untracked files do not count, such as `.ratchet`.
+
+    Raises:
+        ShipError: There is no usable repository, something is under way in it, or the work tree
+            differs from the last commit; the sentence says what.
+    """
+    repository = Repository.open(repo)
+    repository.check_idle()
+    repository.check_clean(ignoring)
+
+
+def _verb(arguments: Sequence[str]) -> str:
+    return next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
+
+
+def _environment() -> dict[str, str]:
+    # Variables such as GIT_DIR, set when Ratchet is started from a hook, would redirect everything.
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name in _KEPT_GIT_VARIABLES
+    }
+    fixed = {
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_EDITOR": "true",
+        "GIT_LITERAL_PATHSPECS": "1",
+        "LC_ALL": "C",
+    }
+    return {**kept, **fixed}
+
+
+def _printable(path: str) -> str:
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -1,0 +1,244 @@
+"""Undo a release: delete its branch, or make a branch that restores the source from before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ratchet.ship.check import run_tests
+from ratchet.ship.commit import (
+    Change,
+    changes_of,
+    is_rollback_of,
+    rollback_message,
+    slots_at,
+    store_release_commit,
+)
+from ratchet.ship.edit import Edit, same
+from ratchet.ship.patch import finish
+from ratchet.ship.repository import Blob, Repository
+from ratchet.ship.source import Source
+from ratchet.types import Conflict, Release, ShipError
+
+
+def refresh(release: Release, repo: Path) -> Release:
+    """What became of a release in the repository, by people's own hands too.
+
+    A release is merged when its commit is in HEAD's history, or when HEAD's source holds its
+    values (a squash or a cherry-pick). It is rolled back when its branch was deleted unmerged, or
+    when it was merged and HEAD's source holds the old values again.
+
+    Args:
+        release: As last known.
+        repo: Folder of the repository.
+
+    Returns:
+        The release in its present state; the same object when nothing changed.
+
+    Raises:
+        ShipError: The repository cannot be read.
+    """
+    if release.state == "rolled_back":
+        return release
+    repository = Repository.open(repo)
+    if repository.commit_of(release.commit) is None:
+        raise ShipError(
+            f"The commit {release.commit[:12]} of release {release.id[:12]} is not in"
+            f" {repository.root}.",
+            hint="Is this the repository that it was made in?",
+        )
+    head = repository.head()
+    on_branch = repository.head_branch()
+    tip = repository.commit_of(f"refs/heads/{release.branch}")
+    # On the release's own branch HEAD holds the commit without any merge.
+    looking = on_branch == release.branch or (on_branch is None and head == release.commit)
+    if not looking:
+        holds = _holds(repository, head, release)
+        ancestor = repository.is_ancestor(release.commit, head)
+        if ancestor and holds == "old":
+            return msgspec.structs.replace(
+                release, state="rolled_back", rollback="reverted by hand"
+            )
+        if release.state == "branched" and (ancestor or holds == "new"):
+            return msgspec.structs.replace(release, state="merged")
+    if release.state == "branched" and tip is None:
+        return msgspec.structs.replace(release, state="rolled_back", rollback="deleted")
+    return release
+
+
+def rollback(
+    release: Release,
+    repo: Path,
+    now: float,
+    *,
+    test_command: str | None = None,
+    test_timeout_s: float = 600.0,
+    test_environment: Sequence[str] = (),
+) -> Release:
+    """Undo a release.
+
+    An unmerged one loses its branch; `git branch NAME HASH` with the release's branch and commit
+    brings it back. Of a merged one a branch is made on HEAD that restores the old source of the
+    resource and leaves all other lines as they are; the user merges it.
+
+    Args:
+        release: The release, as last known.
+        repo: Folder of the repository.
+        now: Unix seconds, the time of the commit.
+        test_command: As for `ship`.
+        test_timeout_s: As for `ship`.
+        test_environment: As for `ship`.
+
+    Returns:
+        The release, rolled back.
+
+    Raises:
+        Conflict: It is rolled back already.
+        ShipError: The branch moved on or is checked out, the source of the resource changed since,
+            or the tests fail because of the rollback.
+    """
+    if release.state == "rolled_back":
+        raise Conflict(
+            f"Release {release.id[:12]} is rolled back already ({release.rollback}).",
+            hint=f"Its commit is {release.commit}; `git branch {release.branch} {release.commit}`"
+            " brings its branch back.",
+        )
+    release = refresh(release, repo)
+    if release.state == "rolled_back":
+        return release
+    repository = Repository.open(repo)
+    if release.state == "branched":
+        _delete_branch(repository, release)
+        return msgspec.structs.replace(release, state="rolled_back", rollback="deleted")
+    branch = f"ratchet/rollback-{release.id[:8]}"
+    tip = repository.commit_of(f"refs/heads/{branch}")
+    if tip is None:
+        commit = _rollback_commit(
+            repository, release, now, test_command, test_timeout_s, test_environment
+        )
+        repository.create_refs({f"refs/heads/{branch}": commit})
+        tip = repository.commit_of(f"refs/heads/{branch}")
+    if tip is None or not is_rollback_of(repository, tip, release):
+        raise ShipError(
+            f"A branch named {branch} exists with another content.",
+            hint=f"Rename it with `git branch -m {branch} NEW_NAME`, then run this again.",
+        )
+    return msgspec.structs.replace(release, state="rolled_back", rollback=branch)
+
+
+def _delete_branch(repository: Repository, release: Release) -> None:
+    branch = release.branch
+    if where := repository.checked_out_at(branch):
+        raise ShipError(
+            f"The branch {branch} is checked out in {where}.",
+            hint=f"Run `git -C {where} switch -` there, then roll back again.",
+        )
+    tip = repository.commit_of(f"refs/heads/{branch}")
+    if tip != release.commit:
+        raise ShipError(
+            f"The branch {branch} is at {tip and tip[:12]}, not at the release's own commit"
+            f" {release.commit[:12]}: somebody committed to it.",
+            hint=f"Keep that work elsewhere, then delete it with `git branch -D {branch}`.",
+        )
+    repository.delete_ref(f"refs/heads/{branch}", release.commit)
+
+
+def _rollback_commit(
+    repository: Repository,
+    release: Release,
+    now: float,
+    test_command: str | None,
+    test_timeout_s: float,
+    test_environment: Sequence[str],
+) -> str:
+    head = repository.head()
+    changes = changes_of(repository, release.base, release.commit)
+    blobs: dict[str, Blob] = {}
+    for path, data in _restored(repository, head, release, changes).items():
+        old = repository.blob(head, path)
+        assert old is not None
+        blobs[path] = Blob(old.mode, repository.store_blob(data, None))
+    targets = list(dict.fromkeys(change.target for change in changes))
+
+    def commit_with(note: str) -> str:
+        message = rollback_message(release, targets, note)
+        return store_release_commit(repository, head, blobs, message, now)
+
+    commit = commit_with("")
+    report = run_tests(
+        repository,
+        commit,
+        head,
+        command=test_command,
+        timeout_s=test_timeout_s,
+        environment=test_environment,
+    )
+    if report.outcome in ("passed", "not_configured"):
+        return commit
+    if report.base == "passed":
+        raise ShipError(
+            f"Rolling back release {release.id[:12]} breaks the tests: {report.sentence()}"
+            f" No branch was made.\n{report.tail()}",
+        )
+    # The tests are broken anyway: that must not keep a bad release in place.
+    return commit_with("The repository's tests fail with and without this rollback.")
+
+
+def _restored(
+    repository: Repository, head: str, release: Release, changes: list[Change]
+) -> dict[str, bytes]:
+    sources: dict[str, Source] = {}
+    edits: list[Edit] = []
+    for change in changes:
+        target = change.target
+        found = slots_at(repository, head, target).get(change.key)
+        what = f"{target.file}: {target.name}.{change.key}"
+        value = found[1].value if found else None
+        if found is None or not same(value, change.commit[1].value) or found[1].problem:
+            base, slot = change.base
+            raise ShipError(
+                f"{what} changed since release {release.id[:12]}, so it is not rolled back.",
+                hint=f"Write this there by hand: {base.text(slot.span)[:300]}",
+            )
+        source, slot = found
+        sources[target.file] = source
+        base, old = change.base
+        text = base.text(old.span).replace("\r\n", "\n").replace("\n", source.newline)
+        edits.append(
+            Edit(
+                target=target,
+                key=change.key,
+                span=slot.span,
+                line=slot.line,
+                old=source.data[slot.span[0] : slot.span[1]],
+                new=text.encode(),
+                before=value,
+                after=old.value,
+                reads=old.value,
+            )
+        )
+    restored = {path: new for path, (_, new) in finish(edits, sources).files.items()}
+    for path in restored:
+        # Where nothing else was touched since, the file returns byte by byte.
+        if repository.blob(head, path) == repository.blob(release.commit, path):
+            restored[path] = repository.content(release.base, path) or restored[path]
+    return restored
+
+
+def _holds(repository: Repository, head: str, release: Release) -> str:
+    """Whether HEAD's source has the release's values (`new`), the ones before it, or others."""
+    try:
+        changes = changes_of(repository, release.base, release.commit)
+        found = [slots_at(repository, head, c.target).get(c.key) for c in changes]
+    except ShipError:
+        return "other"
+    values = [slot[1].value if slot else None for slot in found]
+    for state, theirs in (
+        ("new", [change.commit[1].value for change in changes]),
+        ("old", [change.base[1].value for change in changes]),
+    ):
+        if all(same(a, b) for a, b in zip(values, theirs, strict=True)):
+            return state
+    return "other"

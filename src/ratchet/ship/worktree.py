@@ -1,0 +1,61 @@
+"""Temporary checkouts of a commit, and the removal of those that killed processes left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ratchet.ship.repository import Repository
+
+_PREFIX = "ratchet-ship-"
+
+
+@contextlib.contextmanager
+def checkout(repository: Repository, commit: str) -> Iterator[Path]:
+    """A temporary work tree of a commit, removed at the end.
+
+    Raises:
+        ShipError: git cannot check the commit out.
+    """
+    sweep(repository)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+    # Held while this process lives: a folder whose lock is free was left behind.
+    lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        repository.add_worktree(folder / "tree", commit)
+        yield folder / "tree"
+    finally:
+        os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)
+        repository.prune_worktrees()
+
+
+def sweep(repository: Repository) -> None:
+    """Remove the temporary work trees of processes that were killed."""
+    for tree, _ in repository.worktrees():
+        scratch = tree.parent
+        if scratch.name.startswith(_PREFIX) and not _is_held(scratch / "lock"):
+            shutil.rmtree(scratch, ignore_errors=True)
+    repository.prune_worktrees()
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        handle = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # another user's: not ours to remove
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False

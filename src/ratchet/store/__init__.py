@@ -1,0 +1,111 @@
+"""The store: the nouns, persisted in SQLite or Postgres."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from ratchet.store import tables
+from ratchet.store.candidates import Candidates
+from ratchet.store.datasets import Datasets
+from ratchet.store.engine import Database
+from ratchet.store.experiments import Experiments, Tally
+from ratchet.store.journal import Journal
+from ratchet.store.location import parse
+from ratchet.store.releases import Releases
+from ratchet.store.resources import Resources
+from ratchet.store.rollouts import Rollouts
+from ratchet.store.runs import Runs
+from ratchet.store.schema import prepare
+from ratchet.store.scores import Mean, Scores
+from ratchet.store.spans import Spans
+
+__all__ = ["Mean", "Store", "Tally"]
+
+
+class Store:
+    """One database, and a repository for each noun. Open it with `Store.open`.
+
+    Threads may share a store; a process that forks may go on using it on both sides. What a
+    method has returned from is committed and survives `kill -9`.
+
+    `get` of what is named by its content (resources, candidates, datasets) raises InputError
+    when it is unknown; `get` of runs, experiments and releases returns None. `find` takes the
+    beginning of an id. Every method raises StoreError when the database cannot be reached, read
+    or written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.resources = Resources(database)
+        self.candidates = Candidates(database, self.resources)
+        self.datasets = Datasets(database)
+        self.spans = Spans(database)
+        self.scores = Scores(database)
+        self.rollouts = Rollouts(database, self.spans, self.scores)
+        self.journal = Journal(database)
+        self.runs = Runs(database)
+        self.experiments = Experiments(database)
+        self.releases = Releases(database)
+
+    @classmethod
+    def open(cls, url: str) -> Store:
+        """Open a store, creating or upgrading its database when that is due.
+
+        Args:
+            url: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` (the folder is made
+                when it is missing) or `postgresql://user:password@host:port/name`.
+
+        Raises:
+            StoreError: The URL names no database that can be opened, read and written; or the
+                database is damaged, another program's, or made by a newer Ratchet. It is left as
+                it was.
+        """
+        database = Database(parse(url))
+        try:
+            prepare(database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
+
+    def summary(self) -> dict[str, Any]:
+        """What the store holds, for `ratchet status`.
+
+        Returns:
+            `rollouts` (number by status), `candidates`, `datasets`, `experiments` and `releases`
+            (numbers), `run` (the Run that was updated last, or None).
+        """
+
+        def work(connection: Connection) -> dict[str, Any]:
+            status = tables.rollouts.c.status
+            by_status = select(status, func.count()).group_by(status).order_by(status)
+            found: dict[str, Any] = {
+                "rollouts": {r[0]: r[1] for r in connection.execute(by_status)}
+            }
+            for name in ("candidates", "datasets", "experiments", "releases"):
+                table = tables.metadata.tables[name]
+                found[name] = connection.scalar(select(func.count()).select_from(table))
+            return found
+
+        return {**self._database.read(work), "run": self.runs.latest()}
+
+    def close(self) -> None:
+        """Close the connections; the store cannot be used afterwards."""
+        self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Store {self._database.place}>"

@@ -1,0 +1,84 @@
+"""Candidates: sets of resource versions, with where they came from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ratchet.store.engine import Database, starts_with
+from ratchet.store.resources import Resources
+from ratchet.store.tables import candidates
+from ratchet.types import Candidate, InputError
+
+
+class Candidates:
+    """Candidates by id; the first to propose one is the one remembered."""
+
+    def __init__(self, database: Database, resources: Resources) -> None:
+        self._database = database
+        self._resources = resources
+        self._insert = database.insert_new(candidates, "id")
+
+    def put(self, candidate: Candidate, now: float | None = None) -> str:
+        """Store a candidate with its resources; the same id again changes nothing.
+
+        Args:
+            candidate: The candidate.
+            now: Unix seconds; the clock's when left out.
+
+        Returns:
+            Its id.
+        """
+        moment = time.time() if now is None else now
+
+        def work(connection: Connection) -> None:
+            versions = self._resources.put_all(connection, candidate.resources, moment)
+            row = {
+                "id": candidate.id,
+                "algorithm": candidate.algorithm,
+                "reason": candidate.reason,
+                "parents": candidate.parents,
+                "versions": versions,
+                "created_at": moment,
+            }
+            connection.execute(self._insert, row)
+
+        self._database.write(work)
+        return candidate.id
+
+    def get(self, id: str) -> Candidate:
+        """The candidate of that id.
+
+        Raises:
+            InputError: There is none.
+        """
+        found = self._database.read(lambda c: self._load(c, candidates.c.id == id))
+        if not found:
+            raise InputError(
+                f"The store has no candidate {id!r}.",
+                hint="A shortened id is looked up with `find`.",
+            )
+        return found[0]
+
+    def find(self, prefix: str) -> list[Candidate]:
+        """Candidates whose id begins with `prefix`, oldest first, a hundred at most."""
+        return self._database.read(lambda c: self._load(c, starts_with(candidates.c.id, prefix)))
+
+    def _load(self, connection: Connection, wanted: Any) -> list[Candidate]:
+        query = select(candidates).where(wanted).order_by(candidates.c.seq).limit(100)
+        rows: Sequence[Any] = connection.execute(query).all()
+        versions = {version for row in rows for version in row.versions.values()}
+        bodies = self._resources.get_all(connection, versions)
+        return [
+            Candidate(
+                id=row.id,
+                resources={name: bodies[version] for name, version in row.versions.items()},
+                parents=tuple(row.parents),
+                algorithm=row.algorithm,
+                reason=row.reason,
+            )
+            for row in rows
+        ]

@@ -1,0 +1,107 @@
+"""Datasets: versioned lists of tasks; a task is stored once, however many datasets hold it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ratchet.store.engine import Database
+from ratchet.store.tables import dataset_tasks, datasets, tasks
+from ratchet.types import Dataset, InputError, Task
+
+
+class Datasets:
+    """Datasets by version and by name."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._insert = database.upsert(datasets, ("version", "name"), ("provenance", "put_at"))
+        self._insert_member = database.insert_new(dataset_tasks, "version", "position")
+        self._insert_task = database.insert_new(tasks, "content")
+
+    def put(self, dataset: Dataset, now: float | None = None) -> str:
+        """Store a dataset and make it the latest of its name.
+
+        Args:
+            dataset: The dataset.
+            now: Unix seconds; the clock's when left out.
+
+        Returns:
+            Its version.
+        """
+        moment = time.time() if now is None else now
+        version = dataset.version
+        contents = [task.content() for task in dataset.tasks]
+        bodies = [
+            {"content": c, "input": t.input, "expected": t.expected, "metadata": t.metadata}
+            for c, t in zip(contents, dataset.tasks, strict=True)
+        ]
+        members = [
+            {
+                "version": version,
+                "position": position,
+                "task_id": task.id,
+                "content": content,
+                "split": dataset.splits[task.id],
+            }
+            for position, (content, task) in enumerate(zip(contents, dataset.tasks, strict=True))
+        ]
+        row = {
+            "name": dataset.name,
+            "version": version,
+            "provenance": dataset.provenance,
+            "created_at": moment,
+            "put_at": moment,
+        }
+
+        def work(connection: Connection) -> None:
+            connection.execute(self._insert, row)
+            if members:
+                connection.execute(self._insert_task, bodies)
+                connection.execute(self._insert_member, members)
+
+        self._database.write(work)
+        return version
+
+    def get(self, version: str) -> Dataset:
+        """The dataset of that version, under the name it was last put with.
+
+        Raises:
+            InputError: There is none.
+        """
+        found = self._database.read(lambda c: _load(c, datasets.c.version == version))
+        if found is None:
+            raise InputError(f"The store has no dataset of version {version!r}.")
+        return found
+
+    def latest(self, name: str) -> Dataset | None:
+        """The dataset that was put last under that name, or None."""
+        return self._database.read(lambda c: _load(c, datasets.c.name == name))
+
+
+def _load(connection: Connection, wanted: Any) -> Dataset | None:
+    newest = (datasets.c.put_at.desc(), datasets.c.seq.desc())
+    head = connection.execute(select(datasets).where(wanted).order_by(*newest).limit(1)).first()
+    if head is None:
+        return None
+    query = (
+        select(
+            dataset_tasks.c.task_id,
+            dataset_tasks.c.split,
+            tasks.c.input,
+            tasks.c.expected,
+            tasks.c.metadata,
+        )
+        .join_from(dataset_tasks, tasks, dataset_tasks.c.content == tasks.c.content)
+        .where(dataset_tasks.c.version == head.version)
+        .order_by(dataset_tasks.c.position)
+    )
+    rows = connection.execute(query).all()
+    return Dataset(
+        name=head.name,
+        tasks=tuple(Task(i, given, expected, extra) for i, _, given, expected, extra in rows),
+        splits={row[0]: row[1] for row in rows},
+        provenance=head.provenance,
+    )

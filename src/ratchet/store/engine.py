@@ -1,0 +1,286 @@
+"""Engine: connections, transactions, retries, and what happens to them on a fork."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import Column, Connection, Engine, Insert, Table, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, StatementError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from ratchet.store.failures import explain, passes
+from ratchet.store.location import place
+from ratchet.types import RatchetError, StoreError
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql as _postgresql
+    from sqlalchemy.dialects import sqlite as _sqlite
+
+PATIENCE_S = 30.0
+"""How long an operation is tried again, in seconds, before it ends as a StoreError."""
+
+CHUNK = 500
+"""Values in one IN list; SQLite and Postgres both bound the arguments of a statement."""
+
+_Result = TypeVar("_Result")
+_Item = TypeVar("_Item")
+
+
+class Database:
+    """One database: runs work in transactions. Threads may share it; a fork gets its own.
+
+    Args:
+        url: As `location.parse` returns it.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self.place = place(url)
+        self.is_sqlite = url.get_backend_name() == "sqlite"
+        self.engine = _sqlite_engine(url) if self.is_sqlite else _postgres_engine(url)
+        self._writer = self.engine.execution_options(ratchet_begin="BEGIN IMMEDIATE")
+        self._gate = _Gate()
+        # SQLite has one writer at a time. Threads queue here, in order, rather than in SQLite's
+        # busy handler, which polls and starves.
+        self._turn = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+        _open.add(self)
+
+    def read(self, work: Callable[[Connection], _Result]) -> _Result:
+        """Run `work` in a transaction that sees one state of the database.
+
+        Raises:
+            StoreError: The database cannot be read.
+        """
+        return self._run(work, self.engine)
+
+    def write(
+        self, work: Callable[[Connection], _Result], *, patience_s: float = PATIENCE_S
+    ) -> _Result:
+        """Run `work` in a transaction and commit it; nothing of it stays when it raises.
+
+        `work` is run again when the database was locked or the connection lost. When that
+        happens during the commit, the first run may have been committed: it must be safe to
+        repeat.
+
+        Raises:
+            StoreError: The database cannot be written.
+        """
+        if not self.is_sqlite:
+            return self._run(work, self.engine, patience_s)
+        with self._my_turn():
+            return self._run(work, self._writer, patience_s)
+
+    def insert_new(self, table: Table, *keys: str) -> Insert:
+        """INSERT that leaves rows alone whose `keys` are there already; its rowcount tells."""
+        row = self._dialect_insert(table).on_conflict_do_nothing(index_elements=keys)
+        return row.inline().execution_options(preserve_rowcount=True)
+
+    def upsert(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> Insert:
+        """INSERT that replaces `values` of rows whose `keys` are there already."""
+        row = self._dialect_insert(table)
+        new = {name: row.excluded[name] for name in values}
+        return row.on_conflict_do_update(index_elements=keys, set_=new).inline()
+
+    def _dialect_insert(self, table: Table) -> _sqlite.Insert | _postgresql.Insert:
+        if self.is_sqlite:
+            from sqlalchemy.dialects import sqlite as dialect
+        else:
+            # Imported when it is needed: it costs the command line a twentieth of a second.
+            from sqlalchemy.dialects import postgresql as dialect  # type: ignore[no-redef]
+        return dialect.insert(table)
+
+    def close(self) -> None:
+        """Close every connection; the database cannot be used afterwards."""
+        self._closed = True
+        _open.discard(self)
+        self.engine.dispose()
+
+    def _run(
+        self,
+        work: Callable[[Connection], _Result],
+        engine: Engine,
+        patience_s: float = PATIENCE_S,
+    ) -> _Result:
+        deadline = time.monotonic() + patience_s
+        pause_s = 0.005
+        while True:
+            try:
+                with self._gate.inside():
+                    self._check_usable()
+                    with engine.begin() as connection:
+                        return work(connection)
+            except (DBAPIError, StatementError, PoolTimeout, sqlite3.Error) as error:
+                own = getattr(error, "orig", None)
+                if isinstance(own, RatchetError):
+                    raise own from None
+                if not passes(error) or time.monotonic() + pause_s > deadline:
+                    raise explain(error, self.place) from error
+            time.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311  (spreads retries)
+            pause_s = min(pause_s * 2, 1.0)
+
+    @contextmanager
+    def _my_turn(self) -> Iterator[None]:
+        turn = self._turn
+        if not turn.acquire(timeout=PATIENCE_S * 2):
+            raise StoreError(f"Other threads kept the store {self.place} busy.")
+        try:
+            yield
+        finally:
+            turn.release()
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise StoreError(f"The store {self.place} is closed.", hint="Open it again.")
+        if self._pid != os.getpid():
+            # A fork that Python did not see. The parent's connections are its own: drop them
+            # without a word to the database.
+            self._pid = os.getpid()
+            self.engine.dispose(close=False)
+
+    def before_fork(self) -> None:
+        """Let running work end, keep new work waiting, and close every connection.
+
+        SQLite forbids carrying a connection over a fork: locks belong to a process, and a child
+        that believes it holds its parent's would damage the file.
+        """
+        self._gate.shut(PATIENCE_S)
+        self.engine.dispose()
+
+    def after_fork_in_parent(self) -> None:
+        """Let work go on."""
+        self._gate.open()
+
+    def after_fork_in_child(self) -> None:
+        """Begin anew: threads that held locks do not exist here."""
+        self._pid = os.getpid()
+        self._gate = _Gate()
+        self._turn = threading.Lock()
+        self.engine.dispose(close=False)
+
+
+def chunks(items: Sequence[_Item], size: int = CHUNK) -> Iterator[Sequence[_Item]]:
+    """The items in order, at most `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def starts_with(column: Column[str], prefix: str) -> Any:
+    """Condition that a text begins with `prefix`, as a range that an index serves."""
+    return column.between(prefix, prefix + "\U0010ffff") if prefix else column.is_not(None)
+
+
+class _Gate:
+    """Counts who is inside, and can be shut until all are out."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+        self._shut = False
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._shut)
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._count -= 1
+                if self._shut:
+                    self._changed.notify_all()
+
+    def shut(self, timeout_s: float) -> None:
+        with self._changed:
+            self._shut = True
+            self._changed.wait_for(lambda: self._count == 0, timeout_s)
+
+    def open(self) -> None:
+        with self._changed:
+            self._shut = False
+            self._changed.notify_all()
+
+
+def _sqlite_engine(url: URL) -> Engine:
+    engine = create_engine(
+        url,
+        pool_size=8,
+        max_overflow=56,
+        pool_timeout=PATIENCE_S,
+        pool_use_lifo=True,
+        hide_parameters=True,
+        connect_args={
+            "timeout": PATIENCE_S,
+            "check_same_thread": False,
+            # Transactions are begun below; Python's own idea of when would be in the way.
+            "isolation_level": None,
+            "cached_statements": 256,
+        },
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        # In WAL mode a commit is in the operating system's hands when it returns, so it survives
+        # kill -9. NORMAL leaves out the fsync per commit: a power cut may take the last commits,
+        # and never more than that.
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA cache_size = -16384")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute("PRAGMA journal_size_limit = 67108864")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A writer takes the lock at once: two readers that both turn writers would deadlock.
+        how = connection.get_execution_options().get("ratchet_begin", "BEGIN")
+        driver: Any = connection.connection.driver_connection
+        driver.execute(how)
+
+    return engine
+
+
+def _postgres_engine(url: URL) -> Engine:
+    try:
+        return create_engine(
+            url,
+            pool_size=8,
+            max_overflow=24,
+            pool_timeout=PATIENCE_S,
+            pool_use_lifo=True,
+            hide_parameters=True,
+            connect_args={"connect_timeout": 10},
+        )
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise StoreError(
+            f"The store {place(url)} needs the Postgres driver, which is not installed.",
+            hint="Install it with: pip install 'agent-ratchet[postgres]'.",
+        ) from None
+
+
+_open: weakref.WeakSet[Database] = weakref.WeakSet()
+
+
+def _each(action: Callable[[Database], None]) -> Callable[[], None]:
+    def run() -> None:
+        for database in list(_open):
+            action(database)
+
+    return run
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_each(Database.before_fork),
+        after_in_parent=_each(Database.after_fork_in_parent),
+        after_in_child=_each(Database.after_fork_in_child),
+    )

@@ -1,0 +1,97 @@
+"""Failures: a driver's error as a sentence that names the database and says what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from ratchet.types import StoreError
+
+# SQLITE_BUSY and SQLITE_LOCKED, with their extended codes, share these names' beginnings.
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
+
+# 40001 serialization failure, 40P01 deadlock: rolled back for certain. 57P01-57P03: the server
+# shuts down, crashed or starts up. 53300: too many connections. 08xxx: the connection broke.
+_PASSING_STATES = ("40001", "40P01", "57P01", "57P02", "57P03", "53300")
+
+_SQLITE_ADVICE = {
+    "SQLITE_NOTADB": (
+        "is not a SQLite database",
+        "Nothing was written to it. Name another file, or move this one away.",
+    ),
+    "SQLITE_CORRUPT": (
+        "is damaged",
+        "It was left as it is. Move it away to begin afresh, or restore a copy.",
+    ),
+    "SQLITE_FULL": ("could not be written: the disk is full", "Free some space and try again."),
+    "SQLITE_READONLY": (
+        "cannot be written",
+        "Make the file and its folder writable, or name another place.",
+    ),
+    "SQLITE_CANTOPEN": (
+        "cannot be opened",
+        "The file and its folder must be readable and writable.",
+    ),
+    "SQLITE_PERM": ("cannot be opened", "The file and its folder must be readable and writable."),
+    "SQLITE_BUSY": (
+        "stayed locked by another process",
+        "Wait for that process, or end it, and try again.",
+    ),
+    "SQLITE_LOCKED": (
+        "stayed locked by another process",
+        "Wait for that process, or end it, and try again.",
+    ),
+    "SQLITE_IOERR": (
+        "could not be read or written: the disk reported an error",
+        "Check the disk and its free space.",
+    ),
+}
+
+
+def passes(error: Exception) -> bool:
+    """Whether doing the same again may well succeed: a lock, a deadlock, a lost connection."""
+    cause = _cause(error)
+    if isinstance(cause, sqlite3.Error):
+        return _sqlite_name(cause).startswith(_BUSY)
+    state = getattr(cause, "sqlstate", None)
+    if state is not None:
+        return state in _PASSING_STATES or state.startswith("08")
+    lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    # A connection that could not be made or broke in between carries no SQLSTATE.
+    return lost or type(cause).__name__ == "OperationalError"
+
+
+def explain(error: Exception, place: str) -> StoreError:
+    """A StoreError for `error`, met at `place` (a path, or a URL without its password)."""
+    cause = _cause(error)
+    if isinstance(cause, sqlite3.Error):
+        name = _sqlite_name(cause)
+        for code, (problem, hint) in _SQLITE_ADVICE.items():
+            if name.startswith(code):
+                return StoreError(f"The store {place} {problem} ({cause}).", hint=hint)
+        return StoreError(f"The store {place} could not be read or written: {cause}.")
+    if isinstance(cause, PoolTimeout):
+        return StoreError(
+            f"All connections to the store {place} stayed in use.",
+            hint="Use fewer threads, or open a store per process.",
+        )
+    reason = " ".join(str(cause).split()) or type(cause).__name__
+    if passes(error):
+        return StoreError(
+            f"The store {place} cannot be reached: {reason}.",
+            hint="Check that the server runs, and the host, port, user and password in the URL.",
+        )
+    return StoreError(f"The store {place} refused an operation: {reason}.")
+
+
+def _cause(error: Exception) -> BaseException:
+    if isinstance(error, StatementError) and error.orig is not None:
+        return error.orig
+    return error
+
+
+def _sqlite_name(error: sqlite3.Error) -> str:
+    # Absent when Python itself refused, such as a closed connection.
+    return getattr(error, "sqlite_errorname", "") or ""

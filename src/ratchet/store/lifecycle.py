@@ -1,0 +1,71 @@
+"""Lifecycle: what becomes of a rollout when an attempt at it ends, as pure functions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from ratchet.types import (
+    MAX_DELIVERIES,
+    ROLLOUT_TRANSITIONS,
+    SPOILED,
+    AttemptStatus,
+    Conflict,
+    RolloutStatus,
+)
+
+REPORTABLE: frozenset[AttemptStatus] = SPOILED | {"succeeded", "inconclusive", "cancelled"}
+"""How an executor may report that an attempt ended; each is a final status of a rollout too."""
+
+
+class Held(NamedTuple):
+    """A rollout as it stands, locked until the transaction ends."""
+
+    seq: int
+    status: RolloutStatus
+    fence: int
+    failures: int
+    max_attempts: int
+    lease_until: float | None
+    """Unix seconds, of the attempt that runs; None when none does."""
+
+    def runs(self, fence: int) -> bool:
+        """Whether the attempt with that fence is the one that runs."""
+        return self.status == "running" and self.fence == fence and self.lease_until is not None
+
+    def holds(self, fence: int, now: float) -> bool:
+        """Whether that attempt runs and its lease is not over."""
+        return self.runs(fence) and self.lease_until is not None and now < self.lease_until
+
+
+class Change(NamedTuple):
+    """What becomes of a rollout."""
+
+    status: RolloutStatus
+    failures: int
+    error: str
+
+
+def end_of(held: Held, status: AttemptStatus, error: str) -> Change:
+    """What becomes of a running rollout whose attempt ended with `status`.
+
+    A spoiled attempt counts as a failure and is repeated while attempts are left. One whose
+    runner went away is repeated without counting. MAX_DELIVERIES bounds both.
+    """
+    failures = held.failures + (status in SPOILED)
+    spoiled_for_good = status in SPOILED and failures >= held.max_attempts
+    if spoiled_for_good or status in REPORTABLE - SPOILED:
+        change = Change(cast(RolloutStatus, status), failures, error)
+    elif held.fence < MAX_DELIVERIES:
+        change = Change("queued", failures, "")
+    else:
+        last = f" The last attempt: {error}" if error else ""
+        said = f"Handed out {held.fence} times without coming to an end.{last}"
+        change = Change("crashed", failures, said)
+    require(held.status, change.status)
+    return change
+
+
+def require(before: RolloutStatus, after: RolloutStatus) -> None:
+    """Raise Conflict unless ROLLOUT_TRANSITIONS allows the step."""
+    if after not in ROLLOUT_TRANSITIONS[before]:
+        raise Conflict(f"A rollout that is {before} cannot become {after}.")

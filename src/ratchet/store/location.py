@@ -1,0 +1,53 @@
+"""Location: what a store URL points to, and how it is written without its password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from ratchet.types import StoreError
+
+_FORMS = "sqlite:///relative/path.db, sqlite:////absolute/path.db or postgresql://user@host/name"
+_SECRETS = ("password", "sslpassword")
+
+
+def parse(url: str) -> URL:
+    """The URL with its driver, and for SQLite an absolute path.
+
+    Raises:
+        StoreError: It is not a URL, names another kind of database, or no file.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        # The text is not repeated: what does not parse may still hold a password.
+        raise StoreError("The store URL is not a URL.", hint=f"Write it as {_FORMS}.") from None
+    backend = parsed.drivername.partition("+")[0]
+    if backend == "sqlite":
+        return _sqlite(parsed)
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    raise StoreError(
+        f"The store URL names {backend!r}, which is not supported.", hint=f"Write it as {_FORMS}."
+    )
+
+
+def place(url: URL) -> str:
+    """How errors name the store: a path, or the URL without its secrets."""
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    hidden = {key: "***" for key in url.query if key in _SECRETS}
+    shown = url.set(drivername="postgresql").update_query_dict(hidden)
+    return shown.render_as_string(hide_password=True)
+
+
+def _sqlite(url: URL) -> URL:
+    if not url.database or url.database == ":memory:" or url.host:
+        raise StoreError(
+            "The store URL names no file.",
+            hint="A store is kept on disk: write sqlite:///relative/path.db"
+            " or sqlite:////absolute/path.db.",
+        )
+    return url.set(drivername="sqlite+pysqlite", database=str(Path(url.database).absolute()))

@@ -1,0 +1,17 @@
+"""Where Alembic begins: runs the steps on the connection that it is given, in its transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from ratchet.store.schema import VERSION_TABLE
+from ratchet.store.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    version_table=VERSION_TABLE,
+    transactional_ddl=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,457 @@
+"""Queue: rollouts are claimed with a lease and a fence, kept, finished once, or taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from ratchet.store.columns import clean
+from ratchet.store.engine import Database, chunks
+from ratchet.store.lifecycle import REPORTABLE, Change, Held, end_of, require
+from ratchet.store.rows import attempt_of, rollout_of
+from ratchet.store.scores import Scores
+from ratchet.store.spans import Spans
+from ratchet.store.tables import RUNNING, attempts, rollouts
+from ratchet.types import FINAL, Attempt, AttemptStatus, Claim, InputError, Outcome, RolloutStatus
+
+Pair: TypeAlias = tuple[str, int]
+"""Rollout id and fence: names one attempt."""
+
+Answers: TypeAlias = dict[Pair, RolloutStatus | None]
+
+_OLDEST = (
+    select(rollouts)
+    .where(rollouts.c.queue == bindparam("wanted"), rollouts.c.status == "queued")
+    .order_by(rollouts.c.seq)
+    .limit(bindparam("how_many"))
+    # Other claims step over rows that this one is taking. SQLite has one writer and no such thing.
+    .with_for_update(skip_locked=True)
+)
+_HAND_OUT = (
+    update(rollouts)
+    .where(rollouts.c.seq == bindparam("at"))
+    .values(status="running", fence=rollouts.c.fence + 1)
+)
+_NEW_ATTEMPT = insert(attempts)
+_PROLONG = (
+    update(attempts)
+    .where(attempts.c.rollout_id == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
+    .values(lease_until=bindparam("until"))
+)
+_END_ATTEMPT = (
+    update(attempts)
+    .where(attempts.c.rollout_id == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
+    .values(
+        status=bindparam("new_status"),
+        ended_at=bindparam("new_ended_at"),
+        error=bindparam("new_error"),
+    )
+)
+_REQUEUE = (
+    update(rollouts)
+    .where(rollouts.c.seq == bindparam("at"))
+    .values(
+        status="queued",
+        failures=bindparam("new_failures"),
+        cost_usd=rollouts.c.cost_usd + bindparam("new_cost_usd"),
+    )
+)
+_END = (
+    update(rollouts)
+    .where(rollouts.c.seq == bindparam("at"))
+    .values(
+        status=bindparam("new_status"),
+        failures=bindparam("new_failures"),
+        cost_usd=rollouts.c.cost_usd + bindparam("new_cost_usd"),
+        started_at=bindparam("new_started_at"),
+        ended_at=bindparam("new_ended_at"),
+        duration_s=bindparam("new_duration_s"),
+        error=bindparam("new_error"),
+        output=bindparam("new_output"),
+    )
+)
+_LOCK = (
+    select(
+        rollouts.c.id,
+        rollouts.c.seq,
+        rollouts.c.status,
+        rollouts.c.fence,
+        rollouts.c.failures,
+        rollouts.c.max_attempts,
+    )
+    .where(rollouts.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(rollouts.c.id)
+    .with_for_update()
+)
+_LEASES = (
+    select(attempts.c.rollout_id, attempts.c.lease_until)
+    .where(attempts.c.rollout_id.in_(bindparam("ids", expanding=True)))
+    .where(RUNNING)
+)
+
+
+class Queue:
+    """The part of `store.rollouts` that runners use.
+
+    The right to an attempt ends when its lease does: a heartbeat or a finish that comes later is
+    refused, whether or not the rollout was handed out again by then.
+    """
+
+    def __init__(self, database: Database, spans: Spans, scores: Scores) -> None:
+        self._database = database
+        self._spans = spans
+        self._scores = scores
+
+    def claim(self, queue: str, worker: str, limit: int, lease_s: float, now: float) -> list[Claim]:
+        """Take the oldest queued rollouts of a queue; overdue leases of it are expired first.
+
+        Args:
+            queue: Which rollouts.
+            worker: Who will run them, as HOST/PID/START.
+            limit: How many at most.
+            lease_s: Seconds until the claims end unless a heartbeat comes.
+            now: Unix seconds.
+        """
+        if limit <= 0:
+            return []
+
+        def work(connection: Connection) -> list[Claim]:
+            self._expire(connection, now, queue, ())
+            wanted = {"wanted": queue, "how_many": limit}
+            rows = connection.execute(_OLDEST, wanted).all()
+            if not rows:
+                return []
+            for row in rows:
+                require(row.status, "running")
+            connection.execute(_HAND_OUT, [{"at": row.seq} for row in rows])
+            new = [_new_attempt(row, worker, now + lease_s, now) for row in rows]
+            connection.execute(_NEW_ATTEMPT, new)
+            return [
+                Claim(rollout_of(row, "running", row.fence + 1), row.fence + 1, now + lease_s)
+                for row in rows
+            ]
+
+        return self._database.write(work)
+
+    def heartbeat(self, pairs: Sequence[Pair], lease_s: float, now: float) -> set[Pair]:
+        """Prolong leases to `now + lease_s`; return the pairs that are still held."""
+        if not pairs:
+            return set()
+
+        def work(connection: Connection) -> set[Pair]:
+            held = _hold(connection, (id for id, _ in pairs))
+            kept = {
+                (id, fence)
+                for id, fence in pairs
+                if (one := held.get(clean(id))) and one.holds(fence, now)
+            }
+            rows = [{"at": id, "at_fence": fence, "until": now + lease_s} for id, fence in kept]
+            if rows:
+                connection.execute(_PROLONG, rows)
+            return kept
+
+        return self._database.write(work)
+
+    def finish(self, outcomes: Sequence[Outcome], now: float) -> Answers:
+        """End attempts, with their spans and the agent's own scores, in one transaction.
+
+        Scores are kept when the rollout ends by this outcome, not when it is queued again. The
+        cost of every attempt adds up in the rollout's.
+
+        Args:
+            outcomes: How attempts ended.
+            now: Unix seconds.
+
+        Returns:
+            The rollout's status after each, or None where it was refused: the fence is not the
+            newest, the lease is over, or the attempt has ended. Nothing of a refused outcome is
+            stored.
+
+        Raises:
+            InputError: An outcome's status is not one that an attempt is reported with.
+        """
+        for outcome in outcomes:
+            if outcome.status not in REPORTABLE:
+                raise InputError(
+                    f"Rollout {outcome.rollout_id} is reported as {outcome.status!r};"
+                    f" an attempt ends as one of {sorted(REPORTABLE)}.",
+                    hint="Give an attempt back with `release`.",
+                )
+        if not outcomes:
+            return {}
+        tries = 0
+
+        def work(connection: Connection) -> Answers:
+            nonlocal tries
+            tries += 1
+            answers = self._finish(connection, outcomes, now)
+            if tries > 1:
+                # The connection broke: the first run may have been committed, and unheard.
+                refused = [o for o in outcomes if answers[o.rollout_id, o.fence] is None]
+                answers.update(_already_written(connection, refused))
+            return answers
+
+        return self._database.write(work)
+
+    def release(self, pairs: Sequence[Pair], now: float) -> set[Pair]:
+        """Give attempts back; their rollouts are queued again, and no failure is counted.
+
+        Returns:
+            Those that were given back; the others had ended.
+        """
+        if not pairs:
+            return set()
+
+        def work(connection: Connection) -> set[Pair]:
+            held = _hold(connection, (id for id, _ in pairs))
+            mine = {
+                (id, fence)
+                for id, fence in pairs
+                if (one := held.get(clean(id))) and one.runs(fence)
+            }
+            taken = [(clean(id), held[clean(id)]) for id, _ in mine]
+            _take_back(connection, taken, "released", "Given back by its runner.", now)
+            return mine
+
+        return self._database.write(work)
+
+    def expire(
+        self, now: float, queue: str | None = None, dead_workers: Collection[str] = ()
+    ) -> list[str]:
+        """Take back rollouts whose lease is over or whose worker is dead.
+
+        Args:
+            now: Unix seconds.
+            queue: Only those of this queue; all queues when left out.
+            dead_workers: Workers that are known to be gone, whatever their leases say.
+
+        Returns:
+            Ids of the rollouts, oldest first.
+        """
+        return self._database.write(lambda c: self._expire(c, now, queue, dead_workers))
+
+    def cancel(self, ids: Sequence[str], now: float) -> int:
+        """Cancel rollouts that are queued or running; return how many were.
+
+        A runner learns of it by its next heartbeat; what it reports later is refused.
+        """
+        if not ids:
+            return 0
+
+        def work(connection: Connection) -> int:
+            held = _hold(connection, ids)
+            going = [(id, one) for id, one in held.items() if one.status not in FINAL]
+            for _, one in going:
+                require(one.status, "cancelled")
+            running = [(id, one) for id, one in going if one.status == "running"]
+            _end_attempts(connection, running, "cancelled", "Cancelled.", now)
+            rows = [_ended(one, Change("cancelled", one.failures, ""), now) for _, one in going]
+            if rows:
+                connection.execute(_END, rows)
+            return len(rows)
+
+        return self._database.write(work)
+
+    def attempts(self, rollout_id: str) -> list[Attempt]:
+        """Every attempt at a rollout, oldest first."""
+        query = select(attempts).where(attempts.c.rollout_id == rollout_id)
+        query = query.order_by(attempts.c.fence)
+        return self._database.read(lambda c: [attempt_of(row) for row in c.execute(query)])
+
+    def running(self, queue: str | None = None) -> list[Attempt]:
+        """Attempts that run now, of one queue or of all, oldest rollout first."""
+        query = (
+            select(attempts)
+            .join_from(attempts, rollouts, attempts.c.rollout_id == rollouts.c.id)
+            .where(RUNNING)
+            .order_by(rollouts.c.seq)
+        )
+        if queue is not None:
+            query = query.where(rollouts.c.queue == queue)
+        return self._database.read(lambda c: [attempt_of(row) for row in c.execute(query)])
+
+    def _finish(self, connection: Connection, outcomes: Sequence[Outcome], now: float) -> Answers:
+        held = _hold(connection, (o.rollout_id for o in outcomes))
+        answers: Answers = {}
+        accepted: list[tuple[Outcome, Held, Change]] = []
+        for outcome in outcomes:
+            pair = (outcome.rollout_id, outcome.fence)
+            one = held.get(clean(outcome.rollout_id))
+            if pair in answers or one is None or not one.holds(outcome.fence, now):
+                answers.setdefault(pair, None)
+                continue
+            change = end_of(one, outcome.status, outcome.error)
+            answers[pair] = change.status
+            accepted.append((outcome, one, change))
+        if not accepted:
+            return answers
+        connection.execute(_END_ATTEMPT, [_attempt_end(outcome) for outcome, _, _ in accepted])
+        again = [_requeued(h, ch, o.cost_usd) for o, h, ch in accepted if ch.status == "queued"]
+        final = [(o, h, ch) for o, h, ch in accepted if ch.status in FINAL]
+        if again:
+            connection.execute(_REQUEUE, again)
+        if final:
+            connection.execute(_END, [_finished(*one) for one in final])
+        self._spans.add_all(
+            connection, ((o.rollout_id, o.fence, s) for o, _, _ in accepted for s in o.spans)
+        )
+        own = ((o.rollout_id, s) for o, _, _ in final for s in o.scores)
+        self._scores.add_all(connection, own, now)
+        return answers
+
+    def _expire(
+        self, connection: Connection, now: float, queue: str | None, dead: Collection[str]
+    ) -> list[str]:
+        overdue = select(attempts.c.rollout_id).where(RUNNING)
+        if queue is not None:
+            overdue = overdue.join_from(
+                attempts, rollouts, attempts.c.rollout_id == rollouts.c.id
+            ).where(rollouts.c.queue == queue)
+        late = set(connection.scalars(overdue.where(attempts.c.lease_until <= now)))
+        gone: set[str] = set()
+        for chunk in chunks(sorted(dead)):
+            gone |= set(connection.scalars(overdue.where(attempts.c.worker.in_(chunk))))
+        if not late and not gone:
+            return []
+        # Seen before the locks were held: look again at those whose lease may have been prolonged.
+        held = {
+            id: one
+            for id, one in _hold(connection, late | gone).items()
+            if one.runs(one.fence) and (id in gone or not one.holds(one.fence, now))
+        }
+        only_late = [(id, one) for id, one in held.items() if id not in gone]
+        _take_back(connection, only_late, "expired", "Its lease ran out.", now)
+        only_gone = [(id, one) for id, one in held.items() if id in gone]
+        _take_back(connection, only_gone, "expired", "Its worker went away.", now)
+        return sorted(held, key=lambda id: held[id].seq)
+
+
+def _hold(connection: Connection, ids: Iterable[str]) -> dict[str, Held]:
+    """Lock rollouts and read where they stand.
+
+    Locks are taken in the order of ids, so that two transactions that want the same rollouts
+    wait for each other instead of deadlocking.
+    """
+    wanted = sorted({clean(id) for id in ids})
+    rows: list[Any] = []
+    leases: dict[str, float] = {}
+    for chunk in chunks(wanted):
+        rows += connection.execute(_LOCK, {"ids": chunk}).all()
+    # A statement of its own: it must see what was committed while the locks were waited for.
+    for chunk in chunks(wanted):
+        leases.update((id, until) for id, until in connection.execute(_LEASES, {"ids": chunk}))
+    return {
+        id: Held(seq, status, fence, failures, max_attempts, leases.get(id))
+        for id, seq, status, fence, failures, max_attempts in rows
+    }
+
+
+def _take_back(
+    connection: Connection,
+    taken: Sequence[tuple[str, Held]],
+    status: AttemptStatus,
+    error: str,
+    now: float,
+) -> None:
+    """End attempts that no executor reported on, and queue their rollouts again."""
+    _end_attempts(connection, taken, status, error, now)
+    changes = [(one, end_of(one, status, error)) for _, one in taken]
+    again = [_requeued(one, change, 0.0) for one, change in changes if change.status == "queued"]
+    ended = [_ended(one, change, now) for one, change in changes if change.status != "queued"]
+    if again:
+        connection.execute(_REQUEUE, again)
+    if ended:
+        connection.execute(_END, ended)
+
+
+def _end_attempts(
+    connection: Connection,
+    running: Sequence[tuple[str, Held]],
+    status: AttemptStatus,
+    error: str,
+    now: float,
+) -> None:
+    rows = [
+        {
+            "at": id,
+            "at_fence": one.fence,
+            "new_status": status,
+            "new_ended_at": now,
+            "new_error": error,
+        }
+        for id, one in running
+    ]
+    if rows:
+        connection.execute(_END_ATTEMPT, rows)
+
+
+def _already_written(connection: Connection, outcomes: Sequence[Outcome]) -> Answers:
+    """Status after those outcomes that are in the database exactly as they are reported."""
+    found: Answers = {}
+    for outcome in outcomes:
+        query = (
+            select(attempts.c.status, attempts.c.ended_at, rollouts.c.status)
+            .join_from(attempts, rollouts, attempts.c.rollout_id == rollouts.c.id)
+            .where(attempts.c.rollout_id == outcome.rollout_id)
+            .where(attempts.c.fence == outcome.fence)
+        )
+        row = connection.execute(query).first()
+        if row is not None and tuple(row[:2]) == (outcome.status, outcome.ended_at):
+            found[outcome.rollout_id, outcome.fence] = row[2]
+    return found
+
+
+def _new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, Any]:
+    return {
+        "rollout_id": row.id,
+        "fence": row.fence + 1,
+        "status": "running",
+        "worker": worker,
+        "lease_until": until,
+        "started_at": now,
+        "error": "",
+    }
+
+
+def _attempt_end(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "at": outcome.rollout_id,
+        "at_fence": outcome.fence,
+        "new_status": outcome.status,
+        "new_ended_at": outcome.ended_at,
+        "new_error": outcome.error,
+    }
+
+
+def _requeued(held: Held, change: Change, cost_usd: float) -> dict[str, Any]:
+    return {"at": held.seq, "new_failures": change.failures, "new_cost_usd": cost_usd}
+
+
+def _ended(held: Held, change: Change, now: float) -> dict[str, Any]:
+    return {
+        "at": held.seq,
+        "new_status": change.status,
+        "new_failures": change.failures,
+        "new_cost_usd": 0.0,
+        "new_started_at": None,
+        "new_ended_at": now,
+        "new_duration_s": None,
+        "new_error": change.error,
+        "new_output": None,
+    }
+
+
+def _finished(outcome: Outcome, held: Held, change: Change) -> dict[str, Any]:
+    return {
+        "at": held.seq,
+        "new_status": change.status,
+        "new_failures": change.failures,
+        "new_cost_usd": outcome.cost_usd,
+        "new_started_at": outcome.started_at,
+        "new_ended_at": outcome.ended_at,
+        "new_duration_s": outcome.duration_s,
+        "new_error": change.error,
+        "new_output": outcome.output,
+    }

@@ -1,0 +1,27 @@
+"""Releases: candidates that were promoted, and what became of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ratchet.store import tables
+from ratchet.store.shelf import Shelf
+from ratchet.types import RELEASE_TRANSITIONS, Conflict, Release
+
+
+class Releases(Shelf[Release]):
+    """Releases by id. The newest is the one that was made last."""
+
+    table = tables.releases
+    kind = Release
+
+    def _columns(self, noun: Release) -> dict[str, Any]:
+        return {"id": noun.id, "candidate_id": noun.candidate_id, "state": noun.state}
+
+    def _check(self, before: Release, after: Release) -> None:
+        if after.state != before.state and after.state not in RELEASE_TRANSITIONS[before.state]:
+            allowed = ", ".join(sorted(RELEASE_TRANSITIONS[before.state])) or "nothing"
+            raise Conflict(
+                f"Release {before.id} is {before.state!r} and cannot become {after.state!r};"
+                f" {allowed} may follow."
+            )

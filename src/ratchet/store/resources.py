@@ -1,0 +1,94 @@
+"""Resources: prompts, params, code and models by version, and the names they go by."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from ratchet.store.columns import encode
+from ratchet.store.engine import Database, chunks
+from ratchet.store.tables import resource_names, resources
+from ratchet.types import InputError, Resource, kind_of, version_of
+
+_decode = msgspec.json.Decoder(Resource).decode
+
+
+class Resources:
+    """Resources by version; each version is stored once, whatever names use it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._insert = database.insert_new(resources, "version")
+        self._insert_name = database.insert_new(resource_names, "name", "version")
+
+    def put(self, name: str, resource: Resource, now: float | None = None) -> str:
+        """Store a resource under a name; the same again changes nothing.
+
+        Args:
+            name: What the agent's source calls it.
+            resource: The resource.
+            now: Unix seconds; the clock's when left out.
+
+        Returns:
+            Its version.
+        """
+        moment = time.time() if now is None else now
+        self._database.write(lambda c: self.put_all(c, {name: resource}, moment))
+        return version_of(resource)
+
+    def get(self, version: str) -> Resource:
+        """The resource of that version.
+
+        Raises:
+            InputError: There is none.
+        """
+        found = self._database.read(lambda c: self.get_all(c, [version]))
+        if version not in found:
+            raise InputError(
+                f"The store has no resource of version {version!r}.",
+                hint="Versions are listed by `versions(name)`.",
+            )
+        return found[version]
+
+    def versions(self, name: str) -> list[tuple[str, float]]:
+        """Versions of a name with the unix time each was first stored, oldest first."""
+        query = (
+            select(resource_names.c.version, resource_names.c.created_at)
+            .where(resource_names.c.name == name)
+            .order_by(resource_names.c.seq)
+        )
+        return self._database.read(lambda c: [(version, at) for version, at in c.execute(query)])
+
+    def put_all(
+        self, connection: Connection, named: Mapping[str, Resource], now: float
+    ) -> dict[str, str]:
+        """Store resources in a transaction that is open; version by name."""
+        versions = {name: version_of(resource) for name, resource in named.items()}
+        rows: list[dict[str, Any]] = [
+            {
+                "version": versions[name],
+                "kind": kind_of(resource),
+                "body": encode(resource),
+                "created_at": now,
+            }
+            for name, resource in named.items()
+        ]
+        names = [{"name": n, "version": v, "created_at": now} for n, v in versions.items()]
+        if rows:
+            connection.execute(self._insert, rows)
+            connection.execute(self._insert_name, names)
+        return versions
+
+    def get_all(self, connection: Connection, versions: Collection[str]) -> dict[str, Resource]:
+        """Those of the versions that are stored, in a transaction that is open."""
+        found: dict[str, Resource] = {}
+        for chunk in chunks(list(versions)):
+            query = select(resources.c.version, resources.c.body).where(
+                resources.c.version.in_(chunk)
+            )
+            found.update((version, _decode(body)) for version, body in connection.execute(query))
+        return found

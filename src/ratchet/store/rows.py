@@ -1,0 +1,73 @@
+"""Rows: rollouts and attempts as the database holds them, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ratchet.types import Attempt, Rollout, RolloutStatus
+
+
+def rollout_of(row: Any, status: RolloutStatus | None = None, fence: int | None = None) -> Rollout:
+    """The rollout in a row of all columns; `status` and `fence` override what was read."""
+    return Rollout(
+        id=row.id,
+        queue=row.queue,
+        candidate_id=row.candidate_id,
+        task_id=row.task_id,
+        input=row.input,
+        expected=row.expected,
+        metadata=row.metadata,
+        seed=row.seed,
+        purpose=row.purpose,
+        status=status or row.status,
+        max_attempts=row.max_attempts,
+        failures=row.failures,
+        fence=row.fence if fence is None else fence,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        output=row.output,
+        error=row.error,
+        duration_s=row.duration_s,
+        cost_usd=row.cost_usd,
+    )
+
+
+def row_of(rollout: Rollout, created_at: float) -> dict[str, Any]:
+    """Values of every column but the serial one."""
+    return {
+        "id": rollout.id,
+        "queue": rollout.queue,
+        "status": rollout.status,
+        "fence": rollout.fence,
+        "failures": rollout.failures,
+        "max_attempts": rollout.max_attempts,
+        "purpose": rollout.purpose,
+        "candidate_id": rollout.candidate_id,
+        "task_id": rollout.task_id,
+        "seed": rollout.seed,
+        "created_at": created_at,
+        "started_at": rollout.started_at,
+        "ended_at": rollout.ended_at,
+        "duration_s": rollout.duration_s,
+        "cost_usd": rollout.cost_usd,
+        "error": rollout.error,
+        "metadata": rollout.metadata,
+        "expected": rollout.expected,
+        "output": rollout.output,
+        "input": rollout.input,
+    }
+
+
+def attempt_of(row: Any) -> Attempt:
+    """The attempt in a row of all columns."""
+    return Attempt(
+        rollout_id=row.rollout_id,
+        fence=row.fence,
+        worker=row.worker,
+        status=row.status,
+        lease_until=row.lease_until,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        error=row.error,
+    )

@@ -1,0 +1,124 @@
+"""Scores: what evaluators said of rollouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, case, func, select
+
+from ratchet.store.engine import Database, chunks, starts_with
+from ratchet.store.tables import rollouts, scores
+from ratchet.types import Score
+
+
+class Mean(NamedTuple):
+    """One evaluator's scores of one candidate's rollouts, taken together."""
+
+    candidate_id: str
+    evaluator: str
+    mean: float | None
+    """Mean of the values; None when every score is an error."""
+    n: int
+    """Scores that have a value."""
+    errors: int
+    """Scores that are an error; they are no part of the mean."""
+
+
+class Scores:
+    """Scores by rollout; an evaluator of one version has one score for a rollout, its last."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._upsert = database.upsert(
+            scores,
+            ("rollout_id", "evaluator", "version"),
+            ("value", "unit", "rationale", "error", "created_at"),
+        )
+
+    def add(self, items: Sequence[tuple[str, Score]], now: float) -> None:
+        """Store scores; a later one of the same evaluator and version replaces the earlier.
+
+        Args:
+            items: Rollout id and score.
+            now: Unix seconds.
+        """
+        self._database.write(lambda c: self.add_all(c, items, now))
+
+    def add_all(
+        self, connection: Connection, items: Iterable[tuple[str, Score]], now: float
+    ) -> None:
+        """Store scores in a transaction that is open."""
+        rows: list[dict[str, Any]] = [
+            {
+                "rollout_id": rollout_id,
+                "evaluator": score.evaluator,
+                "version": score.version,
+                "value": score.value,
+                "unit": score.unit,
+                "rationale": score.rationale,
+                "error": score.error,
+                "created_at": now,
+            }
+            for rollout_id, score in items
+        ]
+        if rows:
+            connection.execute(self._upsert, rows)
+
+    def of(self, rollout_ids: Sequence[str]) -> dict[str, list[Score]]:
+        """Scores by rollout id, in the order they were first given; every id asked for is there."""
+        found: dict[str, list[Score]] = {id: [] for id in rollout_ids}
+
+        def work(connection: Connection) -> None:
+            for chunk in chunks(list(found)):
+                query = select(scores).where(scores.c.rollout_id.in_(chunk)).order_by(scores.c.seq)
+                for row in connection.execute(query):
+                    found[row.rollout_id].append(_score(row))
+
+        self._database.read(work)
+        return found
+
+    def means(
+        self,
+        purpose: str | None = None,
+        candidate_id: str | None = None,
+        *,
+        version: str | None = None,
+    ) -> list[Mean]:
+        """Mean score by candidate and evaluator, sorted by both.
+
+        Args:
+            purpose: Only rollouts whose purpose begins so.
+            candidate_id: Only rollouts of this candidate.
+            version: Only scores by this version of an evaluator.
+        """
+        query = (
+            select(
+                rollouts.c.candidate_id,
+                scores.c.evaluator,
+                func.avg(scores.c.value),
+                func.count(scores.c.value),
+                func.sum(case((scores.c.value.is_(None), 1), else_=0)),
+            )
+            .join_from(scores, rollouts, scores.c.rollout_id == rollouts.c.id)
+            .group_by(rollouts.c.candidate_id, scores.c.evaluator)
+            .order_by(rollouts.c.candidate_id, scores.c.evaluator)
+        )
+        if purpose is not None:
+            query = query.where(starts_with(rollouts.c.purpose, purpose))
+        if candidate_id is not None:
+            query = query.where(rollouts.c.candidate_id == candidate_id)
+        if version is not None:
+            query = query.where(scores.c.version == version)
+        return self._database.read(lambda c: [Mean(*row) for row in c.execute(query)])
+
+
+def _score(row: Any) -> Score:
+    return Score(
+        evaluator=row.evaluator,
+        version=row.version,
+        value=row.value,
+        unit=row.unit,
+        rationale=row.rationale,
+        error=row.error,
+    )

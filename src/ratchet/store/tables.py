@@ -1,0 +1,234 @@
+"""Tables: how the nouns lie in the database. Migrations bring a database to this shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    UniqueConstraint,
+    text,
+)
+
+from ratchet.store.columns import Json, Serial, Words
+
+metadata = MetaData()
+
+RUNNING = text("attempts.status = 'running'")
+"""Condition of the partial index below; written out, since SQLite ignores such an index when the
+status is a bound argument."""
+
+
+def _serial() -> Column[int]:
+    """Order of creation; also what pages of a list are cut by."""
+    return Column("seq", Serial, primary_key=True, autoincrement=True)
+
+
+def _words(name: str, **options: Any) -> Column[str]:
+    return Column(name, Words, nullable=False, **options)
+
+
+# No foreign keys: rows are written together in one transaction, each key is a content hash or
+# comes from a row just read, and a check per row would cost the queue a fifth of its speed.
+
+resources = Table(
+    "resources",
+    metadata,
+    _words("version", primary_key=True),
+    _words("kind"),
+    Column("body", Words, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+resource_names = Table(
+    "resource_names",
+    metadata,
+    _serial(),
+    _words("name"),
+    _words("version"),
+    Column("created_at", Float, nullable=False),
+    UniqueConstraint("name", "version", name="uq_resource_names"),
+)
+
+candidates = Table(
+    "candidates",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("algorithm"),
+    _words("reason"),
+    Column("parents", Json, nullable=False),
+    Column("versions", Json, nullable=False),
+    Column("created_at", Float, nullable=False),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    _words("content", primary_key=True),
+    Column("input", Json, nullable=False),
+    Column("expected", Json, nullable=False),
+    Column("metadata", Json, nullable=False),
+)
+
+datasets = Table(
+    "datasets",
+    metadata,
+    _serial(),
+    _words("name"),
+    _words("version"),
+    _words("provenance"),
+    Column("created_at", Float, nullable=False),
+    Column("put_at", Float, nullable=False),
+    UniqueConstraint("version", "name", name="uq_datasets"),
+)
+
+dataset_tasks = Table(
+    "dataset_tasks",
+    metadata,
+    _words("version"),
+    Column("position", Integer, nullable=False),
+    _words("task_id"),
+    _words("content"),
+    _words("split"),
+    PrimaryKeyConstraint("version", "position", name="pk_dataset_tasks"),
+    sqlite_with_rowid=False,
+)
+
+rollouts = Table(
+    "rollouts",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("queue"),
+    _words("status"),
+    Column("fence", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    _words("purpose"),
+    _words("candidate_id"),
+    _words("task_id"),
+    Column("seed", BigInteger, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("duration_s", Float),
+    Column("cost_usd", Float, nullable=False),
+    # The long ones come last: SQLite reads a row from its start and stops where it has enough.
+    _words("error"),
+    Column("metadata", Json, nullable=False),
+    Column("expected", Json, nullable=False),
+    Column("output", Json, nullable=False),
+    Column("input", Json, nullable=False),
+    Index("ix_rollouts_queue", "queue", "status", "seq"),
+    Index("ix_rollouts_status", "status", "seq"),
+    Index("ix_rollouts_purpose", "purpose", "status"),
+    Index("ix_rollouts_candidate", "candidate_id", "seq"),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    _words("rollout_id"),
+    Column("fence", Integer, nullable=False),
+    _words("status"),
+    _words("worker"),
+    Column("lease_until", Float, nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("ended_at", Float),
+    _words("error"),
+    PrimaryKeyConstraint("rollout_id", "fence", name="pk_attempts"),
+    # Only what runs is in this index: as many rows as there are rollouts in flight.
+    Index(
+        "ix_attempts_running",
+        "lease_until",
+        sqlite_where=text("status = 'running'"),
+        postgresql_where=text("status = 'running'"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+spans = Table(
+    "spans",
+    metadata,
+    _serial(),
+    # Empty when the span belongs to no rollout: NULLs would all be different to the unique key.
+    _words("rollout_id"),
+    Column("fence", Integer, nullable=False),
+    _words("trace_id"),
+    _words("span_id"),
+    Column("parent_id", Words),
+    _words("name"),
+    Column("start_ns", BigInteger, nullable=False),
+    Column("end_ns", BigInteger, nullable=False),
+    _words("status"),
+    _words("message"),
+    Column("attributes", Json, nullable=False),
+    Column("events", Json, nullable=False),
+    UniqueConstraint("rollout_id", "fence", "trace_id", "span_id", name="uq_spans"),
+)
+
+scores = Table(
+    "scores",
+    metadata,
+    _serial(),
+    _words("rollout_id"),
+    _words("evaluator"),
+    _words("version"),
+    Column("value", Float),
+    _words("unit"),
+    _words("rationale"),
+    _words("error"),
+    Column("created_at", Float, nullable=False),
+    UniqueConstraint("rollout_id", "evaluator", "version", name="uq_scores"),
+)
+
+journal = Table(
+    "journal",
+    metadata,
+    _serial(),
+    _words("run_id"),
+    _words("key"),
+    Column("body", Json, nullable=False),
+    Column("created_at", Float, nullable=False),
+    UniqueConstraint("run_id", "key", name="uq_journal"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("agent"),
+    _words("stage"),
+    Column("updated_at", Float, nullable=False),
+    Column("body", Words, nullable=False),
+)
+
+experiments = Table(
+    "experiments",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("run_id"),
+    _words("dataset_version"),
+    _words("verdict"),
+    Column("body", Words, nullable=False),
+)
+
+releases = Table(
+    "releases",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("candidate_id"),
+    _words("state"),
+    Column("body", Words, nullable=False),
+)

