@@ -94,7 +94,7 @@ def postgres_url(
     admin_url, template = postgres_template
     name = f"test_{uuid.uuid4().hex}"
     with psycopg.connect(admin_url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     yield postgres_server(name)
     with psycopg.connect(admin_url, autocommit=True) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ratchet._version import __version__
 from ratchet.bind import activate, evolve, model, params, prompt
 from ratchet.observe import agent, emit_reward, rollout, tool, trace
 from ratchet.types import (
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from ratchet.evaluate import evaluator
     from ratchet.learn import Tune
     from ratchet.store import Store
-
-__version__ = "0.1.0"
 
 _LATER = {
     "Store": "ratchet.store",
@@ -67,6 +66,7 @@ __all__ = [
     "Store",
     "Task",
     "Tune",
+    "__version__",
     "activate",
     "agent",
     "emit_reward",

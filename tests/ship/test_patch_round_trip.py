@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,13 +20,14 @@ from ratchet.types.knobs import Choice, Float, Int
 NASTY = st.text(
     st.one_of(
         st.sampled_from(list("\"'\\{}\n\r\t \x00\x0c\x1b\u2028\u202e\u00e9\U0001f511#rbNx")),
-        st.characters(),
+        st.characters(exclude_categories=["Cs"]),
     ),
     max_size=40,
 )
 QUIET = settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
+    database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
@@ -88,12 +90,12 @@ def check(source: bytes, change: Callable[[Candidate], Candidate]) -> None:
 def test_any_prompt_comes_back(form: str, newline: str, text: str) -> None:
     head = 'import inspect, ratchet, textwrap\nTEXT = (\n    "ä"\n)\nbefore = "é" ; P = '
     tail = ' ; after = "é"\n# ende\n'
-    # Braces would have to name placeholders; a Jinja2 comment takes any other text as it is.
-    source = (head + form[:-1] + ', engine="jinja2")' + tail).replace("\n", newline).encode()
-    safe = text.replace("{", "(")
+    source = (head + form + tail).replace("\n", newline).encode()
+    # Doubled, any brace is literal text in a template.
+    doubled = text.replace("{", "{{").replace("}", "}}")
 
     def change(baseline: Candidate) -> Candidate:
-        return baseline.derive({"p": PromptTemplate(safe, "jinja2")}, algorithm="t")
+        return baseline.derive({"p": PromptTemplate(doubled)}, algorithm="t")
 
     check(source, change)
 
@@ -106,15 +108,15 @@ def test_any_prompt_comes_back(form: str, newline: str, text: str) -> None:
     other=st.one_of(st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)),
 )
 def test_any_knob_values_come_back(k: int, w: float, option: str, other: Any) -> None:
-    space = {"k": Int(0, -(10**30), 10**30), "w": Float(0.0, -1.8e308 / 1.01, 1.7e308)}
-    space["w"] = Float(0.5, -1.7976931348623157e308, 1.7976931348623157e308)
+    largest = sys.float_info.max
+    space = {"k": Int(0, -(10**30), 10**30), "w": Float(0.5, -largest, largest)}
     options: tuple[Any, ...] = ("none", option) if option != "none" else ("none",)
     choices = (0.25, other)
     full = {**space, "c": Choice("none", options), "m": Choice(0.25, choices)}
     source = (
         "import ratchet\nR = ratchet.params('r', k=ratchet.Int(0, -10**30, 10**30),\n"
-        "  w=ratchet.Float(0.5, -1.7976931348623157e308, 1.7976931348623157e308),  # é\n"
-        f"  c=ratchet.Choice('none', {ascii(options)}), m=ratchet.Choice(0.25, {choices!r}))\n"
+        f"  w=ratchet.Float(0.5, -{largest!r}, {largest!r}),  # é\n"
+        f"  c=ratchet.Choice('none', {options!a}), m=ratchet.Choice(0.25, {choices!r}))\n"
     ).encode()
     values = {"k": k, "w": w, "c": option, "m": other}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from ratchet.types import ShipError
+from ratchet.ship import branch_name
+from ratchet.types import Conflict, ShipError
 
 
 def test_a_release_is_one_branch_with_one_commit_that_changes_only_the_span(project: Any) -> None:
@@ -53,3 +55,78 @@ def test_nothing_but_a_promotion_is_shipped(project: Any, verdict: str) -> None:
     with pytest.raises(ShipError, match="not 'promote'"):
         project.ship(decision=decision)
     assert project.branches() == []
+
+
+def test_without_its_evidence_nothing_is_shipped(project: Any, tmp_path: Path) -> None:
+    with pytest.raises(ShipError, match=r"evidence file .*gone\.json does not exist"):
+        project.ship(evidence_path=tmp_path / "gone.json")
+    assert project.branches() == []
+
+
+def test_a_branch_of_that_name_with_another_content_is_refused(project: Any) -> None:
+    release = project.ship()
+    project.git("switch", "--quiet", release.branch)
+    project.write("agent.py", project.source.replace(b"Int(7", b"Int(8"))
+    project.git("commit", "--quiet", "--all", "--message", "mine")
+    project.git("switch", "--quiet", "main")
+    with pytest.raises(ShipError, match=r"exists with another content .*git branch -m"):
+        project.ship()
+    project.git("branch", "--force", release.branch, release.commit)
+    assert project.ship() == release
+    # The same message, another change.
+    project.git("switch", "--quiet", release.branch)
+    project.write("agent.py", project.source.replace(b"Int(7", b"Int(8"))
+    project.git("commit", "--quiet", "--all", "--amend", "--no-edit")
+    project.git("switch", "--quiet", "main")
+    with pytest.raises(ShipError, match="exists with another content"):
+        project.ship()
+
+
+def test_two_processes_cannot_make_one_branch_twice(project: Any) -> None:
+    branch = branch_name(project.baseline, project.candidate(retrieval={"k": 7}))
+    # The other process is as fast as can be: it makes the branch while the tests run.
+    with pytest.raises(Conflict, match=f"Another process made the branch {branch}"):
+        project.ship(test_command=f"git -C {project.root} branch {branch}")
+    project.git("branch", "-D", branch)
+    assert project.ship().branch == branch
+
+
+def test_a_release_made_before_head_moved_is_found(project: Any) -> None:
+    first = project.ship()
+    project.write("more.txt", "x")
+    project.commit()
+    assert project.ship() == first
+
+
+def test_a_lost_text_is_written_again(project: Any) -> None:
+    first = project.ship()
+    text = Path(first.pull_request).read_text()
+    Path(first.pull_request).unlink()
+    assert project.ship() == first
+    assert Path(first.pull_request).read_text() == text
+
+
+def test_an_executable_file_stays_executable(project: Any) -> None:
+    (project.root / "agent.py").chmod(0o755)
+    project.commit()
+    release = project.ship()
+    assert project.git("ls-tree", release.commit, "agent.py").startswith("100755")
+
+
+def test_a_name_that_git_does_not_allow_still_makes_a_branch(make_project: Any) -> None:
+    project = make_project('import ratchet\nR = ratchet.prompt("über.größe..lock", "a")\n')
+    candidate = project.candidate(**{"über.größe..lock": "b"})
+    assert project.ship(candidate).branch == f"ratchet/ber-gr-e-lock-{candidate.id[:8]}"
+
+
+def test_several_files_change_in_one_commit(project: Any) -> None:
+    from ratchet.types import Candidate, Declaration, PromptTemplate
+
+    path = project.write("deep/er/prompts.py", 'import ratchet\nP = ratchet.prompt("p", "a")\n')
+    project.write("deep/other.txt", "x")
+    project.commit()
+    project.declarations["p"] = Declaration("p", PromptTemplate("a"), str(path))
+    candidate: Candidate = project.candidate(p="b", retrieval={"k": 7})
+    release = project.ship(candidate)
+    changed = project.git("diff", "--numstat", release.base, release.commit).splitlines()
+    assert changed == ["1\t1\tagent.py", "1\t1\tdeep/er/prompts.py"]

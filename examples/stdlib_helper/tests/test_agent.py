@@ -1,4 +1,7 @@
-"""The agent: at most ten names, the easy question answered, and no model unless one is named."""
+"""The agent: at most ten names, the easy question answered, and no model unless one is named.
+
+It answers under the settings that a test states, whatever the values in the source.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,11 @@ from unittest import mock
 
 from stdlib_helper.agent import answer
 from stdlib_helper.cache import documents
+from stdlib_helper.scoring import Scorer, rank
+
+from .settings import FULL, PLAIN, stated
+
+EASY = "recursively copy a directory tree"
 
 
 class AgentTest(unittest.TestCase):
@@ -18,6 +26,7 @@ class AgentTest(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
         os.environ.pop("STDLIB_HELPER_MODEL", None)
+        self.enterContext(stated(FULL))
 
     def test_it_names_at_most_ten_documents_each_once(self) -> None:
         names = {document.name for document in documents()}
@@ -25,28 +34,52 @@ class AgentTest(unittest.TestCase):
             found = answer(question)
             self.assertLessEqual(len(found), 10)
             self.assertEqual(len(set(found)), len(found))
-            self.assertLessEqual(set(found), names)
+            self.assertEqual(set(found) - names, set())
 
     def test_an_easy_question_gets_its_answer(self) -> None:
-        self.assertIn("shutil.copytree", answer("recursively copy a directory tree"))
+        self.assertEqual(answer(EASY)[0], "shutil.copytree")
+        with stated(PLAIN):
+            self.assertIn("shutil.copytree", answer(EASY))
+
+    def test_the_order_is_that_of_the_settings(self) -> None:
+        for settings in (PLAIN, FULL):
+            found = rank(
+                Scorer(settings).candidates(EASY),
+                settings.exact_name_bonus,
+                settings.coverage_bonus,
+            )
+            with stated(settings):
+                self.assertEqual(answer(EASY), [candidate["name"] for candidate in found[:10]])
 
     def test_the_same_question_gets_the_same_answer(self) -> None:
-        self.assertEqual(answer("parse json"), answer("parse json"))
+        first = answer("parse json")
+        self.assertTrue(first)
+        self.assertEqual(answer("parse json"), first)
 
     def test_without_a_model_openai_is_never_imported(self) -> None:
         code = (
             "import sys\n"
             "already = 'openai' in sys.modules\n"
             "from stdlib_helper.agent import answer\n"
+            "from tests.settings import FULL, stated\n"
             "already = already or 'openai' in sys.modules\n"
-            "answer('parse json')\n"
+            "with stated(FULL):\n"
+            "    assert answer('parse json')\n"
             "sys.exit('openai' in sys.modules and not already)"
         )
-        self.assertEqual(self.run_python("-c", code).returncode, 0)
+        finished = self.run_python("-c", code)
+        self.assertEqual(finished.returncode, 0, finished.stderr[-500:])
 
     def test_the_command_prints_five_names_and_their_summaries(self) -> None:
-        finished = self.run_python("-m", "stdlib_helper", "recursively copy a directory tree")
-        self.assertEqual(finished.returncode, 0, finished.stderr)
+        # `python -m stdlib_helper`, under stated settings.
+        code = (
+            "import runpy\n"
+            "from tests.settings import FULL, stated\n"
+            "with stated(FULL):\n"
+            "    runpy.run_module('stdlib_helper', run_name='__main__', alter_sys=True)"
+        )
+        finished = self.run_python("-c", code, EASY)
+        self.assertEqual(finished.returncode, 0, finished.stderr[-500:])
         self.assertEqual(len(finished.stdout.splitlines()), 5)
         self.assertIn("shutil.copytree", finished.stdout)
 

@@ -15,6 +15,8 @@ from unittest import mock
 from stdlib_helper.agent import answer
 from stdlib_helper.choice import named_option
 
+from .settings import FULL, stated
+
 QUESTION = "recursively copy a directory tree"
 
 
@@ -59,9 +61,11 @@ class ModelServer(HTTPServer):
 @unittest.skipIf(importlib.util.find_spec("openai") is None, "openai is not installed")
 class ChoiceTest(unittest.TestCase):
     def setUp(self) -> None:
+        self.enterContext(stated(FULL))
         with mock.patch.dict(os.environ):
             os.environ.pop("STDLIB_HELPER_MODEL", None)
             self.retrieved = answer(QUESTION)
+        self.assertEqual(len(self.retrieved), 10)
         self.server = ModelServer()
         thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()

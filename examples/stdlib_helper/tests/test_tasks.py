@@ -38,7 +38,7 @@ class TasksTest(unittest.TestCase):
         seen: dict[str, str] = {}
         for task in self.tasks:
             question = " ".join(re.findall(r"\w+", task["input"].lower()))
-            self.assertNotIn(question, seen, f"{task['id']} repeats {seen.get(question)}")
+            self.assertIsNone(seen.get(question), f"{task['id']} repeats it")
             seen[question] = task["id"]
 
     def test_no_answer_is_primary_for_more_than_three_questions(self) -> None:
@@ -51,4 +51,4 @@ class TasksTest(unittest.TestCase):
         for task in self.tasks:
             for name in task["expected"]:
                 self.assertTrue(exists(name), f"{task['id']}: {name} does not import")
-                self.assertIn(name, names, f"{task['id']}: {name} is no document")
+                self.assertTrue(name in names, f"{task['id']}: {name} is no document")

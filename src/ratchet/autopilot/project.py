@@ -178,8 +178,8 @@ class Project:
             )
         if by_name[chosen].unit:
             raise ConfigError(
-                f"The objective {chosen!r} is measured in {by_name[chosen].unit}; what is improved is"
-                " a score in [0, 1].",
+                f"The objective {chosen!r} is measured in {by_name[chosen].unit}; what is"
+                " improved is a score in [0, 1].",
                 hint="Give it a limit (within = …), or make it a guardrail.",
             )
         return chosen

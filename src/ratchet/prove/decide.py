@@ -55,10 +55,12 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
     plan = comparison.plan
     baseline, candidate = comparison.means
     needed = 1.0 / plan.alpha
+    level = 100.0 * (1.0 - plan.alpha)
     evidence = f"e-value {comparison.superiority.peak:.3g}, {needed:.3g} needed"
     move = (
         f"mean {plan.metric} {baseline:.3f} before, {candidate:.3f} after"
-        f" ({candidate - baseline:+.3f}, interval {bounds[0]:+.3f} to {bounds[1]:+.3f})"
+        f" ({candidate - baseline:+.3f};"
+        f" {level:.3g} % interval {bounds[0]:+.3f} to {bounds[1]:+.3f})"
         f" over {comparison.scored} pairs"
     )
     failed = [s.guardrail.metric for s in comparison.guardrails if not s.passed]
@@ -71,8 +73,8 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         text = f"Proved worse: {move}; stopped for harm."
     elif comparison.verdict == "futile":
         text = (
-            f"No significant gain: {move}; it is proved that the gain, if any, is below"
-            f" the {plan.min_gain:g} worth having."
+            f"There is no significant gain: {move}; it is proved to be below"
+            f" the {plan.min_gain:g} that is worth having."
         )
     elif comparison.verdict == "guardrail":
         text = (
@@ -81,11 +83,11 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         )
     elif comparison.superiority.reached and comparison.scored < plan.min_pairs:
         text = (
-            f"No significant gain can be stated: {move}; {evidence}, but the plan asks for at least"
+            f"There is no significant gain on so few pairs: {move}; {evidence}, and at least"
             f" {plan.min_pairs} scored pairs."
         )
     else:
-        text = f"No significant gain: {move}; {evidence}."
+        text = f"There is no significant gain: {move}; {evidence}."
     return text + _missing(comparison)
 
 

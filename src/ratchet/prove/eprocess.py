@@ -164,7 +164,8 @@ class EProcess:
         hedge = 0.0
         if left > 0 and not self.reached:
             goal = self.threshold - self._small - self._large
-            hedge = sqrt(_urgency(self._hedge / goal) / left) / deviation
+            share = self._hedge / goal if goal > self._hedge else 1.0
+            hedge = sqrt(_urgency(share) / left) / deviation
             if hedge > cap:
                 hedge = cap
         small = SMALL / deviation
@@ -186,10 +187,10 @@ class EProcess:
             self.peak = value
             if value >= self.threshold:
                 self.reached = True
-            if value > CEILING:
-                self._hedge = min(hedge, CEILING)
-                self._small = min(small, CEILING)
-                self._large = min(large, CEILING)
+        if value > CEILING:
+            self._hedge = min(hedge, CEILING)
+            self._small = min(small, CEILING)
+            self._large = min(large, CEILING)
         return value
 
 

@@ -199,6 +199,6 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _version() -> str:
-    from ratchet import __version__
+    from ratchet._version import __version__
 
     return __version__

@@ -1,7 +1,7 @@
 """Rollouts: the runner, its executors, and the agent they run."""
 
 from ratchet.run.agent import Agent, AgentSpec, load_agent
-from ratchet.run.executor import Ended, Executor
+from ratchet.run.executor import Executor
 from ratchet.run.inprocess import AsyncExecutor
 from ratchet.run.locks import FileLock
 from ratchet.run.pool import ProcessExecutor
@@ -11,7 +11,6 @@ __all__ = [
     "Agent",
     "AgentSpec",
     "AsyncExecutor",
-    "Ended",
     "Executor",
     "FileLock",
     "ProcessExecutor",

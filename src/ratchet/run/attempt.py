@@ -7,7 +7,7 @@ import math
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,21 +35,22 @@ class Recorder:
         self.resources = resources
         self.collector = Collector()
         self.started_at = time.time()
+        rollout = claim.rollout
+        self.binding = Binding(
+            resources=dict(resources), candidate_id=rollout.candidate_id, seed=rollout.seed
+        )
         self._clock = time.perf_counter()
 
     @contextmanager
-    def bound(self) -> Iterator[Binding]:
+    def bound(self) -> Iterator[None]:
         """Bind candidate and collector in the present context."""
-        rollout = self.claim.rollout
-        binding = Binding(
-            resources=dict(self.resources), candidate_id=rollout.candidate_id, seed=rollout.seed
-        )
-        with ExitStack() as stack:
-            token = collecting.set(self.collector)
-            stack.callback(collecting.reset, token)
-            stack.enter_context(bound(binding))
-            self._clock = time.perf_counter()
-            yield binding
+        token = collecting.set(self.collector)
+        try:
+            with bound(self.binding):
+                self._clock = time.perf_counter()
+                yield
+        finally:
+            collecting.reset(token)
 
     def succeeded(self, result: Any) -> Outcome:
         """The outcome of a call that returned."""

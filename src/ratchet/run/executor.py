@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-import msgspec
-
-from ratchet.types import Claim, Outcome, Resource, RolloutStatus
-
-
-class Ended(msgspec.Struct, frozen=True):
-    """An attempt that ended."""
-
-    outcome: Outcome
-    settled: bool = False
-    """Whether the store has the outcome already: workers write theirs themselves."""
-    status: RolloutStatus | None = None
-    """When settled: the rollout's status after it, or None when the store refused it."""
+from ratchet.types import Claim, Outcome, Resource
 
 
 class Executor(Protocol):
@@ -36,12 +24,16 @@ class Executor(Protocol):
         """
         ...
 
-    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Ended:
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run one attempt to its end, whatever that is.
 
         Raises:
             asyncio.CancelledError: The awaiting task was cancelled; the attempt is stopped.
         """
+        ...
+
+    def stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Hear that these outcomes are in the store."""
         ...
 
     async def close(self) -> None:

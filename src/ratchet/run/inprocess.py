@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ratchet.observe import carry_context
 from ratchet.run.agent import Agent
 from ratchet.run.attempt import Recorder, call_async, call_sync, timed_out
-from ratchet.run.executor import Ended
 from ratchet.types import Claim, Outcome, Resource
 
 GRACE_S = 1.0
@@ -42,11 +41,11 @@ class AsyncExecutor:
         """Make the agent's own threads carry the rollout's context."""
         carry_context()
 
-    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Ended:
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run one attempt to its end."""
         recorder = Recorder(self._agent, claim, resources)
         if not self._agent.is_async:
-            return Ended(await self._in_thread(recorder))
+            return await self._in_thread(recorder)
         task = asyncio.create_task(call_async(recorder, self._timeout_s))
         try:
             # The agent may swallow its cancellation: what waits for it has a bound of its own.
@@ -59,8 +58,8 @@ class AsyncExecutor:
         if not done:
             task.cancel()
             _forget(task)
-            return Ended(recorder.stopped("timed_out", timed_out(self._timeout_s)))
-        return Ended(task.result())
+            return recorder.stopped("timed_out", timed_out(self._timeout_s))
+        return task.result()
 
     async def _in_thread(self, recorder: Recorder) -> Outcome:
         loop = asyncio.get_running_loop()
@@ -83,6 +82,9 @@ class AsyncExecutor:
             return await asyncio.wait_for(future, self._timeout_s)
         except TimeoutError:
             return recorder.stopped("timed_out", timed_out(self._timeout_s))
+
+    def stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Nothing to do: no other process keeps them."""
 
     async def close(self) -> None:
         """Nothing to give back: tasks end with their awaiting tasks."""

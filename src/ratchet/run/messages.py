@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from ratchet.run.agent import AgentSpec
-from ratchet.types import Claim, Outcome, Resource, RolloutStatus
+from ratchet.types import Claim, Outcome, Resource
 
 HEADER = struct.Struct("!I")
 """Each message is its length and then itself in MessagePack."""
@@ -32,6 +32,13 @@ class Work(msgspec.Struct, frozen=True, tag=True):
     resources: dict[str, Resource] | None
 
 
+class Stored(msgspec.Struct, frozen=True, tag=True):
+    """These outcomes are in the store: the worker may forget them."""
+
+    keys: list[tuple[str, int]]
+    """Rollout id and fence."""
+
+
 class Ready(msgspec.Struct, frozen=True, tag=True):
     """The agent is loaded."""
 
@@ -42,16 +49,14 @@ class Unusable(msgspec.Struct, frozen=True, tag=True):
     error: str
 
 
-class Settled(msgspec.Struct, frozen=True, tag=True):
-    """The attempt ended and the store has its outcome (which comes here without its spans)."""
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """The attempt ended. The worker keeps the outcome until it hears that it is stored."""
 
     outcome: Outcome
-    status: RolloutStatus | None
-    """The rollout's status after it, or None when the store refused the outcome."""
 
 
-ToWorker: TypeAlias = Setup | Work
-FromWorker: TypeAlias = Ready | Unusable | Settled
+ToWorker: TypeAlias = Setup | Work | Stored
+FromWorker: TypeAlias = Ready | Unusable | Done
 
 _encode = msgspec.msgpack.Encoder().encode
 _to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)

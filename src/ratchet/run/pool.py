@@ -10,18 +10,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import timed_out
-from ratchet.run.executor import Ended
 from ratchet.run.messages import (
     HEADER,
+    Done,
     FromWorker,
     Ready,
-    Settled,
     Setup,
+    Stored,
     ToWorker,
     Unusable,
     Work,
@@ -45,7 +45,7 @@ class ProcessExecutor:
 
     Args:
         agent: Where the agent is; each worker loads it itself.
-        store_url: The store that workers write outcomes to.
+        store_url: The store that workers write to when their parent is gone.
         state: Folder for logs and scratch files.
         slots: How many workers.
         timeout_s: Seconds that one attempt may take.
@@ -76,6 +76,8 @@ class ProcessExecutor:
         self._keep_open = keep_open
         self._idle: asyncio.LifoQueue[_Worker | int] = asyncio.LifoQueue()
         self._all: set[_Worker] = set()
+        self._kept: dict[tuple[str, int], _Worker] = {}
+        """Which worker keeps an outcome that is not stored yet, by rollout id and fence."""
 
     @property
     def slots(self) -> int:
@@ -97,7 +99,7 @@ class ProcessExecutor:
         except* AgentError as errors:
             raise errors.exceptions[0] from None
 
-    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Ended:
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run one attempt to its end in the next free worker."""
         free = await self._idle.get()
         try:
@@ -118,6 +120,17 @@ class ProcessExecutor:
             self._idle.put_nowait(worker.number)
         return ended
 
+    def stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Tell the workers that these outcomes are in the store, so that they forget them."""
+        keys: dict[_Worker, list[tuple[str, int]]] = {}
+        for outcome in outcomes:
+            key = (outcome.rollout_id, outcome.fence)
+            worker = self._kept.pop(key, None)
+            if worker is not None and worker in self._all:
+                keys.setdefault(worker, []).append(key)
+        for worker, known in keys.items():
+            worker.post(Stored(known))
+
     async def close(self) -> None:
         """End every worker."""
         for worker in list(self._all):
@@ -125,24 +138,22 @@ class ProcessExecutor:
 
     async def _run_in(
         self, worker: _Worker, claim: Claim, resources: Mapping[str, Resource]
-    ) -> Ended:
+    ) -> Outcome:
         loop = asyncio.get_running_loop()
         begun, clock, log_from = time.time(), loop.time(), worker.log_size()
         known = worker.candidate == claim.rollout.candidate_id
         worker.candidate = claim.rollout.candidate_id
 
-        def stopped(status: AttemptStatus, error: str) -> Ended:
+        def stopped(status: AttemptStatus, error: str) -> Outcome:
             worker.usable = False
-            return Ended(
-                Outcome(
-                    rollout_id=claim.rollout.id,
-                    fence=claim.fence,
-                    status=status,
-                    started_at=begun,
-                    ended_at=time.time(),
-                    duration_s=loop.time() - clock,
-                    error=error,
-                )
+            return Outcome(
+                rollout_id=claim.rollout.id,
+                fence=claim.fence,
+                status=status,
+                started_at=begun,
+                ended_at=time.time(),
+                duration_s=loop.time() - clock,
+                error=error,
             )
 
         try:
@@ -154,9 +165,10 @@ class ProcessExecutor:
             return stopped("timed_out", timed_out(self._setup.timeout_s))
         except OSError:
             message = None
-        if isinstance(message, Settled):
+        if isinstance(message, Done):
             worker.usable = not message.outcome.error.startswith("MemoryError")
-            return Ended(message.outcome, settled=True, status=message.status)
+            self._kept[message.outcome.rollout_id, message.outcome.fence] = worker
+            return message.outcome
         how = await worker.ended()
         return stopped(
             "crashed", f"The process running the agent {how}.{worker.log_tail(log_from)}"
@@ -242,9 +254,14 @@ class _Worker:
         Raises:
             OSError: The worker has gone.
         """
+        self.post(message)
+        assert self._writer is not None
+        await self._writer.drain()
+
+    def post(self, message: ToWorker) -> None:
+        """Send a message without waiting for room in the socket."""
         assert self._writer is not None
         self._writer.write(frame(message))
-        await self._writer.drain()
 
     async def receive(self) -> FromWorker | None:
         """The next message, or None when the worker has gone."""

@@ -11,7 +11,7 @@ from types import TracebackType
 
 import msgspec
 
-from ratchet.run.executor import Ended, Executor
+from ratchet.run.executor import Executor
 from ratchet.store import Store
 from ratchet.types import FINAL, Candidate, Claim, Outcome, Resource, Rollout, RolloutStatus
 
@@ -23,6 +23,11 @@ POLL_S = 0.05
 
 DRAIN_S = 3.0
 """How long running attempts may still end when the runner is left before its work is done."""
+
+AHEAD_S = 0.1
+"""Seconds of work that are claimed ahead."""
+
+MAX_AHEAD = 256
 
 OnFinish = Callable[[Rollout], None]
 
@@ -53,7 +58,9 @@ class Runner:
         self._held: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(executor.slots)
-        self._ended: list[tuple[Claim, Ended]] = []
+        self._typical_s = 1.0
+        """Moving average of how long attempts take."""
+        self._ended: list[tuple[Claim, Outcome]] = []
         self._more = asyncio.Event()
         self._to_store = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -155,8 +162,9 @@ class Runner:
             await self._more.wait()
             self._more.clear()
             while self._wanted:
-                free = self._executor.slots * 2 - len(self._held)
-                if free <= 0:
+                ahead = self._ahead()
+                free = self._executor.slots + ahead - len(self._held)
+                if free < max(1, ahead // 2):
                     break  # an attempt that ends sets _more
                 claims = await asyncio.to_thread(
                     self._store.rollouts.claim,
@@ -175,6 +183,15 @@ class Runner:
                     if not await self._look_elsewhere():
                         break
                     await asyncio.sleep(POLL_S)
+
+    def _ahead(self) -> int:
+        """How many rollouts to claim beyond those that run.
+
+        Enough for AHEAD_S of work, so that slots need not wait for the store, and at least one a
+        slot; not more, since what is claimed here cannot run elsewhere.
+        """
+        slots = self._executor.slots
+        return min(max(slots, int(slots * AHEAD_S / max(self._typical_s, 1e-3))), MAX_AHEAD)
 
     async def _look_elsewhere(self) -> bool:
         """Settle wanted rollouts that somebody else ended; tell whether some are still wanted."""
@@ -201,11 +218,12 @@ class Runner:
             assert task is not None
             self._running.add(task)
             try:
-                ended = await self._executor.execute(claim, resources)
+                outcome = await self._executor.execute(claim, resources)
             finally:
                 self._running.discard(task)
+        self._typical_s += 0.1 * (outcome.duration_s - self._typical_s)
         self._held.pop(key, None)
-        self._ended.append((claim, ended))
+        self._ended.append((claim, outcome))
         self._to_store.set()
         self._more.set()
 
@@ -221,19 +239,19 @@ class Runner:
             except asyncio.CancelledError:
                 await storing
                 raise
+            self._executor.stored([outcome for _, outcome in batch])
             for rollout in rollouts:
                 self._settle(rollout)
             self._more.set()
 
-    def _store_ended(self, batch: Sequence[tuple[Claim, Ended]]) -> list[Rollout]:
+    def _store_ended(self, batch: Sequence[tuple[Claim, Outcome]]) -> list[Rollout]:
         """Store a batch of outcomes; return the rollouts that are final now."""
-        unsettled = [ended.outcome for _, ended in batch if not ended.settled]
-        results = self._store.rollouts.finish(unsettled, time.time()) if unsettled else {}
+        outcomes = [outcome for _, outcome in batch]
+        results = self._store.rollouts.finish(outcomes, time.time()) if outcomes else {}
         final: list[Rollout] = []
         ask: list[str] = []
-        for claim, ended in batch:
-            outcome = ended.outcome
-            status = ended.status if ended.settled else results[outcome.rollout_id, outcome.fence]
+        for claim, outcome in batch:
+            status = results[outcome.rollout_id, outcome.fence]
             if status is None:
                 ask.append(outcome.rollout_id)  # refused: somebody else ended it, or will
             elif status in FINAL:

@@ -1,7 +1,7 @@
-"""A worker process: runs one attempt at a time and writes its outcome to the store itself.
+"""A worker process: runs one attempt at a time and hands its outcome to its parent to store.
 
-It outlives a parent that was killed just long enough to finish and store what it is running, so
-that nothing that was paid for is lost; then it ends.
+It keeps each outcome until the parent has stored it. When the parent is killed, the worker finishes
+what it is running, stores what is left itself, and ends: nothing that was paid for is lost.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from ratchet.run.agent import Agent, load_agent
 from ratchet.run.attempt import Recorder, call_async, call_sync
 from ratchet.run.messages import (
     HEADER,
+    Done,
     FromWorker,
     Ready,
-    Settled,
     Setup,
+    Stored,
     ToWorker,
     Unusable,
     Work,
@@ -56,54 +57,59 @@ def main(descriptor: int) -> None:
     faulthandler.enable(all_threads=False)
     try:
         agent = load_agent(setup.agent)
-        store = Store.open(setup.store_url)
     except RatchetError as error:
         parent.send(Unusable(str(error)))
         return
     carry_context()
     _limit_memory(setup.memory_bytes)
-    with store, asyncio.Runner() as loop, _Scratch(setup.scratch) as scratch:
+    with asyncio.Runner() as loop, _Scratch(setup.scratch) as scratch:
         parent.send(Ready())
-        _serve(parent, setup, agent, store, loop, scratch)
+        left = _serve(parent, setup, agent, loop, scratch)
+    if left:
+        with Store.open(setup.store_url) as store:
+            store.rollouts.finish(left, now=time.time())
 
 
 def _serve(
-    parent: _Parent,
-    setup: Setup,
-    agent: Agent,
-    store: Store,
-    loop: asyncio.Runner,
-    scratch: _Scratch,
-) -> None:
+    parent: _Parent, setup: Setup, agent: Agent, loop: asyncio.Runner, scratch: _Scratch
+) -> list[Outcome]:
+    """Run what the parent sends until it is gone; return the outcomes that it has not stored."""
     resources: dict[str, Resource] = {}
-    while isinstance(work := parent.receive(), Work) and not parent.gone():
-        if work.resources is not None:
-            resources = work.resources
-            scratch.publish(
-                Binding(resources=resources, candidate_id=work.claim.rollout.candidate_id)
-            )
-        recorder = Recorder(agent, work.claim, resources)
-        # This watchdog of the interpreter needs no lock: it ends even a call that holds the GIL.
-        faulthandler.dump_traceback_later(setup.timeout_s + BACKSTOP_S, exit=True)
-        collect_process(recorder.collector)
-        outcome = _attempt(agent, recorder, loop, setup.timeout_s)
-        collect_process(None)
-        bind_process(None)
-        faulthandler.cancel_dump_traceback_later()
-        key = (outcome.rollout_id, outcome.fence)
-        status = store.rollouts.finish([outcome], now=time.time())[key]
-        parent.send(Settled(msgspec.structs.replace(outcome, spans=()), status))
+    unstored: dict[tuple[str, int], Outcome] = {}
+    while (message := parent.receive()) is not None:
+        if isinstance(message, Stored):
+            for key in message.keys:
+                unstored.pop(key, None)
+            continue
+        if not isinstance(message, Work) or parent.gone():
+            break
+        if message.resources is not None:
+            resources = message.resources
+            rollout = message.claim.rollout
+            scratch.publish(Binding(resources=resources, candidate_id=rollout.candidate_id))
+        outcome = _attempt(agent, Recorder(agent, message.claim, resources), loop, setup.timeout_s)
+        unstored[outcome.rollout_id, outcome.fence] = outcome
+        if not parent.send(Done(outcome)):
+            break
         if outcome.error.startswith("MemoryError"):
-            return  # a heap at its limit fails what comes next: the parent starts a fresh worker
+            return []  # a heap at its limit fails what comes next: the parent starts a fresh worker
         _trim_log()
+    return list(unstored.values())
 
 
 def _attempt(agent: Agent, recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Outcome:
-    with recorder.bound() as binding:
-        bind_process(binding)
-    if agent.is_async:
-        return loop.run(call_async(recorder, timeout_s))
-    return call_sync(recorder)
+    # This watchdog of the interpreter needs no lock: it ends even a call that holds the GIL.
+    faulthandler.dump_traceback_later(timeout_s + BACKSTOP_S, exit=True)
+    bind_process(recorder.binding)
+    collect_process(recorder.collector)
+    try:
+        if agent.is_async:
+            return loop.run(call_async(recorder, timeout_s))
+        return call_sync(recorder)
+    finally:
+        bind_process(None)
+        collect_process(None)
+        faulthandler.cancel_dump_traceback_later()
 
 
 class _Parent:
@@ -120,10 +126,13 @@ class _Parent:
         body = self._read(HEADER.unpack(header)[0]) if header else None
         return decode_to_worker(body) if body else None
 
-    def send(self, message: FromWorker) -> None:
-        """Tell the parent; what it no longer hears is in the store anyway."""
-        with contextlib.suppress(OSError):
+    def send(self, message: FromWorker) -> bool:
+        """Tell the parent; False when it is gone."""
+        try:
             self._connection.sendall(frame(message))
+        except OSError:
+            return False
+        return True
 
     def gone(self) -> bool:
         """Whether the parent's end is closed, even if it sent something before."""

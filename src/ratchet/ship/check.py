@@ -51,8 +51,9 @@ class TestReport:
         return f"`{self.command}`: the tests {said} on this change{without}."
 
     def tail(self) -> str:
-        """The last lines of the output."""
-        return "\n".join(self.output.strip().splitlines()[-12:])
+        """The last lines of the output, long ones cut."""
+        lines = self.output.strip().splitlines()[-12:]
+        return "\n".join(line if len(line) <= 200 else f"{line[:200]}…" for line in lines)
 
 
 def run_tests(

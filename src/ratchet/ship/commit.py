@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from ratchet.ship.edit import Target, same
+from ratchet.ship.edit import Target, same, values_of
 from ratchet.ship.repository import Blob, Repository
 from ratchet.ship.slots import Slot, find_slots
 from ratchet.ship.source import Source, read_source
@@ -78,7 +78,20 @@ def is_release_of(
     said = _trailers(repository.message(commit))
     if said.get(_CANDIDATE) != [candidate.id] or said.get(_BASELINE) != [baseline.id]:
         return False
-    return _is_confined(repository, commit)
+    if not _is_confined(repository, commit):
+        return False
+    try:
+        changes = changes_of(repository, repository.parents(commit)[0], commit)
+    except ShipError:
+        return False
+    made = {(c.target.name, c.key): c.commit[1].value for c in changes}
+    wanted = {
+        (name, key): value
+        for name in candidate.changed_from(baseline)
+        for key, value in values_of(candidate.resources[name]).items()
+        if not same(value, values_of(baseline.resources[name]).get(key))
+    }
+    return made.keys() == wanted.keys() and all(same(made[k], wanted[k]) for k in made)
 
 
 def is_rollback_of(repository: Repository, commit: str, release: Release) -> bool:

@@ -112,7 +112,8 @@ def finish(edits: list[Edit], sources: Mapping[str, Source]) -> Patch:
 
 def _target(declaration: Declaration, root: Path, sources: dict[str, Source]) -> Target:
     name = declaration.name
-    if declaration.file is None:
+    # `<stdin>` and its like are what Python calls a source that has no file.
+    if declaration.file is None or declaration.file.startswith("<"):
         raise ShipError(
             f"Resource {name!r} was not declared in a file, so there is nothing to patch.",
             hint="Move its declaration from the notebook or prompt into a module.",

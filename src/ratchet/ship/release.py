@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
 
 from ratchet.ship.check import run_tests
 from ratchet.ship.commit import is_release_of, release_message, store_release_commit
 from ratchet.ship.patch import Patch, diff_files, make_patch
 from ratchet.ship.pull_request import pull_request, write_text_file
 from ratchet.ship.repository import Blob, Repository
-from ratchet.types import Candidate, Decision, Declaration, Release, ShipError, content_hash
+from ratchet.types import (
+    Candidate,
+    Conflict,
+    Decision,
+    Declaration,
+    Release,
+    ShipError,
+    content_hash,
+)
 
 _NOT_IN_REFS = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -61,6 +68,7 @@ def ship(
     Raises:
         ShipError: Not promoted, no usable repository, uncommitted work, no certain patch, failing
             tests, or a branch of that name with another content.
+        Conflict: Another process shipped the same candidate at the same moment.
     """
     if decision.verdict != "promote":
         raise ShipError(
@@ -75,64 +83,70 @@ def ship(
     repository = Repository.open(repo)
     branch = branch_name(baseline, candidate)
 
-    def finish(commit: str, base: str, files: Mapping[str, tuple[bytes, bytes]]) -> Release:
-        release = _release(
-            repository, repo, baseline, candidate, experiment_id, branch, base, commit
-        )
-        text_path = out_dir.resolve() / (branch.replace("/", "-") + ".md")
-        release = _with_paths(release, text_path, evidence_path.resolve())
-        if _is_written(text_path, commit) and repository.commit_of(f"refs/heads/{branch}"):
-            return release
-        report = run_tests(
-            repository,
-            commit,
-            base,
-            command=test_command,
-            timeout_s=test_timeout_s,
-            environment=test_environment,
-        )
-        if report.outcome not in ("passed", "not_configured"):
-            raise ShipError(
-                f"{report.sentence()} No branch was made.\n{report.tail()}",
-                hint="\nThey fail without the change too: mend them first."
-                if report.base not in (None, "passed")
-                else None,
-            )
-        text = pull_request(
-            branch=branch,
-            base=base,
-            commit=commit,
-            baseline=baseline,
-            candidate=candidate,
-            decision=decision,
-            evidence=_shown(evidence_path.resolve(), repository.root),
-            experiment_id=experiment_id,
-            release_id=release.id,
-            agent_entry=agent_entry,
-            diff=diff_files(files),
-            tests=report,
-            notes=notes,
-        )
-        write_text_file(text_path, text)
-        return release
-
-    if tip := repository.commit_of(f"refs/heads/{branch}"):
-        return finish(*_existing(repository, branch, tip, baseline, candidate))
-    repository.check_idle()
-    repository.check_clean([out_dir, repository.root / repository.prefix / ".ratchet"])
-    base = repository.head()
-    patch = make_patch(baseline, candidate, declarations, repository.root)
-    message = release_message(baseline, candidate, decision, experiment_id, patch.targets)
-    commit = store_release_commit(repository, base, _blobs(repository, base, patch), message, now)
-    release = finish(commit, base, patch.files)
-    # The second reference keeps the commit when the branch is deleted or squashed away.
-    refs = {f"refs/heads/{branch}": commit, release_ref(release.id): commit}
-    if repository.create_refs(refs):
-        return release
     tip = repository.commit_of(f"refs/heads/{branch}")
-    if tip is None:
-        raise ShipError(f"The branch {branch} appeared and vanished while it was being made.")
-    return finish(*_existing(repository, branch, tip, baseline, candidate))
+    if tip:
+        made = _existing(repository, branch, tip, baseline, candidate)
+    else:
+        repository.check_idle()
+        repository.check_clean([out_dir, repository.root / repository.prefix / ".ratchet"])
+        made = _new_commit(
+            repository, baseline, candidate, declarations, decision, experiment_id, now
+        )
+    text_path = out_dir.resolve() / (branch.replace("/", "-") + ".md")
+    release = Release(
+        id=content_hash([experiment_id, candidate.id, made.commit]),
+        experiment_id=experiment_id,
+        candidate_id=candidate.id,
+        baseline_id=baseline.id,
+        state="branched",
+        repo=str(repository.root),
+        branch=branch,
+        base=made.base,
+        commit=made.commit,
+        pull_request=str(text_path),
+        evidence=str(evidence_path.resolve()),
+        created_at=repository.committed_at(made.commit),
+    )
+    if tip and _is_written(text_path, made.commit):
+        return release
+    report = run_tests(
+        repository,
+        made.commit,
+        made.base,
+        command=test_command,
+        timeout_s=test_timeout_s,
+        environment=test_environment,
+    )
+    if report.outcome not in ("passed", "not_configured"):
+        anyway = report.base not in (None, "passed")
+        outcome = f"The branch {branch} stays as it is." if tip else "No branch was made."
+        raise ShipError(
+            f"{report.sentence()} {outcome}\n{report.tail()}",
+            hint="\nThey fail without the change too: mend them first." if anyway else None,
+        )
+    text = pull_request(
+        branch=branch,
+        base=made.base,
+        commit=made.commit,
+        baseline=baseline,
+        candidate=candidate,
+        decision=decision,
+        evidence=_shown(evidence_path.resolve(), repository.root),
+        experiment_id=experiment_id,
+        release_id=release.id,
+        agent_entry=agent_entry,
+        diff=diff_files(made.files),
+        tests=report,
+        notes=notes,
+    )
+    write_text_file(text_path, text)
+    # The second reference keeps the commit when the branch is deleted or squashed away.
+    if not tip and not repository.create_branch(branch, made.commit, release_ref(release.id)):
+        raise Conflict(
+            f"Another process made the branch {branch} at the same moment.",
+            hint="Run the same command again: it finds that branch.",
+        )
+    return release
 
 
 def branch_name(baseline: Candidate, candidate: Candidate) -> str:
@@ -149,9 +163,35 @@ def release_ref(release_id: str) -> str:
     return f"refs/ratchet/releases/{release_id}"
 
 
+@dataclass(frozen=True)
+class _Made:
+    """The release commit, new or found."""
+
+    commit: str
+    base: str
+    files: Mapping[str, tuple[bytes, bytes]]
+
+
+def _new_commit(
+    repository: Repository,
+    baseline: Candidate,
+    candidate: Candidate,
+    declarations: Mapping[str, Declaration],
+    decision: Decision,
+    experiment_id: str,
+    now: float,
+) -> _Made:
+    base = repository.head()
+    patch = make_patch(baseline, candidate, declarations, repository.root)
+    message = release_message(baseline, candidate, decision, experiment_id, patch.targets)
+    blobs = _blobs(repository, base, patch)
+    commit = store_release_commit(repository, base, blobs, message, now)
+    return _Made(commit, base, patch.files)
+
+
 def _existing(
     repository: Repository, branch: str, tip: str, baseline: Candidate, candidate: Candidate
-) -> tuple[str, str, dict[str, tuple[bytes, bytes]]]:
+) -> _Made:
     if not is_release_of(repository, tip, baseline, candidate):
         raise ShipError(
             f"A branch named {branch} exists with another content (its tip is {tip[:12]}).",
@@ -162,7 +202,7 @@ def _existing(
         path: (repository.content(base, path) or b"", repository.content(tip, path) or b"")
         for path in repository.changed_paths(base, tip)
     }
-    return tip, base, files
+    return _Made(tip, base, files)
 
 
 def _blobs(repository: Repository, base: str, patch: Patch) -> dict[str, Blob]:
@@ -181,36 +221,6 @@ def _blobs(repository: Repository, base: str, patch: Patch) -> dict[str, Blob]:
             )
         blobs[path] = Blob(committed.mode, repository.store_blob(new, path))
     return blobs
-
-
-def _release(
-    repository: Repository,
-    repo: Path,
-    baseline: Candidate,
-    candidate: Candidate,
-    experiment_id: str,
-    branch: str,
-    base: str,
-    commit: str,
-) -> Release:
-    return Release(
-        id=content_hash([experiment_id, candidate.id, commit]),
-        experiment_id=experiment_id,
-        candidate_id=candidate.id,
-        baseline_id=baseline.id,
-        state="branched",
-        repo=str(repository.root),
-        branch=branch,
-        base=base,
-        commit=commit,
-        pull_request="",
-        evidence="",
-        created_at=repository.committed_at(commit),
-    )
-
-
-def _with_paths(release: Release, text: Path, evidence: Path) -> Release:
-    return msgspec.structs.replace(release, pull_request=str(text), evidence=str(evidence))
 
 
 def _is_written(path: Path, commit: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,18 +215,9 @@ class Repository:
         Returns:
             Full hash of the commit.
         """
-        with tempfile.TemporaryDirectory(prefix="ratchet-index-") as folder:
-            index = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-            self._run("read-tree", parent, environment=index)
-            lines = [f"{blob.mode} {blob.hash}\t{path}\0" for path, blob in blobs.items()]
-            self._run(
-                "update-index",
-                "-z",
-                "--index-info",
-                stdin=os.fsencode("".join(lines)),
-                environment=index,
-            )
-            tree = self._run("write-tree", environment=index).stdout.decode().strip()
+        tree = self.text("rev-parse", f"{parent}^{{tree}}")
+        for path, blob in blobs.items():
+            tree = self._replaced(tree, path.split("/"), blob)
         dates = {
             "GIT_AUTHOR_DATE": f"@{int(now)} +0000",
             "GIT_COMMITTER_DATE": f"@{int(now)} +0000",
@@ -243,23 +233,49 @@ class Repository:
         )
         return done.stdout.decode().strip()
 
-    def create_refs(self, refs: Mapping[str, str]) -> bool:
-        """Create references, all or none; False when one of them exists.
+    def _replaced(self, tree: str, parts: Sequence[str], blob: Blob) -> str:
+        # Tree by tree instead of through an index: nothing temporary is left when killed.
+        lines: list[bytes] = []
+        for entry in self._run("ls-tree", "-z", tree).stdout.split(b"\0"):
+            meta, _, name = entry.partition(b"\t")
+            if not entry or os.fsdecode(name) != parts[0]:
+                lines.append(entry)
+                continue
+            mode, kind, hashed = meta.decode().split()
+            if len(parts) > 1:
+                hashed = self._replaced(hashed, parts[1:], blob)
+            else:
+                mode, kind, hashed = blob.mode, "blob", blob.hash
+            lines.append(f"{mode} {kind} {hashed}\t".encode() + name)
+        done = self._run("mktree", "-z", "--missing", stdin=b"\0".join(lines))
+        return done.stdout.decode().strip()
+
+    def create_branch(self, branch: str, commit: str, keep: str | None = None) -> bool:
+        """Create a branch; False when one of that name exists.
+
+        Args:
+            branch: Its name.
+            commit: Full hash of its tip.
+            keep: A reference that is set to the commit in the same step, to keep it from being
+                collected when the branch goes.
 
         Raises:
             ShipError: git refuses for another reason.
         """
-        orders = "".join(f"create {name} {commit}\n" for name, commit in refs.items())
+        orders = f"create refs/heads/{branch} {commit}\n"
+        if keep:
+            orders += f"update {keep} {commit}\n"
         done = self._run("update-ref", "--stdin", stdin=orders.encode(), ok=(0, 1, 128))
         if not done.returncode:
             return True
-        if any(self.commit_of(name) for name in refs):
+        if self.commit_of(f"refs/heads/{branch}"):
             return False
         said = done.stderr.decode(errors="replace").strip()
+        folder = branch.partition("/")[0]
         raise ShipError(
-            f"git cannot create {', '.join(refs)}: {said}",
-            hint="A branch named `ratchet` is in the way of `ratchet/…`; rename it."
-            if self.commit_of("refs/heads/ratchet")
+            f"git cannot create the branch {branch}: {said}",
+            hint=f"A branch named `{folder}` is in the way of `{folder}/…`; rename it."
+            if self.commit_of(f"refs/heads/{folder}")
             else None,
         )
 
@@ -337,7 +353,7 @@ def check_clean(repo: Path, ignoring: Sequence[Path] = ()) -> None:
 
     Args:
         repo: A folder of the repository.
-        ignoring: Folders whose untracked files do not count, such as `.ratchet`.
+        ignoring: Folders whose untracked files do not count; `.ratchet` in `repo` never does.
 
     Raises:
         ShipError: There is no usable repository, something is under way in it, or the work tree
@@ -345,7 +361,7 @@ def check_clean(repo: Path, ignoring: Sequence[Path] = ()) -> None:
     """
     repository = Repository.open(repo)
     repository.check_idle()
-    repository.check_clean(ignoring)
+    repository.check_clean([*ignoring, repo / ".ratchet"])
 
 
 def _verb(arguments: Sequence[str]) -> str:

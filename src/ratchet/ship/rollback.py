@@ -100,10 +100,11 @@ def rollback(
             or the tests fail because of the rollback.
     """
     if release.state == "rolled_back":
+        restore = f"`git branch {release.branch} {release.commit}` brings its branch back."
+        merge = f"Merge the branch {release.rollback} if you have not yet."
         raise Conflict(
             f"Release {release.id[:12]} is rolled back already ({release.rollback}).",
-            hint=f"Its commit is {release.commit}; `git branch {release.branch} {release.commit}`"
-            " brings its branch back.",
+            hint=merge if release.rollback.startswith("ratchet/") else restore,
         )
     release = refresh(release, repo)
     if release.state == "rolled_back":
@@ -118,7 +119,7 @@ def rollback(
         commit = _rollback_commit(
             repository, release, now, test_command, test_timeout_s, test_environment
         )
-        repository.create_refs({f"refs/heads/{branch}": commit})
+        repository.create_branch(branch, commit)
         tip = repository.commit_of(f"refs/heads/{branch}")
     if tip is None or not is_rollback_of(repository, tip, release):
         raise ShipError(

@@ -19,7 +19,11 @@ Span: TypeAlias = tuple[int, int]
 _BOM: Final = b"\xef\xbb\xbf"
 _NEWLINE: Final = re.compile(rb"\r\n|\r|\n")
 _FACE: Final = ("prompt", "params", "model", "evolve", "Int", "Float", "Choice", "Bool")
-_GENERATED: Final = re.compile(rb"@generated|do not (edit|modify)|(auto|code)[- ]?generated", re.I)
+_GENERATED: Final = re.compile(
+    rb"@generated\b|\bauto-?generated\b"
+    rb"|\bgenerated\b.*\bdo not (edit|modify)|\bdo not (edit|modify)\b.*\bgenerated\b",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,9 @@ def read_source(data: bytes, path: str) -> Source:
         )
     head = b"\n".join(line for line in data.splitlines()[:20] if line.lstrip().startswith(b"#"))
     if found := _GENERATED.search(head):
+        marker = found.group().decode(errors="replace")
         raise ShipError(
-            f"{path} says it is generated ({found.group().decode()!r}): a patch would get lost.",
+            f"{path} says it is generated ({marker!r}): a patch would get lost.",
             hint="Declare the resource in a file that people edit.",
         )
     bom = len(_BOM) if data.startswith(_BOM) else 0

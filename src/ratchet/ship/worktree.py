@@ -24,10 +24,12 @@ def checkout(repository: Repository, commit: str) -> Iterator[Path]:
     """
     sweep(repository)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-    # Held while this process lives: a folder whose lock is free was left behind.
-    lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    # Held while this process lives: a folder whose lock is free was left behind. It gets its name
+    # when it is held, so that nobody finds it free in between.
+    lock = os.open(folder / "lock.new", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(folder / "lock.new", folder / "lock")
         repository.add_worktree(folder / "tree", commit)
         yield folder / "tree"
     finally:
@@ -38,8 +40,10 @@ def checkout(repository: Repository, commit: str) -> Iterator[Path]:
 
 def sweep(repository: Repository) -> None:
     """Remove the temporary work trees of processes that were killed."""
-    for tree, _ in repository.worktrees():
-        scratch = tree.parent
+    mine = [tree.parent for tree, _ in repository.worktrees()]
+    # One killed before git knew of it is not in git's list.
+    mine += [lock.parent for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/lock")]
+    for scratch in mine:
         if scratch.name.startswith(_PREFIX) and not _is_held(scratch / "lock"):
             shutil.rmtree(scratch, ignore_errors=True)
     repository.prune_worktrees()

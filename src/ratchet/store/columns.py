@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import BigInteger, Dialect, Integer, Text
-from sqlalchemy.types import TypeDecorator, TypeEngine
+from sqlalchemy.types import TypeDecorator
 
 from ratchet.types import InputError
 
@@ -65,17 +65,14 @@ def _without_surrogates(value: Any) -> Any:
 
 
 class Words(TypeDecorator[str]):
-    """Text, cleaned on its way in, compared byte by byte on every database.
+    """Text, cleaned on its way in.
 
-    Postgres would else sort by the server's locale, and a range over a prefix needs byte order.
+    In Postgres the migrations give it the collation C: a range over a prefix needs byte order,
+    and sorting must not depend on the server's locale.
     """
 
     impl = Text
     cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        collation = "C" if dialect.name == "postgresql" else None
-        return dialect.type_descriptor(Text(collation=collation))
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
         return None if value is None else clean(value)

@@ -55,13 +55,15 @@ class Database:
         self._closed = False
         _open.add(self)
 
-    def read(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Run `work` in a transaction that sees one state of the database.
+    def read(
+        self, work: Callable[[Connection], _Result], *, patience_s: float = PATIENCE_S
+    ) -> _Result:
+        """Run `work` in a transaction that changes nothing.
 
         Raises:
             StoreError: The database cannot be read.
         """
-        return self._run(work, self.engine)
+        return self._run(work, self.engine, patience_s)
 
     def write(
         self, work: Callable[[Connection], _Result], *, patience_s: float = PATIENCE_S
@@ -109,7 +111,7 @@ class Database:
         self,
         work: Callable[[Connection], _Result],
         engine: Engine,
-        patience_s: float = PATIENCE_S,
+        patience_s: float,
     ) -> _Result:
         deadline = time.monotonic() + patience_s
         pause_s = 0.005

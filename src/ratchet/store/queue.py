@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, select
 
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks
@@ -13,6 +13,23 @@ from ratchet.store.lifecycle import REPORTABLE, Change, Held, end_of, require
 from ratchet.store.rows import attempt_of, rollout_of
 from ratchet.store.scores import Scores
 from ratchet.store.spans import Spans
+from ratchet.store.statements import (
+    END,
+    END_ATTEMPT,
+    HAND_OUT,
+    LEASES,
+    LOCK,
+    NEW_ATTEMPT,
+    OLDEST,
+    PROLONG,
+    REQUEUE,
+    attempt_end,
+    attempt_stop,
+    ended,
+    finished,
+    new_attempt,
+    requeued,
+)
 from ratchet.store.tables import RUNNING, attempts, rollouts
 from ratchet.types import FINAL, Attempt, AttemptStatus, Claim, InputError, Outcome, RolloutStatus
 
@@ -20,76 +37,6 @@ Pair: TypeAlias = tuple[str, int]
 """Rollout id and fence: names one attempt."""
 
 Answers: TypeAlias = dict[Pair, RolloutStatus | None]
-
-_OLDEST = (
-    select(rollouts)
-    .where(rollouts.c.queue == bindparam("wanted"), rollouts.c.status == "queued")
-    .order_by(rollouts.c.seq)
-    .limit(bindparam("how_many"))
-    # Other claims step over rows that this one is taking. SQLite has one writer and no such thing.
-    .with_for_update(skip_locked=True)
-)
-_HAND_OUT = (
-    update(rollouts)
-    .where(rollouts.c.seq == bindparam("at"))
-    .values(status="running", fence=rollouts.c.fence + 1)
-)
-_NEW_ATTEMPT = insert(attempts)
-_PROLONG = (
-    update(attempts)
-    .where(attempts.c.rollout_id == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
-    .values(lease_until=bindparam("until"))
-)
-_END_ATTEMPT = (
-    update(attempts)
-    .where(attempts.c.rollout_id == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
-    .values(
-        status=bindparam("new_status"),
-        ended_at=bindparam("new_ended_at"),
-        error=bindparam("new_error"),
-    )
-)
-_REQUEUE = (
-    update(rollouts)
-    .where(rollouts.c.seq == bindparam("at"))
-    .values(
-        status="queued",
-        failures=bindparam("new_failures"),
-        cost_usd=rollouts.c.cost_usd + bindparam("new_cost_usd"),
-    )
-)
-_END = (
-    update(rollouts)
-    .where(rollouts.c.seq == bindparam("at"))
-    .values(
-        status=bindparam("new_status"),
-        failures=bindparam("new_failures"),
-        cost_usd=rollouts.c.cost_usd + bindparam("new_cost_usd"),
-        started_at=bindparam("new_started_at"),
-        ended_at=bindparam("new_ended_at"),
-        duration_s=bindparam("new_duration_s"),
-        error=bindparam("new_error"),
-        output=bindparam("new_output"),
-    )
-)
-_LOCK = (
-    select(
-        rollouts.c.id,
-        rollouts.c.seq,
-        rollouts.c.status,
-        rollouts.c.fence,
-        rollouts.c.failures,
-        rollouts.c.max_attempts,
-    )
-    .where(rollouts.c.id.in_(bindparam("ids", expanding=True)))
-    .order_by(rollouts.c.id)
-    .with_for_update()
-)
-_LEASES = (
-    select(attempts.c.rollout_id, attempts.c.lease_until)
-    .where(attempts.c.rollout_id.in_(bindparam("ids", expanding=True)))
-    .where(RUNNING)
-)
 
 
 class Queue:
@@ -120,14 +67,14 @@ class Queue:
         def work(connection: Connection) -> list[Claim]:
             self._expire(connection, now, queue, ())
             wanted = {"wanted": queue, "how_many": limit}
-            rows = connection.execute(_OLDEST, wanted).all()
+            rows = connection.execute(OLDEST, wanted).all()
             if not rows:
                 return []
             for row in rows:
                 require(row.status, "running")
-            connection.execute(_HAND_OUT, [{"at": row.seq} for row in rows])
-            new = [_new_attempt(row, worker, now + lease_s, now) for row in rows]
-            connection.execute(_NEW_ATTEMPT, new)
+            connection.execute(HAND_OUT, [{"at": row.seq} for row in rows])
+            new = [new_attempt(row, worker, now + lease_s, now) for row in rows]
+            connection.execute(NEW_ATTEMPT, new)
             return [
                 Claim(rollout_of(row, "running", row.fence + 1), row.fence + 1, now + lease_s)
                 for row in rows
@@ -149,7 +96,7 @@ class Queue:
             }
             rows = [{"at": id, "at_fence": fence, "until": now + lease_s} for id, fence in kept]
             if rows:
-                connection.execute(_PROLONG, rows)
+                connection.execute(PROLONG, rows)
             return kept
 
         return self._database.write(work)
@@ -247,9 +194,9 @@ class Queue:
                 require(one.status, "cancelled")
             running = [(id, one) for id, one in going if one.status == "running"]
             _end_attempts(connection, running, "cancelled", "Cancelled.", now)
-            rows = [_ended(one, Change("cancelled", one.failures, ""), now) for _, one in going]
+            rows = [ended(one, Change("cancelled", one.failures, ""), now) for _, one in going]
             if rows:
-                connection.execute(_END, rows)
+                connection.execute(END, rows)
             return len(rows)
 
         return self._database.write(work)
@@ -287,13 +234,13 @@ class Queue:
             accepted.append((outcome, one, change))
         if not accepted:
             return answers
-        connection.execute(_END_ATTEMPT, [_attempt_end(outcome) for outcome, _, _ in accepted])
-        again = [_requeued(h, ch, o.cost_usd) for o, h, ch in accepted if ch.status == "queued"]
+        connection.execute(END_ATTEMPT, [attempt_end(outcome) for outcome, _, _ in accepted])
+        again = [requeued(h, ch, o.cost_usd) for o, h, ch in accepted if ch.status == "queued"]
         final = [(o, h, ch) for o, h, ch in accepted if ch.status in FINAL]
         if again:
-            connection.execute(_REQUEUE, again)
+            connection.execute(REQUEUE, again)
         if final:
-            connection.execute(_END, [_finished(*one) for one in final])
+            connection.execute(END, [finished(*one) for one in final])
         self._spans.add_all(
             connection, ((o.rollout_id, o.fence, s) for o, _, _ in accepted for s in o.spans)
         )
@@ -338,10 +285,10 @@ def _hold(connection: Connection, ids: Iterable[str]) -> dict[str, Held]:
     rows: list[Any] = []
     leases: dict[str, float] = {}
     for chunk in chunks(wanted):
-        rows += connection.execute(_LOCK, {"ids": chunk}).all()
+        rows += connection.execute(LOCK, {"ids": chunk}).all()
     # A statement of its own: it must see what was committed while the locks were waited for.
     for chunk in chunks(wanted):
-        leases.update((id, until) for id, until in connection.execute(_LEASES, {"ids": chunk}))
+        leases.update((id, until) for id, until in connection.execute(LEASES, {"ids": chunk}))
     return {
         id: Held(seq, status, fence, failures, max_attempts, leases.get(id))
         for id, seq, status, fence, failures, max_attempts in rows
@@ -358,12 +305,12 @@ def _take_back(
     """End attempts that no executor reported on, and queue their rollouts again."""
     _end_attempts(connection, taken, status, error, now)
     changes = [(one, end_of(one, status, error)) for _, one in taken]
-    again = [_requeued(one, change, 0.0) for one, change in changes if change.status == "queued"]
-    ended = [_ended(one, change, now) for one, change in changes if change.status != "queued"]
+    again = [requeued(one, change, 0.0) for one, change in changes if change.status == "queued"]
+    ended = [ended(one, change, now) for one, change in changes if change.status != "queued"]
     if again:
-        connection.execute(_REQUEUE, again)
+        connection.execute(REQUEUE, again)
     if ended:
-        connection.execute(_END, ended)
+        connection.execute(END, ended)
 
 
 def _end_attempts(
@@ -373,18 +320,9 @@ def _end_attempts(
     error: str,
     now: float,
 ) -> None:
-    rows = [
-        {
-            "at": id,
-            "at_fence": one.fence,
-            "new_status": status,
-            "new_ended_at": now,
-            "new_error": error,
-        }
-        for id, one in running
-    ]
+    rows = [attempt_stop(id, one.fence, status, error, now) for id, one in running]
     if rows:
-        connection.execute(_END_ATTEMPT, rows)
+        connection.execute(END_ATTEMPT, rows)
 
 
 def _already_written(connection: Connection, outcomes: Sequence[Outcome]) -> Answers:
@@ -401,57 +339,3 @@ def _already_written(connection: Connection, outcomes: Sequence[Outcome]) -> Ans
         if row is not None and tuple(row[:2]) == (outcome.status, outcome.ended_at):
             found[outcome.rollout_id, outcome.fence] = row[2]
     return found
-
-
-def _new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, Any]:
-    return {
-        "rollout_id": row.id,
-        "fence": row.fence + 1,
-        "status": "running",
-        "worker": worker,
-        "lease_until": until,
-        "started_at": now,
-        "error": "",
-    }
-
-
-def _attempt_end(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "at": outcome.rollout_id,
-        "at_fence": outcome.fence,
-        "new_status": outcome.status,
-        "new_ended_at": outcome.ended_at,
-        "new_error": outcome.error,
-    }
-
-
-def _requeued(held: Held, change: Change, cost_usd: float) -> dict[str, Any]:
-    return {"at": held.seq, "new_failures": change.failures, "new_cost_usd": cost_usd}
-
-
-def _ended(held: Held, change: Change, now: float) -> dict[str, Any]:
-    return {
-        "at": held.seq,
-        "new_status": change.status,
-        "new_failures": change.failures,
-        "new_cost_usd": 0.0,
-        "new_started_at": None,
-        "new_ended_at": now,
-        "new_duration_s": None,
-        "new_error": change.error,
-        "new_output": None,
-    }
-
-
-def _finished(outcome: Outcome, held: Held, change: Change) -> dict[str, Any]:
-    return {
-        "at": held.seq,
-        "new_status": change.status,
-        "new_failures": change.failures,
-        "new_cost_usd": outcome.cost_usd,
-        "new_started_at": outcome.started_at,
-        "new_ended_at": outcome.ended_at,
-        "new_duration_s": outcome.duration_s,
-        "new_error": change.error,
-        "new_output": outcome.output,
-    }

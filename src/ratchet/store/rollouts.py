@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
+from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks, starts_with
 from ratchet.store.queue import Queue
 from ratchet.store.rows import rollout_of, row_of
@@ -51,14 +52,17 @@ class Rollouts(Queue):
     def get(self, ids: Sequence[str]) -> dict[str, Rollout]:
         """Rollouts by id; ids that are unknown are left out."""
 
+        stored = {id: clean(id) for id in ids}
+
         def work(connection: Connection) -> dict[str, Rollout]:
             found: dict[str, Rollout] = {}
-            for chunk in chunks(list(dict.fromkeys(ids))):
+            for chunk in chunks(list(dict.fromkeys(stored.values()))):
                 query = select(rollouts).where(rollouts.c.id.in_(chunk))
                 found.update((row.id, rollout_of(row)) for row in connection.execute(query))
             return found
 
-        return self._database.read(work)
+        found = self._database.read(work)
+        return {id: found[as_stored] for id, as_stored in stored.items() if as_stored in found}
 
     def find(self, prefix: str) -> builtins.list[Rollout]:
         """Rollouts whose id begins with `prefix`, oldest first, a hundred at most."""

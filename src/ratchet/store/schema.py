@@ -35,7 +35,12 @@ def prepare(database: Database) -> None:
         StoreError: The database is newer than this Ratchet, belongs to something else, is
             damaged, or cannot be reached or written.
     """
-    found = _sqlite_version(database.place) if database.is_sqlite else _version(database)
+    # No patience: whoever opens a store waits for an answer, and a wrong URL stays wrong.
+    found = (
+        _sqlite_version(database.place)
+        if database.is_sqlite
+        else database.read(_version_on, patience_s=0.0)
+    )
     _refuse_newer(found, database.place)
     if found != VERSIONS[-1]:
         database.write(lambda connection: _upgrade(connection, database.place), patience_s=0.0)
@@ -105,10 +110,6 @@ def _read_sqlite(path: str) -> str | None:
                 hint="Put it on a local disk.",
             )
         return found
-
-
-def _version(database: Database) -> str | None:
-    return database.read(_version_on)
 
 
 def _version_on(connection: Connection) -> str | None:

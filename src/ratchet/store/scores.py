@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, case, func, select
 
+from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks, starts_with
 from ratchet.store.tables import rollouts, scores
 from ratchet.types import Score
@@ -67,16 +68,18 @@ class Scores:
 
     def of(self, rollout_ids: Sequence[str]) -> dict[str, list[Score]]:
         """Scores by rollout id, in the order they were first given; every id asked for is there."""
-        found: dict[str, list[Score]] = {id: [] for id in rollout_ids}
+        stored = {id: clean(id) for id in rollout_ids}
 
-        def work(connection: Connection) -> None:
+        def work(connection: Connection) -> dict[str, list[Score]]:
+            found: dict[str, list[Score]] = {id: [] for id in stored.values()}
             for chunk in chunks(list(found)):
                 query = select(scores).where(scores.c.rollout_id.in_(chunk)).order_by(scores.c.seq)
                 for row in connection.execute(query):
                     found[row.rollout_id].append(_score(row))
+            return found
 
-        self._database.read(work)
-        return found
+        found = self._database.read(work)
+        return {id: found[as_stored] for id, as_stored in stored.items()}
 
     def means(
         self,

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from ratchet.types.errors import InputError
+
 HASH_LENGTH = 32
 """Hex digits kept of a SHA-256 (128 bits)."""
 
@@ -16,11 +18,15 @@ def canonical_json(value: Any) -> bytes:
     """Encode builtin data or msgspec structs as JSON with sorted keys.
 
     Raises:
-        ValueError: When a float is NaN or infinite (JSON would silently write null).
+        InputError: A float is NaN or infinite (JSON would silently write null), a text is no
+            Unicode, or a value has no JSON form.
     """
-    builtins = msgspec.to_builtins(value, str_keys=True)
-    _refuse_non_finite(builtins)
-    return msgspec.json.encode(builtins, order="sorted")
+    try:
+        builtins = msgspec.to_builtins(value, str_keys=True)
+        _refuse_non_finite(builtins)
+        return msgspec.json.encode(builtins, order="sorted")
+    except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
+        raise InputError(f"A value has no JSON form: {error}.") from None
 
 
 def content_hash(value: Any) -> str:
@@ -30,7 +36,7 @@ def content_hash(value: Any) -> str:
 
 def _refuse_non_finite(value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} has no JSON form; use a finite number")
+        raise InputError(f"{value} has no JSON form; use a finite number.")
     if isinstance(value, dict):
         for item in value.values():
             _refuse_non_finite(item)

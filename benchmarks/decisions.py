@@ -1,0 +1,432 @@
+"""How often decisions are wrong, and how soon they are right: simulated experiments with peeking.
+
+Every experiment goes through `ratchet.prove.Comparison`, looked at after each pair, with the stops
+for harm and futility on. Scores lie in [0, 1], with standard deviation 0.2 and a correlation of 0.6
+between baseline and candidate. The same pairs go to a z-test that is looked at after each pair and
+to the asymptotic confidence sequence of Waudby-Smith et al. (2024).
+
+Progress goes to stderr. The last line of stdout is one JSON object. The exit code is 0 when every
+bound holds, 1 when one is missed and 2 when nothing could be measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+
+from ratchet.prove import Comparison, Guardrail, PairedScore, Plan, decision, verify, write_evidence
+
+ALPHA = 0.05
+PAIRS = 1000
+DEVIATION, CORRELATION = 0.2, 0.6
+MARGIN = 0.03
+NORMAL = NormalDist()
+FIRST_LOOK = 10
+"""Pairs before which no method may promote."""
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One kind of experiment, repeated."""
+
+    name: str
+    gain: float = 0.0
+    safety: float | None = None
+    """Change of the guarded score, or None without a guardrail."""
+    null: str = ""
+    """How an adversary draws the differences, instead of noisy scores."""
+    min_gain: float = 0.01
+    peers: bool = False
+    """Whether the other methods get the same pairs."""
+
+
+SCENARIOS = (
+    Scenario("equal", peers=True),
+    Scenario("gain_002", gain=0.02, peers=True),
+    Scenario("gain_004", gain=0.04, peers=True),
+    Scenario("guardrail_equal", gain=0.2, safety=0.0),
+    Scenario("guardrail_at_margin", gain=0.2, safety=-MARGIN),
+    Scenario("gain_is_min_gain", gain=0.02, min_gain=0.02),
+    Scenario("worse_004", gain=-0.04),
+    Scenario("null_binary", null="binary"),
+    Scenario("null_rare_loss", null="rare_loss"),
+    Scenario("null_rare_win", null="rare_win"),
+    Scenario("null_heteroscedastic", null="heteroscedastic"),
+    Scenario("null_follows_evidence", null="follows_evidence"),
+)
+
+
+@dataclass
+class Tally:
+    """What one scenario's experiments came to."""
+
+    verdicts: dict[str, int] = field(default_factory=dict)
+    pairs: list[int] = field(default_factory=list)
+    """Pairs consumed, by experiment."""
+    promoted_at: list[int] = field(default_factory=list)
+    peers: dict[str, list[int]] = field(default_factory=dict)
+    """Pairs at which another method promoted, by method."""
+    covered: list[bool] = field(default_factory=list)
+    widths: list[float] = field(default_factory=list)
+
+    def add(self, other: Tally) -> None:
+        for verdict, count in other.verdicts.items():
+            self.verdicts[verdict] = self.verdicts.get(verdict, 0) + count
+        for method, stops in other.peers.items():
+            self.peers.setdefault(method, []).extend(stops)
+        self.pairs += other.pairs
+        self.promoted_at += other.promoted_at
+        self.covered += other.covered
+        self.widths += other.widths
+
+    def share(self, verdict: str) -> float:
+        return self.verdicts.get(verdict, 0) / len(self.pairs)
+
+
+def clipped_moments(mean: float, deviation: float) -> tuple[float, float]:
+    """Mean and standard deviation of a normal variable after clipping to [0, 1]."""
+    low, high = -mean / deviation, (1.0 - mean) / deviation
+    inside = NORMAL.cdf(high) - NORMAL.cdf(low)
+    slope = NORMAL.pdf(low) - NORMAL.pdf(high)
+    above = 1.0 - NORMAL.cdf(high)
+    first = mean * inside + deviation * slope + above
+    second = (
+        (mean * mean + deviation * deviation) * inside
+        + 2.0 * mean * deviation * slope
+        + deviation * deviation * (low * NORMAL.pdf(low) - high * NORMAL.pdf(high))
+        + above
+    )
+    return first, math.sqrt(second - first * first)
+
+
+@lru_cache
+def latent_deviation() -> float:
+    """Deviation before clipping for a score of mean 0.5 to have DEVIATION after it."""
+    return solve(lambda deviation: clipped_moments(0.5, deviation)[1], DEVIATION, 0.1, 0.4)
+
+
+@lru_cache
+def latent_mean(mean: float) -> float:
+    """Mean before clipping for a score to have `mean` after it, exactly."""
+    return solve(lambda m: clipped_moments(m, latent_deviation())[0], mean, -0.5, 1.5)
+
+
+def solve(function: Callable[[float], float], target: float, low: float, high: float) -> float:
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if function(middle) < target else (low, middle)
+    return low
+
+
+def scores(rng: np.random.Generator, gain: float) -> tuple[Array, Array]:
+    """Noisy scores of a baseline (mean 0.5) and of a candidate (mean 0.5 + gain)."""
+    shared = math.sqrt(CORRELATION) * rng.standard_normal(PAIRS)
+    own = math.sqrt(1.0 - CORRELATION)
+
+    def side(mean: float) -> Array:
+        noise = shared + own * rng.standard_normal(PAIRS)
+        return np.clip(latent_mean(mean) + latent_deviation() * noise, 0.0, 1.0)
+
+    return side(0.5), side(0.5 + gain)
+
+
+def adversary(rng: np.random.Generator, kind: str) -> Callable[[int, float], tuple[float, float]]:
+    """Scores of mean difference zero, given the pair's number and the evidence before it."""
+    u = rng.random(PAIRS)
+    if kind == "binary":
+        other = rng.random(PAIRS)
+        return lambda t, e: (float(u[t] < 0.3), float(other[t] < 0.3))
+    if kind == "rare_loss":
+        return lambda t, e: (0.95, 0.0) if u[t] < 0.05 else (0.5, 0.55)
+    if kind == "rare_win":
+        return lambda t, e: (0.0, 0.95) if u[t] < 0.05 else (0.55, 0.5)
+    if kind == "heteroscedastic":
+        return lambda t, e: (0.5, 0.5 + (0.5 if (t // 25) % 2 else 0.02) * (2.0 * u[t] - 1.0))
+    # Calm, so that bets grow, until the bettor leads; then wild.
+    return lambda t, e: (0.5, 0.5 + (0.03 if e < 2.0 else 0.4) * (1 if u[t] < 0.5 else -1))
+
+
+def plan_of(scenario: Scenario) -> Plan:
+    guardrails = ()
+    if scenario.safety is not None:
+        guardrails = (Guardrail("safety", margin=MARGIN, lower_is_better=False),)
+    return Plan(
+        alpha=ALPHA,
+        min_gain=scenario.min_gain,
+        guardrails=guardrails,
+        min_pairs=FIRST_LOOK,
+        max_pairs=PAIRS,
+    )
+
+
+def experiment(scenario: Scenario, number: int, seed: int, with_interval: bool) -> Tally:
+    rng = np.random.default_rng([seed, SCENARIOS.index(scenario), number])
+    comparison = Comparison(plan_of(scenario))
+    tally = Tally()
+    if scenario.null:
+        draw = adversary(rng, scenario.null)
+        for t in range(PAIRS):
+            before, after = draw(t, comparison.superiority.value)
+            if comparison.observe(PairedScore(str(t), before, after)) is not None:
+                break
+    else:
+        before_n, after_n = scores(rng, scenario.gain)
+        rows = zip(before_n.tolist(), after_n.tolist(), strict=True)
+        if scenario.safety is None:
+            for t, (before, after) in enumerate(rows):
+                if comparison.observe(PairedScore(str(t), before, after)) is not None:
+                    break
+        else:
+            safe = scores(rng, scenario.safety)
+            guarded = zip(safe[0].tolist(), safe[1].tolist(), strict=True)
+            for t, ((before, after), metric) in enumerate(zip(rows, guarded, strict=True)):
+                pair = PairedScore(str(t), before, after, {"safety": metric})
+                if comparison.observe(pair) is not None:
+                    break
+        if scenario.peers:
+            difference = after_n - before_n
+            for method, stop in (("naive_z", naive_z), ("asymptotic_cs", asymptotic_cs)):
+                promoted = stop(difference)
+                tally.peers[method] = [promoted] if promoted else []
+    verdict = comparison.finish()
+    tally.verdicts[verdict] = 1
+    tally.pairs.append(comparison.scored)
+    if verdict == "promote":
+        tally.promoted_at.append(comparison.scored)
+    if with_interval:
+        low, high = decision(comparison).interval
+        tally.covered.append(low <= scenario.gain <= high)
+        tally.widths.append(high - low)
+    return tally
+
+
+def running(difference: Array) -> tuple[Array, Array, Array]:
+    """Count, mean and standard deviation after each pair."""
+    count = np.arange(1, len(difference) + 1)
+    mean = np.cumsum(difference) / count
+    variance = np.maximum(np.cumsum(difference**2) / count - mean**2, 1e-12)
+    return count, mean, np.sqrt(variance)
+
+
+def first(crossed: Array) -> int:
+    """Number of the first pair, from the first look on, at which it is true; 0 when none."""
+    where = np.flatnonzero(crossed[FIRST_LOOK - 1 :])
+    return int(where[0]) + FIRST_LOOK if len(where) else 0
+
+
+def naive_z(difference: Array) -> int:
+    """A one-sided z-test at ALPHA, looked at after every pair as if it were the only look."""
+    count, mean, deviation = running(difference)
+    return first(mean * np.sqrt(count) / deviation >= NORMAL.inv_cdf(1.0 - ALPHA))
+
+
+def asymptotic_cs(difference: Array) -> int:
+    """One-sided asymptotic confidence sequence, tuned for 300 pairs (Annals of Statistics 2024)."""
+    count, mean, deviation = running(difference)
+    best = 2.0 * ALPHA
+    scale = (-2.0 * math.log(best) + math.log(-2.0 * math.log(best) + 1.0)) / 300
+    grown = count * scale + 1.0
+    width = np.sqrt(2.0 * grown / (count**2 * scale) * np.log1p(np.sqrt(grown) / (2.0 * ALPHA)))
+    return first(mean - deviation * width > 0.0)
+
+
+def chunk(job: tuple[int, int, int, int, int]) -> tuple[int, Tally]:
+    index, start, stop, seed, intervals = job
+    tally = Tally()
+    for number in range(start, stop):
+        tally.add(experiment(SCENARIOS[index], number, seed, number < intervals))
+    return index, tally
+
+
+def measure(runs: int, seed: int, workers: int) -> dict[str, Tally]:
+    intervals = min(runs, max(40, runs // 10))
+    step = 25
+    jobs = [
+        (index, start, min(start + step, runs), seed, 0 if scenario.null else intervals)
+        for index, scenario in enumerate(SCENARIOS)
+        for start in range(0, runs, step)
+    ]
+    tallies = {scenario.name: Tally() for scenario in SCENARIOS}
+    began = time.monotonic()
+    with multiprocessing.Pool(workers) as pool:
+        # In order, so that every list is the same whatever the number of workers.
+        for done, (index, tally) in enumerate(pool.imap(chunk, jobs), start=1):
+            tallies[SCENARIOS[index].name].add(tally)
+            if done == len(jobs) or jobs[done][0] != index:
+                seconds = time.monotonic() - began
+                print(f"{seconds:5.0f} s  {SCENARIOS[index].name}", file=sys.stderr, flush=True)
+    return tallies
+
+
+def check_evidence() -> dict[str, object]:
+    """One decision written, verified, altered by the last digit of one score, verified again."""
+    scenario = SCENARIOS[2]
+    comparison = Comparison(plan_of(scenario))
+    before_n, after_n = scores(np.random.default_rng(0), scenario.gain)
+    for t, (before, after) in enumerate(zip(before_n.tolist(), after_n.tolist(), strict=True)):
+        if comparison.observe(PairedScore(f"task-{t}", before, after)) is not None:
+            break
+    comparison.finish()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "evidence.json"
+        write_evidence(path, comparison, baseline={}, candidate={}, dataset={})
+        began = time.perf_counter()
+        intact = verify(path).ok
+        seconds = time.perf_counter() - began
+        score = comparison.pairs[3].baseline
+        assert score is not None
+        altered = path.read_text().replace(repr(score), repr(math.nextafter(score, 1.0)), 1)
+        path.write_text(altered)
+        caught = not verify(path).ok
+    return {"evidence_verified": intact, "alteration_caught": caught, "verify_s": round(seconds, 3)}
+
+
+def speed() -> float:
+    """Microseconds that one pair takes in a comparison without guardrails."""
+    before_n, after_n = scores(np.random.default_rng(1), 0.0)
+    pairs = [
+        PairedScore(str(t), b, a)
+        for t, (b, a) in enumerate(zip(before_n.tolist(), after_n.tolist(), strict=True))
+    ]
+    best = math.inf
+    for _ in range(20):
+        comparison = Comparison(Plan(max_pairs=PAIRS, futility_alpha=1e-9, harm_alpha=1e-9))
+        began = time.perf_counter()
+        for pair in pairs:
+            if comparison.observe(pair) is not None:
+                break
+        best = min(best, (time.perf_counter() - began) / len(comparison.path))
+    return best * 1e6
+
+
+def report(tallies: dict[str, Tally], runs: int) -> dict[str, object]:
+    equal, small, large = (tallies[name] for name in ("equal", "gain_002", "gain_004"))
+    adversarial = {name: t.share("promote") for name, t in tallies.items() if "null_" in name}
+    peers: dict[str, object] = {}
+    for method in ("naive_z", "asymptotic_cs"):
+        stops = large.peers[method]
+        peers[method] = {
+            "false_promotion": len(equal.peers[method]) / runs,
+            "power_002": len(small.peers[method]) / runs,
+            "power_004": len(stops) / runs,
+            "median_pairs_004": statistics.median(stops) if stops else None,
+        }
+    covered = [c for name in ("equal", "gain_002", "gain_004") for c in tallies[name].covered]
+    power = small.share("promote")
+    asymptotic = len(small.peers["asymptotic_cs"]) / runs
+    naive = len(equal.peers["naive_z"]) / runs
+    return {
+        "alpha": ALPHA,
+        "false_promotion": equal.share("promote"),
+        "power_002": power,
+        "power_004": large.share("promote"),
+        "median_pairs_004": statistics.median(large.promoted_at) if large.promoted_at else None,
+        "equal_pass": tallies["guardrail_equal"].share("promote"),
+        "margin_pass": tallies["guardrail_at_margin"].share("promote"),
+        "median_pairs_002": statistics.median(small.promoted_at) if small.promoted_at else None,
+        "median_pairs_equal": statistics.median(equal.pairs),
+        "futile_equal": equal.share("futile"),
+        "wrongful_harm_equal": equal.share("harm"),
+        "wrongful_futile_at_min_gain": tallies["gain_is_min_gain"].share("futile"),
+        "power_002_at_min_gain": tallies["gain_is_min_gain"].share("promote"),
+        "stopped_worse_004": 1.0 - tallies["worse_004"].share("no_gain"),
+        "promoted_worse_004": tallies["worse_004"].share("promote"),
+        "median_pairs_worse_004": statistics.median(tallies["worse_004"].pairs),
+        "adversarial_false_promotion": adversarial,
+        "interval_coverage": round(sum(covered) / len(covered), 4),
+        "interval_median_width_equal": round(statistics.median(equal.widths), 4),
+        "peers": peers,
+        "power_002_over_asymptotic_cs": round(power / asymptotic, 3) if asymptotic else None,
+        "naive_false_promotion_over_alpha": round(naive / ALPHA, 2),
+        "runs": runs,
+        "experiments": runs * len(SCENARIOS),
+    }
+
+
+def missed(result: dict[str, object], runs: int, slack: float) -> list[str]:
+    """Bounds that do not hold, allowing `slack` standard errors of a share.
+
+    An adversary's false promotions, and wrongful stops, may come close to their level by design, so
+    they are always allowed three standard errors of the simulation.
+    """
+
+    def at_most(name: str, value: object, bound: float, slack: float = slack) -> list[str]:
+        error = slack * math.sqrt(bound * (1.0 - bound) / runs)
+        fine = isinstance(value, (int, float)) and value <= bound + error
+        return [] if fine else [f"{name} = {value}, expected at most {bound} (+ {error:.4f})"]
+
+    def at_least(name: str, value: object, bound: float) -> list[str]:
+        error = slack * math.sqrt(bound * (1.0 - bound) / runs)
+        fine = isinstance(value, (int, float)) and value >= bound - error
+        return [] if fine else [f"{name} = {value}, expected at least {bound} (- {error:.4f})"]
+
+    found: list[str] = []
+    for name in ("false_promotion", "margin_pass"):
+        found += at_most(name, result[name], ALPHA)
+    for name in ("wrongful_harm_equal", "wrongful_futile_at_min_gain"):
+        found += at_most(name, result[name], ALPHA, 3.0)
+    adversarial = result["adversarial_false_promotion"]
+    assert isinstance(adversarial, dict)
+    for name, value in adversarial.items():
+        found += at_most(name, value, ALPHA, 3.0)
+    found += at_least("power_002", result["power_002"], 0.70)
+    found += at_least("power_004", result["power_004"], 0.99)
+    found += at_least("equal_pass", result["equal_pass"], 0.97)
+    median = result["median_pairs_004"]
+    if not isinstance(median, (int, float)) or median > 270:
+        found.append(f"median_pairs_004 = {median}, expected at most 270")
+    for name in ("evidence_verified", "alteration_caught"):
+        if result[name] is not True:
+            found.append(f"{name} is {result[name]}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="150 experiments a scenario instead of 2000, bounds widened by 3 standard errors",
+    )
+    parser.add_argument("--runs", type=int, help="experiments a scenario")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the simulation (default 0)")
+    parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
+    options = parser.parse_args()
+    runs = options.runs or (150 if options.quick else 2000)
+    if runs < 20 or options.workers < 1:
+        parser.error("at least 20 runs and 1 worker are needed")
+    began = time.monotonic()
+    try:
+        result = report(measure(runs, options.seed, options.workers), runs)
+        result.update(check_evidence())
+        result["us_per_pair"] = round(speed(), 2)
+    except Exception as error:
+        print(f"could not measure: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    result["seconds"] = round(time.monotonic() - began, 1)
+    found = missed(result, runs, slack=3.0 if runs < 2000 else 0.0)
+    for line in found:
+        print(f"missed: {line}", file=sys.stderr)
+    print(json.dumps(result))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""How fast rollouts run: a constant agent, an agent that waits, and how time and memory grow.
+
+    python benchmarks/rollouts.py [--quick]
+
+Every rollout goes through the real queue, runner, executor, spans, evaluator and scores, persisted in a
+SQLite file. Nothing is simulated but the agents, which do nothing or sleep. The last line printed is one
+JSON object: rollouts_per_s (constant agent, async executor), efficiency_50ms (ideal wall time over
+measured, 50 ms sleep at concurrency 64), peak_mb (peak memory of the process after the growth series),
+seconds_per_1000_at_1000 and seconds_per_1000_at_100000 (with so many rollouts in the store).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import ratchet
+from ratchet.evaluate import Scorer, exact_match
+from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
+from ratchet.store import Store
+from ratchet.types import Candidate, Rollout
+
+SPEC = AgentSpec(entry="benchmark:agent", root=".")
+SOURCE = Candidate.of({})
+
+
+@ratchet.agent
+async def constant(number: int) -> str:
+    return "always"
+
+
+@ratchet.agent
+async def waits(number: int) -> str:
+    await asyncio.sleep(0.05)
+    return "always"
+
+
+async def measure(store: Store, function: object, count: int, slots: int, batch: int) -> float:
+    """Seconds to run, store and score `count` rollouts."""
+    agent = Agent(SPEC, function)  # type: ignore[arg-type]
+    scorer = Scorer(store, [exact_match()])
+    queue = f"benchmark-{time.time()}"
+    begin = time.perf_counter()
+    async with Runner(store, queue, AsyncExecutor(agent, slots=slots, timeout_s=30)) as runner:
+        for start in range(0, count, batch):
+            rollouts = [
+                Rollout(
+                    id=f"{queue}-{number}",
+                    queue=queue,
+                    candidate_id=SOURCE.id,
+                    task_id=str(number),
+                    input=number,
+                    expected="always",
+                    purpose="benchmark",
+                )
+                for number in range(start, min(start + batch, count))
+            ]
+            ended = await runner.run(rollouts, [SOURCE])
+            scores = await scorer.score(ended.values())
+            good = sum(1 for each in scores.values() if each["exact_match"].value == 1.0)
+            if good != len(rollouts):
+                raise SystemExit(f"only {good} of {len(rollouts)} rollouts scored 1")
+    return time.perf_counter() - begin
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def check_stored(store: Store, expected: int) -> None:
+    counted = store.rollouts.counts().get("succeeded", 0)
+    if counted != expected:
+        raise SystemExit(f"{counted} rollouts are in the store where {expected} ran")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
+    quick = parser.parse_args().quick
+    throughput_count, growth = (2_000, 10_000) if quick else (10_000, 100_000)
+    waiting_count, slots = (640, 64) if quick else (2_000, 64)
+    with tempfile.TemporaryDirectory() as folder:
+        with Store.open(f"sqlite:///{Path(folder) / 'speed.db'}") as store:
+            asyncio.run(measure(store, constant, 500, 64, 500))  # imports, caches
+            took = asyncio.run(measure(store, constant, throughput_count, 64, 1000))
+            per_s = throughput_count / took
+            check_stored(store, throughput_count + 500)
+            say(f"constant agent: {per_s:,.0f} rollouts/s")
+            took = asyncio.run(measure(store, waits, waiting_count, slots, waiting_count))
+            ideal = 0.05 * -(-waiting_count // slots)
+            efficiency = ideal / took
+            say(f"50 ms agent, {slots} at once: {took:.2f} s where {ideal:.2f} s is ideal")
+        with Store.open(f"sqlite:///{Path(folder) / 'growth.db'}") as store:
+            small = asyncio.run(measure(store, constant, 1_000, 64, 1_000))
+            memory_small = peak_mb()
+            asyncio.run(measure(store, constant, growth - 2_000, 64, 1_000))
+            large = asyncio.run(measure(store, constant, 1_000, 64, 1_000))
+            check_stored(store, growth)
+            say(
+                f"1,000 rollouts: {small:.2f} s in an empty store, {large:.2f} s in one of {growth:,}"
+            )
+            begin = time.perf_counter()
+            store.summary()
+            summary_s = time.perf_counter() - begin
+    print(
+        json.dumps(
+            {
+                "rollouts_per_s": round(per_s, 1),
+                "efficiency_50ms": round(efficiency, 4),
+                "peak_mb": round(peak_mb(), 1),
+                "peak_mb_after_1000": round(memory_small, 1),
+                "seconds_per_1000_at_1000": round(small, 4),
+                f"seconds_per_1000_at_{growth}": round(large, 4),
+                "summary_s": round(summary_s, 4),
+                "stored": growth,
+                "quick": quick,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m ratchet` is `ratchet`."""
+
+from ratchet.cli import main
+
+main()

@@ -1,0 +1,94 @@
+"""Runs candidates on tasks outside of learning, and scores them: for `ratchet run` and `eval`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ratchet.evaluate import Evaluator, Scorer
+from ratchet.run import Runner
+from ratchet.store import Store
+from ratchet.types import Candidate, Rollout, Score, Task, content_hash
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One candidate's rollouts."""
+
+    candidate: Candidate
+    rows: tuple[tuple[Task, Rollout, dict[str, Score]], ...]
+    """Each task with its rollout and scores by evaluator name; repetitions in a row."""
+
+
+async def evaluate_batch(
+    candidates: Sequence[Candidate],
+    tasks: Sequence[Task],
+    *,
+    evaluators: Sequence[Evaluator],
+    store: Store,
+    runner: Runner,
+    queue: str,
+    attempts: int,
+    repeat: int,
+    fresh: bool,
+    on_rollout: Callable[[Rollout], None],
+) -> list[Batch]:
+    """Run and score every candidate on every task.
+
+    Args:
+        candidates: The candidates, all different.
+        tasks: The tasks.
+        evaluators: What scores them.
+        store: Keeps everything.
+        runner: Runs the rollouts.
+        queue: The runner's queue; it stands for the version of the agent's source.
+        attempts: Attempts that the agent may spoil.
+        repeat: Rollouts of each task.
+        fresh: Run again what ran before with the same source, candidate and task.
+        on_rollout: Called as each rollout ends.
+    """
+    now = time.time()
+    for candidate in candidates:
+        store.candidates.put(candidate, now)
+    marker = f"{now}" if fresh else ""
+    plan = {
+        (candidate.id, task.id, repetition): _rollout(
+            queue, candidate, task, repetition, attempts, marker
+        )
+        for candidate in candidates
+        for task in tasks
+        for repetition in range(repeat)
+    }
+    ended = await runner.run(list(plan.values()), candidates, on_rollout)
+    scores = await Scorer(store, evaluators).score(ended.values())
+    return [
+        Batch(
+            candidate,
+            tuple(
+                (task, ended[rollout.id], scores[rollout.id])
+                for task in tasks
+                for repetition in range(repeat)
+                if (rollout := plan[candidate.id, task.id, repetition])
+            ),
+        )
+        for candidate in candidates
+    ]
+
+
+def _rollout(
+    queue: str, candidate: Candidate, task: Task, repetition: int, attempts: int, marker: str
+) -> Rollout:
+    content = task.content()
+    return Rollout(
+        id=content_hash([queue, candidate.id, task.id, content, repetition, marker]),
+        queue=queue,
+        candidate_id=candidate.id,
+        task_id=task.id,
+        input=task.input,
+        expected=task.expected,
+        metadata=task.metadata,
+        seed=int(content_hash([content, repetition])[:8], 16),
+        purpose=queue.partition("-")[0],
+        max_attempts=attempts,
+    )

@@ -1,0 +1,94 @@
+"""What commands print: text for people, JSON for machines, errors on standard error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ratchet.autopilot import Project
+from ratchet.types import RatchetError
+
+Result = TypeVar("Result")
+
+out = Console(highlight=False, soft_wrap=False)
+err = Console(stderr=True, highlight=False)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
+Folder = Annotated[
+    Path,
+    typer.Option("--project", "-C", help="A folder of the project; by default the one you are in."),
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines of the task file out.")]
+
+
+def project_in(folder: Path) -> Project:
+    """The project that a folder belongs to."""
+    return Project.find(folder)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on one line."""
+    plain = msgspec.to_builtins(value, str_keys=True)
+    sys.stdout.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def fail(message: str, hint: str | None = None) -> None:
+    """An error, in a sentence or two."""
+    err.print("[bold red]error:[/] ", end="")
+    err.print(message, markup=False)
+    if hint:
+        err.print(hint, style="dim", markup=False)
+
+
+class Interrupted(RatchetError):
+    """Ctrl-C."""
+
+    exit_code = 130
+
+
+def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end.
+
+    Raises:
+        Interrupted: By Ctrl-C; what runs has been stopped and given back by then.
+    """
+    try:
+        return asyncio.run(work)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "Interrupted. What had ended is kept; the same command goes on from there."
+        ) from None
+
+
+def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
+    """An empty table in the house's style; columns named in `right` hold numbers."""
+    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return made
+
+
+def short(identity: str) -> str:
+    """The first digits of an id, enough to name it."""
+    return identity[:8]
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number for people; a dash when there is none."""
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def one_line(value: Any, width: int = 72) -> str:
+    """A value on one line."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,188 @@
+"""`ratchet demo`: the whole loop on a real agent, in a folder of its own."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import random
+import shutil
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratchet.cli.console import one_line, out, project_in, short
+from ratchet.cli.improve import improve_project, show_plot
+from ratchet.cli.outcome import Outcome, print_outcome
+from ratchet.ship import check_clean
+from ratchet.types import ConfigError, ShipError
+
+MARK = "demo.json"
+"""In the state folder: says that the folder is a demo's, and which kind."""
+
+
+def demo(
+    folder: Annotated[
+        Path | None, typer.Argument(help="Where to; by default ratchet-demo in this folder.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the search and the order of the test tasks.")] = 0,
+    shuffle_answers: Annotated[
+        bool,
+        typer.Option(
+            "--shuffle-answers",
+            help="Negative control: give each question another one's answers. Nothing can be"
+            " learned then, and nothing may be shipped.",
+        ),
+    ] = False,
+) -> None:
+    """Watch a real agent get better, from baseline to git branch. No API key, no network.
+
+    The agent finds the function or class of Python's standard library that a question is about. It
+    is copied into a folder and made a git repository; its knobs are tuned, the best candidate is
+    proved on questions that learning never saw, and shipped as a branch. A second run goes on from
+    where things stand. The last line printed is JSON.
+    """
+    root = (
+        folder or Path("ratchet-demo-shuffled" if shuffle_answers else "ratchet-demo")
+    ).resolve()
+    fresh = _prepare(root, shuffle_answers)
+    _introduce(root, fresh, shuffle_answers)
+    project = project_in(root)
+    outcome = improve_project(project, seed=seed, ship=True, skip_bad=False, quiet=False)
+    metric = project.config.evaluators[0].use
+    png = show_plot(project, outcome, metric, project.state / f"score-seed-{seed}.png")
+    if png is not None:
+        out.print(f"[dim]The same plot as a picture: {png}[/]")
+    print_outcome(outcome)
+    _show_patch(root, outcome)
+    sys.stdout.flush()
+    typer.echo(jsonlib.dumps(_last_line(outcome)))
+
+
+def _introduce(root: Path, fresh: bool, shuffled: bool) -> None:
+    where = "made" if fresh else "found, going on there"
+    out.print(
+        f"[bold]An agent in a git repository of its own[/]: {root} ({where})", highlight=False
+    )
+    with (root / "tasks.jsonl").open(encoding="utf-8") as file:
+        lines = [jsonlib.loads(line) for line in file]
+    task = lines[0]
+    out.print(f"  {len(lines)} questions such as: {one_line(task['input'])}", markup=False)
+    out.print(f"  accepted answer: {', '.join(task['expected'])}", markup=False)
+    if shuffled:
+        out.print("  [yellow]negative control: the answers are shuffled among the questions[/]")
+
+
+def _show_patch(root: Path, outcome: Outcome) -> None:
+    release = outcome.release
+    if release is None:
+        return
+    diff = _git(root, "diff", "--unified=0", release.base, release.commit).stdout
+    changed = [
+        line for line in diff.splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")
+    ]
+    out.print(f"\n[bold]The patch[/] (candidate {short(outcome.run.best_id)}):")
+    for line in changed[:60]:
+        out.print(f"  {line}", style="green" if line[0] == "+" else "red", markup=False)
+
+
+def _last_line(outcome: Outcome) -> dict[str, Any]:
+    machine = outcome.for_machines()
+    keys = ("baseline", "candidate", "e_value", "pairs", "branch", "verdict", "seed", "evidence")
+    return {key: machine[key] for key in keys}
+
+
+def _prepare(root: Path, shuffled: bool) -> bool:
+    """Make the demo's folder, or recognise it; tell whether it was made."""
+    mark = root / ".ratchet" / MARK
+    if mark.is_file():
+        if jsonlib.loads(mark.read_text())["shuffled"] != shuffled:
+            raise ConfigError(
+                f"{root} holds a demo {'without' if shuffled else 'with'} shuffled answers.",
+                hint="Name another folder, or delete that one.",
+            )
+        return False
+    if root.exists() and any(root.iterdir()):
+        raise ConfigError(
+            f"{root} is not empty, and holds no demo.", hint="Name a folder that does not exist."
+        )
+    if shutil.which("git") is None:
+        raise ShipError(
+            "git is not installed, and the demo ships a git branch.", hint="Install git first."
+        )
+    # Built aside and renamed: a folder of the demo's name is always a whole demo.
+    building = root.with_name(f".{root.name}.{os.getpid()}")
+    try:
+        _build(building, shuffled)
+        if root.exists():
+            root.rmdir()
+        building.rename(root)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return True
+
+
+def _build(folder: Path, shuffled: bool) -> None:
+    shutil.copytree(
+        example_folder(),
+        folder,
+        ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".ratchet", ".*_cache"),
+    )
+    if shuffled:
+        _shuffle(folder / "tasks.jsonl")
+    (folder / ".ratchet").mkdir()
+    (folder / ".ratchet" / ".gitignore").write_text("*\n")
+    (folder / ".ratchet" / MARK).write_text(jsonlib.dumps({"shuffled": shuffled}) + "\n")
+    for arguments in (
+        ("init", "--quiet", "--initial-branch=main"),
+        ("add", "--all"),
+        (
+            "commit",
+            "--quiet",
+            "--no-verify",
+            "--message=An agent that finds standard library names",
+        ),
+    ):
+        done = _git(folder, *arguments)
+        if done.returncode:
+            raise ShipError(f"git {arguments[0]} failed in {folder}: {done.stderr.strip()}")
+    check_clean(folder)
+
+
+def _shuffle(path: Path) -> None:
+    tasks = [jsonlib.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    answers = [task["expected"] for task in tasks]
+    random.Random(0).shuffle(answers)  # noqa: S311 - reproducible, not secret
+    lines = [
+        jsonlib.dumps({**task, "expected": expected}, ensure_ascii=False)
+        for task, expected in zip(tasks, answers, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    identity = ("-c", "user.name=Ratchet demo", "-c", "user.email=demo@ratchet.invalid")
+    settings = ("-c", "commit.gpgSign=false", "-c", "core.autocrlf=false")
+    return subprocess.run(
+        ["git", "-C", str(folder), *identity, *settings, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def example_folder() -> Path:
+    """The example agent: inside the installed package, or beside it in a checkout."""
+    packaged = Path(str(files("ratchet"))) / "_examples" / "stdlib_helper"
+    checkout = Path(str(files("ratchet"))).parents[1] / "examples" / "stdlib_helper"
+    for folder in (packaged, checkout):
+        if (folder / "ratchet.toml").is_file():
+            return folder
+    raise ConfigError(
+        "The example agent is missing from this installation.", hint="Install Ratchet again."
+    )

@@ -1,0 +1,172 @@
+"""`ratchet eval`: mean scores of candidates on a split, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratchet.autopilot import Project, open_runner
+from ratchet.autopilot.batch import Batch, evaluate_batch
+from ratchet.cli.chosen import candidates_named, tasks_of
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    SkipBad,
+    err,
+    number,
+    out,
+    print_json,
+    project_in,
+    short,
+    table,
+    wait_for,
+)
+from ratchet.cli.progress import TerminalWatcher
+from ratchet.store import Store
+from ratchet.types import Candidate
+
+
+def evaluate(
+    folder: Folder = Path("."),
+    split: Annotated[str, typer.Option(help="train, val, test or all.")] = "val",
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option("--candidate", "-c", help="Start of a candidate's id, or source; repeatable."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many tasks.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Rollouts of each task.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what ran before.")] = False,
+    skip_bad: SkipBad = False,
+    json: Json = False,
+) -> None:
+    """Run the agent on a split and show the mean score of each evaluator.
+
+    Examples:
+
+      ratchet eval
+
+      ratchet eval --split train -c source -c 1a2b3c4d
+    """
+    project = project_in(folder)
+    with project.open_store() as store, TerminalWatcher(err if json else out) as watcher:
+        batches = wait_for(
+            _evaluate(project, store, watcher, split, candidate, limit, repeat, fresh, skip_bad)
+        )
+    rows = [_summary(batch) for batch in batches]
+    if json:
+        print_json({"split": split, "candidates": rows})
+        return
+    _print(rows, split)
+
+
+async def _evaluate(
+    project: Project,
+    store: Store,
+    watcher: TerminalWatcher,
+    split: str,
+    names: Sequence[str] | None,
+    limit: int | None,
+    repeat: int,
+    fresh: bool,
+    skip_bad: bool,
+) -> list[Batch]:
+    agent = project.load_agent()
+    tasks = tasks_of(project, split, limit=limit, skip_bad=skip_bad, say=watcher.said)
+    candidates: list[Candidate] = candidates_named(project, store, agent, names or ["source"])
+    evaluators = project.evaluators(agent)
+    queue = f"eval-{agent.source_version()}"
+    watcher.expects(len(tasks) * len(candidates) * repeat)
+    async with open_runner(project, store, agent, queue, watcher.said) as runner:
+        return await evaluate_batch(
+            candidates,
+            tasks,
+            evaluators=evaluators,
+            store=store,
+            runner=runner,
+            queue=queue,
+            attempts=project.config.run.attempts,
+            repeat=repeat,
+            fresh=fresh,
+            on_rollout=watcher.rollout,
+        )
+
+
+def _summary(batch: Batch) -> dict[str, Any]:
+    names = list(dict.fromkeys(name for _, _, scores in batch.rows for name in scores))
+    evaluators = []
+    for name in names:
+        scores = [scores[name] for _, _, scores in batch.rows if name in scores]
+        values = [score.value for score in scores if score.value is not None]
+        errors = [score.error for score in scores if score.value is None]
+        mean = math.fsum(values) / len(values) if values else None
+        evaluators.append(
+            {
+                "evaluator": name,
+                "unit": next((score.unit for score in scores), ""),
+                "mean": mean,
+                "half_width": _half_width(values, mean),
+                "n": len(values),
+                "errors": len(errors),
+                "first_error": errors[0] if errors else "",
+            }
+        )
+    failures = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
+    return {
+        "candidate": batch.candidate.id,
+        "algorithm": batch.candidate.algorithm,
+        "rollouts": len(batch.rows),
+        "failed": len(failures),
+        "first_failure": f"{failures[0].task_id}: {failures[0].error}" if failures else "",
+        "evaluators": evaluators,
+    }
+
+
+def _half_width(values: Sequence[float], mean: float | None) -> float | None:
+    """Half the width of the normal 95 % interval of the mean."""
+    if mean is None or len(values) < 2:
+        return None
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return 1.96 * math.sqrt(variance / len(values))
+
+
+def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
+    shown = table("candidate", "evaluator", "mean", "± 95 %", "n", "errors", right=("mean", "n"))
+    for row in rows:
+        label = "source" if row["algorithm"] == "source" else short(row["candidate"])
+        for entry in row["evaluators"]:
+            unit = f" {entry['unit']}" if entry["unit"] else ""
+            shown.add_row(
+                label,
+                entry["evaluator"],
+                number(entry["mean"], 4) + unit,
+                number(entry["half_width"], 4),
+                str(entry["n"]),
+                f"[red]{entry['errors']}[/]" if entry["errors"] else "0",
+            )
+            label = ""
+    out.print(f"Mean scores on {split}")
+    out.print(shown)
+    for row in rows:
+        if row["failed"]:
+            out.print(
+                f"{row['failed']} of {row['rollouts']} rollouts of {short(row['candidate'])} did"
+                f" not succeed; the first: {row['first_failure']}",
+                style="yellow",
+                markup=False,
+            )
+        for entry in row["evaluators"]:
+            if entry["errors"]:
+                out.print(
+                    f"{entry['evaluator']} could not say {entry['errors']} times; the first:"
+                    f" {entry['first_error']}",
+                    style="yellow",
+                    markup=False,
+                )
+    if split == "test":
+        out.print(
+            "The test tasks prove candidates; choosing by them spoils the proof.", style="yellow"
+        )

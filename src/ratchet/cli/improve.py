@@ -1,0 +1,89 @@
+"""`ratchet improve`: once around the loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.autopilot import Project, Watcher
+from ratchet.autopilot import improve as go_around
+from ratchet.cli.console import Folder, Json, SkipBad, err, out, print_json, project_in, wait_for
+from ratchet.cli.outcome import Outcome, outcome_of, print_outcome
+from ratchet.cli.plot import png_plot, text_plot
+from ratchet.cli.progress import TerminalWatcher
+
+EPILOG = (
+    "Examples:\n\n  ratchet improve\n\n  ratchet improve --seed 1 --rollouts 500\n\n"
+    "  ratchet improve --no-ship --json\n\nKilled or interrupted, the same command goes on from"
+    " where it stood and repeats no rollout that had ended."
+)
+
+
+def improve(
+    folder: Folder = Path("."),
+    seed: Annotated[
+        int | None, typer.Option(help="Of the search and the order of the test tasks.")
+    ] = None,
+    rollouts: Annotated[
+        int | None, typer.Option(min=1, help="Rollouts that learning may spend.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="Seconds that learning may take.")
+    ] = None,
+    ship: Annotated[bool, typer.Option(help="Make the branch, or stop before it.")] = True,
+    skip_bad: SkipBad = False,
+    json: Json = False,
+) -> None:
+    """Learn a better candidate, prove it on held-out tasks, and ship it as a branch.
+
+    Ends well also without a gain: then nothing is shipped, and it says so.
+    """
+    project = _with_budget(project_in(folder), rollouts, seconds)
+    outcome = improve_project(project, seed=seed, ship=ship, skip_bad=skip_bad, quiet=json)
+    if json:
+        print_json(outcome.for_machines())
+    else:
+        print_outcome(outcome)
+
+
+def improve_project(
+    project: Project, *, seed: int | None, ship: bool, skip_bad: bool, quiet: bool
+) -> Outcome:
+    """Go around the loop with a view for people, on standard error when `quiet`."""
+    with project.open_store() as store, TerminalWatcher(err if quiet else out) as watcher:
+        run = wait_for(
+            go_around(project, store, watcher=watcher, seed=seed, skip_bad=skip_bad, ship_it=ship)
+        )
+        return outcome_of(store, run)
+
+
+def show_plot(project: Project, outcome: Outcome, metric: str, path: Path) -> Path | None:
+    """Draw the score over trials in the terminal and write it as a PNG; None without trials."""
+    if not outcome.proposals:
+        return None
+    out.print()
+    plot = text_plot(outcome.proposals, metric, color=out.is_terminal)
+    # The plot brings its own terminal codes: rich must not read brackets in it.
+    out.file.write(plot + "\n")
+    baseline = next((p.value for p in outcome.proposals if p.number == 0), None)
+    png_plot(outcome.proposals, metric, path, baseline=baseline)
+    return path
+
+
+def _with_budget(project: Project, rollouts: int | None, seconds: float | None) -> Project:
+    config = project.config
+    changes = {
+        name: value
+        for name, value in (("rollouts", rollouts), ("seconds", seconds))
+        if value is not None
+    }
+    if not changes:
+        return project
+    budget = config.improve.budget.model_copy(update=changes)
+    learning = config.improve.model_copy(update={"budget": budget})
+    return Project(project.root, config.model_copy(update={"improve": learning}))
+
+
+__all__ = ["Watcher", "improve", "improve_project", "show_plot"]

@@ -1,0 +1,109 @@
+"""How a run stands, in one value: what the last lines of `improve` and `demo` and `status` show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ratchet.cli.console import number, out, short, table
+from ratchet.learn import Proposal
+from ratchet.store import Store
+from ratchet.types import Decision, Release, Run
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A run with what it led to."""
+
+    run: Run
+    decision: Decision | None
+    evidence: str
+    release: Release | None
+    finding: dict[str, Any] | None
+    proposals: tuple[Proposal, ...]
+
+    def for_machines(self) -> dict[str, Any]:
+        """The JSON of `ratchet improve --json`."""
+        decided = self.decision
+        return {
+            "run": self.run.id,
+            "seed": self.run.seed,
+            "stage": self.run.stage,
+            "baseline_id": self.run.baseline_id,
+            "candidate_id": self.run.best_id or None,
+            "baseline": decided.baseline if decided else None,
+            "candidate": decided.candidate if decided else None,
+            "e_value": decided.e_value if decided else None,
+            "pairs": decided.pairs if decided else 0,
+            "verdict": decided.verdict if decided else None,
+            "branch": self.release.branch if self.release else None,
+            "evidence": self.evidence or None,
+            "message": self.run.message,
+        }
+
+
+def outcome_of(store: Store, run: Run) -> Outcome:
+    """Read what a run led to."""
+    experiment = store.experiments.get(run.experiment_id) if run.experiment_id else None
+    entries = store.journal.read(run.id)
+    proposals = [
+        msgspec.convert(body, Proposal) for key, body in entries if key.startswith("proposal/")
+    ]
+    return Outcome(
+        run=run,
+        decision=experiment.decision if experiment else None,
+        evidence=experiment.evidence_path if experiment else "",
+        release=store.releases.get(run.release_id) if run.release_id else None,
+        finding=store.journal.get(run.id, "finding"),
+        proposals=tuple(sorted(proposals, key=lambda p: p.number)),
+    )
+
+
+def print_decision(decided: Decision) -> None:
+    """The table of a decision: scores and guardrails, before and after."""
+    low, high = decided.interval
+    rows = table("", "baseline", "candidate", "change", "e-value", right=("baseline", "candidate"))
+    rows.add_row(
+        decided.metric,
+        number(decided.baseline),
+        number(decided.candidate),
+        f"{decided.candidate - decided.baseline:+.3f} [{low:+.3f}, {high:+.3f}]".replace(
+            "[", r"\\["
+        ),
+        f"{decided.e_value:.3g} (needs {1 / decided.alpha:.3g})",
+    )
+    for guardrail in decided.guardrails:
+        unit = f" {guardrail.unit}" if guardrail.unit else ""
+        rows.add_row(
+            f"{guardrail.metric} (guardrail)",
+            number(guardrail.baseline, 4) + unit,
+            number(guardrail.candidate, 4) + unit,
+            "holds" if guardrail.passed else "not proved to hold",
+            f"{guardrail.e_value:.3g}",
+        )
+    out.print(rows)
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """The end of a run, for people: what came of it and what to do next."""
+    run, decided, release = outcome.run, outcome.decision, outcome.release
+    out.print()
+    if decided is not None:
+        out.print(f"Candidate [bold]{short(run.best_id)}[/] over {decided.pairs} test tasks")
+        print_decision(decided)
+        out.print()
+    if release is not None:
+        out.print("[bold green]Proved better and shipped as a branch.[/] Your work is untouched.")
+        steps = table("", "")
+        steps.show_header = False
+        steps.add_row("what changed", f"git diff {release.base[:10]} {release.branch}")
+        steps.add_row("the pull request's text", release.pull_request)
+        steps.add_row("check every number", f"ratchet verify {outcome.evidence}")
+        steps.add_row("take it", f"git merge {release.branch}")
+        steps.add_row("undo it", f"ratchet rollback {short(release.id)}")
+        out.print(steps)
+    elif run.stage == "ship":
+        out.print("[bold green]Proved better.[/] Ship it with: ratchet improve")
+    elif run.stage == "no_gain":
+        out.print("[bold yellow]No significant gain: nothing is shipped.[/]")
+        out.print(run.message, markup=False)

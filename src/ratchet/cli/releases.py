@@ -1,0 +1,98 @@
+"""`ratchet releases` and `ratchet rollback`."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.autopilot import Project
+from ratchet.cli.console import Folder, Json, out, print_json, project_in, short, table
+from ratchet.ship import refresh
+from ratchet.ship import rollback as undo
+from ratchet.store import Store
+from ratchet.types import InputError, Release
+
+
+def releases(folder: Folder = Path("."), json: Json = False) -> None:
+    """List the releases, with what became of each in the repository."""
+    project = project_in(folder)
+    with project.open_store() as store:
+        found = _refreshed(project, store)
+    if json:
+        print_json({"releases": found})
+        return
+    if not found:
+        out.print("No release yet. Make one: ratchet improve")
+        return
+    rows = table("release", "made", "candidate", "state", "branch", "rollback")
+    for release in found:
+        made = datetime.fromtimestamp(release.created_at).astimezone()
+        rows.add_row(
+            short(release.id),
+            f"{made:%Y-%m-%d %H:%M}",
+            short(release.candidate_id),
+            release.state.replace("_", " "),
+            release.branch,
+            release.rollback,
+        )
+    out.print(rows)
+
+
+def rollback(
+    release: Annotated[
+        str | None, typer.Argument(help="Start of the release's id; by default the newest.")
+    ] = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Undo a release: delete its branch, or make a branch that reverts it once it is merged.
+
+    Nothing is lost: the commit's hash is told, and the branch can be made again from it.
+    """
+    project = project_in(folder)
+    with project.open_store() as store:
+        chosen = _chosen(_refreshed(project, store), release)
+        settings = project.config.ship
+        undone = undo(
+            chosen,
+            project.root,
+            time.time(),
+            test_command=settings.test,
+            test_timeout_s=settings.timeout_s,
+            test_environment=settings.environment,
+        )
+        store.releases.put(undone)
+    if json:
+        print_json(undone)
+        return
+    out.print(f"[bold green]Rolled back[/] release {short(undone.id)}: {undone.rollback}")
+    if not undone.rollback.startswith("ratchet/"):
+        out.print(f"Make the branch again with: git branch {undone.branch} {undone.commit}")
+    else:
+        out.print(f"Take the reverting branch with: git merge {undone.rollback}")
+
+
+def _refreshed(project: Project, store: Store) -> list[Release]:
+    found = store.releases.list(1000)
+    for number, release in enumerate(found):
+        now = refresh(release, project.root)
+        if now != release:
+            store.releases.put(now)
+            found[number] = now
+    return found
+
+
+def _chosen(found: list[Release], wanted: str | None) -> Release:
+    if wanted is None:
+        if not found:
+            raise InputError("There is no release to roll back.")
+        return found[0]
+    matching = [release for release in found if release.id.startswith(wanted)]
+    if len(matching) != 1:
+        how = "no release" if not matching else f"{len(matching)} releases"
+        raise InputError(f"{wanted!r} names {how}.", hint="List them: ratchet releases.")
+    return matching[0]

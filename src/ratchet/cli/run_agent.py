@@ -1,0 +1,149 @@
+"""`ratchet run`: run the agent on one input, or on some tasks, and look at what it did."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ratchet.autopilot import Project, open_runner
+from ratchet.autopilot.batch import Batch, evaluate_batch
+from ratchet.cli.chosen import candidate_named, tasks_of
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    SkipBad,
+    err,
+    one_line,
+    out,
+    print_json,
+    project_in,
+    short,
+    table,
+    wait_for,
+)
+from ratchet.cli.progress import TerminalWatcher
+from ratchet.cli.show import print_rollout
+from ratchet.store import Store
+from ratchet.types import AgentError, InputError, Task, content_hash
+
+
+def run(
+    given: Annotated[
+        str | None, typer.Argument(metavar="[INPUT]", help="Text, or JSON of an object or list.")
+    ] = None,
+    folder: Folder = Path("."),
+    task: Annotated[str | None, typer.Option(help="Id of a task of the task file.")] = None,
+    split: Annotated[str | None, typer.Option(help="train, val, test or all.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Tasks at most, with --split.")] = 10,
+    candidate: Annotated[
+        str, typer.Option("--candidate", "-c", help="source, best, or the start of an id.")
+    ] = "source",
+    skip_bad: SkipBad = False,
+    json: Json = False,
+) -> None:
+    """Run the agent on an input of yours, on one task, or on some tasks of a split.
+
+    Examples:
+
+      ratchet run "how do I count words in a list?"
+
+      ratchet run --task q0001 --candidate best
+
+      ratchet run --split val --limit 5
+    """
+    project = project_in(folder)
+    if sum(value is not None for value in (given, task, split)) != 1:
+        raise InputError("Give one of: an INPUT, --task ID, --split NAME.")
+    with project.open_store() as store, TerminalWatcher(err if json else out) as watcher:
+        if given is not None:
+            tasks = [_ad_hoc(given)]
+        else:
+            tasks = tasks_of(
+                project,
+                split or "all",
+                limit=limit if split else None,
+                skip_bad=skip_bad,
+                say=watcher.said,
+            )
+        if task is not None:
+            tasks = [known for known in tasks if known.id == task]
+            if not tasks:
+                raise InputError(f"There is no task {task!r} in {project.config.tasks.file}.")
+        watcher.expects(len(tasks))
+        batch = wait_for(_run(project, store, watcher, tasks, candidate))
+    with project.open_store() as store:
+        _report(store, batch, json)
+
+
+def _ad_hoc(given: str) -> Task:
+    value: Any = given
+    if given.lstrip()[:1] in ("{", "["):
+        try:
+            value = jsonlib.loads(given)
+        except jsonlib.JSONDecodeError as error:
+            raise InputError(f"The input begins like JSON and is none: {error}.") from None
+    return Task(content_hash([value, time.time()])[:12], value)
+
+
+async def _run(
+    project: Project, store: Store, watcher: TerminalWatcher, tasks: list[Task], name: str
+) -> Batch:
+    agent = project.load_agent()
+    chosen = candidate_named(project, store, agent, name)
+    judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()
+    if any(task.expected is None for task in tasks):
+        judged = tuple(e for e in judged if e.name in ("latency", "cost"))
+    queue = f"run-{agent.source_version()}"
+    async with open_runner(project, store, agent, queue, watcher.said) as runner:
+        batches = await evaluate_batch(
+            [chosen],
+            tasks,
+            evaluators=judged,
+            store=store,
+            runner=runner,
+            queue=queue,
+            attempts=project.config.run.attempts,
+            repeat=1,
+            fresh=True,
+            on_rollout=watcher.rollout,
+        )
+    return batches[0]
+
+
+def _report(store: Store, batch: Batch, json: bool) -> None:
+    failed = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
+    if json:
+        print_json(
+            {
+                "candidate": batch.candidate.id,
+                "rollouts": [
+                    {**msgspec.to_builtins(rollout), "scores": msgspec.to_builtins(scores)}
+                    for _, rollout, scores in batch.rows
+                ],
+            }
+        )
+    elif len(batch.rows) == 1:
+        print_rollout(store, batch.rows[0][1])
+    else:
+        rows = table("rollout", "task", "status", "output", "scores")
+        for task, rollout, scores in batch.rows:
+            shown = ", ".join(
+                f"{name} {'error' if score.value is None else format(score.value, '.4g')}"
+                for name, score in scores.items()
+            )
+            answer = rollout.output if rollout.status == "succeeded" else rollout.error
+            rows.add_row(
+                short(rollout.id),
+                task.id,
+                rollout.status,
+                one_line(answer).replace("[", r"\["),
+                shown,
+            )
+        out.print(rows)
+    if len(failed) == len(batch.rows):
+        raise AgentError(f"The agent failed: {failed[0].error}")

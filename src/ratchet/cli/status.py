@@ -1,0 +1,91 @@
+"""`ratchet status`: where things stand, at a glance."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
+from ratchet.cli.outcome import Outcome, outcome_of
+from ratchet.store import Store
+from ratchet.types import Stage
+
+NEXT: dict[Stage, str] = {
+    "baseline": "ratchet improve goes on with it",
+    "learn": "ratchet improve goes on with it",
+    "prove": "ratchet improve goes on with it",
+    "ship": "ratchet improve ships it",
+    "shipped": "look at the branch, merge it, or: ratchet rollback",
+    "no_gain": "change the agent or its tasks, or try another search: ratchet improve --seed 1",
+    "failed": "mend the cause; ratchet improve goes on with it",
+}
+
+
+def status(folder: Folder = Path("."), json: Json = False) -> None:
+    """Show what is in the store, how the newest run stands, and what to do next."""
+    project = project_in(folder)
+    with project.open_store() as store:
+        summary = store.summary()
+        run = store.runs.latest()
+        outcome = outcome_of(store, run) if run else None
+        means = _means(store, outcome) if outcome else {}
+    if json:
+        print_json(
+            {
+                "project": str(project.root),
+                "summary": summary,
+                "newest_run": outcome.for_machines() if outcome else None,
+                "learning": means,
+            }
+        )
+        return
+    out.print(f"[bold]{project.config.agent.entry}[/] in {project.root}", highlight=False)
+    _print_counts(summary)
+    if outcome is None:
+        out.print("\nNothing has run yet. Start with: ratchet improve")
+        return
+    _print_run(outcome, means)
+
+
+def _means(store: Store, outcome: Outcome) -> dict[str, Any]:
+    finding = outcome.finding or {}
+    proposals = outcome.proposals
+    return {
+        "proposals": len(proposals),
+        "best_train": proposals[-1].best if proposals else None,
+        "baseline_val": finding.get("baseline_val"),
+        "best_val": finding.get("best_val"),
+    }
+
+
+def _print_counts(summary: dict[str, Any]) -> None:
+    rollouts = summary["rollouts"]
+    parts = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in rollouts.items())
+    rows = table("", "")
+    rows.show_header = False
+    rows.add_row("rollouts", parts or "none")
+    for noun in ("candidates", "datasets", "experiments", "releases"):
+        rows.add_row(noun, str(summary[noun]))
+    out.print(rows)
+
+
+def _print_run(outcome: Outcome, means: dict[str, Any]) -> None:
+    run = outcome.run
+    when = datetime.fromtimestamp(run.updated_at).astimezone()
+    out.print(
+        f"\nNewest run [bold]{short(run.id)}[/], seed {run.seed}:"
+        f" [bold]{run.stage.replace('_', ' ')}[/] since {when:%Y-%m-%d %H:%M}"
+    )
+    if means["proposals"]:
+        out.print(
+            f"  {means['proposals']} candidates tried, best mean on train"
+            f" {number(means['best_train'])}"
+        )
+    if means["best_val"] is not None:
+        out.print(f"  on val: {number(means['baseline_val'])} → {number(means['best_val'])}")
+    if run.message:
+        out.print(f"  {run.message}", markup=False)
+    if outcome.release:
+        out.print(f"  branch {outcome.release.branch} ({outcome.release.state.replace('_', ' ')})")
+    out.print(f"  next: {NEXT[run.stage]}")

@@ -1,0 +1,61 @@
+"""`ratchet verify`: recompute what evidence states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.cli.console import Folder, Json, out, print_json, project_in
+from ratchet.cli.outcome import print_decision
+from ratchet.prove import verify as recompute
+from ratchet.types import InputError
+
+
+def verify(
+    evidence: Annotated[
+        Path | None,
+        typer.Argument(help="An evidence file; by default that of the newest experiment."),
+    ] = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Recompute every number of an evidence file, bit for bit.
+
+    Exits with 6 when anything in it was altered or does not follow from its pairs.
+
+    Examples:
+
+      ratchet verify
+
+      ratchet verify .ratchet/evidence/1a2b3c4d5e6f.json
+    """
+    path = evidence or _newest(folder)
+    found = recompute(path)
+    if json:
+        print_json(
+            {
+                "path": found.path,
+                "ok": found.ok,
+                "pairs": found.pairs,
+                "digest": found.digest,
+                "findings": found.findings,
+                "decision": found.decision,
+            }
+        )
+    found.require()
+    if not json:
+        out.print(f"[bold green]Verified:[/] all of {found.pairs} pairs recompute as stated.")
+        print_decision(found.decision)
+        out.print(found.decision.sentence, markup=False)
+
+
+def _newest(folder: Path) -> Path:
+    with project_in(folder).open_store() as store:
+        for experiment in reversed(store.experiments.history()):
+            if experiment.evidence_path:
+                return Path(experiment.evidence_path)
+    raise InputError(
+        "There is no experiment with evidence here yet.", hint="Make one: ratchet improve."
+    )

@@ -1,0 +1,170 @@
+"""Statements: the queue's SQL, built once, and the arguments that each takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Integer, bindparam, insert, select, update
+
+from ratchet.store.lifecycle import Change, Held
+from ratchet.store.tables import RUNNING, attempts, rollouts
+from ratchet.types import AttemptStatus, Outcome
+
+OLDEST = (
+    select(rollouts)
+    .where(rollouts.c.queue == bindparam("wanted"), rollouts.c.status == "queued")
+    .order_by(rollouts.c.seq)
+    .limit(bindparam("how_many", type_=Integer))
+    # Other claims step over rows that this one is taking. SQLite has one writer and no such thing.
+    .with_for_update(skip_locked=True)
+)
+"""Queued rollouts of a queue, oldest first. Takes `wanted`, `how_many`."""
+
+HAND_OUT = (
+    update(rollouts)
+    .where(rollouts.c.seq == bindparam("at"))
+    .values(status="running", fence=rollouts.c.fence + 1)
+)
+"""Makes a rollout run under its next fence. Takes `at` (seq)."""
+
+NEW_ATTEMPT = insert(attempts)
+"""Takes what `new_attempt` returns."""
+
+PROLONG = (
+    update(attempts)
+    .where(attempts.c.rollout_id == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
+    .values(lease_until=bindparam("until"))
+)
+"""Moves a lease. Takes `at` (rollout id), `at_fence`, `until`."""
+
+END_ATTEMPT = (
+    update(attempts)
+    .where(attempts.c.rollout_id == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
+    .values(
+        status=bindparam("new_status"),
+        ended_at=bindparam("new_ended_at"),
+        error=bindparam("new_error"),
+    )
+)
+"""Takes what `attempt_end` or `attempt_stop` returns."""
+
+REQUEUE = (
+    update(rollouts)
+    .where(rollouts.c.seq == bindparam("at"))
+    .values(
+        status="queued",
+        failures=bindparam("new_failures"),
+        cost_usd=rollouts.c.cost_usd + bindparam("new_cost_usd"),
+    )
+)
+"""Takes what `requeued` returns."""
+
+END = (
+    update(rollouts)
+    .where(rollouts.c.seq == bindparam("at"))
+    .values(
+        status=bindparam("new_status"),
+        failures=bindparam("new_failures"),
+        cost_usd=rollouts.c.cost_usd + bindparam("new_cost_usd"),
+        started_at=bindparam("new_started_at"),
+        ended_at=bindparam("new_ended_at"),
+        duration_s=bindparam("new_duration_s"),
+        error=bindparam("new_error"),
+        output=bindparam("new_output"),
+    )
+)
+"""Takes what `ended` or `finished` returns."""
+
+LOCK = (
+    select(
+        rollouts.c.id,
+        rollouts.c.seq,
+        rollouts.c.status,
+        rollouts.c.fence,
+        rollouts.c.failures,
+        rollouts.c.max_attempts,
+    )
+    .where(rollouts.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(rollouts.c.id)
+    .with_for_update()
+)
+"""Locks rollouts and reads where they stand, in the order of ids. Takes `ids`."""
+
+LEASES = (
+    select(attempts.c.rollout_id, attempts.c.lease_until)
+    .where(attempts.c.rollout_id.in_(bindparam("ids", expanding=True)))
+    .where(RUNNING)
+)
+"""Ends of the leases that run. Takes `ids` (of rollouts)."""
+
+
+def new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, Any]:
+    """An attempt at the rollout in `row`, which is about to get its next fence."""
+    return {
+        "rollout_id": row.id,
+        "fence": row.fence + 1,
+        "status": "running",
+        "worker": worker,
+        "lease_until": until,
+        "started_at": now,
+        "error": "",
+    }
+
+
+def attempt_end(outcome: Outcome) -> dict[str, Any]:
+    """The end of an attempt as its executor reports it."""
+    return {
+        "at": outcome.rollout_id,
+        "at_fence": outcome.fence,
+        "new_status": outcome.status,
+        "new_ended_at": outcome.ended_at,
+        "new_error": outcome.error,
+    }
+
+
+def attempt_stop(
+    rollout_id: str, fence: int, status: AttemptStatus, error: str, now: float
+) -> dict[str, Any]:
+    """The end of an attempt that no executor reported on."""
+    return {
+        "at": rollout_id,
+        "at_fence": fence,
+        "new_status": status,
+        "new_ended_at": now,
+        "new_error": error,
+    }
+
+
+def requeued(held: Held, change: Change, cost_usd: float) -> dict[str, Any]:
+    """Back into the queue; dollars that the attempt cost are added."""
+    return {"at": held.seq, "new_failures": change.failures, "new_cost_usd": cost_usd}
+
+
+def ended(held: Held, change: Change, now: float) -> dict[str, Any]:
+    """The end of a rollout that no executor reported."""
+    return {
+        "at": held.seq,
+        "new_status": change.status,
+        "new_failures": change.failures,
+        "new_cost_usd": 0.0,
+        "new_started_at": None,
+        "new_ended_at": now,
+        "new_duration_s": None,
+        "new_error": change.error,
+        "new_output": None,
+    }
+
+
+def finished(outcome: Outcome, held: Held, change: Change) -> dict[str, Any]:
+    """The end of a rollout by the report of its last attempt."""
+    return {
+        "at": held.seq,
+        "new_status": change.status,
+        "new_failures": change.failures,
+        "new_cost_usd": outcome.cost_usd,
+        "new_started_at": outcome.started_at,
+        "new_ended_at": outcome.ended_at,
+        "new_duration_s": outcome.duration_s,
+        "new_error": change.error,
+        "new_output": outcome.output,
+    }

@@ -1,0 +1,159 @@
+"""The repository's own tests, on the patched commit, in a work tree of their own."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.types import ShipError
+
+
+def test_the_tests_see_the_patch_and_the_user_does_not(project: Any) -> None:
+    project.write(
+        "check.py",
+        "import agent, os\nassert agent.KNOBS.k == 7, agent.__file__\n"
+        "assert os.path.dirname(agent.__file__) == os.getcwd()\nopen('left.txt', 'w').close()\n",
+    )
+    project.commit()
+    before = project.state()
+    release = project.ship(test_command="{python} check.py")
+    assert project.state() == before
+    assert project.git("worktree", "list").count("\n") == 0
+    text = Path(release.pull_request).read_text()
+    assert "tests passed on this commit: `{python} check.py`" in text
+
+
+def test_a_package_installed_from_the_work_tree_is_tested_patched(make_project: Any) -> None:
+    project = make_project(
+        "import ratchet\nR = ratchet.params('retrieval', k=ratchet.Int(5, 1, 20))\n",
+        "project/src/mine/knobs.py",
+    )
+    project.write("project/src/mine/__init__.py", "")
+    project.write(
+        "project/run.py",
+        # What an editable installation does: the user's own source folder is on the path.
+        f"import sys\nsys.path.append({str(project.root / 'project' / 'src')!r})\n"
+        "from mine.knobs import R\nassert R.k == 7\n",
+    )
+    project.commit()
+    release = project.ship(repo=project.root / "project", test_command="{python} run.py")
+    assert project.branches() == [release.branch]
+
+
+def test_failing_tests_stop_the_release(project: Any) -> None:
+    project.write(
+        "check.py", "import agent\nprint('k is', agent.KNOBS.k)\nassert agent.KNOBS.k == 5"
+    )
+    project.commit()
+    before = project.state()
+    with pytest.raises(ShipError) as caught:
+        project.ship(test_command="{python} check.py")
+    said = str(caught.value)
+    assert "the tests fail (exit code 1) on this change; without it they pass. No branch" in said
+    assert "k is 7" in said
+    assert "AssertionError" in said
+    assert project.state() == before
+    assert project.branches() == []
+
+
+def test_tests_that_fail_anyway_are_called_so(project: Any) -> None:
+    with pytest.raises(ShipError, match=r"without it they fail(.|\n)*fail without the change too"):
+        project.ship(test_command="{python} -c 'raise SystemExit(3)'")
+
+
+def test_hanging_tests_are_killed_with_all_their_children(project: Any, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    project.write(
+        "check.py",
+        "import os, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}} {{child.pid}} ')\n"
+        "print('waiting', flush=True)\ntime.sleep(600)\n",
+    )
+    project.commit()
+    start = time.monotonic()
+    with pytest.raises(ShipError, match=r"did not end within 0\.7 s on this change; without it"):
+        project.ship(test_command="{python} check.py", test_timeout_s=0.7)
+    assert time.monotonic() - start < 10
+    assert pids.read_text().split()
+    for pid in pids.read_text().split():
+        assert is_gone(int(pid))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_children_left_running_do_not_hold_the_release_up(project: Any) -> None:
+    project.write(
+        "check.py",
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n",
+    )
+    project.commit()
+    start = time.monotonic()
+    project.ship(test_command="{python} check.py", test_timeout_s=60)
+    assert time.monotonic() - start < 30
+
+
+def test_of_a_flood_of_output_head_and_tail_are_kept(project: Any) -> None:
+    from ratchet.ship.check import run_tests
+    from ratchet.ship.repository import Repository
+
+    head = project.git("rev-parse", "HEAD")
+    report = run_tests(
+        Repository.open(project.root),
+        head,
+        head,
+        command="{python} -c \"print('first'); print('x' * 3_000_000); print('last')\"",
+        timeout_s=60,
+    )
+    assert report.outcome == "passed"
+    assert report.output.startswith("first")
+    assert report.output.endswith("last\n")
+    assert "bytes left out" in report.output
+    assert len(report.output) < 40_000
+
+
+def test_keys_do_not_reach_the_tests(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("NEEDED", "yes")
+    project.write(
+        "check.py",
+        "import os\nassert 'OPENAI_API_KEY' not in os.environ\n"
+        "assert os.environ['NEEDED'] == 'yes'\n"
+        "assert os.environ['PATH'] and os.environ['HOME']\n",
+    )
+    project.commit()
+    monkeypatch.setenv("HOME", os.environ.get("HOME", "/"))
+    project.ship(test_command="{python} check.py", test_environment=["NEEDED"])
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("no-such-program --x", r"'no-such-program --x' cannot be started"),
+        ("echo 'open", "cannot be split into words"),
+    ],
+)
+def test_a_test_command_that_cannot_run_is_said(project: Any, command: str, sentence: str) -> None:
+    with pytest.raises(ShipError, match=sentence):
+        project.ship(test_command=command)
+
+
+def test_a_shell_is_not_involved(project: Any, tmp_path: Path) -> None:
+    project.ship(test_command=f"echo ; touch {tmp_path / 'made'}")
+    assert not (tmp_path / "made").exists()
+
+
+def test_without_a_test_command_the_text_says_so(project: Any) -> None:
+    release = project.ship()
+    assert "No test command is configured" in Path(release.pull_request).read_text()

@@ -1,0 +1,86 @@
+"""The pull request's text: its numbers are the decision's, and nothing breaks its Markdown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.ship.pull_request import code, fence, plain, write_text_file
+from ratchet.types import ShipError
+
+
+def test_every_number_is_the_decisions(project: Any) -> None:
+    release = project.ship(notes=["Seed 3 | @ada"])
+    text = Path(release.pull_request).read_text()
+    assert text.startswith("# Improve `retrieval`: `exact_match` +0.0750\n")
+    for part in [
+        "| `retrieval.k` | `5` | `7` |",
+        "| baseline, mean | 0.4125 |",
+        "| candidate, mean | 0.4875 |",
+        "| gain | +0.0750 |",
+        "| interval at level 0.95 | [+0.0115, +0.1385] |",
+        "| e-value | 31.25 (needed: 20) |",
+        "| pairs | 173 |",
+        "| alpha | 0.05 |",
+        "| `latency` | 1.5 | 1.75 | 0.25 | s | 64.5 | holds |",
+        "The candidate is better | by `0.075`.",
+        f"ratchet rollback {release.id[:12]}",
+        f"ratchet verify {project.root.parent / 'evidence.json'}",
+        '-KNOBS = ratchet.params("retrieval", k=ratchet.Int(5, 1, 20), threshold=0.3)',
+        '+KNOBS = ratchet.params("retrieval", k=ratchet.Int(7, 1, 20), threshold=0.3)',
+        "- Seed 3 \\| @\u200bada",
+        "agent:answer",
+        release.branch,
+        release.commit,
+        release.base,
+    ]:
+        assert part in text
+    numbers = set(re.findall(r"[-+]?\d+\.\d+", text.partition("## The patch")[0]))
+    known = {"0.4125", "0.4875", "+0.0750", "0.95", "+0.0115", "+0.1385", "31.25", "0.05"}
+    assert numbers <= known | {"1.5", "1.75", "0.25", "64.5", "0.075"}
+
+
+def test_a_prompt_full_of_fences_stays_in_its_block(project: Any) -> None:
+    candidate = project.candidate(system="```\n````md\n| a | <b> {policy}\n```` ```")
+    text = Path(project.ship(candidate).pull_request).read_text()
+    block = re.search(r"^(`{5,})diff\n(.*?)^\1$", text, re.S | re.M)
+    assert block
+    assert "+````md" in block[2]
+    assert "Prompt `system`: see the patch below." in text
+
+
+@pytest.mark.parametrize("value", ["a|b", "`", "``x`", "a\nb", "", "x" * 500, "<script>"])
+def test_no_value_ends_its_cell(value: str) -> None:
+    cell = code(value)
+    assert "\n" not in cell
+    assert not re.search(r"(?<!\\)\|", cell)
+    ticks = re.match(r"`+", cell)
+    assert ticks
+    assert cell.endswith(ticks[0])
+    assert ticks[0] not in cell[len(ticks[0]) : -len(ticks[0])].replace(ticks[0] + "`", "")
+
+
+def test_fences_and_prose_hold_anything() -> None:
+    assert fence("a\n```\nb", "text") == "````text\na\n```\nb\n````"
+    assert plain("# a\n[b](c) <d> *e*") == r"\# a \[b\](c) \<d\> \*e\*"
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ShipError, match=r"text\.md cannot be written"):
+        write_text_file(tmp_path / "file" / "text.md", "x")
+    write_text_file(tmp_path / "new" / "text.md", "x")
+    write_text_file(tmp_path / "new" / "text.md", "y")
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["text.md"]
+
+
+def test_a_text_that_cannot_be_written_makes_no_branch(project: Any) -> None:
+    (project.root.parent / "out").write_text("a file")
+    with pytest.raises(ShipError, match="cannot be written"):
+        project.ship()
+    assert project.branches() == []
+    (project.root.parent / "out").unlink()
+    assert project.ship().branch in project.branches()

@@ -1,0 +1,347 @@
+"""The queue, behaviour by behaviour. Time is an argument; nothing sleeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ratchet.store import Store
+from ratchet.types import (
+    MAX_DELIVERIES,
+    Claim,
+    InputError,
+    Outcome,
+    Rollout,
+    RolloutStatus,
+    Score,
+    Span,
+)
+
+
+def rollout(id: str, **fields: Any) -> Rollout:
+    return Rollout(
+        **{"id": id, "queue": "q", "candidate_id": "c", "task_id": "t", "input": {"q": 1}, **fields}
+    )
+
+
+def outcome(claim: Claim, status: str = "succeeded", **fields: Any) -> Outcome:
+    given = {"started_at": 10.0, "ended_at": 11.0, "duration_s": 1.0}
+    return Outcome(
+        **{
+            "rollout_id": claim.rollout.id,
+            "fence": claim.fence,
+            "status": status,
+            **given,
+            **fields,
+        }
+    )
+
+
+def span(id: str = "a") -> Span:
+    return Span(trace_id="t", span_id=id, name="agent", start_ns=1, end_ns=2)
+
+
+def take(store: Store, limit: int = 1, now: float = 10.0, queue: str = "q") -> list[Claim]:
+    return store.rollouts.claim(queue, "worker", limit, 30.0, now)
+
+
+def one(store: Store, id: str = "r") -> Rollout:
+    return store.rollouts.get([id])[id]
+
+
+def ids(rollouts: Sequence[Rollout]) -> list[str]:
+    return [r.id for r in rollouts]
+
+
+def test_a_rollout_comes_back_as_it_was_created(store: Store) -> None:
+    made = rollout(
+        "r", expected=[1], metadata={"a": None}, seed=2**62, purpose="eval", created_at=5
+    )
+    assert store.rollouts.create([made], 9.0) == 1
+    assert one(store) == made
+    store.rollouts.create([rollout("s")], 9.0)
+    assert one(store, "s").created_at == 9.0
+
+
+def test_creating_the_same_id_again_changes_nothing(store: Store) -> None:
+    assert store.rollouts.create([rollout("a"), rollout("b"), rollout("a", seed=9)], 1.0) == 2
+    assert store.rollouts.create([rollout("b", seed=9), rollout("c")], 2.0) == 1
+    assert store.rollouts.create([], 2.0) == 0
+    assert one(store, "a").seed == one(store, "b").seed == 0
+
+
+def test_only_a_claim_makes_a_rollout_run(store: Store) -> None:
+    with pytest.raises(InputError, match="Rollout r is created as 'running'"):
+        store.rollouts.create([rollout("r", status="running")], 1.0)
+    ended = rollout("e", status="succeeded", output=3, created_at=1.0)
+    store.rollouts.create([ended], 1.0)
+    assert one(store, "e") == ended
+    assert take(store) == []
+
+
+def test_the_oldest_are_claimed_first_and_each_once(store: Store) -> None:
+    store.rollouts.create([rollout(f"r{n}") for n in (3, 1, 2)], 1.0)
+    store.rollouts.create([rollout("x", queue="other"), rollout("r0")], 0.5)
+    first, second = take(store, 2), take(store, 5)
+    assert ids([c.rollout for c in first]) == ["r3", "r1"]
+    assert ids([c.rollout for c in second]) == ["r2", "r0"]
+    assert take(store) == []
+    assert take(store, 0) == []
+    assert first[0].fence == 1
+    assert first[0].lease_until == 40.0
+    assert first[0].rollout.status == "running"
+    assert first[0].rollout.input == {"q": 1}
+    assert one(store, "r3") == first[0].rollout
+
+
+def test_a_finished_rollout_holds_what_its_attempt_reported(store: Store) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    (claim,) = take(store)
+    score = Score(evaluator="reward", version="1", value=0.5)
+    done = outcome(claim, output=[1], cost_usd=0.25, spans=(span(),), scores=(score,))
+    assert store.rollouts.finish([done], 12.0) == {("r", 1): "succeeded"}
+    ended = one(store)
+    assert (ended.status, ended.output, ended.cost_usd) == ("succeeded", [1], 0.25)
+    assert (ended.started_at, ended.ended_at, ended.duration_s) == (10.0, 11.0, 1.0)
+    assert store.spans.of("r") == [span()]
+    assert store.scores.of(["r"]) == {"r": [score]}
+    (attempt,) = store.rollouts.attempts("r")
+    assert (attempt.status, attempt.worker, attempt.ended_at) == ("succeeded", "worker", 11.0)
+    assert store.rollouts.running() == []
+
+
+def test_a_repeated_finish_is_refused_and_changes_nothing(store: Store) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    (claim,) = take(store)
+    assert store.rollouts.finish([outcome(claim, output=1)], 12.0) == {("r", 1): "succeeded"}
+    before = one(store)
+    again = outcome(claim, "failed", output=2, spans=(span(),))
+    assert store.rollouts.finish([again, again], 13.0) == {("r", 1): None}
+    assert one(store) == before
+    assert store.spans.of("r") == []
+
+
+def test_of_two_reports_in_one_batch_the_first_counts(store: Store) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    (claim,) = take(store)
+    both = [outcome(claim, output=1), outcome(claim, "failed", output=2)]
+    assert store.rollouts.finish(both, 12.0) == {("r", 1): "succeeded"}
+    assert one(store).output == 1
+
+
+def test_a_late_finish_from_an_expired_attempt_is_refused_and_leaves_no_trace(
+    store: Store,
+) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    (old,) = take(store)
+    late = outcome(old, spans=(span(),), scores=(Score(evaluator="e", version="1", value=1.0),))
+    # The lease is over: refused, although nobody has taken the rollout since.
+    assert store.rollouts.finish([late], 40.0) == {("r", 1): None}
+    (new,) = take(store, now=41.0)
+    assert new.fence == 2
+    assert store.rollouts.finish([late], 42.0) == {("r", 1): None}
+    assert store.spans.of("r") == []
+    assert store.scores.of(["r"]) == {"r": []}
+    assert store.rollouts.finish([outcome(new)], 43.0) == {("r", 2): "succeeded"}
+    assert [a.status for a in store.rollouts.attempts("r")] == ["expired", "succeeded"]
+
+
+def test_an_unknown_rollout_and_a_wrong_fence_are_refused(store: Store) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    (claim,) = take(store)
+    wrong = Outcome(
+        rollout_id="r", fence=7, status="succeeded", started_at=1, ended_at=2, duration_s=1
+    )
+    unknown = Outcome(
+        rollout_id="x", fence=1, status="succeeded", started_at=1, ended_at=2, duration_s=1
+    )
+    answers = store.rollouts.finish([wrong, unknown, outcome(claim)], 12.0)
+    assert answers == {("r", 7): None, ("x", 1): None, ("r", 1): "succeeded"}
+    assert store.rollouts.heartbeat([("r", 7), ("x", 1)], 30.0, 12.0) == set()
+    assert store.rollouts.release([("r", 7), ("x", 1)], 12.0) == set()
+    assert store.rollouts.cancel(["x"], 12.0) == 0
+    assert store.rollouts.attempts("x") == []
+
+
+@pytest.mark.parametrize("status", ["running", "released", "expired"])
+def test_an_attempt_cannot_be_reported_as_what_only_the_queue_decides(
+    store: Store, status: str
+) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    (claim,) = take(store)
+    with pytest.raises(InputError, match=f"reported as '{status}'"):
+        store.rollouts.finish([outcome(claim, status)], 12.0)
+
+
+@pytest.mark.parametrize("status", ["failed", "timed_out", "crashed"])
+def test_a_spoiled_attempt_is_repeated_until_none_are_left(store: Store, status: str) -> None:
+    store.rollouts.create([rollout("r", max_attempts=2)], 1.0)
+    score = Score(evaluator="e", version="1", value=1.0)
+    for fence, after in ((1, "queued"), (2, status)):
+        (claim,) = take(store)
+        spoiled = outcome(
+            claim, status, error=f"e{fence}", cost_usd=0.5, spans=(span(),), scores=(score,)
+        )
+        assert store.rollouts.finish([spoiled], 12.0) == {("r", fence): after}
+        assert len(store.scores.of(["r"])["r"]) == (after != "queued")
+    ended = one(store)
+    assert (ended.status, ended.failures, ended.error, ended.cost_usd) == (status, 2, "e2", 1.0)
+    assert [a.error for a in store.rollouts.attempts("r")] == ["e1", "e2"]
+    assert store.spans.of("r", fence=1) == store.spans.of("r", fence=2) == [span()]
+    assert take(store) == []
+
+
+@pytest.mark.parametrize("status", ["inconclusive", "cancelled"])
+def test_other_ends_are_final_at_once(store: Store, status: RolloutStatus) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    (claim,) = take(store)
+    assert store.rollouts.finish([outcome(claim, status)], 12.0) == {("r", 1): status}
+    assert one(store).failures == 0
+
+
+def test_a_heartbeat_keeps_a_lease_and_only_one_that_is_not_over(store: Store) -> None:
+    store.rollouts.create([rollout("r"), rollout("s")], 1.0)
+    take(store, 2)
+    assert store.rollouts.heartbeat([("r", 1)], 30.0, 39.9) == {("r", 1)}
+    assert store.rollouts.heartbeat([("r", 1), ("s", 1)], 30.0, 40.0) == {("r", 1)}
+    assert store.rollouts.heartbeat([], 30.0, 40.0) == set()
+    assert [a.lease_until for a in store.rollouts.running("q")] == [70.0, 40.0]
+    assert store.rollouts.expire(50.0) == ["s"]
+    assert store.rollouts.running("nobody") == []
+
+
+def test_what_is_given_back_is_queued_again_in_its_old_place_without_a_failure(
+    store: Store,
+) -> None:
+    store.rollouts.create([rollout("r"), rollout("s")], 1.0)
+    take(store)
+    assert store.rollouts.release([("r", 1), ("s", 1)], 11.0) == {("r", 1)}
+    assert store.rollouts.release([("r", 1)], 11.0) == set()
+    assert store.rollouts.release([], 11.0) == set()
+    assert ids([c.rollout for c in take(store, 2)]) == ["r", "s"]
+    assert one(store).failures == 0
+    assert [a.status for a in store.rollouts.attempts("r")] == ["released", "running"]
+
+
+def test_an_overdue_lease_of_another_queue_is_left_to_that_queue(store: Store) -> None:
+    store.rollouts.create([rollout("r"), rollout("x", queue="other")], 1.0)
+    take(store)
+    take(store, queue="other")
+    assert ids([c.rollout for c in take(store, 5, now=50.0)]) == ["r"]
+    assert one(store, "x").status == "running"
+    assert store.rollouts.expire(50.0, queue="other") == ["x"]
+
+
+def test_rollouts_of_a_dead_worker_are_taken_back_before_their_lease_is_over(
+    store: Store,
+) -> None:
+    store.rollouts.create([rollout("r"), rollout("s"), rollout("t")], 1.0)
+    store.rollouts.claim("q", "dead", 1, 30.0, 10.0)
+    store.rollouts.claim("q", "alive", 1, 30.0, 10.0)
+    assert store.rollouts.expire(11.0, queue="x", dead_workers=["dead"]) == []
+    assert store.rollouts.expire(11.0, dead_workers={"dead", "unknown"}) == ["r"]
+    assert [one(store, id).status for id in "rst"] == ["queued", "running", "queued"]
+    (attempt,) = store.rollouts.attempts("r")
+    assert (attempt.status, attempt.error) == ("expired", "Its worker went away.")
+
+
+def test_a_cancelled_rollout_is_over_whatever_its_runner_says(store: Store) -> None:
+    store.rollouts.create([rollout("r"), rollout("s"), rollout("t")], 1.0)
+    claims = take(store, 2)
+    store.rollouts.finish([outcome(claims[1])], 12.0)
+    assert store.rollouts.cancel(["r", "s", "t", "t"], 13.0) == 2
+    assert store.rollouts.cancel([], 13.0) == 0
+    assert store.rollouts.heartbeat([("r", 1)], 30.0, 14.0) == set()
+    assert store.rollouts.finish([outcome(claims[0])], 14.0) == {("r", 1): None}
+    assert [one(store, id).status for id in "rst"] == ["cancelled", "succeeded", "cancelled"]
+    assert one(store).ended_at == 13.0
+    assert store.rollouts.attempts("r")[0].status == "cancelled"
+    assert take(store) == []
+
+
+@pytest.mark.parametrize("how", ["expired", "released", "failed"])
+def test_a_rollout_is_handed_out_only_so_often(store: Store, how: str) -> None:
+    store.rollouts.create([rollout("r", max_attempts=10**6)], 1.0)
+    now = 10.0
+    for _ in range(MAX_DELIVERIES):
+        (claim,) = take(store, now=now)
+        if how == "released":
+            store.rollouts.release([("r", claim.fence)], now)
+        elif how == "failed":
+            store.rollouts.finish([outcome(claim, "failed", error="no luck")], now)
+        else:
+            now += 100.0
+            store.rollouts.expire(now)
+    assert take(store, now=now) == []
+    ended = one(store)
+    assert ended.status == "crashed"
+    assert ended.error.startswith(f"Handed out {MAX_DELIVERIES} times without coming to an end.")
+    assert ("no luck" in ended.error) == (how == "failed")
+
+
+def test_pages_are_newest_first_and_do_not_move_while_others_create(store: Store) -> None:
+    store.rollouts.create([rollout(f"{n:02}") for n in range(10)], 1.0)
+    first, cursor = store.rollouts.list(limit=4)
+    store.rollouts.create([rollout("new")], 2.0)
+    second, cursor = store.rollouts.list(limit=4, cursor=cursor)
+    third, end = store.rollouts.list(limit=4, cursor=cursor)
+    assert ids(first) == ["09", "08", "07", "06"]
+    assert ids(second) == ["05", "04", "03", "02"]
+    assert ids(third) == ["01", "00"]
+    assert end is None
+    assert store.rollouts.list(limit=11)[1] is None
+    for cursor in ("x", "", "-1", "9" * 40):
+        with pytest.raises(InputError, match="cursor"):
+            store.rollouts.list(cursor=cursor)
+
+
+def test_lists_and_counts_are_narrowed_by_each_filter(store: Store) -> None:
+    store.rollouts.create(
+        [
+            rollout("a", purpose="improve/1/learn"),
+            rollout("b", purpose="improve/1/prove", candidate_id="d"),
+            rollout("c", purpose="improve/2/learn", queue="other"),
+            rollout("d", purpose="eval"),
+        ],
+        1.0,
+    )
+    take(store)
+
+    def listed(**filters: Any) -> list[str]:
+        return ids(store.rollouts.list(**filters)[0])
+
+    assert listed() == ["d", "c", "b", "a"]
+    assert listed(queue="other") == ["c"]
+    assert listed(status="queued") == ["d", "c", "b"]
+    assert listed(purpose="improve/1/") == ["b", "a"]
+    assert listed(purpose="") == ["d", "c", "b", "a"]
+    assert listed(purpose="improve", candidate_id="c", status="queued") == ["c"]
+    assert store.rollouts.counts() == {"queued": 3, "running": 1}
+    assert store.rollouts.counts(queue="other") == {"queued": 1}
+    assert store.rollouts.counts(purpose="improve/1/") == {"queued": 1, "running": 1}
+    assert store.rollouts.counts(queue="nobody") == {}
+
+
+def test_more_ids_than_a_statement_takes_are_looked_up_in_parts(store: Store) -> None:
+    made = [rollout(f"{n}") for n in range(1203)]
+    assert store.rollouts.create(made, 1.0) == 1203
+    assert len(store.rollouts.get([r.id for r in made] + ["x"])) == 1203
+    claims = take(store, 2000)
+    assert ids([c.rollout for c in claims]) == ids(made)
+    pairs = {(c.rollout.id, c.fence) for c in claims}
+    assert store.rollouts.heartbeat(sorted(pairs), 30.0, 11.0) == pairs
+    answers = store.rollouts.finish([outcome(c) for c in claims], 12.0)
+    assert set(answers.values()) == {"succeeded"}
+    assert len(store.scores.of([r.id for r in made])) == 1203
+
+
+def test_a_batch_that_fails_leaves_nothing_behind(store: Store) -> None:
+    store.rollouts.create([rollout("r"), rollout("s")], 1.0)
+    good, bad = take(store, 2)
+    with pytest.raises(InputError, match="JSON"):
+        store.rollouts.finish([outcome(good, spans=(span(),)), outcome(bad, output=object())], 12.0)
+    assert [one(store, id).status for id in "rs"] == ["running", "running"]
+    assert store.spans.of("r") == []
+    assert store.rollouts.finish([outcome(good)], 12.0) == {("r", 1): "succeeded"}
