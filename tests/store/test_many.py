@@ -18,8 +18,8 @@ import pytest
 from sqlalchemy import event, select, text
 
 from ratchet.store import Store, engine
-from ratchet.store.statements import OLDEST
-from ratchet.store.tables import attempts, rollouts
+from ratchet.store.statements import OLDEST, QUEUE_OF_ATTEMPT
+from ratchet.store.tables import RUNNING, attempts, rollouts
 from ratchet.types import Outcome, Rollout, StoreError
 
 
@@ -280,7 +280,7 @@ def test_a_finish_whose_answer_was_lost_is_not_taken_for_a_refusal(postgres_url:
     [
         (OLDEST.params(wanted="q", how_many=1), "ix_rollouts_queue"),
         (
-            select(attempts.c.rollout_id).where(text("attempts.status = 'running'")),
+            select(attempts.c.rollout_id).where(RUNNING).where(QUEUE_OF_ATTEMPT == "q"),
             "ix_attempts_running",
         ),
         (

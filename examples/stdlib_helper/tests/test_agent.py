@@ -42,14 +42,20 @@ class AgentTest(unittest.TestCase):
             self.assertIn("shutil.copytree", answer(EASY))
 
     def test_the_order_is_that_of_the_settings(self) -> None:
-        for settings in (PLAIN, FULL):
-            found = rank(
-                Scorer(settings).candidates(EASY),
-                settings.exact_name_bonus,
-                settings.coverage_bonus,
-            )
-            with stated(settings):
-                self.assertEqual(answer(EASY), [candidate["name"] for candidate in found[:10]])
+        # Each bonus decides one of these.
+        for settings in (
+            PLAIN,
+            FULL,
+            PLAIN._replace(exact_name_bonus=10.0),
+            PLAIN._replace(coverage_bonus=10.0),
+        ):
+            scorer = Scorer(settings)
+            for question in ("print the sum of a list", EASY):
+                found = rank(
+                    scorer.candidates(question), settings.exact_name_bonus, settings.coverage_bonus
+                )
+                with stated(settings):
+                    self.assertEqual(answer(question), [entry["name"] for entry in found[:10]])
 
     def test_the_same_question_gets_the_same_answer(self) -> None:
         first = answer("parse json")

@@ -25,7 +25,7 @@ from ratchet.types import (
 STATE_NAME = ".ratchet"
 
 DEFAULT_GUARDRAILS = (
-    Guardrail("errors", 0.05),
+    Guardrail("errors", 0.1),
     Guardrail("latency", 0.5, unit="s", aggregate="relative"),
     Guardrail("cost", 0.25, unit="USD", aggregate="relative"),
 )

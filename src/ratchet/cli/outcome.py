@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from rich.markup import escape
 
 from ratchet.cli.console import number, out, short, table
 from ratchet.learn import Proposal
@@ -67,9 +68,7 @@ def print_decision(decided: Decision) -> None:
         decided.metric,
         number(decided.baseline),
         number(decided.candidate),
-        f"{decided.candidate - decided.baseline:+.3f} [{low:+.3f}, {high:+.3f}]".replace(
-            "[", r"\\["
-        ),
+        escape(f"{decided.candidate - decided.baseline:+.3f} [{low:+.3f}, {high:+.3f}]"),
         f"{decided.e_value:.3g} (needs {1 / decided.alpha:.3g})",
     )
     for guardrail in decided.guardrails:

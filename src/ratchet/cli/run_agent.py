@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.markup import escape
 
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.batch import Batch, evaluate_batch
@@ -141,7 +142,7 @@ def _report(store: Store, batch: Batch, json: bool) -> None:
                 short(rollout.id),
                 task.id,
                 rollout.status,
-                one_line(answer).replace("[", r"\["),
+                escape(one_line(answer)),
                 shown,
             )
         out.print(rows)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from rich.markup import escape
 from rich.tree import Tree
 
 from ratchet.cli.console import (
@@ -100,7 +101,9 @@ def _print(store: Store, found: Shown) -> None:
 
 def print_rollout(store: Store, rollout: Rollout) -> None:
     """A rollout with its answer, scores and trace."""
-    out.print(f"[bold]Rollout {short(rollout.id)}[/] of task {rollout.task_id}: {rollout.status}")
+    out.print(
+        f"[bold]Rollout {short(rollout.id)}[/] of task {escape(rollout.task_id)}: {rollout.status}"
+    )
     fields = {
         "input": rollout.input,
         "output": rollout.output,
@@ -115,7 +118,7 @@ def print_rollout(store: Store, rollout: Rollout) -> None:
         rows = table("evaluator", "score", "why")
         for score in scores:
             value = "error" if score.value is None else f"{score.value:.4g} {score.unit}".strip()
-            rows.add_row(score.evaluator, value, score.error or score.rationale)
+            rows.add_row(score.evaluator, value, escape(score.error or score.rationale))
         out.print(rows)
     spans = store.spans.of(rollout.id)
     if spans:
@@ -130,13 +133,13 @@ def _tree(spans: Sequence[Span]) -> Tree:
         parent = branches.get(span.parent_id if span.parent_id in known else None, root)
         took = (span.end_ns - span.start_ns) / 1e6
         mark = " [red]error[/]" if span.status == "error" else ""
-        branch = parent.add(f"[bold]{span.name}[/] {took:.2f} ms{mark}")
+        branch = parent.add(f"[bold]{escape(span.name)}[/] {took:.2f} ms{mark}")
         branches[span.span_id] = branch
         for key, value in span.attributes.items():
             if not key.endswith((".operation.name", "agent.name", "tool.name")):
-                branch.add(f"[dim]{key}[/] {one_line(value)}".replace("[", r"\[", 0))
+                branch.add(f"[dim]{key}[/] {escape(one_line(value))}")
         if span.message:
-            branch.add(span.message)
+            branch.add(escape(span.message))
     return root
 
 
@@ -149,7 +152,7 @@ def _print_candidate(candidate: Candidate) -> None:
         if isinstance(resource, Params):
             rows = table("knob", "value", "may be")
             for knob, value in resource.values.items():
-                rows.add_row(knob, repr(value), _domain(resource, knob))
+                rows.add_row(knob, escape(repr(value)), escape(_domain(resource, knob)))
             out.print(rows)
         else:
             _print_fields(msgspec.to_builtins(resource))
@@ -169,5 +172,5 @@ def _print_fields(fields: dict[str, Any]) -> None:
     rows.show_header = False
     for key, value in fields.items():
         text = value if isinstance(value, str) and len(value) < 400 else one_line(value, 400)
-        rows.add_row(f"[dim]{key}[/]", text.replace("[", r"\["))
+        rows.add_row(f"[dim]{key}[/]", escape(text))
     out.print(rows)

@@ -219,7 +219,10 @@ class _Search:
         chosen: dict[str, Params] = {}
         for name, params in self._params.items():
             prefix = f"{name}."
-            values = {k.removeprefix(prefix): v for k, v in point.items() if k.startswith(prefix)}
+            values = {
+                knob: _readable(domain, point[prefix + knob])
+                for knob, domain in params.space.items()
+            }
             chosen[name] = params.replace(**values)
         changed = [
             f"{name}.{knob} {params.values[knob]} → {chosen[name].values[knob]}"
@@ -266,6 +269,13 @@ def _distribution(knob: Knob) -> optuna.distributions.BaseDistribution:
             return CategoricalDistribution(knob.options)
         case Bool():
             return CategoricalDistribution((False, True))
+
+
+def _readable(knob: Knob, value: Value) -> Value:
+    """A float to four digits: what is tried is what people will read in the patch."""
+    if not isinstance(knob, Float):
+        return value
+    return min(max(float(f"{value:.4g}"), knob.low), knob.high)
 
 
 def _known(value: float | None, split: str) -> float:

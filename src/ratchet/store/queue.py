@@ -22,7 +22,9 @@ from ratchet.store.statements import (
     NEW_ATTEMPT,
     OLDEST,
     PROLONG,
+    QUEUE_OF_ATTEMPT,
     REQUEUE,
+    SEQ_OF_ATTEMPT,
     attempt_end,
     attempt_stop,
     ended,
@@ -209,14 +211,9 @@ class Queue:
 
     def running(self, queue: str | None = None) -> list[Attempt]:
         """Attempts that run now, of one queue or of all, oldest rollout first."""
-        query = (
-            select(attempts)
-            .join_from(attempts, rollouts, attempts.c.rollout_id == rollouts.c.id)
-            .where(RUNNING)
-            .order_by(rollouts.c.seq)
-        )
+        query = select(attempts).where(RUNNING).order_by(SEQ_OF_ATTEMPT)
         if queue is not None:
-            query = query.where(rollouts.c.queue == queue)
+            query = query.where(queue == QUEUE_OF_ATTEMPT)
         return self._database.read(lambda c: [attempt_of(row) for row in c.execute(query)])
 
     def _finish(self, connection: Connection, outcomes: Sequence[Outcome], now: float) -> Answers:
@@ -253,9 +250,7 @@ class Queue:
     ) -> list[str]:
         overdue = select(attempts.c.rollout_id).where(RUNNING)
         if queue is not None:
-            overdue = overdue.join_from(
-                attempts, rollouts, attempts.c.rollout_id == rollouts.c.id
-            ).where(rollouts.c.queue == queue)
+            overdue = overdue.where(queue == QUEUE_OF_ATTEMPT)
         late = set(connection.scalars(overdue.where(attempts.c.lease_until <= now)))
         gone: set[str] = set()
         for chunk in chunks(sorted(dead)):
@@ -306,11 +301,11 @@ def _take_back(
     _end_attempts(connection, taken, status, error, now)
     changes = [(one, end_of(one, status, error)) for _, one in taken]
     again = [requeued(one, change, 0.0) for one, change in changes if change.status == "queued"]
-    ended = [ended(one, change, now) for one, change in changes if change.status != "queued"]
+    over = [ended(one, change, now) for one, change in changes if change.status != "queued"]
     if again:
         connection.execute(REQUEUE, again)
-    if ended:
-        connection.execute(END, ended)
+    if over:
+        connection.execute(END, over)
 
 
 def _end_attempts(

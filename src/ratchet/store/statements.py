@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Integer, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Integer, bindparam, insert, select, update
 
 from ratchet.store.lifecycle import Change, Held
 from ratchet.store.tables import RUNNING, attempts, rollouts
@@ -96,6 +96,18 @@ LEASES = (
     .where(RUNNING)
 )
 """Ends of the leases that run. Takes `ids` (of rollouts)."""
+
+# Subqueries and not joins: SQLite would walk every rollout of the queue to meet the few attempts
+# that run.
+_ITS_ROLLOUT = rollouts.c.id == attempts.c.rollout_id
+
+QUEUE_OF_ATTEMPT: ColumnElement[str] = (
+    select(rollouts.c.queue).where(_ITS_ROLLOUT).scalar_subquery()
+)
+"""The queue of the attempt that a query reads."""
+
+SEQ_OF_ATTEMPT: ColumnElement[int] = select(rollouts.c.seq).where(_ITS_ROLLOUT).scalar_subquery()
+"""The order of creation of the rollout whose attempt a query reads."""
 
 
 def new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, Any]:

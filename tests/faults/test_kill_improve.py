@@ -1,0 +1,138 @@
+"""`kill -9` of `ratchet improve` at random moments: the same end, and nothing executed twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+KILLS = 10
+
+AGENT = '''
+import os
+import time
+
+import ratchet
+
+KNOBS = ratchet.params(
+    "guess",
+    low=ratchet.Float(0.0, 0.0, 1.0),
+    shape=ratchet.Choice("flat", ["flat", "round"]),
+    steps=ratchet.Int(1, 1, 9),
+)
+
+
+@ratchet.agent
+def answer(number):
+    """The better the knobs, the closer the answer; every call leaves a line in a file."""
+    line = f"{number} {KNOBS.low!r} {KNOBS.shape} {KNOBS.steps}\\n"
+    file = os.open(os.environ["CALLS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, line.encode())
+    os.close(file)
+    time.sleep(0.002)  # long enough that a kill often meets a call under way
+    error = abs(KNOBS.low - 0.7) + (KNOBS.shape == "flat") * 0.2 + abs(KNOBS.steps - 5) * 0.05
+    return max(0.0, 1.0 - error)
+
+
+@ratchet.evaluator
+def closeness(output):
+    return output
+'''
+
+CONFIG = """
+[agent]
+entry = "agent:answer"
+
+[[evaluators]]
+use = "agent:closeness"
+
+[run]
+executor = "process"
+concurrency = 2
+timeout_s = 20
+
+[improve.budget]
+rollouts = 1500
+
+[[guardrails]]
+metric = "latency"
+off = true
+"""
+
+
+def make_project(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "agent.py").write_text(AGENT)
+    (folder / "ratchet.toml").write_text(CONFIG)
+    tasks = [json.dumps({"id": f"t{n}", "input": n}) for n in range(300)]
+    (folder / "tasks.jsonl").write_text("\n".join(tasks) + "\n")
+    (folder / ".gitignore").write_text("__pycache__/\n")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "agent"]):
+        subprocess.run(["git", *identity, *arguments], cwd=folder, check=True)
+    return folder
+
+
+def start(project: Path, calls: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "ratchet", "improve", "--json", "--seed", "7"],
+        cwd=project,
+        env={**os.environ, "CALLS": str(calls)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, object]:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    found: dict[str, object] = json.loads(out.strip().splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Counter[str]]:
+    folder = tmp_path_factory.mktemp("whole")
+    calls = folder / "calls"
+    found = finish(start(make_project(folder / "project"), calls))
+    return found, Counter(calls.read_text().splitlines())
+
+
+def test_ten_kills_change_nothing_and_repeat_nothing(
+    tmp_path: Path, uninterrupted: tuple[dict[str, object], Counter[str]]
+) -> None:
+    whole, whole_calls = uninterrupted
+    assert whole["branch"], whole
+    project, calls = make_project(tmp_path / "project"), tmp_path / "calls"
+    moments = random.Random(int(os.environ.get("RATCHET_TEST_SEED", "1")))
+    total = sum(whole_calls.values())
+    killed_at: list[int] = []
+    for _ in range(KILLS):
+        # A moment is a number of calls from now: it falls into the work whatever the machine's pace.
+        already = count(calls)
+        wanted = already + moments.randint(1, max(2, (total - already) // 6))
+        process = start(project, calls)
+        deadline = time.monotonic() + 60
+        while count(calls) < wanted and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+        killed_at.append(count(calls))
+    found = finish(start(project, calls))
+    made = Counter(calls.read_text().splitlines())
+    assert [line for line, times in made.items() if times > whole_calls[line]] == []
+    assert made == whole_calls
+    for key in ("candidate_id", "run", "stage", "branch", "verdict", "pairs", "e_value"):
+        assert found[key] == whole[key], (key, killed_at)
+
+
+def count(calls: Path) -> int:
+    return calls.read_bytes().count(b"\n") if calls.exists() else 0
