@@ -99,7 +99,9 @@ def finish(process: subprocess.Popen[str]) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], Counter[str]]:
+def uninterrupted(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, object], Counter[str]]:
     folder = tmp_path_factory.mktemp("whole")
     calls = folder / "calls"
     found = finish(start(make_project(folder / "project"), calls))

@@ -245,6 +245,7 @@ def test_any_sequence_of_calls_agrees_with_the_model_and_ends_each_rollout_once(
             max_examples=30,
             stateful_step_count=25,
             deadline=None,
+            report_multiple_bugs=False,
             suppress_health_check=list(HealthCheck),
         ),
     )

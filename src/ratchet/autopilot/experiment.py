@@ -12,11 +12,21 @@ import msgspec
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Scorer
 from ratchet.learn import objective_value
-from ratchet.prove import Comparison, Guardrail, PairedScore, Plan, decision, level, write_evidence
+from ratchet.prove import (
+    Comparison,
+    Guardrail,
+    PairedScore,
+    Plan,
+    decision,
+    level,
+    pairs_at_best,
+    write_evidence,
+)
 from ratchet.run import Runner
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
+    ConfigError,
     Dataset,
     Decision,
     Experiment,
@@ -48,7 +58,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     guardrails: tuple[Guardrail, ...]
     max_attempts: int
     queue: str
-    pairs_at_once: int
 
 
 async def run_experiment(
@@ -68,20 +77,11 @@ async def run_experiment(
     tasks = list(setting.dataset.split("test"))
     random.Random(setting.run.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
     experiment, history = _begin(setting, store)
-    plan = Plan(
-        metric=setting.objective,
-        alpha=experiment.alpha,
-        min_gain=setting.min_gain,
-        harm_alpha=setting.harm_alpha,
-        futility_alpha=setting.futility_alpha,
-        guardrails=setting.guardrails,
-        min_pairs=min(setting.min_pairs, len(tasks)),
-        max_pairs=len(tasks),
-        seed=setting.run.seed,
-    )
+    plan = _plan(setting, experiment.alpha, len(tasks))
     comparison = Comparison(plan)
-    for start in range(0, len(tasks), setting.pairs_at_once):
-        batch = tasks[start : start + setting.pairs_at_once]
+    at_once = max(4, runner.slots)
+    for start in range(0, len(tasks), at_once):
+        batch = tasks[start : start + at_once]
         for pair in await _pairs(setting, batch, runner, scorer, watcher):
             comparison.observe(pair)
             watcher.pair(comparison, len(tasks))
@@ -109,6 +109,46 @@ async def run_experiment(
         context={"run": setting.run.id, "experiment": experiment.id, "agent": setting.run.agent},
     )
     return _end(experiment, decided, path, store)
+
+
+def check_reach(setting: Setting, store: Store) -> None:
+    """See that there are enough test tasks to prove anything, before anything is spent.
+
+    Raises:
+        ConfigError: Not even a perfect candidate could be promoted on them.
+    """
+    tasks = len(setting.dataset.split("test"))
+    alpha = level(setting.alpha, _promotions(store.experiments.history()))
+    if pairs_at_best(_plan(setting, alpha, tasks)) is not None:
+        return
+    enough = next(
+        (
+            pairs
+            for most in (2 * tasks, 4 * tasks, 8 * tasks, 100, 1000, 10_000)
+            if most > tasks and (pairs := pairs_at_best(_plan(setting, alpha, most)))
+        ),
+        None,
+    )
+    needs = f"needs about {enough}" if enough else "cannot pass the guardrails' margins"
+    raise ConfigError(
+        f"{tasks} test tasks cannot prove a gain: even a perfect candidate {needs}.",
+        hint="Add tasks, give test a larger share under [tasks] split, or widen the margins of"
+        " [[guardrails]].",
+    )
+
+
+def _plan(setting: Setting, alpha: float, tasks: int) -> Plan:
+    return Plan(
+        metric=setting.objective,
+        alpha=alpha,
+        min_gain=setting.min_gain,
+        harm_alpha=setting.harm_alpha,
+        futility_alpha=setting.futility_alpha,
+        guardrails=setting.guardrails,
+        min_pairs=min(setting.min_pairs, tasks),
+        max_pairs=tasks,
+        seed=setting.run.seed,
+    )
 
 
 def _begin(setting: Setting, store: Store) -> tuple[Experiment, list[bool]]:

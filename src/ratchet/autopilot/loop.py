@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from ratchet.autopilot.algorithms import make_algorithm
-from ratchet.autopilot.experiment import Setting, run_experiment
+from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.session import open_runner
 from ratchet.autopilot.watcher import Watcher
@@ -132,8 +132,11 @@ class _Journey:
         if self.run.stage in FINAL_STAGES:
             return self.run
         try:
+            if self.run.stage in ("baseline", "learn"):
+                check_reach(self._setting(self.baseline), self.store)
             if ship_it:
-                self._check_shippable()
+                # Said before anything is spent: a dirty tree would be refused at the end anyway.
+                check_clean(self.project.root)
             if self.run.stage != "ship":
                 async with open_runner(
                     self.project, self.store, self.agent, self.run.id, self.watcher.said
@@ -152,10 +155,6 @@ class _Journey:
 
     def _has_begun(self) -> bool:
         return bool(self.store.rollouts.counts(queue=self.run.id))
-
-    def _check_shippable(self) -> None:
-        # Said before anything is spent, not after: a dirty tree would be refused at the end anyway.
-        check_clean(self.project.root)
 
     async def _baseline(self, runner: Runner) -> None:
         lab = self._lab(runner)
@@ -203,25 +202,9 @@ class _Journey:
             self._enter("prove", best_id=finding.best.id)
 
     async def _prove(self, runner: Runner) -> None:
-        config = self.project.config
         self.watcher.expects(2 * len(self.dataset.split("test")))
         experiment = await run_experiment(
-            Setting(
-                run=self.run,
-                baseline=self.baseline,
-                candidate=self.store.candidates.get(self.run.best_id),
-                dataset=self.dataset,
-                objective=self.objective,
-                alpha=config.prove.alpha,
-                min_gain=config.prove.min_gain,
-                harm_alpha=config.prove.harm_alpha,
-                futility_alpha=config.prove.futility_alpha,
-                min_pairs=config.prove.min_pairs,
-                guardrails=self.guardrails,
-                max_attempts=config.run.attempts,
-                queue=self.run.id,
-                pairs_at_once=max(4, runner.slots),
-            ),
+            self._setting(self.store.candidates.get(self.run.best_id)),
             store=self.store,
             runner=runner,
             scorer=self._scorer(),
@@ -273,6 +256,24 @@ class _Journey:
     def _enter(self, stage: Any, **changes: str) -> None:
         self.run = msgspec.structs.replace(self.run, stage=stage, updated_at=time.time(), **changes)
         self.store.runs.put(self.run)
+
+    def _setting(self, candidate: Candidate) -> Setting:
+        config = self.project.config
+        return Setting(
+            run=self.run,
+            baseline=self.baseline,
+            candidate=candidate,
+            dataset=self.dataset,
+            objective=self.objective,
+            alpha=config.prove.alpha,
+            min_gain=config.prove.min_gain,
+            harm_alpha=config.prove.harm_alpha,
+            futility_alpha=config.prove.futility_alpha,
+            min_pairs=config.prove.min_pairs,
+            guardrails=self.guardrails,
+            max_attempts=config.run.attempts,
+            queue=self.run.id,
+        )
 
     def _scorer(self) -> Scorer:
         return Scorer(self.store, self.evaluators)

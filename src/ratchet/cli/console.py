@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -75,6 +76,12 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
     return made
+
+
+def near(path: str | Path) -> str:
+    """A path as seen from here, when that is shorter."""
+    relative = os.path.relpath(path)
+    return relative if len(relative) < len(str(path)) else str(path)
 
 
 def short(identity: str) -> str:

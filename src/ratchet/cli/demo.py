@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ratchet.cli.console import one_line, out, project_in, short
+from ratchet.cli.console import near, one_line, out, project_in, short
 from ratchet.cli.improve import improve_project, show_plot
 from ratchet.cli.outcome import Outcome, print_outcome
 from ratchet.ship import check_clean
@@ -55,7 +55,7 @@ def demo(
     metric = project.config.evaluators[0].use
     png = show_plot(project, outcome, metric, project.state / f"score-seed-{seed}.png")
     if png is not None:
-        out.print(f"[dim]The same plot as a picture: {png}[/]")
+        out.print(f"[dim]The same plot as a picture: {near(png)}[/]")
     print_outcome(outcome)
     _show_patch(root, outcome)
     sys.stdout.flush()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from rich.markup import escape
 
-from ratchet.cli.console import number, out, short, table
+from ratchet.cli.console import near, number, out, short, table
 from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Decision, Release, Run
@@ -96,8 +96,8 @@ def print_outcome(outcome: Outcome) -> None:
         steps = table("", "")
         steps.show_header = False
         steps.add_row("what changed", f"git diff {release.base[:10]} {release.branch}")
-        steps.add_row("the pull request's text", release.pull_request)
-        steps.add_row("check every number", f"ratchet verify {outcome.evidence}")
+        steps.add_row("the pull request's text", near(release.pull_request))
+        steps.add_row("check every number", f"ratchet verify {near(outcome.evidence)}")
         steps.add_row("take it", f"git merge {release.branch}")
         steps.add_row("undo it", f"ratchet rollback {short(release.id)}")
         out.print(steps)

@@ -69,7 +69,8 @@ class TerminalWatcher(Watcher):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._progress.stop()
+        if self._progress.live.is_started:
+            self._progress.stop()
 
     def said(self, text: str) -> None:
         """Print a sentence above the bar."""

@@ -63,7 +63,11 @@ class Scorer:
             await asyncio.to_thread(self._store.scores.add, fresh, time.time())
         for rollout_id, score in fresh:
             result[rollout_id][score.evaluator] = score
-        return result
+        order = [evaluator.name for evaluator in self._evaluators]
+        return {
+            rollout_id: {name: scores[name] for name in (*order, *(scores.keys() - set(order)))}
+            for rollout_id, scores in result.items()
+        }
 
     async def _verdict(self, rollout: Rollout, evaluator: Evaluator) -> Score:
         if rollout.status == "succeeded" or (evaluator.unit and rollout.duration_s is not None):

@@ -85,6 +85,8 @@ class Tune:
         while lab.may_continue(f"tune/{search.asked:06d}"):
             if self._max_trials is not None and search.asked >= self._max_trials:
                 return f"the limit of {self._max_trials} trials was reached."
+            if search.best >= 1.0:
+                return "a candidate solves every train task."
             if self._patience is not None and quiet >= self._patience:
                 return f"{quiet} batches in a row brought nothing better."
             left = (lab.budget.rollouts or 10**12) - lab.spent.rollouts - reserve

@@ -18,6 +18,7 @@ from ratchet.observe.step import (
     trace,
 )
 from ratchet.observe.threads import carry_context
+from ratchet.observe.tracer import warm_up
 
 __all__ = [
     "ENTRY_MARK",
@@ -35,4 +36,5 @@ __all__ = [
     "rollout",
     "tool",
     "trace",
+    "warm_up",
 ]

@@ -51,6 +51,11 @@ def _provider() -> TracerProvider:
     )
 
 
+def warm_up() -> None:
+    """Import OpenTelemetry and make a first span now, so that no rollout's latency pays for it."""
+    tracer().start_span("warm up").end()
+
+
 def deliver(span: ReadableSpan, collector: Collector) -> None:
     """Convert an ended span and hand it to its rollout's collector."""
     collector.add(convert(span))

@@ -6,6 +6,7 @@ from ratchet.prove.decide import decision
 from ratchet.prove.evidence import write_evidence
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.plan import PairedScore, Plan
+from ratchet.prove.reach import pairs_at_best
 from ratchet.prove.verification import Verification, verify
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Verification",
     "decision",
     "level",
+    "pairs_at_best",
     "verify",
     "write_evidence",
 ]

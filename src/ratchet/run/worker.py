@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from ratchet.bind import BINDING_VARIABLE, Binding, bind_process
-from ratchet.observe import carry_context, collect_process
+from ratchet.observe import carry_context, collect_process, warm_up
 from ratchet.run.agent import Agent, load_agent
 from ratchet.run.attempt import Recorder, call_async, call_sync
 from ratchet.run.messages import (
@@ -61,6 +61,7 @@ def main(descriptor: int) -> None:
         parent.send(Unusable(str(error)))
         return
     carry_context()
+    warm_up()
     _limit_memory(setup.memory_bytes)
     with asyncio.Runner() as loop, _Scratch(setup.scratch) as scratch:
         parent.send(Ready())

@@ -213,7 +213,7 @@ class Queue:
         """Attempts that run now, of one queue or of all, oldest rollout first."""
         query = select(attempts).where(RUNNING).order_by(SEQ_OF_ATTEMPT)
         if queue is not None:
-            query = query.where(queue == QUEUE_OF_ATTEMPT)
+            query = query.where(QUEUE_OF_ATTEMPT.in_([queue]))
         return self._database.read(lambda c: [attempt_of(row) for row in c.execute(query)])
 
     def _finish(self, connection: Connection, outcomes: Sequence[Outcome], now: float) -> Answers:
@@ -250,7 +250,7 @@ class Queue:
     ) -> list[str]:
         overdue = select(attempts.c.rollout_id).where(RUNNING)
         if queue is not None:
-            overdue = overdue.where(queue == QUEUE_OF_ATTEMPT)
+            overdue = overdue.where(QUEUE_OF_ATTEMPT.in_([queue]))
         late = set(connection.scalars(overdue.where(attempts.c.lease_until <= now)))
         gone: set[str] = set()
         for chunk in chunks(sorted(dead)):

@@ -1,0 +1,172 @@
+"""`ratchet improve` and what follows it, as a person runs them on a repository of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.cli.conftest import CONFIG, MakeProject
+
+
+def test_an_improvement_is_a_branch_whose_patch_is_the_span_of_the_resource(
+    make_project: MakeProject,
+) -> None:
+    project = make_project()
+    head = project.git("rev-parse", "HEAD")
+    found = project.json("improve")
+    assert found["verdict"] == "promote"
+    assert found["candidate"] > found["baseline"]  # type: ignore[operator]
+    branch = str(found["branch"])
+    changed = project.git("diff", "--unified=0", "main", branch).splitlines()
+    body = [line for line in changed if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    assert len(body) == 2
+    assert body[0] == '-KNOBS = ratchet.params("knobs", aim=ratchet.Float(0.0, 0.0, 1.0))'
+    assert body[1].startswith('+KNOBS = ratchet.params("knobs", aim=ratchet.Float(0.')
+    assert body[1].endswith(", 0.0, 1.0))")
+    assert project.git("rev-parse", "HEAD") == head
+    assert project.git("status", "--porcelain") == ""
+
+    verified = project.json("verify")
+    assert verified["ok"] is True
+    releases: Any = project.json("releases")["releases"]
+    assert [r["state"] for r in releases] == ["branched"]
+    assert Path(releases[0]["pull_request"]).read_text().count(f"{found['pairs']}") >= 1
+
+    assert project.json("improve") == found, "the same command again finds the same end"
+
+
+def test_the_evidence_is_refused_when_one_score_is_altered(make_project: MakeProject) -> None:
+    project = make_project()
+    evidence = Path(str(project.json("improve")["evidence"]))
+    altered = project.root / "altered.json"
+    content = json.loads(evidence.read_text())
+    content["pairs"][3]["candidate"] -= 1e-9
+    altered.write_text(json.dumps(content))
+    done = project.ratchet("verify", str(altered))
+    assert done.returncode == 6
+    assert "pair 4" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert project.ratchet("verify", str(evidence)).returncode == 0
+
+
+def test_a_rolled_back_release_leaves_no_branch_and_tells_how_to_bring_it_back(
+    make_project: MakeProject,
+) -> None:
+    project = make_project()
+    branch = str(project.json("improve")["branch"])
+    undone = project.ratchet("rollback")
+    assert undone.returncode == 0, undone.stderr
+    assert project.git("branch", "--list", branch) == ""
+    again = next(line for line in undone.stdout.splitlines() if "git branch" in line)
+    project.git(*again.partition("git ")[2].split())
+    assert project.git("branch", "--list", branch).strip() == branch
+    assert project.ratchet("rollback").returncode == 7
+
+
+def test_a_merged_release_is_rolled_back_by_a_reverting_branch(make_project: MakeProject) -> None:
+    project = make_project()
+    source = (project.root / "agent.py").read_text()
+    project.git("merge", "-q", str(project.json("improve")["branch"]))
+    assert (project.root / "agent.py").read_text() != source
+    assert project.json("releases")["releases"][0]["state"] == "merged"  # type: ignore[index]
+    undone = project.json("rollback")
+    project.git("merge", "-q", str(undone["rollback"]))
+    assert (project.root / "agent.py").read_text() == source
+
+
+def test_no_gain_is_said_and_ships_nothing(make_project: MakeProject) -> None:
+    agent = """
+import ratchet
+
+KNOBS = ratchet.params("knobs", aim=ratchet.Float(0.5, 0.0, 1.0))
+
+
+@ratchet.agent
+def answer(number):
+    return (number * 7919 % 101) / 101 if KNOBS.aim >= 0 else 0
+
+
+@ratchet.evaluator
+def closeness(output):
+    return output
+"""
+    project = make_project(agent=agent)
+    done = project.ratchet("improve")
+    assert done.returncode == 0, done.stderr
+    assert "no significant gain" in done.stdout.lower()
+    assert project.git("branch", "--list", "ratchet/*") == ""
+
+
+def test_a_candidate_that_breaks_the_repositorys_tests_is_not_shipped_until_they_pass(
+    make_project: MakeProject,
+) -> None:
+    project = make_project(config=CONFIG + '\n[ship]\ntest = "{python} check.py"\n')
+    project.write(
+        "check.py", 'import sys\nsys.exit("Float(0.0, 0.0" not in open("agent.py").read())\n'
+    )
+    project.commit()
+    done = project.ratchet("improve")
+    assert done.returncode == 5
+    assert "tests" in done.stderr
+    assert project.git("branch", "--list", "ratchet/*") == ""
+    assert project.json("status")["newest_run"]["stage"] == "failed"  # type: ignore[index]
+
+
+def test_without_shipping_it_stops_before_the_branch_and_goes_on_later(
+    make_project: MakeProject,
+) -> None:
+    project = make_project()
+    stopped = project.json("improve", "--no-ship")
+    assert (stopped["stage"], stopped["branch"]) == ("ship", None)
+    done = project.json("improve")
+    assert done["branch"]
+    assert done["run"] == stopped["run"]
+
+
+def test_an_edited_agent_is_another_run(make_project: MakeProject) -> None:
+    project = make_project()
+    first = project.json("improve")
+    project.write("agent.py", (project.root / "agent.py").read_text() + "\n# edited\n")
+    project.commit()
+    assert project.json("improve")["run"] != first["run"]
+
+
+def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(make_project: MakeProject) -> None:
+    slow = "import time\n" + (make_project(name="model").root / "agent.py").read_text().replace(
+        "    return round", "    time.sleep(0.005)\n    return round"
+    )
+    project = make_project(agent=slow)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ratchet", "improve"],
+        cwd=project.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("Learn"):
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "Interrupted" in err
+    assert "Traceback" not in err
+    running: Any = project.json("status")["summary"]
+    assert "running" not in running["rollouts"]
+    assert project.json("improve")["branch"]
+
+
+def test_a_second_improve_at_the_same_time_is_refused(make_project: MakeProject) -> None:
+    from ratchet.run import FileLock
+
+    project = make_project()
+    (project.root / ".ratchet").mkdir()
+    with FileLock(project.root / ".ratchet" / "improve.lock", "test"):
+        done = project.ratchet("improve")
+    assert done.returncode == 7
+    assert "running already" in done.stderr
