@@ -6,7 +6,7 @@ import difflib
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,17 +17,21 @@ FILE_NAME = "ratchet.toml"
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0, le=0.5)]
+T = TypeVar("T")
+Several = Annotated[tuple[T, ...], Field(strict=False)]
+"""A TOML list; its items are as strict as everything."""
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Strict: a number in quotes, or true for 1, is a mistake to be named.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class AgentSection(_Section):
     """[agent]: where the agent is."""
 
     entry: str = Field(pattern=r"^[\w.]+:[\w.]+$")
-    path: tuple[str, ...] = (".",)
+    path: Several[str] = (".",)
 
 
 class SplitSection(_Section):
@@ -50,11 +54,12 @@ class TasksSection(_Section):
 
 
 class EvaluatorSection(BaseModel):
-    """[[evaluators]]: one evaluator; keys beyond `use` are its options."""
+    """[[evaluators]]: one evaluator; keys beyond these are its options."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     use: str
+    name: str | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -128,7 +133,7 @@ class ShipSection(_Section):
 
     test: str | None = None
     timeout_s: Positive = 600.0
-    environment: tuple[str, ...] = ()
+    environment: Several[str] = ()
 
 
 class StoreSection(_Section):
@@ -142,12 +147,12 @@ class Config(_Section):
 
     agent: AgentSection
     tasks: TasksSection = TasksSection()
-    evaluators: tuple[EvaluatorSection, ...] = ()
+    evaluators: Several[EvaluatorSection] = ()
     objective: ObjectiveSection = ObjectiveSection()
     run: RunSection = RunSection()
     improve: ImproveSection = ImproveSection()
     prove: ProveSection = ProveSection()
-    guardrails: tuple[GuardrailSection, ...] = ()
+    guardrails: Several[GuardrailSection] = ()
     ship: ShipSection = ShipSection()
     store: StoreSection = StoreSection()
 
@@ -160,7 +165,7 @@ def read_config(path: Path) -> Config:
             the key and, for a key nobody knows, the nearest one that exists.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(
             f"There is no {path.name} in {path.parent}.",
@@ -200,7 +205,9 @@ def _sentence(problem: Mapping[str, Any]) -> str:
         return f"the key {where!r} is missing."
     if where == "agent.entry" and problem["type"] == "string_pattern_mismatch":
         return f"agent.entry = {problem['input']!r} is not MODULE:FUNCTION."
-    message = str(problem["msg"]).removeprefix("Value error, ")
+    plain = {"tuple_type": "should be a list", "dict_type": "should be a table"}
+    plain["model_type"] = plain["dict_type"]
+    message = plain.get(problem["type"], str(problem["msg"]).removeprefix("Value error, "))
     shown = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r}"
     return f"{where}{shown}: {message[:1].lower()}{message[1:]}."
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.autopilot.config import FILE_NAME, Config, read_config
 from ratchet.curate import read_tasks, split_tasks
-from ratchet.evaluate import Evaluator, make_evaluator
+from ratchet.evaluate import BUILT_IN, Evaluator, make_evaluator
 from ratchet.prove import Guardrail
 from ratchet.run import Agent, AgentSpec, load_agent
 from ratchet.store import Store
@@ -146,11 +146,17 @@ class Project:
         """
         made: list[Evaluator] = []
         for section in self.config.evaluators:
-            made.append(make_evaluator(section.use, section.options))
+            options = section.options
+            if section.use in BUILT_IN and isinstance(options.get("file"), str):
+                options["file"] = str(self.root / options["file"])
+            made.append(make_evaluator(section.use, options, name=section.name))
         names = [evaluator.name for evaluator in made]
         for name in names:
             if names.count(name) > 1:
-                raise ConfigError(f"Two evaluators are named {name!r}; give each its own name.")
+                raise ConfigError(
+                    f"Two evaluators are named {name!r}.",
+                    hint='Give one of them another: name = "…" under its [[evaluators]].',
+                )
         made.extend(make_evaluator(name) for name in ("latency", "cost") if name not in names)
         if not names and agent.kind != "rollout":
             raise ConfigError(
@@ -194,12 +200,14 @@ class Project:
         named = {section.metric for section in self.config.guardrails}
         made = [guardrail for guardrail in DEFAULT_GUARDRAILS if guardrail.metric not in named]
         for section in self.config.guardrails:
-            if section.off:
-                continue
             if section.metric not in units:
                 raise ConfigError(
                     f"Guardrail {section.metric!r} names no metric; there are {sorted(units)}."
                 )
+            if section.off:
+                continue
+            if section.metric in {guardrail.metric for guardrail in made}:
+                raise ConfigError(f"Two guardrails are set for {section.metric!r}; keep one.")
             unit = units[section.metric]
             lower_is_better = bool(unit) or section.metric == "errors"
             if section.relative_margin is not None:

@@ -3,6 +3,7 @@
 from ratchet.bind.code import CodeRefused, evolve, source_of
 from ratchet.bind.context import (
     BINDING_VARIABLE,
+    SEED_VARIABLE,
     Binding,
     activate,
     bind_process,
@@ -17,6 +18,7 @@ from ratchet.bind.registry import declarations, forget
 
 __all__ = [
     "BINDING_VARIABLE",
+    "SEED_VARIABLE",
     "Binding",
     "CodeRefused",
     "Knobs",

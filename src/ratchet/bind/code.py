@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import io
 import textwrap
+import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
@@ -30,7 +32,8 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
     """Mark a function whose source may improve.
 
     Calling it runs the source's own function, and inside a rollout the candidate's. Code that
-    differs from the source runs only in a sandboxed worker; elsewhere the call raises CodeRefused.
+    differs from the source runs only in a sandboxed worker; in other rollouts the call raises
+    CodeRefused, and outside of rollouts it warns and runs the source's.
 
     Args:
         function: The function, or the resource's name.
@@ -52,7 +55,7 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
     file = function.__code__.co_filename
     registry.declare(
         resource_name,
-        (file, f"function {function.__qualname__}"),
+        registry.Place(file, f"function {function.__qualname__}"),
         lambda: Declaration(
             resource_name,
             source_of(function),
@@ -67,7 +70,16 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
         if not isinstance(resource, Code) or resource == _source_or_none(function):
             return cast("Callable[..., Any]", function)
         binding = context.current()
-        if binding is None or not binding.sandboxed:
+        if binding is None:
+            # A release is in force where its code has been merged; it never breaks the agent.
+            warnings.warn(
+                f"The released code of {resource_name!r} is not that of the source; the source's"
+                " own runs.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return cast("Callable[..., Any]", function)
+        if not binding.sandboxed:
             raise CodeRefused(
                 f"The candidate's code for {resource_name!r} differs from the source, and this"
                 " process is not a sandbox.",
@@ -103,7 +115,7 @@ def source_of(function: Callable[..., Any]) -> Code:
     except (OSError, SyntaxError, TypeError) as error:
         raise InputError(f"The source of {name!r} cannot be read: {error}.") from None
     definition = tree.body[0]
-    lines = text.splitlines(keepends=True)
+    lines = io.StringIO(text).readlines()  # as Python counts them: form feeds end no line
     return Code("".join(lines[definition.lineno - 1 : definition.end_lineno]), name)
 
 

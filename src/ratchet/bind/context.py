@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.types import Candidate, Resource
+from ratchet.types import Candidate, RatchetError, Resource
 
 BINDING_VARIABLE = "RATCHET_BINDING"
 """Environment variable through which child processes of an agent inherit its binding: the path of a
@@ -32,19 +32,39 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this process is a sandbox: only there may code differ from the source."""
 
 
-_current: ContextVar[Binding | None] = ContextVar("ratchet_binding", default=None)
+SEED_VARIABLE = "RATCHET_SEED"
+"""Environment variable with the seed of the rollout that started a child process. The file of
+BINDING_VARIABLE is written once a candidate, seeds change with each rollout."""
+
+
+class _Scope:
+    """A binding and whether its rollout has ended."""
+
+    __slots__ = ("binding", "over")
+
+    def __init__(self, binding: Binding) -> None:
+        self.binding = binding
+        self.over = False
+
+
+_current: ContextVar[_Scope | None] = ContextVar("ratchet_binding", default=None)
 _process: Binding | None = None
 _active: Mapping[str, Resource] = {}
 
 
 def current() -> Binding | None:
     """The binding of the rollout that runs this code, or None outside of rollouts."""
-    return _current.get() or _process
+    scope = _current.get()
+    # A thread that serves several rollouts carries the context of the one that started it: where
+    # one rollout runs at a time, the running one holds.
+    if scope is None or (scope.over and _process is not None):
+        return _process
+    return scope.binding
 
 
 def resolve(name: str) -> Resource | None:
     """The resource bound to `name` here and now, or None when the source's default holds."""
-    binding = _current.get() or _process
+    binding = current()
     if binding is not None:
         return binding.resources.get(name)
     return _active.get(name)
@@ -53,11 +73,15 @@ def resolve(name: str) -> Resource | None:
 @contextlib.contextmanager
 def bound(binding: Binding) -> Iterator[None]:
     """Bind inside this block, and in the asyncio tasks and context-carrying threads it starts."""
-    token = _current.set(binding)
+    scope = _Scope(binding)
+    token = _current.set(scope)
     try:
         yield
     finally:
-        _current.reset(token)
+        scope.over = True
+        # A coroutine that nobody ends is closed by the garbage collector, in whatever context.
+        with contextlib.suppress(ValueError):
+            _current.reset(token)
 
 
 def bind_process(binding: Binding | None) -> None:
@@ -80,8 +104,10 @@ def _inherit() -> None:
     if not path:
         return
     # A helper process of an agent must not fail because its parent's scratch file went away.
-    with contextlib.suppress(OSError, msgspec.MsgspecError), open(path, "rb") as file:
-        bind_process(msgspec.json.decode(file.read(), type=Binding))
+    with contextlib.suppress(OSError, ValueError, RatchetError), open(path, "rb") as file:
+        binding = msgspec.json.decode(file.read(), type=Binding)
+        seed = int(os.environ.get(SEED_VARIABLE, binding.seed))
+        bind_process(msgspec.structs.replace(binding, seed=seed))
 
 
 def current_seed(default: int = 0) -> int:

@@ -54,5 +54,7 @@ def model(name: str, default: str, *, base_url: str | None = None, **sampling: A
     resource = Model(default, base_url, sampling)
     frame = registry.caller()
     file, line = frame.f_code.co_filename, frame.f_lineno
-    registry.declare(name, (file, "model"), lambda: Declaration(name, resource, file, line))
+    registry.declare(
+        name, registry.place_of(frame, "model"), lambda: Declaration(name, resource, file, line)
+    )
     return ModelHandle(name, resource)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ratchet.bind import context, registry
-from ratchet.types import Declaration, Params
+from ratchet.types import Declaration, InputError, Params
 from ratchet.types.knobs import infer
 
 
@@ -48,6 +48,10 @@ class Knobs(Mapping[str, Any]):
     def __getitem__(self, knob: str) -> Any:
         return self._values()[knob]
 
+    def __reduce__(self) -> tuple[type[Knobs], tuple[str, Params]]:
+        # Slots that cannot be assigned to would not survive a copy or a trip to another process.
+        return Knobs, (self._name, self._default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._default.space)
 
@@ -67,7 +71,8 @@ def params(name: str, /, **knobs: Any) -> Knobs:
             (see `ratchet.types.knobs.infer`).
 
     Raises:
-        InputError: A default lies outside its bounds, or the name is taken.
+        InputError: A default lies outside its bounds, a knob is named like a method of mappings, or
+            the name is taken.
 
     Example:
         >>> from ratchet import Int
@@ -75,8 +80,17 @@ def params(name: str, /, **knobs: Any) -> Knobs:
         >>> KNOBS.k
         5
     """
+    for knob in knobs:
+        if hasattr(Knobs, knob):
+            raise InputError(
+                f"A knob of params {name!r} cannot be named {knob!r}: params are a mapping, and"
+                " mappings have a method of that name.",
+                hint="Give it another name.",
+            )
     default = Params({knob: infer(f"{name}.{knob}", value) for knob, value in knobs.items()})
     frame = registry.caller()
     file, line = frame.f_code.co_filename, frame.f_lineno
-    registry.declare(name, (file, "params"), lambda: Declaration(name, default, file, line))
+    registry.declare(
+        name, registry.place_of(frame, "params"), lambda: Declaration(name, default, file, line)
+    )
     return Knobs(name, default)

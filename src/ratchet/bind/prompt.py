@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from ratchet.bind import context, registry
-from ratchet.types import Declaration, InputError, PromptTemplate
+from ratchet.types import Declaration, PromptTemplate
 from ratchet.types.template import Engine
 
 
@@ -35,7 +35,7 @@ class Prompt:
         template = self.template
         try:
             return template.format(**fields)
-        except InputError:
+        except Exception:  # Jinja2 raises its own, and whatever the fields raise
             if template is self.default or context.current() is not None:
                 raise
             warnings.warn(
@@ -72,5 +72,7 @@ def prompt(name: str, default: str, *, engine: Engine = "f-string") -> Prompt:
     template = PromptTemplate(default, engine)
     frame = registry.caller()
     file, line = frame.f_code.co_filename, frame.f_lineno
-    registry.declare(name, (file, "prompt"), lambda: Declaration(name, template, file, line))
+    registry.declare(
+        name, registry.place_of(frame, "prompt"), lambda: Declaration(name, template, file, line)
+    )
     return Prompt(name, template)

@@ -4,22 +4,47 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
+from typing import NamedTuple
 
 from ratchet.types import Declaration, InputError
 
+
+class Place(NamedTuple):
+    """Where a resource is declared."""
+
+    file: str
+    kind: str
+    """What declares it, such as `prompt`."""
+    code: CodeType | None = None
+    """The code that the declaring call stands in; None when `kind` names the one place."""
+    line: int = 0
+
+    def is_same(self, other: Place) -> bool:
+        """Whether a declaration at the one place, run again, would stand at the other.
+
+        A reload runs another code object, in which lines may have moved; within one code object
+        each line is a place of its own.
+        """
+        if self[:2] != other[:2]:
+            return False
+        return self.code is None or self.code is not other.code or self.line == other.line
+
+    def __str__(self) -> str:
+        where = f"{self.file}, line {self.line}" if self.line else self.file
+        return f"a {self.kind} in {where}"
+
+
 _declared: dict[str, Callable[[], Declaration]] = {}
-_places: dict[str, tuple[str | None, str]] = {}
+_places: dict[str, Place] = {}
 
 
-def declare(
-    name: str, place: tuple[str | None, str], declaration: Callable[[], Declaration]
-) -> None:
+def declare(name: str, place: Place, declaration: Callable[[], Declaration]) -> None:
     """Register a resource.
 
     Args:
         name: Its name; letters, digits, `_`, `-` and `.`.
-        place: File and kind: declaring it there again (a reload) is no conflict.
+        place: Where: declaring it there again (a reload) is no conflict.
         declaration: Makes the declaration, when somebody asks.
 
     Raises:
@@ -30,10 +55,9 @@ def declare(
             f"{name!r} cannot name a resource.", hint="Use letters, digits, '_', '-' and '.'."
         )
     known = _places.get(name)
-    if known is not None and known != place:
+    if known is not None and not known.is_same(place):
         raise InputError(
-            f"Two resources are named {name!r}: a {known[1]} in {known[0]} and a {place[1]} in"
-            f" {place[0]}.",
+            f"Two resources are named {name!r}: {known} and {place}.",
             hint="Give each resource a name of its own.",
         )
     _places[name] = place
@@ -49,6 +73,11 @@ def forget() -> None:
     """Forget every declaration; for tests that load several agents in one process."""
     _declared.clear()
     _places.clear()
+
+
+def place_of(frame: FrameType, kind: str) -> Place:
+    """The place of a declaring call."""
+    return Place(frame.f_code.co_filename, kind, frame.f_code, frame.f_lineno)
 
 
 def caller(depth: int = 2) -> FrameType:

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from ratchet._version import __version__
-from ratchet.cli import (
-    demo,
-    diff,
-    evaluation,
-    improve,
-    releases,
-    run_agent,
-    show,
-    status,
-    verify,
-)
-from ratchet.cli.console import fail
+from ratchet.cli.failure import fail
 from ratchet.types import RatchetError
 
-app = typer.Typer(
-    name="ratchet",
-    help=(
-        "Make an LLM agent better from its own use, and ship an improvement only when it is proved."
-        "\n\nStart with: ratchet demo. In a project of your own: ratchet improve."
-    ),
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "demo"),
+    "run": ("run_agent", "run"),
+    "eval": ("evaluation", "evaluate"),
+    "improve": ("improve", "improve"),
+    "status": ("status", "status"),
+    "show": ("show", "show"),
+    "diff": ("diff", "diff"),
+    "verify": ("verify", "verify"),
+    "releases": ("releases", "releases"),
+    "rollback": ("releases", "rollback"),
+}
+"""Module and function by command, in the order of the help. Only what is asked for is imported."""
+
+HELP = """Make an LLM agent better from its own use, and ship an improvement only when it is proved.
+
+Start with: ratchet demo. In a project of your own: ratchet improve."""
 
 
 def _version(wanted: bool) -> None:
@@ -44,7 +40,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
@@ -53,16 +48,22 @@ def _options(
     pass
 
 
-app.command("demo")(demo.demo)
-app.command("run")(run_agent.run)
-app.command("eval")(evaluation.evaluate)
-app.command("improve")(improve.improve)
-app.command("status")(status.status)
-app.command("show")(show.show)
-app.command("diff")(diff.diff)
-app.command("verify")(verify.verify)
-app.command("releases")(releases.releases)
-app.command("rollback")(releases.rollback)
+def make_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The command line with these commands."""
+    app = typer.Typer(
+        name="ratchet",
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_options)
+    for command in commands:
+        module, function = COMMANDS[command]
+        app.command(command)(getattr(import_module(f"ratchet.cli.{module}"), function))
+    return app
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -71,8 +72,9 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         The exit code; docs/exit-codes.md lists them.
     """
+    named = [argument for argument in arguments[:1] if argument in COMMANDS]
     try:
-        app(args=list(arguments), prog_name="ratchet")
+        make_app(named or COMMANDS)(args=list(arguments), prog_name="ratchet")
     except SystemExit as end:  # how typer ends, after usage errors too
         return end.code if isinstance(end.code, int) else 1
     except RatchetError as error:
@@ -88,8 +90,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _system(error: OSError) -> int:
-    import errno
-
     where = f" {error.filename}" if error.filename else ""
     hint = {
         errno.ENOSPC: "The disk is full: free some space and run the same command again.",

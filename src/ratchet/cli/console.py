@@ -21,7 +21,6 @@ from ratchet.types import RatchetError
 Result = TypeVar("Result")
 
 out = Console(highlight=False, soft_wrap=False)
-err = Console(stderr=True, highlight=False)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 Folder = Annotated[
@@ -40,14 +39,6 @@ def print_json(value: Any) -> None:
     """One JSON object on one line."""
     plain = msgspec.to_builtins(value, str_keys=True)
     sys.stdout.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def fail(message: str, hint: str | None = None) -> None:
-    """An error, in a sentence or two."""
-    err.print("[bold red]error:[/] ", end="")
-    err.print(message, markup=False)
-    if hint:
-        err.print(hint, style="dim", markup=False)
 
 
 class Interrupted(RatchetError):

@@ -16,7 +16,6 @@ from ratchet.cli.console import (
     Folder,
     Json,
     SkipBad,
-    err,
     number,
     out,
     print_json,
@@ -25,6 +24,7 @@ from ratchet.cli.console import (
     table,
     wait_for,
 )
+from ratchet.cli.failure import err
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.store import Store
 from ratchet.types import Candidate

@@ -9,7 +9,8 @@ import typer
 
 from ratchet.autopilot import Project, Watcher
 from ratchet.autopilot import improve as go_around
-from ratchet.cli.console import Folder, Json, SkipBad, err, out, print_json, project_in, wait_for
+from ratchet.cli.console import Folder, Json, SkipBad, out, print_json, project_in, wait_for
+from ratchet.cli.failure import err
 from ratchet.cli.outcome import Outcome, outcome_of, print_outcome
 from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.progress import TerminalWatcher

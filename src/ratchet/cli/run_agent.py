@@ -18,7 +18,6 @@ from ratchet.cli.console import (
     Folder,
     Json,
     SkipBad,
-    err,
     one_line,
     out,
     print_json,
@@ -27,6 +26,7 @@ from ratchet.cli.console import (
     table,
     wait_for,
 )
+from ratchet.cli.failure import err
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.show import print_rollout
 from ratchet.store import Store
@@ -97,8 +97,6 @@ async def _run(
     agent = project.load_agent()
     chosen = candidate_named(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()
-    if any(task.expected is None for task in tasks):
-        judged = tuple(e for e in judged if e.name in ("latency", "cost"))
     queue = f"run-{agent.source_version()}"
     async with open_runner(project, store, agent, queue, watcher.said) as runner:
         batches = await evaluate_batch(

@@ -1,13 +1,16 @@
 """Splits tasks into train, val and test by a hash, so that nothing leaks between them.
 
-A task's split depends on its group alone: tasks added later never move the others, and what is the
-same in all but wording can be kept on one side.
+A task's split depends on its group alone, and a group's on what its first task says: tasks added
+at the end of the list never move the others (but one that joins two groups makes them one, and the
+later of the two goes where the earlier is). What is the same in all but wording can be kept on one
+side.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,7 +42,7 @@ def split_tasks(
         InputError: A split stays empty.
     """
     total = sum(fractions.get(split, 0.0) for split in SPLITS)
-    if any(fractions.get(split, 0.0) < 0 for split in SPLITS) or abs(total - 1.0) > 1e-9:
+    if any(fractions.get(split, 0.0) < 0 for split in SPLITS) or not abs(total - 1.0) <= 1e-9:
         raise ConfigError(
             f"The shares of train, val and test add up to {total:g}, not 1.",
             hint="Mend split under [tasks] in ratchet.toml.",
@@ -73,8 +76,10 @@ def _split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
 def _groups(tasks: Sequence[Task], group_by: str | None) -> dict[str, bytes]:
     """Group by task id: tasks that share a key, directly or through others, are one group."""
     parent: dict[bytes, bytes] = {}
+    age: dict[bytes, int] = {}
 
     def root(key: bytes) -> bytes:
+        age.setdefault(key, len(age))
         while parent.setdefault(key, key) != key:
             parent[key] = parent[parent[key]]
             key = parent[key]
@@ -87,8 +92,8 @@ def _groups(tasks: Sequence[Task], group_by: str | None) -> dict[str, bytes]:
             keys.insert(0, b"group:" + canonical_json(_group_value(task, group_by)))
         first[task.id] = keys[0]
         for key in keys[1:]:
-            one, other = sorted((root(keys[0]), root(key)))
-            parent[other] = one
+            older, younger = sorted((root(keys[0]), root(key)), key=age.__getitem__)
+            parent[younger] = older
     return {task_id: root(key) for task_id, key in first.items()}
 
 
@@ -108,7 +113,8 @@ def _group_value(task: Task, group_by: str) -> Any:
 
 def _normal(value: Any) -> Any:
     if isinstance(value, str):
-        return _BETWEEN_WORDS.sub(" ", value.casefold()).strip()
+        composed = unicodedata.normalize("NFKC", value)
+        return _BETWEEN_WORDS.sub(" ", composed.casefold()).strip()
     if isinstance(value, list):
         return [_normal(item) for item in value]
     if isinstance(value, dict):

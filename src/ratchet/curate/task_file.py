@@ -12,6 +12,11 @@ import msgspec
 from ratchet.types import InputError, Task, content_hash
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_ID_CHARACTERS = 200
+MAX_DEPTH = 100
+"""How deeply lists and objects may nest; everything downstream walks them."""
+
+_TOO_DEEP = f"the line is nested too deeply; {MAX_DEPTH} levels are allowed"
 
 
 class TaskFile(msgspec.Struct, frozen=True):
@@ -86,20 +91,31 @@ def _task(line: bytes, names: Mapping[str, str]) -> Task:
     if names["input"] not in data:
         near = f"; its keys are {sorted(data)[:10]}"
         raise ValueError(f"the task has no {names['input']!r}{near}")
-    metadata = data.pop("metadata", {})
+    # One key may serve twice, such as a question that is input and id.
+    given, expected, task_id = (data.get(names[key]) for key in ("input", "expected", "id"))
+    others = {key: value for key, value in data.items() if key not in names.values()}
+    metadata = others.pop("metadata", {})
     if not isinstance(metadata, dict):
         raise ValueError(f"metadata is {_kind(metadata)}, and should be a JSON object")
-    given = data.pop(names["input"])
-    expected = data.pop(names["expected"], None)
-    task_id = data.pop(names["id"], None)
-    metadata = {**data, **metadata}
-    if task_id is None:
-        task_id = content_hash([given, expected, metadata])[:12]
-    if isinstance(task_id, int) and not isinstance(task_id, bool):
-        task_id = str(task_id)
-    if not isinstance(task_id, str) or not task_id:
-        raise ValueError(f"the id {task_id!r} is not a text")
-    return Task(task_id, given, expected, metadata)
+    metadata = {**others, **metadata}
+    try:
+        content = content_hash([given, expected, metadata])
+    except InputError as error:  # a lone surrogate, or a number that no float can hold
+        raise ValueError(error.message.rstrip(".")) from None
+    return Task(content[:12] if task_id is None else _id(task_id), given, expected, metadata)
+
+
+def _id(value: Any) -> str:
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(text, str) or not text:
+        raise ValueError(f"the id {text!r} is not a text")
+    if len(text) > MAX_ID_CHARACTERS:
+        raise ValueError(
+            f"the id {text[:20]!r}… has {len(text)} characters; {MAX_ID_CHARACTERS} are allowed"
+        )
+    if not text.isprintable():
+        raise ValueError(f"the id {text!r} holds characters that cannot be printed")
+    return text
 
 
 def _json(line: bytes) -> Any:
@@ -107,13 +123,23 @@ def _json(line: bytes) -> Any:
         raise ValueError(f"{text} is not JSON")
 
     try:
-        return json.loads(line.decode("utf-8"), parse_constant=refuse)
+        data = json.loads(line.decode("utf-8"), parse_constant=refuse)
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start + 1} of the line is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     except RecursionError:
-        raise ValueError("the line is nested too deeply") from None
+        raise ValueError(_TOO_DEEP) from None
+    if _deeper_than(data, MAX_DEPTH):
+        raise ValueError(_TOO_DEEP)
+    return data
+
+
+def _deeper_than(value: Any, depth: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_deeper_than(item, depth - 1) for item in items)
 
 
 def _kind(value: Any) -> str:

@@ -6,7 +6,9 @@ import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_type_hints
+
+import msgspec
 
 from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, evaluator
 from ratchet.evaluate.match import contains, exact_match, regex
@@ -14,7 +16,7 @@ from ratchet.evaluate.measure import cost, latency
 from ratchet.evaluate.numeric import numeric
 from ratchet.evaluate.ranking import reciprocal_rank
 from ratchet.evaluate.schema import json_schema
-from ratchet.types import ConfigError
+from ratchet.types import ConfigError, InputError, RatchetError
 
 BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
     "contains": contains,
@@ -29,18 +31,24 @@ BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
 """The built-in evaluators; each is called with its options."""
 
 
-def make_evaluator(use: str, options: Mapping[str, Any] | None = None) -> Evaluator:
+def make_evaluator(
+    use: str, options: Mapping[str, Any] | None = None, *, name: str | None = None
+) -> Evaluator:
     """The evaluator that a project's configuration names.
 
     Args:
         use: A built-in name, or MODULE:FUNCTION.
         options: Keyword arguments of a built-in one, or of a function that makes one.
+        name: Another name for it, where a project uses one twice.
 
     Raises:
         ConfigError: There is no such evaluator, or the options do not fit it.
     """
-    if ":" in use:
-        return _own(use, options or {})
+    made = _own(use, options or {}) if ":" in use else _built_in(use, options or {})
+    return made if name is None else made.named(name)
+
+
+def _built_in(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
     factory = BUILT_IN.get(use)
     if factory is None:
         near = difflib.get_close_matches(use, BUILT_IN, n=1)
@@ -49,7 +57,18 @@ def make_evaluator(use: str, options: Mapping[str, Any] | None = None) -> Evalua
             f"There is no evaluator {use!r}.{meant}",
             hint=f"The built-in ones are {', '.join(BUILT_IN)}; your own is MODULE:FUNCTION.",
         )
-    return _called(use, factory, options or {})
+    hints = get_type_hints(factory)
+    for option in options:
+        if option not in hints or option == "return":
+            known = sorted(hints.keys() - {"return"})
+            near = difflib.get_close_matches(option, known, n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(known)}."
+            raise ConfigError(f"The evaluator {use!r} has no option {option!r}.{meant}")
+    try:
+        fitting = {k: msgspec.convert(v, hints[k]) for k, v in options.items()}
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"The options {dict(options)} of {use!r} do not fit: {error}.") from None
+    return _called(use, factory, fitting)
 
 
 def _called(use: str, factory: Callable[..., Any], options: Mapping[str, Any]) -> FunctionEvaluator:
@@ -57,13 +76,20 @@ def _called(use: str, factory: Callable[..., Any], options: Mapping[str, Any]) -
         inspect.signature(factory).bind(**options)
     except TypeError as error:
         raise ConfigError(f"The options of evaluator {use!r} do not fit: {error}.") from None
-    made = factory(**options)
+    try:
+        made = factory(**options)
+    except RatchetError as error:
+        raise ConfigError(f"Evaluator {use!r}: {error.message}", hint=error.hint) from None
+    except Exception as error:
+        raise ConfigError(
+            f"The evaluator {use!r} cannot be made: {type(error).__name__}: {error}."
+        ) from error
     if not isinstance(made, FunctionEvaluator):
         raise ConfigError(f"{use!r} was called with its options and returned no evaluator.")
     return made
 
 
-def _own(use: str, options: Mapping[str, Any]) -> Evaluator:
+def _own(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
     module_name, _, name = use.partition(":")
     try:
         target = getattr(importlib.import_module(module_name), name)
@@ -76,8 +102,12 @@ def _own(use: str, options: Mapping[str, Any]) -> Evaluator:
         if options:
             raise ConfigError(f"The evaluator {use!r} takes no options; it was given {[*options]}.")
         return target
-    if options:
-        return _called(use, target, options)
     if not callable(target):
         raise ConfigError(f"The evaluator {use!r} is not a function.")
-    return evaluator(target)
+    if options:
+        # The source of what it makes is the same whatever the options are; its verdicts are not.
+        return _called(use, target, options).versioned(dict(options))
+    try:
+        return evaluator(target)
+    except (InputError, TypeError, ValueError) as error:
+        raise ConfigError(f"The evaluator {use!r} cannot be used: {error}") from None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import functools
 import hashlib
 import inspect
 import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from types import CodeType
 from typing import Any, Protocol, overload
 
 import msgspec
@@ -19,6 +21,9 @@ from ratchet.types.hashing import HASH_LENGTH, content_hash
 
 TIMEOUT_S = 30.0
 """Seconds that one verdict may take."""
+
+MAX_CHARACTERS = 4_000
+"""A longer rationale or error is cut."""
 
 PARAMETERS = ("output", "expected", "input", "metadata", "rollout", "spans")
 """What an evaluator's function may ask for, by parameter name."""
@@ -88,7 +93,10 @@ class FunctionEvaluator:
         self._trusted = trusted
         self._timeout_s = timeout_s
         self._is_async = inspect.iscoroutinefunction(function)
-        self._wants = tuple(inspect.signature(function).parameters)
+        parameters = inspect.signature(function).parameters
+        self._wants = tuple(parameters)
+        expected = parameters.get("expected")
+        self._needs_expected = expected is not None and expected.default is expected.empty
         unknown = [p for p in self._wants if p not in PARAMETERS]
         if unknown:
             raise InputError(
@@ -100,26 +108,41 @@ class FunctionEvaluator:
         """Call the function itself, as its tests do."""
         return self._function(*args, **kwargs)
 
+    def named(self, name: str) -> FunctionEvaluator:
+        """The same under another name."""
+        renamed = self.versioned(name)
+        renamed.name = name
+        return renamed
+
+    def versioned(self, settings: Any) -> FunctionEvaluator:
+        """The same with a version that these settings are part of."""
+        other = copy.copy(self)
+        other.version = content_hash([self.version, settings])
+        return other
+
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
         """The verdict on a rollout; what the function raises becomes an error score."""
+        if self._needs_expected and rollout.expected is None:
+            return self._error("The task has no expected answer.")
         try:
             given = self._arguments(rollout, spans_of)
-            if self._is_async:
-                async with asyncio.timeout(self._timeout_s):
-                    returned = await self._function(**given)
-            elif self._trusted:
-                returned = self._function(**given)
-            else:
-                returned = await _in_thread(
-                    functools.partial(self._function, **given), self._timeout_s
-                )
-            return self._judged(returned)
-        except TimeoutError:
-            return self._error(f"No verdict within {self._timeout_s:g} s.")
+            if self._trusted:
+                return self._judged(self._function(**given))
+            call = functools.partial(self._function, **given)
+            started = _in_task(call) if self._is_async else _in_thread(call)
+            try:
+                done, _ = await asyncio.wait({started}, timeout=self._timeout_s)
+                if not done:
+                    return self._error(f"No verdict within {self._timeout_s:g} s.")
+                return self._judged(started.result())
+            finally:
+                started.cancel()  # one that swallows this is left behind
         except Exception as error:  # the user's function: its failure is shown, and never a zero
-            return self._error(f"{type(error).__name__}: {error}")
+            return self._error(_described(error))
 
     def _arguments(self, rollout: Rollout, spans_of: SpansOf) -> dict[str, Any]:
+        if not self._trusted and any(isinstance(v, (dict, list)) for v in _contents(rollout)):
+            rollout = copy.deepcopy(rollout)  # what a function changes is seen by no other
         values: dict[str, Callable[[], Any]] = {
             "output": lambda: rollout.output,
             "expected": lambda: rollout.expected,
@@ -147,12 +170,16 @@ class FunctionEvaluator:
             version=self.version,
             value=float(value),
             unit=self.unit,
-            rationale=judgement.rationale,
+            rationale=str(judgement.rationale)[:MAX_CHARACTERS],
         )
 
     def _error(self, error: str) -> Score:
         return Score(
-            evaluator=self.name, version=self.version, value=None, unit=self.unit, error=error
+            evaluator=self.name,
+            version=self.version,
+            value=None,
+            unit=self.unit,
+            error=error[:MAX_CHARACTERS],
         )
 
 
@@ -185,24 +212,59 @@ def evaluator(
         ...     return "http" in output
     """
     if function is None:
-        return lambda f: FunctionEvaluator(
-            f, name=name or f.__name__, unit=unit, timeout_s=timeout_s
-        )
-    return FunctionEvaluator(
-        function, name=name or function.__name__, unit=unit, timeout_s=timeout_s
-    )
+        return functools.partial(evaluator, name=name, unit=unit, timeout_s=timeout_s)
+    own = getattr(function, "__name__", type(function).__name__)
+    return FunctionEvaluator(function, name=name or own, unit=unit, timeout_s=timeout_s)
 
 
-def _source_hash(function: Callable[..., Any]) -> str:
+def _source_hash(function: Any) -> str:
+    # An object that can be called is known by its class: its own text holds its address.
+    defined = function if inspect.isroutine(function) else type(function)
     try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):
+        source = inspect.getsource(defined)
+    except (OSError, TypeError, SyntaxError):
         code = getattr(function, "__code__", None)
-        source = repr((code.co_code, code.co_consts)) if code else repr(function)
-    return hashlib.sha256(source.encode()).hexdigest()[:HASH_LENGTH]
+        source = _code_text(code) if code else f"{defined.__module__}.{defined.__qualname__}"
+    return hashlib.sha256(source.encode(errors="replace")).hexdigest()[:HASH_LENGTH]
 
 
-async def _in_thread(function: Callable[[], Any], timeout_s: float) -> Any:
+def _code_text(code: CodeType) -> str:
+    """What compiled code does, in a text that is the same in every process."""
+    constants = [_code_text(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return repr((code.co_code, code.co_names, code.co_varnames, constants))
+
+
+def _described(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # an error of the user's own, whose text fails
+        return type(error).__name__
+
+
+def _contents(rollout: Rollout) -> tuple[Any, ...]:
+    return rollout.output, rollout.expected, rollout.input, rollout.metadata or None
+
+
+def _in_task(function: Callable[[], Awaitable[Any]]) -> asyncio.Future[Any]:
+    async def work() -> Any:
+        try:
+            return await function()
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise RuntimeError("It cancelled itself.") from error
+        except (SystemExit, KeyboardInterrupt) as error:
+            # In a task of its own, this would end the event loop.
+            raise RuntimeError(_described(error)) from error
+
+    task = asyncio.get_running_loop().create_task(work())
+    # Read the exception of a task that was left behind, or asyncio reports it as never retrieved.
+    task.add_done_callback(lambda t: t.cancelled() or t.exception())
+    return task
+
+
+def _in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
     """Call in a daemon thread: one that hangs is left behind, and does not hold up the exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -226,14 +288,14 @@ async def _in_thread(function: Callable[[], Any], timeout_s: float) -> Any:
         except Exception as error:
             failure = error
         except BaseException as error:  # SystemExit and the like
-            failure = RuntimeError(f"{type(error).__name__}: {error}")
+            failure = RuntimeError(_described(error))
         try:
             loop.call_soon_threadsafe(settle, result, failure)
         except RuntimeError:
             pass  # the loop has closed: nobody waits any more
 
     threading.Thread(target=work, name="ratchet-evaluator", daemon=True).start()
-    return await asyncio.wait_for(future, timeout_s)
+    return future
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ratchet.evaluate.contained import match
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.types import InputError
 
@@ -23,11 +24,17 @@ def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEva
         value = value.strip() if strip else value
         return value.casefold() if ignore_case else value
 
+    def same(one: Any, other: Any) -> bool:
+        # Python takes True for 1; JSON does not.
+        return isinstance(one, bool) == isinstance(other, bool) and normal(one) == normal(other)
+
     def judge(output: Any, expected: Any) -> bool:
-        if normal(output) == normal(expected):
+        if expected is None:
+            raise InputError("The task has no expected answer.")
+        if same(output, expected):
             return True
         several = isinstance(expected, list) and not isinstance(output, list)
-        return several and any(normal(output) == normal(one) for one in expected)
+        return several and any(same(output, one) for one in expected)
 
     return _made(judge, "exact_match", ignore_case=ignore_case, strip=strip)
 
@@ -45,7 +52,7 @@ def contains(*, ignore_case: bool = True, all_of: bool = False) -> FunctionEvalu
         if expected is None or not wanted:
             raise InputError("The task has no expected text to look for.")
         fold = str.casefold if ignore_case else str
-        text = fold(str(output))
+        text = fold(_text(output))
         found = [fold(str(one)) in text for one in wanted]
         return sum(found) / len(found) if all_of else float(any(found))
 
@@ -55,27 +62,39 @@ def contains(*, ignore_case: bool = True, all_of: bool = False) -> FunctionEvalu
 def regex(*, pattern: str | None = None, full: bool = False) -> FunctionEvaluator:
     """1 when a regular expression matches the output's text.
 
+    Matching happens in a process of its own: an expression that backtracks without end is stopped
+    after MATCH_S seconds, and the score is an error.
+
     Args:
-        pattern: The expression; None takes each task's expected answer for it.
+        pattern: The expression; None takes each task's expected answer for it, or any of several.
         full: The whole text must match, not a part of it.
 
     Raises:
         InputError: The pattern is not a regular expression.
     """
     try:
-        fixed = re.compile(pattern) if pattern is not None else None
+        if pattern is not None:
+            re.compile(pattern)
     except re.error as error:
         raise InputError(f"The pattern {pattern!r} is not a regular expression: {error}.") from None
 
     def judge(output: Any, expected: Any) -> Judgement:
-        compiled = fixed or re.compile(str(expected))
-        found = compiled.fullmatch(str(output)) if full else compiled.search(str(output))
-        shown = f"matched {found.group(0)[:80]!r}" if found else f"no match of {compiled.pattern!r}"
-        return Judgement(float(found is not None), shown)
+        wanted = expected if isinstance(expected, list) else [expected]
+        patterns = [str(one) for one in wanted] if pattern is None else [pattern]
+        if pattern is None and (expected is None or not wanted):
+            raise InputError("The task has no expected pattern.")
+        for one in patterns:
+            found = match(one, _text(output), full=full)
+            if found is not None:
+                return Judgement(1.0, f"matched {found[:80]!r}")
+        return Judgement(0.0, f"no match of {patterns[0]!r}")
 
-    return _made(judge, "regex", pattern=pattern, full=full)
+    return FunctionEvaluator(judge, name="regex", options={"pattern": pattern, "full": full})
 
 
 def _made(judge: Any, name: str, **options: Any) -> FunctionEvaluator:
-    # A regular expression can take for ever, so only the others are trusted to return.
-    return FunctionEvaluator(judge, name=name, options=options, trusted=name != "regex")
+    return FunctionEvaluator(judge, name=name, options=options, trusted=True)
+
+
+def _text(output: Any) -> str:
+    return "" if output is None else str(output)

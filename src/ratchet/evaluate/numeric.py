@@ -9,7 +9,13 @@ from typing import Any
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.types import InputError
 
-_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*)?\.?\d+(?:[eE][-+]?\d+)?")
+_MINUS = "\u2212"
+"""The typographic minus, which models write as well."""
+
+_NUMBER = re.compile(
+    r"(?:(?<!\w)[-+\u2212])?"  # a minus between two numbers, as in 2024-05, is no sign
+    r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
+)
 
 
 def numeric(*, tolerance: float = 1e-6, relative: bool = False) -> FunctionEvaluator:
@@ -34,6 +40,8 @@ def numeric(*, tolerance: float = 1e-6, relative: bool = False) -> FunctionEvalu
         if got is None:
             return Judgement(0.0, "the output holds no number")
         limit = tolerance * abs(wanted) if relative else tolerance
+        if limit:  # 1.1 is within 0.1 of 1, though not in binary
+            limit += 2 * math.ulp(max(abs(got), abs(wanted)))
         return Judgement(float(abs(got - wanted) <= limit), f"{got:g} where {wanted:g} is expected")
 
     return FunctionEvaluator(
@@ -45,9 +53,12 @@ def numeric(*, tolerance: float = 1e-6, relative: bool = False) -> FunctionEvalu
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool):
+    if isinstance(value, str):
+        found = _NUMBER.findall(value)
+        value = float(found[-1].replace(",", "").replace(_MINUS, "-")) if found else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    if isinstance(value, (int, float)):
+    try:
         return float(value) if math.isfinite(value) else None
-    found = _NUMBER.findall(value) if isinstance(value, str) else []
-    return float(found[-1].replace(",", "")) if found else None
+    except OverflowError:  # a whole number that no float can hold
+        return None

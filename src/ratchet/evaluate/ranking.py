@@ -26,7 +26,9 @@ def reciprocal_rank(*, k: int = 10) -> FunctionEvaluator:
             raise InputError("The task has no expected answer.")
         ranked = output if isinstance(output, list) else [output]
         for rank, answer in enumerate(ranked[:k], start=1):
-            if answer in accepted:
+            # Python takes True for 1; JSON does not.
+            kinds = [one for one in accepted if isinstance(one, bool) == isinstance(answer, bool)]
+            if answer in kinds:
                 return Judgement(1.0 / rank, f"{answer} at rank {rank}")
         return Judgement(0.0, f"{accepted[0]} is not among the first {k}")
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ratchet.evaluate.contained import first_misfit, misfit
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.types import ConfigError, InputError
 
@@ -16,6 +16,9 @@ def json_schema(
     *, schema: Mapping[str, Any] | None = None, file: str | None = None
 ) -> FunctionEvaluator:
     """1 when the output, as data or as JSON text, fits a JSON schema.
+
+    A schema with regular expressions (`pattern`, `patternProperties`) is checked in a process of
+    its own and for at most MATCH_S seconds, since an output can make them backtrack without end.
 
     Args:
         schema: The schema itself.
@@ -29,29 +32,21 @@ def json_schema(
         raise ConfigError("json_schema takes either a schema or a file.")
     known = _read(file) if file is not None else dict(schema or {})
     _check(known)
+    endless = '"pattern' in json.dumps(known)
+    check = misfit if endless else first_misfit
 
     def judge(output: Any) -> Judgement:
         if isinstance(output, str):
             try:
                 output = json.loads(output)
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:
                 return Judgement(0.0, f"the output is not JSON: {error}")
-        from jsonschema.exceptions import best_match
+        wrong = check(known, output)
+        return Judgement(1.0) if wrong is None else Judgement(0.0, wrong)
 
-        worst = best_match(_validator(json.dumps(known, sort_keys=True)).iter_errors(output))
-        if worst is None:
-            return Judgement(1.0)
-        return Judgement(0.0, f"at {worst.json_path}: {worst.message}"[:500])
-
-    return FunctionEvaluator(judge, name="json_schema", options={"schema": known}, trusted=True)
-
-
-@functools.lru_cache(maxsize=32)
-def _validator(schema: str) -> Any:
-    from jsonschema.validators import validator_for
-
-    known = json.loads(schema)
-    return validator_for(known)(known)
+    return FunctionEvaluator(
+        judge, name="json_schema", options={"schema": known}, trusted=not endless
+    )
 
 
 def _check(schema: dict[str, Any]) -> None:

@@ -13,6 +13,9 @@ from ratchet.types import Rollout, Score
 AT_ONCE = 16
 """Verdicts under way at the same time."""
 
+STORED_AT_ONCE = 256
+"""Verdicts after which they are stored: what is paid for survives a kill."""
+
 _UNANSWERED = frozenset({"failed", "timed_out", "crashed"})
 
 
@@ -43,36 +46,39 @@ class Scorer:
         ended = list(rollouts)
         known = await asyncio.to_thread(self._store.scores.of, [r.id for r in ended])
         result = {r.id: {s.evaluator: s for s in known.get(r.id, [])} for r in ended}
-        missing = [
-            (rollout, evaluator)
-            for rollout in ended
-            for evaluator in self._evaluators
-            if not _same_version(result[rollout.id].get(evaluator.name), evaluator)
-        ]
-        fresh: list[tuple[str, Score]] = []
+        missing: list[tuple[Rollout, Evaluator]] = []
+        for rollout in ended:
+            for evaluator in self._evaluators:
+                # An evaluator that was changed and changed back finds what it said before.
+                own = _of_version(known[rollout.id], evaluator)
+                if own is not None:
+                    result[rollout.id][evaluator.name] = own
+                else:
+                    missing.append((rollout, evaluator))
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def judge(rollout: Rollout, evaluator: Evaluator) -> None:
+        async def judge(rollout: Rollout, evaluator: Evaluator) -> tuple[str, Score]:
             async with gate:
-                fresh.append((rollout.id, await self._verdict(rollout, evaluator)))
+                return rollout.id, await self._verdict(rollout, evaluator)
 
-        for start in range(0, len(missing), 256):
-            chunk = missing[start : start + 256]
-            await asyncio.gather(*(judge(rollout, evaluator) for rollout, evaluator in chunk))
-        if fresh:
+        for start in range(0, len(missing), STORED_AT_ONCE):
+            chunk = missing[start : start + STORED_AT_ONCE]
+            fresh = await asyncio.gather(*(judge(*pair) for pair in chunk))
             await asyncio.to_thread(self._store.scores.add, fresh, time.time())
-        for rollout_id, score in fresh:
-            result[rollout_id][score.evaluator] = score
+            for rollout_id, score in fresh:
+                result[rollout_id][score.evaluator] = score
         order = [evaluator.name for evaluator in self._evaluators]
         return {
-            rollout_id: {name: scores[name] for name in (*order, *(scores.keys() - set(order)))}
+            rollout_id: {name: scores[name] for name in dict.fromkeys((*order, *scores))}
             for rollout_id, scores in result.items()
         }
 
     async def _verdict(self, rollout: Rollout, evaluator: Evaluator) -> Score:
-        if rollout.status == "succeeded" or (evaluator.unit and rollout.duration_s is not None):
+        unanswered = rollout.status in _UNANSWERED
+        measured = unanswered and evaluator.unit and rollout.duration_s is not None
+        if rollout.status == "succeeded" or measured:
             return await evaluator.score(rollout, self._store.spans.of)
-        if rollout.status in _UNANSWERED and not evaluator.unit:
+        if unanswered and not evaluator.unit:
             return Score(
                 evaluator=evaluator.name,
                 version=evaluator.version,
@@ -88,5 +94,6 @@ class Scorer:
         )
 
 
-def _same_version(score: Score | None, evaluator: Evaluator) -> bool:
-    return score is not None and score.version == evaluator.version
+def _of_version(scores: Iterable[Score], evaluator: Evaluator) -> Score | None:
+    wanted = (evaluator.name, evaluator.version)
+    return next((s for s in scores if (s.evaluator, s.version) == wanted), None)

@@ -18,8 +18,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     rollouts: int | None = None
     seconds: float | None = None
-    """Wall-clock seconds of work; the time between a kill and its resumption does not count."""
+    """Wall-clock seconds of work after which no new step begins: what was found is still compared.
+    The time between a kill and its resumption does not count."""
     dollars: float | None = None
+    """Dollars after which nothing new runs. What a rollout costs is known when it has ended, so
+    those under way may exceed it."""
 
     def __post_init__(self) -> None:
         for name in ("rollouts", "seconds", "dollars"):
@@ -36,12 +39,17 @@ class Spent(msgspec.Struct, kw_only=True):
     dollars: float = 0.0
 
 
-def exceeded(budget: Budget, spent: Spent, *, more_rollouts: int = 0) -> str:
-    """Which limit is reached, or would be by so many more rollouts; empty when none is."""
-    if budget.rollouts is not None and spent.rollouts + more_rollouts > budget.rollouts:
-        return f"{spent.rollouts} of {budget.rollouts} rollouts are spent"
+def out_of_time(budget: Budget, spent: Spent) -> str:
+    """That the seconds are spent; empty when they are not."""
     if budget.seconds is not None and spent.seconds >= budget.seconds:
         return f"{spent.seconds:.0f} of {budget.seconds:g} seconds are spent"
+    return ""
+
+
+def exceeded(budget: Budget, spent: Spent, *, more_rollouts: int = 0) -> str:
+    """Which limit but time is reached, or would be by so many more; empty when none is."""
+    if budget.rollouts is not None and spent.rollouts + more_rollouts > budget.rollouts:
+        return f"{spent.rollouts} of {budget.rollouts} rollouts are spent"
     if budget.dollars is not None and spent.dollars >= budget.dollars:
         return f"${spent.dollars:.2f} of ${budget.dollars:g} are spent"
     return ""

@@ -9,6 +9,7 @@ sense of time from `lab.may_continue`, and from nowhere else.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ratchet.evaluate import Scorer
-from ratchet.learn.budget import Budget, BudgetExhausted, Spent, exceeded
+from ratchet.learn.budget import Budget, BudgetExhausted, Spent, exceeded, out_of_time
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -131,6 +132,7 @@ class Lab:
         self._clock = clock
         self._since = clock()
         self._counted: set[str] = set()
+        self._costs: list[float] = []
 
     async def evaluate(
         self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
@@ -146,10 +148,11 @@ class Lab:
             One evaluation a task, in the order of the tasks.
 
         Raises:
-            BudgetExhausted: The rollouts left do not suffice; nothing was run.
+            BudgetExhausted: The rollouts left do not suffice, or the dollars are spent; nothing was
+                run. Seconds end nothing here: what may begin, `may_continue` says.
         """
         rollouts = [self._rollout(candidate, task, repetition) for task in tasks]
-        new = [rollout.id for rollout in rollouts if rollout.id not in self._counted]
+        new = list(dict.fromkeys(r.id for r in rollouts if r.id not in self._counted))
         reached = exceeded(self.budget, self.spent, more_rollouts=len(new))
         if reached and new:
             raise BudgetExhausted(f"{len(new)} more rollouts would exceed the budget: {reached}.")
@@ -158,8 +161,9 @@ class Lab:
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
         ended = await self._runner.run(rollouts, [candidate], self._on_rollout)
         scores = await self._scorer.score(ended.values())
-        fresh = set(new)
-        self.spent.dollars += sum(r.cost_usd for r in ended.values() if r.id in fresh)
+        self._costs.extend(ended[rollout_id].cost_usd for rollout_id in new)
+        # Rounded once: the same in whatever order evaluations end.
+        self.spent.dollars = math.fsum(self._costs)
         return [
             Evaluation(
                 task=task,
@@ -201,14 +205,14 @@ class Lab:
         now = self._clock()
         self.spent.seconds += now - self._since
         self._since = now
-        reached = exceeded(self.budget, self.spent)
+        reached = out_of_time(self.budget, self.spent) or exceeded(self.budget, self.spent)
         answer: Any = self._store.journal.append(
             self._work.run_id,
             f"budget/{step}",
             {"seconds": self.spent.seconds, "reached": reached},
             time.time(),
         )
-        self.spent.seconds = max(self.spent.seconds, float(answer["seconds"]))
+        self.spent.seconds = float(answer["seconds"])  # on resuming: the time it took then
         return not answer["reached"]
 
     def _rollout(self, candidate: Candidate, task: Task, repetition: int) -> Rollout:
@@ -231,10 +235,10 @@ class Lab:
 
 def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: str) -> float | None:
     """The objective's value for a rollout: 0 when the agent failed, None when it is unknown."""
+    if rollout.status in ("failed", "timed_out", "crashed"):
+        return 0.0  # whatever reward it gave itself before
     score = scores.get(objective)
-    if score is not None:
-        return score.value
-    return 0.0 if rollout.status in ("failed", "timed_out", "crashed") else None
+    return score.value if score is not None and rollout.status == "succeeded" else None
 
 
 def mean(evaluations: Sequence[Evaluation]) -> float | None:

@@ -10,6 +10,7 @@ Talwalkar 2016, Li et al. 2018). The proposals are those of the tree-structured 
 from __future__ import annotations
 
 import asyncio
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,10 @@ from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Knob,
 
 if TYPE_CHECKING:
     import optuna
+
+
+STALE_BATCHES = 5
+"""Batches in a row without a new candidate after which the search ends."""
 
 
 class Tune:
@@ -49,10 +54,10 @@ class Tune:
     ) -> None:
         limits = {"max_trials": max_trials, "batch": batch, "first_tasks": first_tasks}
         for name, value in {**limits, "finalists": finalists, "patience": patience}.items():
-            if value is not None and value < 1:
-                raise InputError(f"Tune({name}={value}): at least 1 is needed.")
-        if eta < 2:
-            raise InputError(f"Tune(eta={eta}): at least 2 is needed.")
+            if value is not None and not (type(value) is int and value >= 1):
+                raise InputError(f"Tune({name}={value!r}): a whole number from 1 up is needed.")
+        if type(eta) is not int or eta < 2:
+            raise InputError(f"Tune(eta={eta!r}): a whole number from 2 up is needed.")
         self._max_trials = max_trials
         self._batch = batch
         self._eta = eta
@@ -64,11 +69,17 @@ class Tune:
         """Search the params of the lab's baseline.
 
         Raises:
-            InputError: The agent has no params.
-            BudgetExhausted: The budget does not reach for the baseline on train and val.
+            InputError: The agent has no params, or there are no tasks to learn from.
+            BudgetExhausted: The budget does not reach for the baseline and one trial, with the
+                comparison on val; where rollouts are limited, this is said before any is run.
         """
+        for split, tasks in (("train", lab.train), ("val", lab.val)):
+            if not tasks:
+                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
         search = _Search(lab, self._batch, _rungs(lab, self._eta, self._first_tasks), self._eta)
-        reserve = len(lab.val) * (self._finalists + 1)
+        reserve = len(lab.val) * self._finalists
+        if _affordable(lab, reserve + len(lab.val)) < len(lab.train):
+            raise _too_small(lab, reserve)
         baseline_val = _known(mean(await lab.evaluate(lab.baseline, lab.val)), "val")
         why = await self._search(lab, search, reserve)
         best, best_val = await self._choose(lab, search, baseline_val)
@@ -89,19 +100,17 @@ class Tune:
                 return "a candidate solves every train task."
             if self._patience is not None and quiet >= self._patience:
                 return f"{quiet} batches in a row brought nothing better."
-            left = (lab.budget.rollouts or 10**12) - lab.spent.rollouts - reserve
-            count = min(self._batch, left // len(lab.train))
+            if search.stale >= STALE_BATCHES:
+                return f"{search.stale} batches in a row tried nothing new."
+            if search.seen >= search.points:
+                return f"all {search.points:g} combinations were tried."
+            count = min(self._batch, _affordable(lab, reserve) // len(lab.train))
             if self._max_trials is not None:
                 count = min(count, self._max_trials - search.asked)
             if count < 1:
                 if not search.asked:
-                    raise BudgetExhausted(
-                        f"A budget of {lab.budget.rollouts} rollouts does not reach for one trial:"
-                        f" {len(lab.train)} train tasks, and {reserve + len(lab.val)} rollouts on"
-                        f" {len(lab.val)} val tasks.",
-                        hint="Raise rollouts under [improve.budget], or use fewer tasks.",
-                    )
-                return "the budget of rollouts is spent."
+                    raise _too_small(lab, reserve)
+                return "the budget is spent."
             before = search.best
             await search.step(count)
             quiet = 0 if search.best > before else quiet + 1
@@ -151,8 +160,17 @@ class _Search:
         }
         # The source's own point is the first trial: what is there already is to be beaten.
         self._study.enqueue_trial(
-            {f"{n}.{k}": v for n, params in self._params.items() for k, v in params.values.items()}
+            {
+                f"{name}.{knob}": _coordinate(domain, params.values[knob])
+                for name, params in self._params.items()
+                for knob, domain in params.space.items()
+            }
         )
+        self._seen: set[str] = set()
+        self.points = math.prod(_points(k) for p in self._params.values() for k in p.space.values())
+        """How many combinations there are."""
+        self.stale = 0
+        """Batches in a row that tried nothing new."""
         self._at_rung: list[list[float]] = [[] for _ in rungs]
         self._complete: dict[str, tuple[float, int, Candidate]] = {}
         self.asked = 0
@@ -163,17 +181,29 @@ class _Search:
         """Ask for a batch of trials, race them up the subsets, and tell what they were worth."""
         trials = [self._study.ask(self._distributions) for _ in range(count)]
         candidates = [self._candidate(trial.params) for trial in trials]
+        known = self.seen
+        self._seen.update(candidate.id for candidate in candidates)
+        self.stale = 0 if self.seen > known else self.stale + 1
         values: list[list[float]] = [[] for _ in trials]
         racing = list(range(count))
         for rung, tasks in enumerate(self._rungs):
             judged = await asyncio.gather(
-                *(self._lab.evaluate(candidates[i], tasks) for i in racing)
+                *(self._lab.evaluate(candidates[i], tasks) for i in racing), return_exceptions=True
             )
+            if any(isinstance(one, BudgetExhausted) for one in judged):
+                break  # dollars: they cost more than those before
             for i, evaluations in zip(racing, judged, strict=True):
-                values[i].append(_known(mean(evaluations), "train"))
+                if isinstance(evaluations, BaseException):
+                    raise evaluations
+                value = mean(evaluations)
+                if self._is_source(candidates[i]):
+                    value = _known(value, "train")
+                if value is not None:
+                    values[i].append(value)
+            racing = [i for i in racing if len(values[i]) > rung]  # no score, no going on
             reached = self._at_rung[rung]
             reached.extend(values[i][rung] for i in racing)
-            if rung < len(self._rungs) - 1:
+            if reached and rung < len(self._rungs) - 1:
                 keep = sorted(reached, reverse=True)[: max(1, len(reached) // self._eta)][-1]
                 racing = [
                     i for i in racing if values[i][rung] >= keep or self._is_source(candidates[i])
@@ -187,6 +217,11 @@ class _Search:
         others = [candidate for _, _, candidate in ranked if not self._is_source(candidate)]
         return others[:count]
 
+    @property
+    def seen(self) -> int:
+        """How many different candidates were tried."""
+        return len(self._seen)
+
     def _is_source(self, candidate: Candidate) -> bool:
         return candidate.id == self._lab.baseline.id
 
@@ -195,6 +230,10 @@ class _Search:
 
         number = self.asked
         self.asked += 1
+        if not values:
+            self.pruned += 1
+            self._study.tell(trial, state=TrialState.FAIL)
+            return
         pruned = len(values) < len(self._rungs)
         for rung, value in enumerate(values):
             trial.report(value, rung)
@@ -222,19 +261,19 @@ class _Search:
         for name, params in self._params.items():
             prefix = f"{name}."
             values = {
-                knob: _readable(domain, point[prefix + knob])
+                knob: _value(domain, point[prefix + knob], params.values[knob])
                 for knob, domain in params.space.items()
             }
             chosen[name] = params.replace(**values)
-        changed = [
-            f"{name}.{knob} {params.values[knob]} → {chosen[name].values[knob]}"
+        moved = sum(
+            chosen[name].values[knob] != params.values[knob]
             for name, params in self._params.items()
             for knob in params.space
-            if chosen[name].values[knob] != params.values[knob]
-        ]
-        if not changed:
+        )
+        if not moved:
             return self._lab.baseline
-        return self._lab.propose(chosen, algorithm=Tune.name, reason="Tried " + ", ".join(changed))
+        reason = f"A trial of a search over {len(self._distributions)} knobs; it moves {moved}."
+        return self._lab.propose(chosen, algorithm=Tune.name, reason=reason)
 
 
 def _rungs(lab: Lab, eta: int, first_tasks: int) -> list[Sequence[Task]]:
@@ -254,7 +293,10 @@ def _study(seed: int, batch: int) -> optuna.Study:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         sampler = optuna.samplers.TPESampler(
-            seed=seed, multivariate=True, constant_liar=batch > 1, n_startup_trials=2 * batch
+            seed=seed % 2**32,
+            multivariate=True,
+            constant_liar=batch > 1,
+            n_startup_trials=2 * batch,
         )
     return optuna.create_study(direction="maximize", sampler=sampler)
 
@@ -268,16 +310,58 @@ def _distribution(knob: Knob) -> optuna.distributions.BaseDistribution:
         case Float():
             return FloatDistribution(knob.low, knob.high, log=knob.log)
         case Choice():
-            return CategoricalDistribution(knob.options)
+            return CategoricalDistribution(tuple(range(len(knob.options))))
         case Bool():
             return CategoricalDistribution((False, True))
 
 
-def _readable(knob: Knob, value: Value) -> Value:
-    """A float to four digits: what is tried is what people will read in the patch."""
-    if not isinstance(knob, Float):
+def _coordinate(knob: Knob, value: Value) -> Value:
+    """Where a value lies in its distribution; an option by its index, as True equals 1."""
+    if isinstance(knob, Choice):
+        return [(type(o), o) for o in knob.options].index((type(value), value))
+    return value
+
+
+def _value(knob: Knob, coordinate: Any, own: Value) -> Value:
+    """The value at a coordinate; `own` is the source's, which is never rounded."""
+    if isinstance(knob, Choice):
+        index: int = coordinate
+        return knob.options[index]
+    value: Value = coordinate
+    if not isinstance(knob, Float) or value == own:
         return value
+    # To four digits: what is tried is what people will read in the patch.
     return min(max(float(f"{value:.4g}"), knob.low), knob.high)
+
+
+def _points(knob: Knob) -> float:
+    match knob:
+        case Int():
+            return knob.high - knob.low + 1
+        case Float():
+            return 1 if knob.low == knob.high else math.inf
+        case Choice():
+            return len(knob.options)
+        case Bool():
+            return 2
+
+
+def _affordable(lab: Lab, reserve: int) -> int:
+    """How many rollouts may be spent when `reserve` are to be left over."""
+    left: float = math.inf if lab.budget.rollouts is None else lab.budget.rollouts
+    left -= lab.spent.rollouts
+    if lab.budget.dollars is not None and lab.spent.dollars > 0:
+        dollars = lab.budget.dollars - lab.spent.dollars
+        left = min(left, dollars * lab.spent.rollouts / lab.spent.dollars)
+    return int(min(left, 10**12)) - reserve
+
+
+def _too_small(lab: Lab, reserve: int) -> BudgetExhausted:
+    return BudgetExhausted(
+        f"The budget does not reach for one trial: {len(lab.train)} rollouts on train, and"
+        f" {len(lab.val) + reserve} on val for the baseline and the finalists.",
+        hint="Raise rollouts (or dollars) under [improve.budget], or use fewer tasks.",
+    )
 
 
 def _known(value: float | None, split: str) -> float:

@@ -1,7 +1,8 @@
 """Spans: what an agent does, step by step."""
 
-from ratchet.observe.capture import capture, plain
+from ratchet.observe.capture import capture, plain, readable
 from ratchet.observe.collector import (
+    BLOCKED_SUFFIX,
     Collector,
     collect_process,
     collecting,
@@ -13,6 +14,7 @@ from ratchet.observe.step import (
     SideEffectBlocked,
     Step,
     agent,
+    is_async,
     rollout,
     tool,
     trace,
@@ -21,6 +23,7 @@ from ratchet.observe.threads import carry_context
 from ratchet.observe.tracer import warm_up
 
 __all__ = [
+    "BLOCKED_SUFFIX",
     "ENTRY_MARK",
     "Collector",
     "SideEffectBlocked",
@@ -32,7 +35,9 @@ __all__ = [
     "collecting",
     "current_collector",
     "emit_reward",
+    "is_async",
     "plain",
+    "readable",
     "rollout",
     "tool",
     "trace",

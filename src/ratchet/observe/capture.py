@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 CAPTURE_LIMIT = 16_384
 """Characters kept of one captured value."""
+
+MAX_ITEMS = 100_000
+"""A larger array stands as its `repr`, which is short."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def readable(words: str) -> str:
+    """The same text with U+FFFD in the place of lone surrogates, which no encoding can hold."""
+    return words if words.isascii() else _SURROGATE.sub("\ufffd", words)
 
 
 def capture(value: Any, limit: int = CAPTURE_LIMIT) -> str:
@@ -16,6 +27,11 @@ def capture(value: Any, limit: int = CAPTURE_LIMIT) -> str:
         text = msgspec.json.encode(value, enc_hook=_readable).decode("utf-8", "replace")
     except Exception as error:  # the user's object, whatever it does, must not break the agent
         text = _last_resort(value, error)
+    return shorten(text, limit)
+
+
+def shorten(text: str, limit: int = CAPTURE_LIMIT) -> str:
+    """A text cut to a limit, which then says what is missing."""
     if len(text) > limit:
         text = f"{text[:limit]}… [{len(text) - limit} more characters]"
     return text
@@ -30,17 +46,23 @@ def plain(value: Any) -> Any:
 
 
 def _readable(value: Any) -> Any:
+    # Subclasses of the plain types (NumPy's float64 is one) are those types with more to them.
+    for kind in (str, bool, int, float):
+        if isinstance(value, kind):
+            return str.__str__(value) if kind is str else kind(value)
     for method in ("model_dump", "to_dict", "_asdict"):
         dump = getattr(value, method, None)
         if callable(dump) and not isinstance(value, type):
             return dump()
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
-    return repr(value)
+    if callable(getattr(value, "tolist", None)) and getattr(value, "size", 0) <= MAX_ITEMS:
+        return value.tolist()
+    return readable(repr(value))
 
 
 def _last_resort(value: Any, error: Exception) -> str:
     try:
-        return repr(value)
+        return readable(repr(value))
     except Exception:  # a repr that raises says nothing; its type still does
         return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"

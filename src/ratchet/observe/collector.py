@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 from contextvars import ContextVar
 
@@ -22,6 +24,8 @@ class Collector:
         """Spans beyond MAX_SPANS."""
         self.blocked = ""
         """Name of the first tool with side effects that the agent called, if any."""
+        self.over = False
+        """Whether the attempt has ended."""
 
     def add(self, span: Span) -> None:
         """Keep a finished span."""
@@ -61,4 +65,29 @@ def collect_process(collector: Collector | None) -> None:
 
 def current_collector() -> Collector | None:
     """The collector of the rollout that runs this code, or None."""
-    return collecting.get() or _process
+    collector = collecting.get()
+    # As bindings do: a thread that serves several rollouts carries the context of an ended one.
+    if collector is None or (collector.over and _process is not None):
+        return _process
+    return collector
+
+
+BLOCKED_SUFFIX = ".blocked"
+"""A child process of an agent that called a tool with side effects says so in the file of its
+inherited binding, with this added to the path."""
+
+_INHERITED = "RATCHET_BINDING"
+"""As in bind/, which stands beside this room and cannot be imported."""
+
+
+def block(tool: str) -> bool:
+    """Note that the rollout called a tool with side effects; False when no rollout runs here."""
+    collector = current_collector()
+    if collector is not None and not collector.blocked:
+        collector.blocked = tool
+    inherited = os.environ.get(_INHERITED)
+    if inherited:
+        # Where the note cannot be left the tool does not act all the same.
+        with contextlib.suppress(OSError), open(inherited + BLOCKED_SUFFIX, "w") as file:
+            file.write(tool)
+    return collector is not None or bool(inherited)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import numbers
+from typing import Any
 
 from ratchet.observe.collector import current_collector
 from ratchet.types import InputError, Score
@@ -19,12 +21,12 @@ def emit_reward(value: float, *, name: str = "reward", rationale: str = "") -> N
     Raises:
         InputError: The value is not a finite number.
     """
-    if isinstance(value, bool):
-        value = float(value)
-    if not isinstance(value, (int, float)) or not math.isfinite(value):
+    given: Any = value
+    # Real: the numbers of NumPy are such, and no float.
+    if not isinstance(given, numbers.Real) or not math.isfinite(given):
         raise InputError(f"The reward {value!r} is not a finite number.")
     collector = current_collector()
     if collector is not None:
         collector.score(
-            Score(evaluator=name, version="agent", value=float(value), rationale=rationale)
+            Score(evaluator=name, version="agent", value=float(given), rationale=rationale)
         )

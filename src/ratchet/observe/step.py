@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator
+import traceback
+from collections.abc import AsyncGenerator, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 import msgspec
 
-from ratchet.observe.capture import capture
-from ratchet.observe.collector import Collector, current_collector
+from ratchet.observe.capture import CAPTURE_LIMIT, capture, shorten
+from ratchet.observe.collector import Collector, block, current_collector
 from ratchet.types import RatchetError
 
 if TYPE_CHECKING:
@@ -76,8 +78,11 @@ class Step:
     def set(self, key: str, value: Any) -> None:
         """Add an attribute; what is neither text, number nor boolean is kept as JSON."""
         if self._span is not None:
-            plain = isinstance(value, (str, bool, int, float))
-            self._span.set_attribute(key, value if plain else capture(value))
+            if isinstance(value, str):
+                value = shorten(value)
+            elif not isinstance(value, (bool, int, float)):
+                value = capture(value)
+            self._span.set_attribute(key, value)
 
     @property
     def recording(self) -> bool:
@@ -106,7 +111,7 @@ class Step:
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        traceback: TracebackType | None,
+        trace: TracebackType | None,
     ) -> None:
         span, collector, token = self._span, self._collector, self._token
         if span is None or collector is None:
@@ -118,35 +123,47 @@ class Step:
         from ratchet.observe.tracer import deliver
 
         if error is not None and not isinstance(error, GeneratorExit):
-            span.record_exception(error)
-            span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+            said = shorten("".join(traceback.format_exception_only(error)).strip())
+            # An exception whose text cannot be had must not hide itself behind that.
+            with contextlib.suppress(Exception):
+                span.record_exception(error)
+            span.set_status(Status(StatusCode.ERROR, said))
         if token is not None:
             otel.detach(token)
         span.end()
         deliver(span, collector)
 
 
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether a call has to be awaited: a coroutine function, or an object with an async call."""
+    return inspect.iscoroutinefunction(function) or (
+        not inspect.isroutine(function)
+        and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    )
+
+
 def _wrap(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
     def begin(step: Step, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if not step.recording:
-            return
-        step.input = _arguments(signature, args, kwargs)
-        if plan.side_effects:
-            collector = current_collector()
-            if collector is not None and not collector.blocked:
-                collector.blocked = plan.name
+        if step.recording:
+            step.input = _arguments(signature, args, kwargs)
+        refuse()
+
+    def refuse() -> None:
+        # Outside of rollouts too: a child process of an agent records nothing, and may not act.
+        if plan.side_effects and block(plan.name):
             raise SideEffectBlocked(
                 f"The tool {plan.name!r} has side effects and no recorded result to replay, so it"
                 " does not act in a rollout."
             )
 
-    if inspect.iscoroutinefunction(function):
+    if is_async(function):
 
         @functools.wraps(function)
         async def run_async(*args: Any, **kwargs: Any) -> Any:
             if current_collector() is None:
+                refuse()
                 return await function(*args, **kwargs)
             with Step(plan) as step:
                 begin(step, args, kwargs)
@@ -159,13 +176,26 @@ def _wrap(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
     if inspect.isasyncgenfunction(function):
 
         @functools.wraps(function)
-        async def iterate_async(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            items: list[Any] = []
+        async def iterate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             with Step(plan, attach=False) as step:
                 begin(step, args, kwargs)
-                async for item in function(*args, **kwargs):
-                    items.append(item)
-                    yield item
+                items: list[Any] = []
+                async with contextlib.aclosing(function(*args, **kwargs)) as generator:
+                    coming = generator.asend(None)
+                    while True:
+                        try:
+                            item = await coming
+                        except StopAsyncIteration:
+                            break
+                        _keep(items, item, step)
+                        try:
+                            sent = yield item
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:  # thrown in by whoever iterates
+                            coming = generator.athrow(error)
+                        else:
+                            coming = generator.asend(sent)
                 step.output = items
 
         return iterate_async
@@ -173,20 +203,20 @@ def _wrap(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
     if inspect.isgeneratorfunction(function):
 
         @functools.wraps(function)
-        def iterate(*args: Any, **kwargs: Any) -> Iterator[Any]:
-            items: list[Any] = []
+        def iterate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             with Step(plan, attach=False) as step:
                 begin(step, args, kwargs)
-                for item in function(*args, **kwargs):
-                    items.append(item)
-                    yield item
+                items: list[Any] = []
+                result = yield from _Kept(function(*args, **kwargs), items, step)
                 step.output = items
+                return result
 
         return iterate
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         if current_collector() is None:
+            refuse()
             return function(*args, **kwargs)
         with Step(plan) as step:
             begin(step, args, kwargs)
@@ -194,6 +224,39 @@ def _wrap(function: Callable[..., Any], plan: _Plan) -> Callable[..., Any]:
             return result
 
     return run
+
+
+class _Kept(Generator[Any, Any, Any]):
+    """A generator, and what it yields in a list."""
+
+    def __init__(self, generator: Generator[Any, Any, Any], items: list[Any], step: Step) -> None:
+        self._generator = generator
+        self._items = items
+        self._step = step
+
+    def send(self, value: Any) -> Any:
+        item = self._generator.send(value)
+        _keep(self._items, item, self._step)
+        return item
+
+    def throw(self, *error: Any) -> Any:
+        item = self._generator.throw(*error)
+        _keep(self._items, item, self._step)
+        return item
+
+    def close(self) -> None:
+        self._generator.close()
+
+
+def _keep(items: list[Any], item: Any, step: Step) -> None:
+    # Each item takes a character at least: more of them would be cut from the span anyway.
+    if step.recording and len(items) < CAPTURE_LIMIT:
+        items.append(item)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """Its name, or that of its class when it is an object that can be called."""
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _arguments(
@@ -223,7 +286,7 @@ def agent(function: Any = None, /, *, name: str | None = None) -> Any:
 
 
 def _agent(function: Callable[..., Any], name: str | None) -> Callable[..., Any]:
-    shown = name or function.__name__
+    shown = name or _name(function)
     wrapped = _wrap(
         function,
         _Plan(
@@ -245,11 +308,11 @@ def rollout(function: Callable[P, R]) -> Callable[P, R]:
     wrapped = _wrap(
         function,
         _Plan(
-            function.__name__,
+            _name(function),
             "agent",
             attributes={
                 "gen_ai.operation.name": "invoke_agent",
-                "gen_ai.agent.name": function.__name__,
+                "gen_ai.agent.name": _name(function),
             },
         ),
     )
@@ -278,7 +341,7 @@ def tool(function: Any = None, /, *, name: str | None = None, side_effects: bool
 
 
 def _tool(function: Callable[..., Any], name: str | None, side_effects: bool) -> Callable[..., Any]:
-    shown = name or function.__name__
+    shown = name or _name(function)
     return _wrap(
         function,
         _Plan(
@@ -313,5 +376,5 @@ def trace(name: Any, /, **attributes: str | bool | int | float) -> Any:
         attributes: Attributes of the span.
     """
     if callable(name):
-        return _wrap(name, _Plan(name.__name__, "step", attributes=attributes))
+        return _wrap(name, _Plan(_name(name), "step", attributes=attributes))
     return _Trace(_Plan(name, "step", attributes=attributes))

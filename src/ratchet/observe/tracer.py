@@ -10,6 +10,7 @@ import functools
 import secrets
 from typing import TYPE_CHECKING, Any
 
+from ratchet.observe.capture import readable
 from ratchet.observe.collector import Collector
 from ratchet.types import Span, SpanEvent
 
@@ -43,12 +44,15 @@ def _provider() -> TracerProvider:
             return secrets.randbits(128) or 1
 
     # An empty resource: the detectors of Resource.create start threads and cost milliseconds.
-    return TracerProvider(
+    provider = TracerProvider(
         sampler=ALWAYS_ON,
         resource=Resource({}),
         id_generator=SecretIds(),
         shutdown_on_exit=False,
     )
+    # OTEL_SDK_DISABLED is about the user's own telemetry: what a rollout did is still asked for.
+    provider._disabled = False
+    return provider
 
 
 def warm_up() -> None:
@@ -73,7 +77,7 @@ def convert(span: ReadableSpan) -> Span:
         start_ns=span.start_time or 0,
         end_ns=span.end_time or 0,
         status=_STATUS[span.status.status_code.value],  # type: ignore[arg-type]
-        message=span.status.description or "",
+        message=readable(span.status.description or ""),
         attributes=_attributes(span.attributes),
         events=tuple(
             SpanEvent(event.name, event.timestamp, _attributes(event.attributes))
@@ -84,6 +88,10 @@ def convert(span: ReadableSpan) -> Span:
 
 def _attributes(attributes: Any) -> dict[str, Any]:
     return {
-        key: list(value) if isinstance(value, tuple) else value
+        key: list(value)
+        if isinstance(value, tuple)
+        else readable(value)
+        if isinstance(value, str)
+        else value
         for key, value in (attributes or {}).items()
     }

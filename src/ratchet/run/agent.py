@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ratchet.bind import Knobs, declarations
-from ratchet.observe import ENTRY_MARK, trace
+from ratchet.observe import ENTRY_MARK, is_async, trace
 from ratchet.types import AgentError, Declaration, InputError, Params, Resource
 from ratchet.types.hashing import HASH_LENGTH
 
@@ -36,7 +36,7 @@ class Agent:
     def __init__(self, spec: AgentSpec, function: Callable[..., Any]) -> None:
         self.spec = spec
         self.kind: str = getattr(function, ENTRY_MARK, "plain")
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async = is_async(function) or inspect.isasyncgenfunction(function)
         # A root span for agents that carry no decorator of their own.
         self.function = function if self.kind != "plain" else trace(function)
         self._signature = inspect.signature(function)
@@ -57,8 +57,14 @@ class Agent:
         if self.kind == "rollout":
             return (given,), self._resources_by_parameter(resources)
         parameters = self._signature.parameters.values()
-        named = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-        spread = isinstance(given, dict) and bool(given) and given.keys() <= named
+        named = {
+            p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        }
+        spread = isinstance(given, dict) and bool(given) and given.keys() <= named.keys()
+        if isinstance(given, dict) and any(p.kind is p.VAR_KEYWORD for p in parameters):
+            # **inputs takes the keys that no parameter is named after, once the others have theirs.
+            required = {n for n, p in named.items() if p.default is p.empty}
+            spread = required <= given.keys()
         args, kwargs = ((), given) if spread else ((given,), {})
         try:
             self._signature.bind(*args, **kwargs)
@@ -145,7 +151,10 @@ def load_agent(spec: AgentSpec) -> Agent:
             f"Module {module_name!r} has no function {function_name!r}; it has {names[:20]}.",
             hint="Check entry under [agent] in ratchet.toml.",
         )
-    return Agent(spec, target)
+    try:
+        return Agent(spec, target)
+    except ValueError as error:  # some functions written in C
+        raise AgentError(f"The parameters of {spec.entry!r} are not known: {error}.") from None
 
 
 def _folders(spec: AgentSpec) -> Sequence[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
+import numbers
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ratchet.bind import Binding, bound
-from ratchet.observe import Collector, SideEffectBlocked, collecting, plain
+from ratchet.observe import Collector, SideEffectBlocked, collecting, plain, readable
 from ratchet.run.agent import Agent
 from ratchet.types import AttemptStatus, Claim, Outcome, Resource, Score
 
@@ -50,20 +52,22 @@ class Recorder:
                 self._clock = time.perf_counter()
                 yield
         finally:
-            collecting.reset(token)
+            with suppress(ValueError):  # as with bindings: closed in another context
+                collecting.reset(token)
+            self.collector.over = True
 
     def succeeded(self, result: Any) -> Outcome:
         """The outcome of a call that returned."""
         duration = time.perf_counter() - self._clock
         if self.collector.blocked:
-            return self._outcome("inconclusive", duration, error=_blocked(self.collector.blocked))
+            return self._outcome("inconclusive", duration, error=blocked(self.collector.blocked))
         output = plain(result)
         size = len(msgspec.json.encode(output))
         if size > MAX_OUTPUT_BYTES:
             error = f"The output has {size} bytes; at most {MAX_OUTPUT_BYTES} are kept."
             return self._outcome("failed", duration, error=error)
         reward: tuple[Score, ...] = ()
-        if self.agent.kind == "rollout" and isinstance(result, (bool, int, float)):
+        if self.agent.kind == "rollout" and isinstance(result, numbers.Real):
             if not math.isfinite(result):
                 error = f"The agent returned the reward {result}, which is not finite."
                 return self._outcome("failed", duration, error=error)
@@ -74,8 +78,8 @@ class Recorder:
         """The outcome of a call that raised."""
         duration = time.perf_counter() - self._clock
         if self.collector.blocked or isinstance(error, SideEffectBlocked):
-            blocked = self.collector.blocked or str(error)
-            return self._outcome("inconclusive", duration, error=_blocked(blocked))
+            tool = self.collector.blocked or str(error)
+            return self._outcome("inconclusive", duration, error=blocked(tool))
         return self._outcome("failed", duration, error=describe_error(error))
 
     def stopped(self, status: AttemptStatus, error: str) -> Outcome:
@@ -101,7 +105,7 @@ class Recorder:
             ended_at=time.time(),
             duration_s=duration,
             output=output,
-            error=error[:MAX_ERROR_CHARACTERS],
+            error=readable(error[:MAX_ERROR_CHARACTERS]),
             cost_usd=math.fsum(_cost(span.attributes) for span in spans),
             spans=spans,
             scores=tuple(own.values()),
@@ -116,6 +120,8 @@ def call_sync(recorder: Recorder) -> Outcome:
                 recorder.claim.rollout.input, recorder.resources
             )
             result = recorder.agent.function(*args, **kwargs)
+            if inspect.isgenerator(result):  # an agent that streams has done nothing yet
+                result = list(result)
         except BaseException as error:  # SystemExit and the like end a rollout, not its runner
             return recorder.raised(error)
     return recorder.succeeded(result)
@@ -127,15 +133,19 @@ async def call_async(recorder: Recorder, timeout_s: float) -> Outcome:
     Raises:
         asyncio.CancelledError: The task was cancelled from outside.
     """
+    limit: asyncio.Timeout | None = None
     with recorder.bound():
         try:
             args, kwargs = recorder.agent.arguments(
                 recorder.claim.rollout.input, recorder.resources
             )
             async with asyncio.timeout(timeout_s) as limit:
-                result = await recorder.agent.function(*args, **kwargs)
+                called = recorder.agent.function(*args, **kwargs)
+                streams = inspect.isasyncgen(called)
+                result = [item async for item in called] if streams else await called
+            late = limit.expired()  # the agent went on after it was cancelled
         except TimeoutError as error:
-            if limit.expired():
+            if limit is not None and limit.expired():
                 return recorder.stopped("timed_out", timed_out(timeout_s))
             return recorder.raised(error)
         except asyncio.CancelledError as error:
@@ -144,7 +154,11 @@ async def call_async(recorder: Recorder, timeout_s: float) -> Outcome:
                 raise
             return recorder.raised(error)  # the agent cancelled something of its own
         except BaseException as error:
+            if limit is not None and limit.expired():  # raised while it was being cancelled
+                return recorder.stopped("timed_out", timed_out(timeout_s))
             return recorder.raised(error)
+    if late:
+        return recorder.stopped("timed_out", timed_out(timeout_s))
     return recorder.succeeded(result)
 
 
@@ -163,7 +177,8 @@ def describe_error(error: BaseException) -> str:
     return what
 
 
-def _blocked(tool: str) -> str:
+def blocked(tool: str) -> str:
+    """The error text of a rollout whose agent called a tool with side effects."""
     return f"The tool {tool!r} has side effects and no recorded result to replay; it did not act."
 
 

@@ -92,5 +92,8 @@ class AsyncExecutor:
 
 
 def _forget(task: asyncio.Task[Outcome]) -> None:
+    # asyncio.run waits at its end for every task it knows: one that swallows cancellation for good
+    # would hang it.
+    asyncio._unregister_task(task)
     # Read the exception of a task nobody awaits any more, or asyncio reports it as never retrieved.
     task.add_done_callback(lambda t: t.cancelled() or t.exception())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -36,6 +37,8 @@ class FileLock:
             Conflict: Somebody else holds it and `wait` is False.
             StoreError: The file cannot be made.
         """
+        if self._file >= 0:
+            raise Conflict(f"{self._purpose} is running already (this very process).")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -53,8 +56,16 @@ class FileLock:
                 f"{self._purpose} is running already (process {holder or 'unknown'}).",
                 hint="Wait for it, or stop it first.",
             ) from None
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+        except OSError as error:
+            self.release()
+            raise StoreError(
+                f"The file {self._path} cannot be locked: {error.strerror}.",
+                hint="Name a state folder on a local disk.",
+            ) from None
+        # Who holds it is for people: a full disk does not undo the lock.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, str(os.getpid()).encode(), 0)
         return self._file
 
     def release(self) -> None:

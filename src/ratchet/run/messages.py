@@ -11,7 +11,8 @@ from ratchet.run.agent import AgentSpec
 from ratchet.types import Claim, Outcome, Resource
 
 HEADER = struct.Struct("!I")
-"""Each message is its length and then itself in MessagePack."""
+"""Each message is its length and then itself in JSON, which what the store holds always has; in
+MessagePack a number beyond 64 bits has no form."""
 
 
 class Setup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -58,9 +59,9 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 ToWorker: TypeAlias = Setup | Work | Stored
 FromWorker: TypeAlias = Ready | Unusable | Done
 
-_encode = msgspec.msgpack.Encoder().encode
-_to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
-_from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
+_encode = msgspec.json.Encoder().encode
+_to_worker: msgspec.json.Decoder[ToWorker] = msgspec.json.Decoder(ToWorker)
+_from_worker: msgspec.json.Decoder[FromWorker] = msgspec.json.Decoder(FromWorker)
 decode_to_worker = _to_worker.decode
 decode_from_worker = _from_worker.decode
 
@@ -69,3 +70,8 @@ def frame(message: ToWorker | FromWorker) -> bytes:
     """A message with its length in front."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body
+
+
+def binding_file(pid: int) -> str:
+    """Name of the scratch file with the binding of a worker's rollout."""
+    return f"binding-{pid}.json"

@@ -25,6 +25,7 @@ from ratchet.run.messages import (
     ToWorker,
     Unusable,
     Work,
+    binding_file,
     decode_from_worker,
     frame,
 )
@@ -35,6 +36,12 @@ START_S = 120.0
 
 KILL_AFTER_S = 0.5
 """How long past its time-out an attempt may end by itself before its worker is killed."""
+
+WATCH_S = 0.5
+"""How often the sizes of the logs are looked at."""
+
+LOG_BYTES = 64 * 1024 * 1024
+"""A log that grows past this while an attempt runs is emptied."""
 
 START_TRIES = 3
 """Workers in a row that may fail to start before the executor gives up."""
@@ -78,6 +85,7 @@ class ProcessExecutor:
         self._all: set[_Worker] = set()
         self._kept: dict[tuple[str, int], _Worker] = {}
         """Which worker keeps an outcome that is not stored yet, by rollout id and fence."""
+        self._watch: asyncio.Task[None] | None = None
 
     @property
     def slots(self) -> int:
@@ -96,13 +104,25 @@ class ProcessExecutor:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._slots):
                     group.create_task(self._start_into_idle(number))
-        except* AgentError as errors:
-            raise errors.exceptions[0] from None
+        except BaseExceptionGroup as errors:
+            await self.close()
+            reasons, others = errors.split(AgentError)
+            if reasons is None or others is not None:
+                raise
+            raise reasons.exceptions[0] from None
+        except BaseException:
+            await self.close()
+            raise
+        self._watch = asyncio.create_task(self._watch_logs())
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run one attempt to its end in the next free worker."""
         free = await self._idle.get()
         try:
+            if not isinstance(free, int) and free.gone():
+                # It ended between two attempts, which is not the fault of the next one.
+                await self._end(free)
+                free = free.number
             worker = await self._start_worker(free) if isinstance(free, int) else free
         except BaseException:
             self._idle.put_nowait(free)
@@ -133,8 +153,16 @@ class ProcessExecutor:
 
     async def close(self) -> None:
         """End every worker."""
-        for worker in list(self._all):
-            await self._end(worker)
+        if self._watch is not None:
+            self._watch.cancel()
+        await asyncio.gather(*(self._end(worker) for worker in list(self._all)))
+
+    async def _watch_logs(self) -> None:
+        """Keep an agent that prints without end from filling the disk."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            for worker in self._all:
+                worker.trim_log()
 
     async def _run_in(
         self, worker: _Worker, claim: Claim, resources: Mapping[str, Resource]
@@ -214,6 +242,12 @@ class ProcessExecutor:
         worker.kill()
         await worker.ended()
         worker.close()
+        self._sweep(worker)
+
+    def _sweep(self, worker: _Worker) -> None:
+        """Delete the scratch files that a worker left because it was killed."""
+        for file in Path(self._setup.scratch).glob(f"{binding_file(worker.pid)}*"):
+            file.unlink(missing_ok=True)
 
 
 class _Worker:
@@ -226,6 +260,7 @@ class _Worker:
         self._log = log
         self._keep_open = keep_open
         self._process: subprocess.Popen[bytes] | None = None
+        self._swept = False
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
@@ -236,7 +271,8 @@ class _Worker:
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
-                [sys.executable, "-m", "ratchet.run.worker", str(theirs.fileno())],
+                # -P: a module of the user's in this folder must not stand in for one of Python's.
+                [sys.executable, "-P", "-m", "ratchet.run.worker", *map(str, held)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -272,9 +308,20 @@ class _Worker:
         except (asyncio.IncompleteReadError, OSError):
             return None
 
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 before it started."""
+        return self._process.pid if self._process is not None else 0
+
+    def gone(self) -> bool:
+        """Whether the process has ended."""
+        return self._process is None or self._process.poll() is not None
+
     def kill(self) -> None:
-        """Kill the process and what it started in its session."""
-        if self._process is not None and self._process.poll() is None:
+        """Kill the process and what it started in its session, even after its own end."""
+        if self._process is not None and not self._swept:
+            # Once only, and at once: the number may name somebody else's process later.
+            self._swept = True
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -285,6 +332,7 @@ class _Worker:
         for _ in range(200):
             code = self._process.poll()
             if code is not None:
+                self.kill()
                 if code < 0:
                     return f"was killed by {signal.Signals(-code).name}"
                 return f"ended with exit code {code}"
@@ -303,10 +351,18 @@ class _Worker:
             return self._log.stat().st_size
         return 0
 
+    def trim_log(self) -> None:
+        """Empty the log when it has grown large."""
+        if self.log_size() > LOG_BYTES:
+            with contextlib.suppress(OSError):
+                os.truncate(self._log, 0)
+
     def log_tail(self, since: int) -> str:
         """The last lines that the worker printed after position `since`, as a paragraph."""
         with contextlib.suppress(OSError), open(self._log, "rb") as file:
-            file.seek(max(since, self.log_size() - 1_500))
+            size = self.log_size()
+            # Trimmed meanwhile: all that it holds now is newer.
+            file.seek(max(since if since <= size else 0, size - 1_500))
             text = file.read().decode("utf-8", "replace").strip()
             return f" Its last output:\n{text}" if text else ""
         return ""

@@ -64,6 +64,10 @@ class Runner:
         self._more = asyncio.Event()
         self._to_store = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._unstarted: list[tuple[str, int]] = []
+        """Claims that came back when the runner was being left already."""
+        self._failure: BaseException | None = None
+        """What ended a task of the runner: nothing that is wanted from then on would come."""
 
     async def __aenter__(self) -> Runner:
         await self._executor.start()
@@ -79,6 +83,8 @@ class Runner:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        claiming = self._tasks[0]
+        claiming.cancel()
         for task in self._held.values():
             if task not in self._running:
                 task.cancel()
@@ -86,13 +92,15 @@ class Runner:
             await asyncio.wait(set(self._running), timeout=DRAIN_S)
         for task in (*self._tasks, *self._held.values()):
             task.cancel()
-        held = list(self._held)
         await asyncio.gather(*self._tasks, *self._held.values(), return_exceptions=True)
-        # What had ended but was not stored yet is kept; what was cut off is given back.
-        await asyncio.to_thread(self._store_ended, self._ended)
-        await self._executor.close()
-        if held:
-            await asyncio.to_thread(self._store.rollouts.release, held, time.time())
+        held = [*self._held, *self._unstarted]
+        try:
+            # What had ended but was not stored yet is kept; what was cut off is given back.
+            await asyncio.to_thread(self._store_ended, self._ended)
+            if held:
+                await asyncio.to_thread(self._store.rollouts.release, held, time.time())
+        finally:
+            await self._executor.close()
 
     @property
     def slots(self) -> int:
@@ -128,6 +136,8 @@ class Runner:
         waiting: dict[str, asyncio.Future[Rollout]] = {}
         for rollout_id in ids:
             rollout = known[rollout_id]
+            if self._failure is not None:
+                raise self._failure
             if rollout.status in FINAL:
                 done[rollout_id] = rollout
                 if on_finish:
@@ -137,11 +147,16 @@ class Runner:
                     rollout_id, asyncio.get_running_loop().create_future()
                 )
         self._more.set()
-        for future in asyncio.as_completed(waiting.values()):
-            rollout = await future
-            done[rollout.id] = rollout
-            if on_finish:
-                on_finish(rollout)
+        try:
+            for future in asyncio.as_completed(waiting.values()):
+                rollout = await future
+                done[rollout.id] = rollout
+                if on_finish:
+                    on_finish(rollout)
+        finally:
+            for future in waiting.values():
+                if future.done() and not future.cancelled():
+                    future.exception()  # heard: one failure of the runner fails them all
         return done
 
     def recover(self) -> int:
@@ -166,14 +181,7 @@ class Runner:
                 free = self._executor.slots + ahead - len(self._held)
                 if free < max(1, ahead // 2):
                     break  # an attempt that ends sets _more
-                claims = await asyncio.to_thread(
-                    self._store.rollouts.claim,
-                    self._queue,
-                    self._worker,
-                    free,
-                    self._lease_s,
-                    time.time(),
-                )
+                claims = await self._claim(free)
                 for claim in claims:
                     key = (claim.rollout.id, claim.fence)
                     task = asyncio.create_task(self._execute(claim))
@@ -183,6 +191,24 @@ class Runner:
                     if not await self._look_elsewhere():
                         break
                     await asyncio.sleep(POLL_S)
+
+    async def _claim(self, limit: int) -> list[Claim]:
+        claiming = asyncio.ensure_future(
+            asyncio.to_thread(
+                self._store.rollouts.claim,
+                self._queue,
+                self._worker,
+                limit,
+                self._lease_s,
+                time.time(),
+            )
+        )
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            # The transaction goes on in its thread: what it takes has to be given back.
+            self._unstarted = [(claim.rollout.id, claim.fence) for claim in await claiming]
+            raise
 
     def _ahead(self) -> int:
         """How many rollouts to claim beyond those that run.
@@ -239,6 +265,9 @@ class Runner:
             except asyncio.CancelledError:
                 await storing
                 raise
+            except Exception:
+                self._ended = batch + self._ended  # tried once more when the runner is left
+                raise
             self._executor.stored([outcome for _, outcome in batch])
             for rollout in rollouts:
                 self._settle(rollout)
@@ -288,6 +317,7 @@ class Runner:
         error = task.exception()
         if error is None:
             return
+        self._failure = error
         for future in self._wanted.values():
             if not future.done():
                 future.set_exception(error)

@@ -9,21 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import functools
+import io
 import os
 import select
+import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from ratchet.bind import BINDING_VARIABLE, Binding, bind_process
-from ratchet.observe import carry_context, collect_process, warm_up
+from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding, bind_process
+from ratchet.observe import BLOCKED_SUFFIX, carry_context, collect_process, warm_up
 from ratchet.run.agent import Agent, load_agent
-from ratchet.run.attempt import Recorder, call_async, call_sync
+from ratchet.run.attempt import Recorder, blocked, call_async, call_sync
 from ratchet.run.messages import (
     HEADER,
     Done,
@@ -34,6 +36,7 @@ from ratchet.run.messages import (
     ToWorker,
     Unusable,
     Work,
+    binding_file,
     decode_to_worker,
     frame,
 )
@@ -48,13 +51,21 @@ LOG_BYTES = 4 * 1024 * 1024
 """The log of a worker's output is emptied when it grows past this."""
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, *kept_open: int) -> None:
     """Serve the parent at the other end of the socket until it goes away."""
-    parent = _Parent(socket.socket(fileno=descriptor))
+    connection = socket.socket(fileno=descriptor)
+    # Only this process speaks to the parent and holds its lock: a fork of the agent's, which may
+    # outlive it, must not make either look alive.
+    os.register_at_fork(after_in_child=functools.partial(_let_go, connection, kept_open))
+    parent = _Parent(connection)
     setup = parent.receive()
     if not isinstance(setup, Setup):
         return
     faulthandler.enable(all_threads=False)
+    # What it prints is shown when it crashes, and a crash flushes nothing.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
     try:
         agent = load_agent(setup.agent)
     except RatchetError as error:
@@ -66,15 +77,33 @@ def main(descriptor: int) -> None:
     with asyncio.Runner() as loop, _Scratch(setup.scratch) as scratch:
         parent.send(Ready())
         left = _serve(parent, setup, agent, loop, scratch)
-    if left:
-        with Store.open(setup.store_url) as store:
-            store.rollouts.finish(left, now=time.time())
+        if left:
+            with Store.open(setup.store_url) as store:
+                store.rollouts.finish(left, now=time.time())
+        # What is left of the agent, tasks and threads that do not end, cannot keep this process.
+        faulthandler.dump_traceback_later(BACKSTOP_S, exit=True)
+        _end_children()
+
+
+def _let_go(connection: socket.socket, kept_open: tuple[int, ...]) -> None:
+    connection.close()
+    for descriptor in kept_open:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+def _end_children() -> None:
+    """End what the agent started in this worker's session and did not end itself."""
+    if os.getpgrp() == os.getpid():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(os.getpid(), signal.SIGTERM)
 
 
 def _serve(
     parent: _Parent, setup: Setup, agent: Agent, loop: asyncio.Runner, scratch: _Scratch
 ) -> list[Outcome]:
     """Run what the parent sends until it is gone; return the outcomes that it has not stored."""
+    own = os.getpid()
     resources: dict[str, Resource] = {}
     unstored: dict[tuple[str, int], Outcome] = {}
     while (message := parent.receive()) is not None:
@@ -88,13 +117,17 @@ def _serve(
             resources = message.resources
             rollout = message.claim.rollout
             scratch.publish(Binding(resources=resources, candidate_id=rollout.candidate_id))
+        os.environ[SEED_VARIABLE] = str(message.claim.rollout.seed)
         outcome = _attempt(agent, Recorder(agent, message.claim, resources), loop, setup.timeout_s)
+        if os.getpid() != own:
+            os._exit(0)  # a fork of the agent's came back: the rollout is not its to report
+        outcome = scratch.judge(outcome)
+        _trim_log()
         unstored[outcome.rollout_id, outcome.fence] = outcome
         if not parent.send(Done(outcome)):
             break
         if outcome.error.startswith("MemoryError"):
             return []  # a heap at its limit fails what comes next: the parent starts a fresh worker
-        _trim_log()
     return list(unstored.values())
 
 
@@ -156,7 +189,8 @@ class _Scratch:
     """The file through which the agent's own child processes find their binding."""
 
     def __init__(self, folder: str) -> None:
-        self._path = Path(folder) / f"binding-{os.getpid()}.json"
+        self._path = Path(folder) / binding_file(os.getpid())
+        self._blocked = self._path.with_name(self._path.name + BLOCKED_SUFFIX)
 
     def __enter__(self) -> _Scratch:
         return self
@@ -171,12 +205,24 @@ class _Scratch:
             print(
                 f"ratchet: child processes will not inherit the candidate: {error}", file=sys.stderr
             )
-            os.environ.pop(BINDING_VARIABLE, None)
-        else:
-            os.environ[BINDING_VARIABLE] = str(self._path)
+            self._path.unlink(missing_ok=True)
+        # Even without the file it tells child processes that they are part of a rollout.
+        os.environ[BINDING_VARIABLE] = str(self._path)
+
+    def judge(self, outcome: Outcome) -> Outcome:
+        """The outcome, or an inconclusive one when a child process called a blocked tool."""
+        try:
+            tool = self._blocked.read_text()
+            self._blocked.unlink()
+        except OSError:
+            return outcome
+        return msgspec.structs.replace(
+            outcome, status="inconclusive", output=None, error=blocked(tool), scores=()
+        )
 
     def __exit__(self, *_: object) -> None:
-        self._path.unlink(missing_ok=True)
+        for path in (self._path, self._blocked):
+            path.unlink(missing_ok=True)
 
 
 def _limit_memory(size: int) -> None:
@@ -194,14 +240,13 @@ def _limit_memory(size: int) -> None:
 
 
 def _trim_log() -> None:
-    flush: Callable[[], None]
-    for flush in (sys.stdout.flush, sys.stderr.flush):
+    for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
-            flush()
+            stream.flush()
     with contextlib.suppress(OSError):
         if os.fstat(2).st_size > LOG_BYTES:
             os.ftruncate(2, 0)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*(int(descriptor) for descriptor in sys.argv[1:]))

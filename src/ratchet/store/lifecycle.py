@@ -25,16 +25,10 @@ class Held(NamedTuple):
     fence: int
     failures: int
     max_attempts: int
-    lease_until: float | None
-    """Unix seconds, of the attempt that runs; None when none does."""
 
     def runs(self, fence: int) -> bool:
         """Whether the attempt with that fence is the one that runs."""
-        return self.status == "running" and self.fence == fence and self.lease_until is not None
-
-    def holds(self, fence: int, now: float) -> bool:
-        """Whether that attempt runs and its lease is not over."""
-        return self.runs(fence) and self.lease_until is not None and now < self.lease_until
+        return self.status == "running" and self.fence == fence
 
 
 class Change(NamedTuple):

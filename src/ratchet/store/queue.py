@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -17,6 +17,7 @@ from ratchet.store.statements import (
     END,
     END_ATTEMPT,
     HAND_OUT,
+    ID_OF_ATTEMPT,
     LEASES,
     LOCK,
     NEW_ATTEMPT,
@@ -24,7 +25,6 @@ from ratchet.store.statements import (
     PROLONG,
     QUEUE_OF_ATTEMPT,
     REQUEUE,
-    SEQ_OF_ATTEMPT,
     attempt_end,
     attempt_stop,
     ended,
@@ -44,8 +44,10 @@ Answers: TypeAlias = dict[Pair, RolloutStatus | None]
 class Queue:
     """The part of `store.rollouts` that runners use.
 
-    The right to an attempt ends when its lease does: a heartbeat or a finish that comes later is
-    refused, whether or not the rollout was handed out again by then.
+    An attempt runs until somebody ends it. When its lease is over, the next `expire` or `claim`
+    may end it as expired, and from then on its heartbeats and its finish are refused. Until then
+    they are accepted, however late: nobody else has the rollout, and what the attempt cost is
+    paid (a laptop slept, a virtual machine was paused, a killed runner's worker reports late).
     """
 
     def __init__(self, database: Database, spans: Spans, scores: Scores) -> None:
@@ -85,29 +87,31 @@ class Queue:
         return self._database.write(work)
 
     def heartbeat(self, pairs: Sequence[Pair], lease_s: float, now: float) -> set[Pair]:
-        """Prolong leases to `now + lease_s`; return the pairs that are still held."""
+        """Prolong leases to `now + lease_s`; return the pairs that still run.
+
+        An overdue lease is prolonged too, so long as nobody has expired its attempt.
+        """
         if not pairs:
             return set()
 
         def work(connection: Connection) -> set[Pair]:
-            held = _hold(connection, (id for id, _ in pairs))
-            kept = {
-                (id, fence)
-                for id, fence in pairs
-                if (one := held.get(clean(id))) and one.holds(fence, now)
-            }
-            rows = [{"at": id, "at_fence": fence, "until": now + lease_s} for id, fence in kept]
+            kept = _running_of(connection, pairs)
+            rows = [
+                {"at": one.seq, "at_fence": one.fence, "until": now + lease_s}
+                for one in kept.values()
+            ]
             if rows:
                 connection.execute(PROLONG, rows)
-            return kept
+            return set(kept)
 
         return self._database.write(work)
 
     def finish(self, outcomes: Sequence[Outcome], now: float) -> Answers:
         """End attempts, with their spans and the agent's own scores, in one transaction.
 
-        Scores are kept when the rollout ends by this outcome, not when it is queued again. The
-        cost of every attempt adds up in the rollout's.
+        An attempt whose lease is over may still finish while nobody has expired it. Scores are
+        kept when the rollout ends by this outcome, not when it is queued again. The cost of every
+        attempt adds up in the rollout's.
 
         Args:
             outcomes: How attempts ended.
@@ -115,8 +119,8 @@ class Queue:
 
         Returns:
             The rollout's status after each, or None where it was refused: the fence is not the
-            newest, the lease is over, or the attempt has ended. Nothing of a refused outcome is
-            stored.
+            newest, or the attempt has ended, be it that it was expired. Nothing of a refused
+            outcome is stored.
 
         Raises:
             InputError: An outcome's status is not one that an attempt is reported with.
@@ -154,15 +158,10 @@ class Queue:
             return set()
 
         def work(connection: Connection) -> set[Pair]:
-            held = _hold(connection, (id for id, _ in pairs))
-            mine = {
-                (id, fence)
-                for id, fence in pairs
-                if (one := held.get(clean(id))) and one.runs(fence)
-            }
-            taken = [(clean(id), held[clean(id)]) for id, _ in mine]
+            mine = _running_of(connection, pairs)
+            taken = list(mine.values())
             _take_back(connection, taken, "released", "Given back by its runner.", now)
-            return mine
+            return set(mine)
 
         return self._database.write(work)
 
@@ -191,12 +190,12 @@ class Queue:
 
         def work(connection: Connection) -> int:
             held = _hold(connection, ids)
-            going = [(id, one) for id, one in held.items() if one.status not in FINAL]
-            for _, one in going:
+            going = [one for one in held.values() if one.status not in FINAL]
+            for one in going:
                 require(one.status, "cancelled")
-            running = [(id, one) for id, one in going if one.status == "running"]
+            running = [one for one in going if one.status == "running"]
             _end_attempts(connection, running, "cancelled", "Cancelled.", now)
-            rows = [ended(one, Change("cancelled", one.failures, ""), now) for _, one in going]
+            rows = [ended(one, Change("cancelled", one.failures, ""), now) for one in going]
             if rows:
                 connection.execute(END, rows)
             return len(rows)
@@ -205,13 +204,21 @@ class Queue:
 
     def attempts(self, rollout_id: str) -> list[Attempt]:
         """Every attempt at a rollout, oldest first."""
-        query = select(attempts).where(attempts.c.rollout_id == rollout_id)
-        query = query.order_by(attempts.c.fence)
+        query = (
+            select(attempts, rollouts.c.id.label("rollout_id"))
+            .join_from(rollouts, attempts, rollouts.c.seq == attempts.c.rollout_seq)
+            .where(rollouts.c.id == rollout_id)
+            .order_by(attempts.c.fence)
+        )
         return self._database.read(lambda c: [attempt_of(row) for row in c.execute(query)])
 
     def running(self, queue: str | None = None) -> list[Attempt]:
         """Attempts that run now, of one queue or of all, oldest rollout first."""
-        query = select(attempts).where(RUNNING).order_by(SEQ_OF_ATTEMPT)
+        query = (
+            select(attempts, ID_OF_ATTEMPT.label("rollout_id"))
+            .where(RUNNING)
+            .order_by(attempts.c.rollout_seq)
+        )
         if queue is not None:
             query = query.where(QUEUE_OF_ATTEMPT.in_([queue]))
         return self._database.read(lambda c: [attempt_of(row) for row in c.execute(query)])
@@ -223,7 +230,7 @@ class Queue:
         for outcome in outcomes:
             pair = (outcome.rollout_id, outcome.fence)
             one = held.get(clean(outcome.rollout_id))
-            if pair in answers or one is None or not one.holds(outcome.fence, now):
+            if pair in answers or one is None or not one.runs(outcome.fence):
                 answers.setdefault(pair, None)
                 continue
             change = end_of(one, outcome.status, outcome.error)
@@ -231,7 +238,7 @@ class Queue:
             accepted.append((outcome, one, change))
         if not accepted:
             return answers
-        connection.execute(END_ATTEMPT, [attempt_end(outcome) for outcome, _, _ in accepted])
+        connection.execute(END_ATTEMPT, [attempt_end(o, held) for o, held, _ in accepted])
         again = [requeued(h, ch, o.cost_usd) for o, h, ch in accepted if ch.status == "queued"]
         final = [(o, h, ch) for o, h, ch in accepted if ch.status in FINAL]
         if again:
@@ -239,35 +246,38 @@ class Queue:
         if final:
             connection.execute(END, [finished(*one) for one in final])
         self._spans.add_all(
-            connection, ((o.rollout_id, o.fence, s) for o, _, _ in accepted for s in o.spans)
+            connection, ((h.seq, h.fence, span) for o, h, _ in accepted for span in o.spans)
         )
-        own = ((o.rollout_id, s) for o, _, _ in final for s in o.scores)
+        own = ((h.seq, score) for o, h, _ in final for score in o.scores)
         self._scores.add_all(connection, own, now)
         return answers
 
     def _expire(
         self, connection: Connection, now: float, queue: str | None, dead: Collection[str]
     ) -> list[str]:
-        overdue = select(attempts.c.rollout_id).where(RUNNING)
+        running = select(ID_OF_ATTEMPT).select_from(attempts).where(RUNNING)
         if queue is not None:
-            overdue = overdue.where(QUEUE_OF_ATTEMPT.in_([queue]))
-        late = set(connection.scalars(overdue.where(attempts.c.lease_until <= now)))
+            running = running.where(QUEUE_OF_ATTEMPT.in_([queue]))
+        late = set(connection.scalars(running.where(attempts.c.lease_until <= now)))
         gone: set[str] = set()
         for chunk in chunks(sorted(dead)):
-            gone |= set(connection.scalars(overdue.where(attempts.c.worker.in_(chunk))))
+            gone |= set(connection.scalars(running.where(attempts.c.worker.in_(chunk))))
         if not late and not gone:
             return []
-        # Seen before the locks were held: look again at those whose lease may have been prolonged.
-        held = {
+        # Seen before the locks were held: look again at those that may have ended or been
+        # prolonged.
+        held = _hold(connection, late | gone)
+        leases = _leases(connection, held.values())
+        only_gone = {id: one for id, one in held.items() if id in gone and one.seq in leases}
+        only_late = {
             id: one
-            for id, one in _hold(connection, late | gone).items()
-            if one.runs(one.fence) and (id in gone or not one.holds(one.fence, now))
+            for id, one in held.items()
+            if id not in gone and one.seq in leases and leases[one.seq] <= now
         }
-        only_late = [(id, one) for id, one in held.items() if id not in gone]
-        _take_back(connection, only_late, "expired", "Its lease ran out.", now)
-        only_gone = [(id, one) for id, one in held.items() if id in gone]
-        _take_back(connection, only_gone, "expired", "Its worker went away.", now)
-        return sorted(held, key=lambda id: held[id].seq)
+        _take_back(connection, list(only_late.values()), "expired", "Its lease ran out.", now)
+        _take_back(connection, list(only_gone.values()), "expired", "Its worker went away.", now)
+        taken = only_late | only_gone
+        return sorted(taken, key=lambda id: taken[id].seq)
 
 
 def _hold(connection: Connection, ids: Iterable[str]) -> dict[str, Held]:
@@ -276,30 +286,40 @@ def _hold(connection: Connection, ids: Iterable[str]) -> dict[str, Held]:
     Locks are taken in the order of ids, so that two transactions that want the same rollouts
     wait for each other instead of deadlocking.
     """
-    wanted = sorted({clean(id) for id in ids})
-    rows: list[Any] = []
-    leases: dict[str, float] = {}
-    for chunk in chunks(wanted):
-        rows += connection.execute(LOCK, {"ids": chunk}).all()
-    # A statement of its own: it must see what was committed while the locks were waited for.
-    for chunk in chunks(wanted):
-        leases.update((id, until) for id, until in connection.execute(LEASES, {"ids": chunk}))
+    held: dict[str, Held] = {}
+    for chunk in chunks(sorted({clean(id) for id in ids})):
+        rows = connection.execute(LOCK, {"ids": chunk})
+        held.update((id, Held(*stands)) for id, *stands in rows)
+    return held
+
+
+def _running_of(connection: Connection, pairs: Sequence[Pair]) -> dict[Pair, Held]:
+    """Lock the rollouts of attempts; return those of attempts that run."""
+    held = _hold(connection, (id for id, _ in pairs))
     return {
-        id: Held(seq, status, fence, failures, max_attempts, leases.get(id))
-        for id, seq, status, fence, failures, max_attempts in rows
+        (id, fence): one for id, fence in pairs if (one := held.get(clean(id))) and one.runs(fence)
     }
+
+
+def _leases(connection: Connection, held: Iterable[Held]) -> dict[int, float]:
+    """When the leases of rollouts end, in unix seconds by seq, as far as an attempt runs."""
+    leases: dict[int, float] = {}
+    for chunk in chunks([one.seq for one in held]):
+        rows = connection.execute(LEASES, {"seqs": chunk})
+        leases.update((seq, until) for seq, until in rows)
+    return leases
 
 
 def _take_back(
     connection: Connection,
-    taken: Sequence[tuple[str, Held]],
+    taken: Sequence[Held],
     status: AttemptStatus,
     error: str,
     now: float,
 ) -> None:
     """End attempts that no executor reported on, and queue their rollouts again."""
     _end_attempts(connection, taken, status, error, now)
-    changes = [(one, end_of(one, status, error)) for _, one in taken]
+    changes = [(one, end_of(one, status, error)) for one in taken]
     again = [requeued(one, change, 0.0) for one, change in changes if change.status == "queued"]
     over = [ended(one, change, now) for one, change in changes if change.status != "queued"]
     if again:
@@ -310,12 +330,12 @@ def _take_back(
 
 def _end_attempts(
     connection: Connection,
-    running: Sequence[tuple[str, Held]],
+    running: Sequence[Held],
     status: AttemptStatus,
     error: str,
     now: float,
 ) -> None:
-    rows = [attempt_stop(id, one.fence, status, error, now) for id, one in running]
+    rows = [attempt_stop(one, status, error, now) for one in running]
     if rows:
         connection.execute(END_ATTEMPT, rows)
 
@@ -326,8 +346,8 @@ def _already_written(connection: Connection, outcomes: Sequence[Outcome]) -> Ans
     for outcome in outcomes:
         query = (
             select(attempts.c.status, attempts.c.ended_at, rollouts.c.status)
-            .join_from(attempts, rollouts, attempts.c.rollout_id == rollouts.c.id)
-            .where(attempts.c.rollout_id == outcome.rollout_id)
+            .join_from(rollouts, attempts, rollouts.c.seq == attempts.c.rollout_seq)
+            .where(rollouts.c.id == outcome.rollout_id)
             .where(attempts.c.fence == outcome.fence)
         )
         row = connection.execute(query).first()

@@ -60,7 +60,7 @@ def row_of(rollout: Rollout, created_at: float) -> dict[str, Any]:
 
 
 def attempt_of(row: Any) -> Attempt:
-    """The attempt in a row of all columns."""
+    """The attempt in a row of all columns and its rollout's id, as `rollout_id`."""
     return Attempt(
         rollout_id=row.rollout_id,
         fence=row.fence,

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, case, func, select
 
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks, starts_with
+from ratchet.store.keys import keys_of
 from ratchet.store.tables import rollouts, scores
 from ratchet.types import Score
 
@@ -33,7 +34,7 @@ class Scores:
         self._database = database
         self._upsert = database.upsert(
             scores,
-            ("rollout_id", "evaluator", "version"),
+            ("rollout_seq", "evaluator", "version"),
             ("value", "unit", "rationale", "error", "created_at"),
         )
 
@@ -43,16 +44,24 @@ class Scores:
         Args:
             items: Rollout id and score.
             now: Unix seconds.
+
+        Raises:
+            InputError: A rollout is not in the store.
         """
-        self._database.write(lambda c: self.add_all(c, items, now))
+
+        def work(connection: Connection) -> None:
+            keys = keys_of(connection, (rollout_id for rollout_id, _ in items))
+            self.add_all(connection, ((keys[id], score) for id, score in items), now)
+
+        self._database.write(work)
 
     def add_all(
-        self, connection: Connection, items: Iterable[tuple[str, Score]], now: float
+        self, connection: Connection, items: Iterable[tuple[int, Score]], now: float
     ) -> None:
-        """Store scores in a transaction that is open."""
+        """Store scores by their rollouts' keys in a transaction that is open."""
         rows: list[dict[str, Any]] = [
             {
-                "rollout_id": rollout_id,
+                "rollout_seq": rollout_seq,
                 "evaluator": score.evaluator,
                 "version": score.version,
                 "value": score.value,
@@ -61,7 +70,7 @@ class Scores:
                 "error": score.error,
                 "created_at": now,
             }
-            for rollout_id, score in items
+            for rollout_seq, score in items
         ]
         if rows:
             connection.execute(self._upsert, rows)
@@ -73,7 +82,12 @@ class Scores:
         def work(connection: Connection) -> dict[str, list[Score]]:
             found: dict[str, list[Score]] = {id: [] for id in stored.values()}
             for chunk in chunks(list(found)):
-                query = select(scores).where(scores.c.rollout_id.in_(chunk)).order_by(scores.c.seq)
+                query = (
+                    select(scores, rollouts.c.id.label("rollout_id"))
+                    .join_from(rollouts, scores, rollouts.c.seq == scores.c.rollout_seq)
+                    .where(rollouts.c.id.in_(chunk))
+                    .order_by(scores.c.seq)
+                )
                 for row in connection.execute(query):
                     found[row.rollout_id].append(_score(row))
             return found
@@ -103,7 +117,7 @@ class Scores:
                 func.count(scores.c.value),
                 func.sum(case((scores.c.value.is_(None), 1), else_=0)),
             )
-            .join_from(scores, rollouts, scores.c.rollout_id == rollouts.c.id)
+            .join_from(scores, rollouts, scores.c.rollout_seq == rollouts.c.seq)
             .group_by(rollouts.c.candidate_id, scores.c.evaluator)
             .order_by(rollouts.c.candidate_id, scores.c.evaluator)
         )

@@ -9,10 +9,9 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from ratchet.store.engine import Database
-from ratchet.store.tables import spans
+from ratchet.store.keys import NO_ROLLOUT, keys_of
+from ratchet.store.tables import rollouts, spans
 from ratchet.types import Span, SpanEvent
-
-_NO_ROLLOUT = ""
 
 
 class Spans:
@@ -20,7 +19,7 @@ class Spans:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert = database.insert_new(spans, "rollout_id", "fence", "trace_id", "span_id")
+        self._insert = database.insert_new(spans, "rollout_seq", "fence", "trace_id", "span_id")
 
     def add(self, rollout_id: str | None, fence: int, items: Sequence[Span]) -> None:
         """Store spans; one that is stored already is left alone.
@@ -29,16 +28,22 @@ class Spans:
             rollout_id: The rollout, or None when they belong to none.
             fence: Fencing token of the attempt they come from, 0 when they belong to none.
             items: The spans.
-        """
-        self._database.write(lambda c: self.add_all(c, [(rollout_id, fence, s) for s in items]))
 
-    def add_all(
-        self, connection: Connection, items: Iterable[tuple[str | None, int, Span]]
-    ) -> None:
-        """Store spans of many rollouts in a transaction that is open."""
+        Raises:
+            InputError: The rollout is not in the store.
+        """
+
+        def work(connection: Connection) -> None:
+            key = keys_of(connection, [rollout_id])[rollout_id] if rollout_id else NO_ROLLOUT
+            self.add_all(connection, ((key, fence, span) for span in items))
+
+        self._database.write(work)
+
+    def add_all(self, connection: Connection, items: Iterable[tuple[int, int, Span]]) -> None:
+        """Store spans by their rollouts' keys and fences in a transaction that is open."""
         rows: list[dict[str, Any]] = [
             {
-                "rollout_id": rollout_id or _NO_ROLLOUT,
+                "rollout_seq": rollout_seq,
                 "fence": fence,
                 "trace_id": span.trace_id,
                 "span_id": span.span_id,
@@ -51,7 +56,7 @@ class Spans:
                 "attributes": span.attributes,
                 "events": span.events,
             }
-            for rollout_id, fence, span in items
+            for rollout_seq, fence, span in items
         ]
         if rows:
             connection.execute(self._insert, rows)
@@ -63,7 +68,10 @@ class Spans:
             rollout_id: The rollout; None for the spans that belong to none.
             fence: Only those of this attempt; all attempts when left out.
         """
-        query = select(spans).where(spans.c.rollout_id == (rollout_id or _NO_ROLLOUT))
+        key: Any = NO_ROLLOUT
+        if rollout_id:
+            key = select(rollouts.c.seq).where(rollouts.c.id == rollout_id).scalar_subquery()
+        query = select(spans).where(spans.c.rollout_seq == key)
         if fence is not None:
             query = query.where(spans.c.fence == fence)
         query = query.order_by(spans.c.start_ns, spans.c.seq)

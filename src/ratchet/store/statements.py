@@ -32,14 +32,14 @@ NEW_ATTEMPT = insert(attempts)
 
 PROLONG = (
     update(attempts)
-    .where(attempts.c.rollout_id == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
+    .where(attempts.c.rollout_seq == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
     .values(lease_until=bindparam("until"))
 )
-"""Moves a lease. Takes `at` (rollout id), `at_fence`, `until`."""
+"""Moves a lease. Takes `at` (seq), `at_fence`, `until`."""
 
 END_ATTEMPT = (
     update(attempts)
-    .where(attempts.c.rollout_id == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
+    .where(attempts.c.rollout_seq == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
     .values(
         status=bindparam("new_status"),
         ended_at=bindparam("new_ended_at"),
@@ -91,29 +91,29 @@ LOCK = (
 """Locks rollouts and reads where they stand, in the order of ids. Takes `ids`."""
 
 LEASES = (
-    select(attempts.c.rollout_id, attempts.c.lease_until)
-    .where(attempts.c.rollout_id.in_(bindparam("ids", expanding=True)))
+    select(attempts.c.rollout_seq, attempts.c.lease_until)
+    .where(attempts.c.rollout_seq.in_(bindparam("seqs", expanding=True)))
     .where(RUNNING)
 )
-"""Ends of the leases that run. Takes `ids` (of rollouts)."""
+"""Ends of the leases that run. Takes `seqs` (of rollouts)."""
 
 # Subqueries and not joins: SQLite would walk every rollout of the queue to meet the few attempts
 # that run.
-_ITS_ROLLOUT = rollouts.c.id == attempts.c.rollout_id
+_ITS_ROLLOUT = rollouts.c.seq == attempts.c.rollout_seq
 
 QUEUE_OF_ATTEMPT: ColumnElement[str] = (
     select(rollouts.c.queue).where(_ITS_ROLLOUT).scalar_subquery()
 )
 """The queue of the attempt that a query reads."""
 
-SEQ_OF_ATTEMPT: ColumnElement[int] = select(rollouts.c.seq).where(_ITS_ROLLOUT).scalar_subquery()
-"""The order of creation of the rollout whose attempt a query reads."""
+ID_OF_ATTEMPT: ColumnElement[str] = select(rollouts.c.id).where(_ITS_ROLLOUT).scalar_subquery()
+"""The id of the rollout whose attempt a query reads."""
 
 
 def new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, Any]:
     """An attempt at the rollout in `row`, which is about to get its next fence."""
     return {
-        "rollout_id": row.id,
+        "rollout_seq": row.seq,
         "fence": row.fence + 1,
         "status": "running",
         "worker": worker,
@@ -123,10 +123,10 @@ def new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, An
     }
 
 
-def attempt_end(outcome: Outcome) -> dict[str, Any]:
+def attempt_end(outcome: Outcome, held: Held) -> dict[str, Any]:
     """The end of an attempt as its executor reports it."""
     return {
-        "at": outcome.rollout_id,
+        "at": held.seq,
         "at_fence": outcome.fence,
         "new_status": outcome.status,
         "new_ended_at": outcome.ended_at,
@@ -134,13 +134,11 @@ def attempt_end(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def attempt_stop(
-    rollout_id: str, fence: int, status: AttemptStatus, error: str, now: float
-) -> dict[str, Any]:
-    """The end of an attempt that no executor reported on."""
+def attempt_stop(held: Held, status: AttemptStatus, error: str, now: float) -> dict[str, Any]:
+    """The end of a rollout's running attempt that no executor reported on."""
     return {
-        "at": rollout_id,
-        "at_fence": fence,
+        "at": held.seq,
+        "at_fence": held.fence,
         "new_status": status,
         "new_ended_at": now,
         "new_error": error,

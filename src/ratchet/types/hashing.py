@@ -22,7 +22,7 @@ def canonical_json(value: Any) -> bytes:
             Unicode, or a value has no JSON form.
     """
     try:
-        builtins = msgspec.to_builtins(value, str_keys=True)
+        builtins = msgspec.to_builtins(value, str_keys=True, order="sorted")  # sets have none
         _refuse_non_finite(builtins)
         return msgspec.json.encode(builtins, order="sorted")
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:

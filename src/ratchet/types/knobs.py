@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -62,7 +63,7 @@ class Float(msgspec.Struct, frozen=True, tag="float"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise InputError(f"Float({field}={value!r}) is not a number.")
-            if not math.isfinite(value):
+            if not _is_finite(value):
                 raise InputError(f"Float({field}={value!r}) is not finite.")
             msgspec.structs.force_setattr(self, field, float(value))
         _check_bounds(self, 0)
@@ -86,17 +87,22 @@ class Choice(msgspec.Struct, frozen=True, tag="choice"):
     options: tuple[Value, ...]
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "options", tuple(self.options))
+        given: Any = self.options
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InputError(f"Choice(options={given!r}) is not a list of values.")
+        msgspec.structs.force_setattr(self, "options", tuple(given))
         if not self.options:
             raise InputError("Choice needs at least one option.")
-        kinds = [(type(o), o) for o in self.options]
-        if len(set(kinds)) != len(kinds):
-            raise InputError(f"Choice options {list(self.options)!r} are not all different.")
         for option in self.options:
             if not isinstance(option, (bool, int, float, str)):
                 raise InputError(
                     f"Choice option {option!r} is neither a string, a number nor a boolean."
                 )
+            if isinstance(option, float) and not math.isfinite(option):
+                raise InputError(f"Choice option {option!r} is not finite.")
+        kinds = [(type(o), o) for o in self.options]
+        if len(set(kinds)) != len(kinds):
+            raise InputError(f"Choice options {list(self.options)!r} are not all different.")
         self.check("default", self.default)
 
     def check(self, name: str, value: Any) -> Value:
@@ -166,6 +172,13 @@ def _check_bounds(knob: Int | Float, log_floor: int) -> None:
         raise InputError(f"{kind}: a logarithmic scale needs a positive low, not {knob.low}.")
     if not knob.low <= knob.default <= knob.high:
         raise InputError(f"{kind}: default {knob.default} is outside [{knob.low}, {knob.high}].")
+
+
+def _is_finite(value: int | float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
 
 
 def _within(knob: Int | Float, name: str, value: Any) -> Any:

@@ -59,7 +59,7 @@ class Code(msgspec.Struct, frozen=True, tag="code"):
         function: The function's name.
 
     Raises:
-        InputError: The source does not parse, or holds anything but that one function.
+        InputError: The source does not parse, or holds anything but that one bare function.
     """
 
     source: str
@@ -68,12 +68,17 @@ class Code(msgspec.Struct, frozen=True, tag="code"):
     def __post_init__(self) -> None:
         try:
             body = ast.parse(self.source).body
-        except (SyntaxError, ValueError) as error:
+        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
             raise InputError(
                 f"The source of function {self.function!r} does not parse: {error}."
             ) from None
         if len(body) != 1 or not isinstance(body[0], (ast.FunctionDef, ast.AsyncFunctionDef)):
             raise InputError(f"The source of {self.function!r} must be exactly one function.")
+        if body[0].decorator_list:
+            raise InputError(
+                f"The source of {self.function!r} begins with a decorator.",
+                hint="Give the def alone; decorators stay in the source file.",
+            )
         if body[0].name != self.function:
             raise InputError(
                 f"The source defines {body[0].name!r} where {self.function!r} is expected."

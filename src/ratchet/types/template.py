@@ -1,8 +1,13 @@
-"""Prompt templates: text with f-string or Jinja2 placeholders."""
+"""Prompt templates: text with f-string or Jinja2 placeholders.
+
+A rewritten prompt is generated text, so a template is never trusted: it may print what fills it
+with its public attributes and items, but not reach Python's internals through that.
+"""
 
 from __future__ import annotations
 
 import functools
+import re
 import string
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +26,8 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt"):
 
     Args:
         text: The template. f-string form writes `{name}` and doubles literal braces; Jinja2 form
-            writes `{{ name }}`.
+            writes `{{ name }}`. Attributes that begin with an underscore, or lead to frames and
+            code, are refused in both.
         engine: Which of the two forms `text` has.
 
     Raises:
@@ -32,6 +38,8 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt"):
     engine: Engine = "f-string"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InputError(f"A prompt is text, not {type(self.text).__name__}.")
         _placeholders(self.text, self.engine)
 
     @property
@@ -49,22 +57,24 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt"):
                 hint="Rename the placeholder, or double the braces if they are meant literally.",
             )
 
-    def format(self, **fields: Any) -> str:
+    def format(self, /, **fields: Any) -> str:
         """Fill the placeholders.
 
         Args:
             fields: A value for every placeholder; others are ignored.
 
         Raises:
-            InputError: A placeholder has no field.
+            InputError: A placeholder has no field, or cannot be filled with it.
         """
         self.check_fields(fields.keys() | set())
-        if self.engine == "jinja2":
-            return _jinja(self.text).render(**fields)
         try:
+            if self.engine == "jinja2":
+                return _jinja(self.text).render(fields)
             return string.Formatter().vformat(self.text, (), fields)
-        except (ValueError, KeyError, AttributeError, IndexError, TypeError) as error:
-            raise InputError(f"The prompt could not be filled: {error}.") from error
+        except Exception as error:  # a format of the values' own types may raise anything
+            raise InputError(
+                f"The prompt could not be filled: {type(error).__name__}: {error}."
+            ) from error
 
     def identity(self) -> Any:
         """What the version hash covers."""
@@ -80,22 +90,55 @@ def _placeholders(text: str, engine: Engine) -> frozenset[str]:
         return _jinja_placeholders(text)
     if engine != "f-string":
         raise InputError(f"Prompt engine {engine!r} is neither 'f-string' nor 'jinja2'.")
-    names: set[str] = set()
     try:
-        for _, field, spec, _ in string.Formatter().parse(text):
-            if field is None:
-                continue
-            name = field.split(".")[0].split("[")[0]
-            if not name.isidentifier():
-                raise ValueError(f"{{{field}}} is not a named placeholder")
-            names.add(name)
-            names |= _placeholders(spec, "f-string") if spec else frozenset()
-    except ValueError as error:
+        return frozenset(_fields(text, nested=False))
+    except (ValueError, KeyError) as error:
         raise InputError(
             f"The prompt is not an f-string template: {error}.",
             hint='Double literal braces, or declare it with engine="jinja2".',
         ) from None
-    return frozenset(names)
+
+
+def _fields(text: str, *, nested: bool) -> set[str]:
+    names: set[str] = set()
+    for _, field, spec, conversion in string.Formatter().parse(text):
+        if field is None:
+            continue
+        if nested and spec and "{" in spec:
+            raise ValueError("format specifications are nested more than once")
+        name = re.split(r"[.\[]", field, maxsplit=1)[0]
+        if not name.isidentifier():
+            raise ValueError(f"{{{field}}} is not a named placeholder")
+        if conversion not in (None, "r", "s", "a"):
+            raise ValueError(f"{{{field}!{conversion}}}: there are only !r, !s and !a")
+        string.Formatter().get_field(field, (), {name: _Anything()})
+        names.add(name)
+        if spec:
+            names |= _fields(spec, nested=True)
+    return names
+
+
+_INTERNAL = frozenset(
+    {"ag_code", "ag_frame", "cr_code", "cr_frame", "gi_code", "gi_frame", "tb_frame", "mro"}
+    | {"f_back", "f_builtins", "f_code", "f_globals", "f_locals"}
+)
+"""Public by name, but they lead to code, frames and through them to every module."""
+
+
+class _Anything:
+    """Stands for a value while a template is checked: has every attribute and item but unsafe ones.
+
+    Format strings take attributes from whatever fills them: `{x.__init__.__globals__}` would print
+    a module's secrets (Jinja2's sandbox refuses the same names).
+    """
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("_") or name in _INTERNAL:
+            raise ValueError(f"it may not reach the attribute {name!r} of what fills it")
+        return self
+
+    def __getitem__(self, key: object) -> Any:
+        return self
 
 
 def _jinja_placeholders(text: str) -> frozenset[str]:
@@ -103,15 +146,17 @@ def _jinja_placeholders(text: str) -> frozenset[str]:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     try:
-        tree = ImmutableSandboxedEnvironment().parse(text)
+        return frozenset(
+            meta.find_undeclared_variables(ImmutableSandboxedEnvironment().parse(text))
+        )
     except TemplateSyntaxError as error:
-        raise InputError(f"The prompt is not a Jinja2 template: {error}.") from None
-    return frozenset(meta.find_undeclared_variables(tree))
+        raise InputError(f"The prompt is not a Jinja2 template: {error.message}.") from None
+    except (RecursionError, MemoryError):
+        raise InputError("The prompt is not a Jinja2 template: it is nested too deeply.") from None
 
 
 @functools.lru_cache(maxsize=256)
 def _jinja(text: str) -> Template:
-    # A rewritten prompt is generated text: it may not reach attributes of what fills it.
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

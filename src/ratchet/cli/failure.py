@@ -1,0 +1,15 @@
+"""How an error is told: a sentence, and what to do next, on standard error."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+err = Console(stderr=True, highlight=False)
+
+
+def fail(message: str, hint: str | None = None) -> None:
+    """An error, in a sentence or two."""
+    err.print("[bold red]error:[/] ", end="")
+    err.print(message, markup=False)
+    if hint:
+        err.print(hint, style="dim", markup=False)

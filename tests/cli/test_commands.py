@@ -1,0 +1,175 @@
+"""The other commands, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import CONFIG, MakeProject, Project
+
+
+@pytest.fixture
+def improved(make_project: MakeProject) -> Project:
+    project = make_project()
+    project.json("improve")
+    return project
+
+
+def test_run_shows_one_rollout_with_its_answer_and_trace(make_project: MakeProject) -> None:
+    project = make_project()
+    done = project.ratchet("run", "--task", "t3")
+    assert done.returncode == 0, done.stderr
+    assert "succeeded" in done.stdout
+    assert "0.4" in done.stdout
+    assert "look" in done.stdout
+    found: Any = project.json("run", "--split", "val", "--limit", "3")
+    assert len(found["rollouts"]) == 3
+    assert all(r["scores"]["closeness"]["value"] == 0.4 for r in found["rollouts"])
+
+
+def test_run_takes_json_as_an_object_and_text_as_text(make_project: MakeProject) -> None:
+    agent = """
+import ratchet
+
+
+@ratchet.agent
+def answer(question, style="plain"):
+    return f"{question}:{style}"
+"""
+    project = make_project(
+        agent=agent, config='[agent]\nentry = "agent:answer"\n[[evaluators]]\nuse = "exact_match"\n'
+    )
+    one: Any = project.json("run", "how?")
+    assert one["rollouts"][0]["output"] == "how?:plain"
+    other: Any = project.json("run", '{"question": "how?", "style": "short"}')
+    assert other["rollouts"][0]["output"] == "how?:short"
+    assert project.ratchet("run", "{broken").returncode == 2
+
+
+def test_run_of_a_failing_agent_says_what_it_raised_and_exits_with_3(
+    make_project: MakeProject,
+) -> None:
+    agent = """
+def answer(number):
+    raise KeyError("no such room")
+"""
+    project = make_project(
+        agent=agent, config='[agent]\nentry = "agent:answer"\n[[evaluators]]\nuse = "exact_match"\n'
+    )
+    done = project.ratchet("run", "5")
+    assert done.returncode == 3
+    assert "no such room" in done.stderr
+    assert "agent.py:3" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_eval_gives_means_with_intervals_and_runs_nothing_twice(make_project: MakeProject) -> None:
+    project = make_project()
+    first: Any = project.json("eval", "--split", "val")
+    row = first["candidates"][0]
+    closeness = next(e for e in row["evaluators"] if e["evaluator"] == "closeness")
+    assert closeness["mean"] == pytest.approx(0.4)
+    assert closeness["errors"] == 0
+    before: Any = project.json("status")["summary"]
+    assert project.json("eval", "--split", "val") == first
+    after: Any = project.json("status")["summary"]
+    assert before["rollouts"] == after["rollouts"]
+    project.json("eval", "--split", "val", "--fresh")
+    fresh: Any = project.json("status")["summary"]
+    assert fresh["rollouts"]["succeeded"] == 2 * before["rollouts"]["succeeded"]
+
+
+def test_eval_compares_the_best_candidate_with_the_source(improved: Project) -> None:
+    found: Any = improved.json("eval", "-c", "source", "-c", "best")
+    means = [
+        next(e["mean"] for e in row["evaluators"] if e["evaluator"] == "closeness")
+        for row in found["candidates"]
+    ]
+    assert means[1] > means[0]
+
+
+def test_an_evaluator_that_raises_is_shown_as_an_error_and_not_as_a_zero(
+    make_project: MakeProject,
+) -> None:
+    agent = """
+import ratchet
+
+
+@ratchet.agent
+def answer(number):
+    return number
+
+
+@ratchet.evaluator
+def picky(output):
+    if output % 2:
+        raise ValueError("odd numbers are beyond me")
+    return 1.0
+"""
+    config = CONFIG.replace("closeness", "picky")
+    done = make_project(agent=agent, config=config).ratchet("eval", "--split", "all")
+    assert done.returncode == 0, done.stderr
+    assert "1.0000" in done.stdout
+    assert "odd numbers are beyond me" in done.stdout
+    assert "120 times" in done.stdout
+
+
+def test_status_says_where_things_stand_and_what_is_next(improved: Project) -> None:
+    done = improved.ratchet("status")
+    assert done.returncode == 0
+    assert "shipped" in done.stdout
+    assert "ratchet rollback" in done.stdout
+
+
+def test_show_finds_anything_by_the_start_of_its_id(improved: Project) -> None:
+    status: Any = improved.json("status")["newest_run"]
+    release: Any = improved.json("releases")["releases"][0]
+    run: Any = improved.json("run", "--split", "val", "--limit", "1")
+    rollout = run["rollouts"][0]["id"]
+    wanted = {
+        status["run"]: "run",
+        status["candidate_id"]: "candidate",
+        release["experiment_id"]: "experiment",
+        release["id"]: "release",
+        rollout: "rollout",
+    }
+    for identity, kind in wanted.items():
+        assert improved.json("show", identity[:10])["kind"] == kind
+        assert improved.ratchet("show", identity[:10]).returncode == 0
+    spans: Any = improved.json("show", rollout)["spans"]
+    assert [span["name"] for span in spans] == ["answer", "look"]
+
+
+def test_diff_is_a_patch_from_the_source_and_a_comparison_between_candidates(
+    improved: Project,
+) -> None:
+    patch = improved.ratchet("diff").stdout
+    assert '-KNOBS = ratchet.params("knobs", aim=ratchet.Float(0.0, 0.0, 1.0))' in patch
+    best = str(improved.json("status")["newest_run"]["candidate_id"])  # type: ignore[index]
+    base = str(improved.json("status")["newest_run"]["baseline_id"])  # type: ignore[index]
+    between = improved.json("diff", base[:12], best[:12])
+    assert between["changed"] == ["knobs"]
+    assert "-aim = 0.0" in str(between["diff"])
+    assert "the same" in improved.ratchet("diff", best, best).stdout
+
+
+def test_json_output_is_one_object_and_nothing_else(improved: Project) -> None:
+    for arguments in (["status"], ["releases"], ["verify"], ["eval"], ["diff"], ["improve"]):
+        done = improved.ratchet(*arguments, "--json")
+        assert isinstance(json.loads(done.stdout), dict), arguments
+
+
+def test_help_of_every_command_says_what_it_does(make_project: MakeProject) -> None:
+    project = make_project()
+    top = project.ratchet("--help").stdout
+    commands = (
+        *("demo", "run", "eval", "improve", "status"),
+        *("show", "diff", "verify", "releases", "rollback"),
+    )  # fmt: skip
+    for command in commands:
+        assert command in top
+        done = project.ratchet(command, "--help")
+        assert done.returncode == 0
+        assert "Usage" in done.stdout
