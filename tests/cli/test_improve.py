@@ -165,8 +165,7 @@ def test_a_second_improve_at_the_same_time_is_refused(make_project: MakeProject)
     from ratchet.run import FileLock
 
     project = make_project()
-    (project.root / ".ratchet").mkdir()
-    with FileLock(project.root / ".ratchet" / "improve.lock", "test"):
+    with FileLock(project.root / ".ratchet" / "locks" / "improve.lock", "test"):
         done = project.ratchet("improve")
     assert done.returncode == 7
     assert "running already" in done.stderr

@@ -118,7 +118,7 @@ def test_ten_kills_change_nothing_and_repeat_nothing(
     total = sum(whole_calls.values())
     killed_at: list[int] = []
     for _ in range(KILLS):
-        # A moment is a number of calls from now: it falls into the work whatever the machine's pace.
+        # Counted in calls from now, a moment falls into the work whatever the machine's pace.
         already = count(calls)
         wanted = already + moments.randint(1, max(2, (total - already) // 6))
         process = start(project, calls)
@@ -138,3 +138,37 @@ def test_ten_kills_change_nothing_and_repeat_nothing(
 
 def count(calls: Path) -> int:
     return calls.read_bytes().count(b"\n") if calls.exists() else 0
+
+
+def test_kills_while_shipping_end_in_one_branch_and_one_release(
+    tmp_path: Path, uninterrupted: tuple[dict[str, object], Counter[str]]
+) -> None:
+    whole, whole_calls = uninterrupted
+    project, calls = make_project(tmp_path / "project"), tmp_path / "calls"
+    for _ in range(4):
+        process = start(project, calls)
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("Ship"):
+                break
+        process.kill()
+        process.communicate()
+    found = finish(start(project, calls))
+    assert found["branch"] == whole["branch"]
+    branches = subprocess.run(
+        ["git", "branch", "--list", "ratchet/*"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert branches.stdout.split() == [found["branch"]]
+    listed = subprocess.run(
+        [sys.executable, "-m", "ratchet", "releases", "--json"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(json.loads(listed.stdout)["releases"]) == 1
+    assert Counter(calls.read_text().splitlines()) == whole_calls

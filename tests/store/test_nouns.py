@@ -43,6 +43,10 @@ RESOURCES: dict[str, Resource] = {
 }
 
 
+def rollout(id: str) -> Rollout:
+    return Rollout(id=id, queue="q", candidate_id="c", task_id="t", input=1)
+
+
 def run(id: str = "run", **fields: Any) -> Run:
     start = {"agent": "m:f", "seed": 1, "stage": "baseline", "created_at": 1.0, "updated_at": 1.0}
     return Run(**{"id": id, **start, **fields})
@@ -258,19 +262,42 @@ def test_spans_come_back_in_the_order_they_started(store: Store) -> None:
 
     late = span("b", 20, parent_id="a", status="error", message="broke", attributes={"k": [1]})
     early = span("a", 10, events=(SpanEvent("exception", 15, {"type": "E"}), SpanEvent("x", 16)))
+    store.rollouts.create([rollout("r")], 1.0)
     store.spans.add("r", 1, [late, early])
     store.spans.add("r", 1, [late])
     store.spans.add("r", 2, [late])
     store.spans.add(None, 0, [early])
+    store.spans.add(None, 0, [early, late])
     store.spans.add("r", 1, [])
     assert store.spans.of("r", fence=1) == [early, late]
     assert store.spans.of("r") == [early, late, late]
-    assert store.spans.of(None) == [early]
+    assert store.spans.of(None) == [early, late]
+    assert store.spans.of("x") == []
+
+
+def test_spans_of_two_traces_may_share_their_ids(store: Store) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    spans = [Span(trace_id=t, span_id="1", name="n", start_ns=1, end_ns=2) for t in "ab"]
+    for rollout_id, fence in (("r", 1), (None, 0)):
+        store.spans.add(rollout_id, fence, [*spans, *spans])
+        assert store.spans.of(rollout_id) == spans
+
+
+def test_spans_and_scores_of_a_rollout_that_is_not_in_the_store_are_refused(store: Store) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    score = Score(evaluator="e", version="1", value=1.0)
+    span = Span(trace_id="t", span_id="s", name="n", start_ns=1, end_ns=2)
+    with pytest.raises(InputError, match="no rollout 'x'.*Create the rollout before"):
+        store.scores.add([("r", score), ("x", score)], 1.0)
+    with pytest.raises(InputError, match="no rollout 'x'"):
+        store.spans.add("x", 1, [span])
+    assert store.scores.of(["r", "x"]) == {"r": [], "x": []}
 
 
 def test_a_later_score_of_the_same_evaluator_version_replaces_the_earlier(store: Store) -> None:
     exact = Score(evaluator="exact", version="1", value=1.0, rationale="equal")
     broken = Score(evaluator="judge", version="1", value=None, error="no key")
+    store.rollouts.create([rollout("r")], 1.0)
     store.scores.add([("r", exact), ("r", broken)], 1.0)
     again = Score(evaluator="judge", version="1", value=0.5)
     newer = Score(evaluator="judge", version="2", value=3.0, unit="s")

@@ -131,13 +131,13 @@ def test_of_two_reports_in_one_batch_the_first_counts(store: Store) -> None:
     assert one(store).output == 1
 
 
-def test_a_late_finish_from_an_expired_attempt_is_refused_and_leaves_no_trace(
-    store: Store,
-) -> None:
+def test_a_late_finish_from_an_expired_attempt_is_refused(store: Store) -> None:
     store.rollouts.create([rollout("r")], 1.0)
     (old,) = take(store)
     late = outcome(old, spans=(span(),), scores=(Score(evaluator="e", version="1", value=1.0),))
-    # The lease is over: refused, although nobody has taken the rollout since.
+    assert store.rollouts.expire(40.0) == ["r"]
+    # Nobody has taken the rollout since, and still its right is gone.
+    assert store.rollouts.heartbeat([("r", 1)], 30.0, 40.0) == set()
     assert store.rollouts.finish([late], 40.0) == {("r", 1): None}
     (new,) = take(store, now=41.0)
     assert new.fence == 2
@@ -146,6 +146,34 @@ def test_a_late_finish_from_an_expired_attempt_is_refused_and_leaves_no_trace(
     assert store.scores.of(["r"]) == {"r": []}
     assert store.rollouts.finish([outcome(new)], 43.0) == {("r", 2): "succeeded"}
     assert [a.status for a in store.rollouts.attempts("r")] == ["expired", "succeeded"]
+
+
+def test_an_overdue_attempt_that_nobody_expired_may_still_finish(store: Store) -> None:
+    store.rollouts.create([rollout("r"), rollout("x", queue="other")], 1.0)
+    (claim,) = take(store)
+    # Claims and expiries of another queue, and ones that come in time, expire nothing here.
+    take(store, queue="other", now=1000.0)
+    assert store.rollouts.expire(1000.0, queue="other") == []
+    assert store.rollouts.expire(39.9) == []
+    late = outcome(claim, output=1, spans=(span(),))
+    assert store.rollouts.finish([late, late], 1000.0) == {("r", 1): "succeeded"}
+    assert store.rollouts.finish([late], 1000.0) == {("r", 1): None}
+    assert (one(store).status, one(store).output) == ("succeeded", 1)
+    assert store.spans.of("r") == [span()]
+    assert store.rollouts.expire(1000.0, queue="q") == []
+
+
+def test_an_overdue_attempt_that_the_claim_of_another_runner_expired_may_not_finish(
+    store: Store,
+) -> None:
+    store.rollouts.create([rollout("r")], 1.0)
+    (old,) = take(store)
+    assert store.rollouts.claim("q", "another", 1, 30.0, 39.9) == []
+    (new,) = store.rollouts.claim("q", "another", 1, 30.0, 40.0)
+    assert store.rollouts.finish([outcome(old), outcome(new)], 41.0) == {
+        ("r", 1): None,
+        ("r", 2): "succeeded",
+    }
 
 
 def test_an_unknown_rollout_and_a_wrong_fence_are_refused(store: Store) -> None:
@@ -201,15 +229,22 @@ def test_other_ends_are_final_at_once(store: Store, status: RolloutStatus) -> No
     assert one(store).failures == 0
 
 
-def test_a_heartbeat_keeps_a_lease_and_only_one_that_is_not_over(store: Store) -> None:
+def test_a_heartbeat_keeps_a_lease_until_somebody_expires_it(store: Store) -> None:
     store.rollouts.create([rollout("r"), rollout("s")], 1.0)
     take(store, 2)
     assert store.rollouts.heartbeat([("r", 1)], 30.0, 39.9) == {("r", 1)}
-    assert store.rollouts.heartbeat([("r", 1), ("s", 1)], 30.0, 40.0) == {("r", 1)}
     assert store.rollouts.heartbeat([], 30.0, 40.0) == set()
-    assert [a.lease_until for a in store.rollouts.running("q")] == [70.0, 40.0]
+    assert [(a.rollout_id, a.lease_until) for a in store.rollouts.running("q")] == [
+        ("r", 69.9),
+        ("s", 40.0),
+    ]
     assert store.rollouts.expire(50.0) == ["s"]
-    assert store.rollouts.running("nobody") == []
+    # The lease of r is over too, and nobody has expired it.
+    assert store.rollouts.heartbeat([("r", 1), ("s", 1)], 30.0, 80.0) == {("r", 1)}
+    assert store.rollouts.expire(109.9) == []
+    assert [a.lease_until for a in store.rollouts.running("q")] == [110.0]
+    assert store.rollouts.expire(110.0) == ["r"]
+    assert store.rollouts.running() == store.rollouts.running("nobody") == []
 
 
 def test_what_is_given_back_is_queued_again_in_its_old_place_without_a_failure(

@@ -63,7 +63,9 @@ async def improve(
         Conflict: Another `improve` is at work in this project.
         RatchetError: A stage failed; the run remembers it and goes on from there next time.
     """
-    with FileLock(project.prepare_state() / "improve.lock", "`ratchet improve` in this project"):
+    with FileLock(
+        project.prepare_state() / "locks" / "improve.lock", "`ratchet improve` in this project"
+    ):
         journey = _Journey(project, store, watcher, seed, skip_bad)
         return await journey.go(ship_it)
 
@@ -139,7 +141,12 @@ class _Journey:
                 check_clean(self.project.root)
             if self.run.stage != "ship":
                 async with open_runner(
-                    self.project, self.store, self.agent, self.run.id, self.watcher.said
+                    self.project,
+                    self.store,
+                    self.agent,
+                    self.run.id,
+                    self.watcher.said,
+                    take_over=True,
                 ) as runner:
                     while self.run.stage in self.WITH_RUNNER:
                         self.watcher.entered(self.run, self.run.stage, resumed)

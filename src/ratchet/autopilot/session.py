@@ -21,21 +21,32 @@ Say = Callable[[str], None]
 
 @asynccontextmanager
 async def open_runner(
-    project: Project, store: Store, agent: Agent, queue: str, say: Say
+    project: Project, store: Store, agent: Agent, queue: str, say: Say, *, take_over: bool
 ) -> AsyncIterator[Runner]:
-    """A runner for one queue, after what a killed predecessor left behind was taken over.
+    """A runner for one queue.
+
+    Args:
+        project: The project.
+        store: Its store.
+        agent: The loaded agent.
+        queue: The queue's name.
+        say: Told when there is something to wait for.
+        take_over: Take over what a killed predecessor left in the queue. The caller holds a lock
+            that keeps others from the queue; without one the queue must be its own.
 
     Raises:
         AgentError: The agent does not load in a worker.
     """
     async with AsyncExitStack() as stack:
         state = project.prepare_state()
-        workers = FileLock(state / f"workers-{queue[:16]}.lock", "A worker")
-        held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
-        stack.callback(workers.release)
-        executor = make_executor(project, agent, state, held)
-        runner = Runner(store, queue, executor)
-        await asyncio.to_thread(runner.recover)
+        held: int | None = None
+        if take_over:
+            workers = FileLock(state / "locks" / f"{queue[:24]}.lock", "A worker")
+            held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
+            stack.callback(workers.release)
+        runner = Runner(store, queue, make_executor(project, agent, state, held))
+        if take_over:
+            await asyncio.to_thread(runner.recover)
         yield await stack.enter_async_context(runner)
 
 

@@ -86,7 +86,9 @@ def _show_patch(root: Path, outcome: Outcome) -> None:
     ]
     out.print(f"\n[bold]The patch[/] (candidate {short(outcome.run.best_id)}):")
     for line in changed[:60]:
-        out.print(f"  {line}", style="green" if line[0] == "+" else "red", markup=False)
+        out.print(
+            f"  {line}", style="green" if line[0] == "+" else "red", markup=False, soft_wrap=True
+        )
 
 
 def _last_line(outcome: Outcome) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def diff(
         out.print(f"{short(other.id)} by {other.algorithm}: {other.reason}", markup=False)
     for line in text.splitlines():
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        out.print(line, style=style, markup=False)
+        out.print(line, style=style, markup=False, soft_wrap=True)
 
 
 def _lines(one: Candidate, other: Candidate) -> Iterator[str]:

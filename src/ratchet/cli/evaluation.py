@@ -26,6 +26,7 @@ from ratchet.cli.console import (
 )
 from ratchet.cli.failure import err
 from ratchet.cli.progress import TerminalWatcher
+from ratchet.run import FileLock
 from ratchet.store import Store
 from ratchet.types import Candidate
 
@@ -52,7 +53,10 @@ def evaluate(
       ratchet eval --split train -c source -c 1a2b3c4d
     """
     project = project_in(folder)
-    with project.open_store() as store, TerminalWatcher(err if json else out) as watcher:
+    lock = FileLock(
+        project.prepare_state() / "locks" / "eval.lock", "`ratchet eval` in this project"
+    )
+    with lock, project.open_store() as store, TerminalWatcher(err if json else out) as watcher:
         batches = wait_for(
             _evaluate(project, store, watcher, split, candidate, limit, repeat, fresh, skip_bad)
         )
@@ -80,7 +84,7 @@ async def _evaluate(
     evaluators = project.evaluators(agent)
     queue = f"eval-{agent.source_version()}"
     watcher.expects(len(tasks) * len(candidates) * repeat)
-    async with open_runner(project, store, agent, queue, watcher.said) as runner:
+    async with open_runner(project, store, agent, queue, watcher.said, take_over=True) as runner:
         return await evaluate_batch(
             candidates,
             tasks,

@@ -52,7 +52,7 @@ def png_plot(
 
     figure: Any
     axes: Any
-    figure, axes = pyplot.subplots(figsize=(8, 4.5), dpi=150)
+    figure, axes = pyplot.subplots(figsize=(8, 5), dpi=150)
     full = [p for p in proposals if not p.pruned]
     given_up = [p for p in proposals if p.pruned]
     axes.scatter(
@@ -83,7 +83,7 @@ def png_plot(
     axes.set_ylabel(f"mean {metric}")
     axes.set_title("Score over trials, train tasks")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.legend(frameon=False, fontsize=8, ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)

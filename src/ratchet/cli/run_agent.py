@@ -6,6 +6,7 @@ import json as jsonlib
 import time
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import uuid4
 
 import msgspec
 import typer
@@ -97,8 +98,8 @@ async def _run(
     agent = project.load_agent()
     chosen = candidate_named(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()
-    queue = f"run-{agent.source_version()}"
-    async with open_runner(project, store, agent, queue, watcher.said) as runner:
+    queue = f"run-{uuid4().hex}"  # its own: nobody else takes from it
+    async with open_runner(project, store, agent, queue, watcher.said, take_over=False) as runner:
         batches = await evaluate_batch(
             [chosen],
             tasks,

@@ -77,7 +77,16 @@ class Scorer:
         unanswered = rollout.status in _UNANSWERED
         measured = unanswered and evaluator.unit and rollout.duration_s is not None
         if rollout.status == "succeeded" or measured:
-            return await evaluator.score(rollout, self._store.spans.of)
+            try:
+                return await evaluator.score(rollout, self._store.spans.of)
+            except Exception as error:  # an evaluator that breaks its protocol harms no other
+                return Score(
+                    evaluator=evaluator.name,
+                    version=evaluator.version,
+                    value=None,
+                    unit=evaluator.unit,
+                    error=f"{type(error).__name__}: {error}"[:500],
+                )
         if unanswered and not evaluator.unit:
             return Score(
                 evaluator=evaluator.name,

@@ -15,6 +15,10 @@ GRACE_S = 1.0
 """How long a cancelled attempt may take to clean up before it is left behind."""
 
 
+_left_behind: set[asyncio.Task[Outcome]] = set()
+"""Tasks of agents that did not end when they were cancelled."""
+
+
 class AsyncExecutor:
     """Runs async agents as asyncio tasks, and sync ones in daemon threads.
 
@@ -95,5 +99,10 @@ def _forget(task: asyncio.Task[Outcome]) -> None:
     # asyncio.run waits at its end for every task it knows: one that swallows cancellation for good
     # would hang it.
     asyncio._unregister_task(task)
+    if not task.done():
+        # Kept, or the garbage collector would close it in the middle and report it.
+        _left_behind.add(task)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+    task.add_done_callback(_left_behind.discard)
     # Read the exception of a task nobody awaits any more, or asyncio reports it as never retrieved.
     task.add_done_callback(lambda t: t.cancelled() or t.exception())

@@ -43,6 +43,9 @@ WATCH_S = 0.5
 LOG_BYTES = 64 * 1024 * 1024
 """A log that grows past this while an attempt runs is emptied."""
 
+TAIL_BYTES = 1_500
+"""How much of its last output is shown of a worker that crashed."""
+
 START_TRIES = 3
 """Workers in a row that may fail to start before the executor gives up."""
 
@@ -354,15 +357,20 @@ class _Worker:
     def trim_log(self) -> None:
         """Empty the log when it has grown large."""
         if self.log_size() > LOG_BYTES:
-            with contextlib.suppress(OSError):
-                os.truncate(self._log, 0)
+            last = self._last(0)
+            with contextlib.suppress(OSError), open(self._log, "r+b") as file:
+                file.truncate()
+                file.write(last)
 
     def log_tail(self, since: int) -> str:
         """The last lines that the worker printed after position `since`, as a paragraph."""
+        text = self._last(since).decode("utf-8", "replace").strip()
+        return f" Its last output:\n{text}" if text else ""
+
+    def _last(self, since: int) -> bytes:
         with contextlib.suppress(OSError), open(self._log, "rb") as file:
             size = self.log_size()
             # Trimmed meanwhile: all that it holds now is newer.
-            file.seek(max(since if since <= size else 0, size - 1_500))
-            text = file.read().decode("utf-8", "replace").strip()
-            return f" Its last output:\n{text}" if text else ""
-        return ""
+            file.seek(max(since if since <= size else 0, size - TAIL_BYTES))
+            return file.read(TAIL_BYTES)
+        return b""

@@ -8,12 +8,15 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ratchet.run.executor import Executor
-from ratchet.store import Store
 from ratchet.types import FINAL, Candidate, Claim, Outcome, Resource, Rollout, RolloutStatus
+
+if TYPE_CHECKING:
+    from ratchet.store import Store  # most of a worker's start would go by importing it
 
 LEASE_S = 60.0
 """How long a claim holds without a heartbeat."""

@@ -40,7 +40,6 @@ from ratchet.run.messages import (
     decode_to_worker,
     frame,
 )
-from ratchet.store import Store
 from ratchet.types import Outcome, RatchetError, Resource
 
 BACKSTOP_S = 5.0
@@ -61,6 +60,7 @@ def main(descriptor: int, *kept_open: int) -> None:
     setup = parent.receive()
     if not isinstance(setup, Setup):
         return
+    path = list(sys.path)
     faulthandler.enable(all_threads=False)
     # What it prints is shown when it crashes, and a crash flushes nothing.
     for stream in (sys.stdout, sys.stderr):
@@ -78,11 +78,20 @@ def main(descriptor: int, *kept_open: int) -> None:
         parent.send(Ready())
         left = _serve(parent, setup, agent, loop, scratch)
         if left:
-            with Store.open(setup.store_url) as store:
-                store.rollouts.finish(left, now=time.time())
+            sys.path[:] = path
+            _store(setup.store_url, left)
         # What is left of the agent, tasks and threads that do not end, cannot keep this process.
         faulthandler.dump_traceback_later(BACKSTOP_S, exit=True)
         _end_children()
+
+
+def _store(url: str, left: list[Outcome]) -> None:
+    _limit_memory(sys.maxsize)
+    # Imported by the few workers that outlive their parent, not at the start of every one.
+    from ratchet.store import Store
+
+    with Store.open(url) as store:
+        store.rollouts.finish(left, now=time.time())
 
 
 def _let_go(connection: socket.socket, kept_open: tuple[int, ...]) -> None:
@@ -103,7 +112,6 @@ def _serve(
     parent: _Parent, setup: Setup, agent: Agent, loop: asyncio.Runner, scratch: _Scratch
 ) -> list[Outcome]:
     """Run what the parent sends until it is gone; return the outcomes that it has not stored."""
-    own = os.getpid()
     resources: dict[str, Resource] = {}
     unstored: dict[tuple[str, int], Outcome] = {}
     while (message := parent.receive()) is not None:
@@ -119,8 +127,6 @@ def _serve(
             scratch.publish(Binding(resources=resources, candidate_id=rollout.candidate_id))
         os.environ[SEED_VARIABLE] = str(message.claim.rollout.seed)
         outcome = _attempt(agent, Recorder(agent, message.claim, resources), loop, setup.timeout_s)
-        if os.getpid() != own:
-            os._exit(0)  # a fork of the agent's came back: the rollout is not its to report
         outcome = scratch.judge(outcome)
         _trim_log()
         unstored[outcome.rollout_id, outcome.fence] = outcome
@@ -132,6 +138,7 @@ def _serve(
 
 
 def _attempt(agent: Agent, recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Outcome:
+    own = os.getpid()
     # This watchdog of the interpreter needs no lock: it ends even a call that holds the GIL.
     faulthandler.dump_traceback_later(timeout_s + BACKSTOP_S, exit=True)
     bind_process(recorder.binding)
@@ -141,6 +148,8 @@ def _attempt(agent: Agent, recorder: Recorder, loop: asyncio.Runner, timeout_s: 
             return loop.run(call_async(recorder, timeout_s))
         return call_sync(recorder)
     finally:
+        if os.getpid() != own:
+            os._exit(0)  # a fork of the agent's came back: the rollout is not its to report
         bind_process(None)
         collect_process(None)
         faulthandler.cancel_dump_traceback_later()

@@ -1,4 +1,4 @@
-"""What belongs to a rollout is keyed by its number; random ids scatter writes over all of a table."""
+"""What belongs to a rollout is keyed by its number: random ids scatter writes over a table."""
 
 from __future__ import annotations
 
