@@ -9,10 +9,13 @@ ADDRESS := 127.0.0.1
 PORT ?= 8765
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 BIN := .venv/bin
+# A checkout that was moved needs its .venv anew: scripts and the editable install hold its path.
+MOVED := $(shell [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$(pwd)" ] || echo moved)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check faults bench docs serve constraints clean
+.PHONY: help setup demo test check faults bench docs serve constraints clean moved
+moved: ;
 
 help:  ## List what can be done here
 	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12]'
@@ -67,14 +70,14 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 # installation; it is made anew when what it was made from changed. All paths are relative, so the
 # checkout may stand in a folder whose name holds spaces.
 
-.venv/.core: pyproject.toml constraints.txt
+.venv/.core: pyproject.toml constraints.txt $(MOVED)
 	$(call install,.)
 
-.venv/.dev: pyproject.toml constraints.txt
+.venv/.dev: pyproject.toml constraints.txt $(MOVED)
 	$(call install,.[dev$(comma)postgres])
 	@touch .venv/.core
 
-.venv/.docs: pyproject.toml constraints.txt
+.venv/.docs: pyproject.toml constraints.txt $(MOVED)
 	$(call install,.[docs])
 	@touch .venv/.core
 
@@ -95,7 +98,7 @@ endef
 
 # A .venv that was made elsewhere, or whose Python is gone, is made anew.
 define VENV
-if [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$PWD" ]; then \
+if [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$(pwd)" ]; then \
 	$(BIN)/python -c '' 2>/dev/null && exit 0; fi; \
 command -v '$(PYTHON)' >/dev/null || { echo "There is no $(PYTHON) here. Name another: make PYTHON=python3.12" >&2; exit 1; }; \
 '$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

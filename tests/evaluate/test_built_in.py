@@ -155,7 +155,7 @@ def test_a_pattern_that_backtracks_for_ever_is_stopped(monkeypatch: pytest.Monke
 )
 def test_numeric_reads_the_last_number(text: Any, number: float) -> None:
     assert value(numeric(), text, number) == 1
-    assert value(numeric(), text, 1.001 * number) == 0
+    assert value(numeric(), text, 2 * number) == 0
 
 
 @pytest.mark.parametrize("output", [None, True, "none", "", [3], float("1e400"), 10**400, "1e400"])

@@ -266,7 +266,7 @@ SOURCE = """
             return {value}
 
     called = ratchet.evaluator(Judge())
-    exec("def made(output):\\n    return [{value} for _ in (lambda: {{'x', 'y'}})()][0]")
+    exec("def made(output):\\n    return [{value} for _ in 'x' if _ in {{'x', 'y', 'z'}}][0]")
     made = ratchet.evaluator(made)
     print(judge.version, called.version, made.version)
 """
@@ -287,7 +287,7 @@ def versions(folder: Path, value: float, seed: str = "0") -> list[str]:
 
 def test_the_version_follows_the_source_in_every_process(tmp_path: Path) -> None:
     first = versions(tmp_path, 0.5, "1")
-    assert versions(tmp_path, 0.5, "2")[0:2] == first[0:2]
+    assert versions(tmp_path, 0.5, "2") == first
     changed = versions(tmp_path, 0.75)
     assert all(one != other for one, other in zip(first, changed, strict=True))
 

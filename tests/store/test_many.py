@@ -19,7 +19,7 @@ from sqlalchemy import event, select, text
 
 from ratchet.store import Store, engine
 from ratchet.store.statements import OLDEST, QUEUE_OF_ATTEMPT
-from ratchet.store.tables import RUNNING, attempts, rollouts
+from ratchet.store.tables import RUNNING, attempts, rollouts, scores
 from ratchet.types import Outcome, Rollout, StoreError
 
 
@@ -278,7 +278,7 @@ def test_a_finish_whose_answer_was_lost_is_not_taken_for_a_refusal(postgres_url:
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        (OLDEST.params(wanted="q", how_many=1), "ix_rollouts_queue"),
+        (OLDEST.params(wanted="q", how_many=1), "ix_rollouts_queued"),
         (
             select(attempts.c.rollout_seq).where(RUNNING).where(QUEUE_OF_ATTEMPT.in_(["q"])),
             "ix_attempts_running",
@@ -291,8 +291,19 @@ def test_a_finish_whose_answer_was_lost_is_not_taken_for_a_refusal(postgres_url:
             select(rollouts.c.status).where(rollouts.c.purpose.between("a", "b")),
             "ix_rollouts_purpose",
         ),
+        (
+            select(rollouts.c.status).where(rollouts.c.queue == "q").order_by(rollouts.c.seq),
+            "ix_rollouts_queue (",
+        ),
+        (
+            select(scores.c.value)
+            .join_from(rollouts, scores, rollouts.c.seq == scores.c.rollout_seq)
+            .where(rollouts.c.id.in_(["a", "b"]))
+            .order_by(scores.c.seq),
+            "sqlite_autoindex_rollouts_1",
+        ),
     ],
-    ids=["claim", "running", "summary", "counts"],
+    ids=["claim", "running", "summary", "purpose", "queue", "scores"],
 )
 def test_what_must_stay_fast_reads_an_index(sqlite_url: str, query: Any, index: str) -> None:
     with Store.open(sqlite_url) as store:

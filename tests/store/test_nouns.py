@@ -287,7 +287,7 @@ def test_spans_and_scores_of_a_rollout_that_is_not_in_the_store_are_refused(stor
     store.rollouts.create([rollout("r")], 1.0)
     score = Score(evaluator="e", version="1", value=1.0)
     span = Span(trace_id="t", span_id="s", name="n", start_ns=1, end_ns=2)
-    with pytest.raises(InputError, match="no rollout 'x'.*Create the rollout before"):
+    with pytest.raises(InputError, match=r"no rollout 'x'.*Create the rollout before"):
         store.scores.add([("r", score), ("x", score)], 1.0)
     with pytest.raises(InputError, match="no rollout 'x'"):
         store.spans.add("x", 1, [span])

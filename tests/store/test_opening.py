@@ -24,7 +24,7 @@ from ratchet.store import Store, schema
 from ratchet.store.engine import Database
 from ratchet.store.location import parse
 from ratchet.store.tables import metadata
-from ratchet.types import Rollout, StoreError
+from ratchet.types import Outcome, Rollout, StoreError
 
 
 def rollout(id: str, **fields: Any) -> Rollout:
@@ -96,17 +96,58 @@ def test_the_migrations_lead_to_the_tables_as_they_are_declared(store: Store) ->
         assert compare_metadata(context, metadata) == []
 
 
-def test_an_older_database_is_upgraded_and_keeps_its_rows(store_url: str) -> None:
-    at_version(store_url, schema.VERSIONS[0], empty=False)
+OLD_ROWS = """
+    INSERT INTO journal (run_id, key, body, created_at) VALUES ('r', 'k', '7', 1);
+    INSERT INTO rollouts (id, queue, status, fence, failures, max_attempts, purpose, candidate_id,
+      task_id, seed, created_at, cost_usd, error, metadata, expected, output, input) VALUES
+      ('b', 'q', 'running', 2, 0, 2, '', 'c', 't', 0, 1, 0, '', '{}', 'null', 'null', '1'),
+      ('a', 'q', 'queued', 0, 0, 2, '', 'c', 't', 0, 1, 0, '', '{}', 'null', 'null', '2');
+    INSERT INTO attempts (rollout_id, fence, status, worker, lease_until, started_at, ended_at,
+      error) VALUES ('b', 1, 'expired', 'w1', 5, 2, 5, 'late'),
+      ('b', 2, 'running', 'w2', 60, 6, NULL, '');
+    INSERT INTO spans (rollout_id, fence, trace_id, span_id, parent_id, name, start_ns, end_ns,
+      status, message, attributes, events) VALUES
+      ('b', 1, 't', 's', NULL, 'of b', 1, 2, 'ok', '', '{}', '[]'),
+      ('', 0, 't', 's', 'p', 'of none', 1, 2, 'ok', '', '{}', '[]'),
+      ('gone', 1, 't', 's', NULL, 'of one that is not here', 1, 2, 'ok', '', '{}', '[]');
+    INSERT INTO scores (rollout_id, evaluator, version, value, unit, rationale, error, created_at)
+      VALUES ('a', 'z', '1', 0.5, '', '', '', 1), ('a', 'e', '1', NULL, '', '', 'no', 1),
+      ('gone', 'e', '1', 1, '', '', '', 1)
+"""
+"""What a Ratchet of the first schema may have written."""
+
+
+@pytest.mark.parametrize("version", schema.VERSIONS[:-1])
+def test_an_older_database_is_upgraded_and_keeps_its_rows(store_url: str, version: str) -> None:
+    at_version(store_url, version, empty=False)
     database = Database(parse(store_url))
-    database.write(
-        lambda c: c.execute(
-            text("INSERT INTO journal (run_id, key, body, created_at) VALUES ('r', 'k', '7', 1)")
-        )
-    )
+    for statement in OLD_ROWS.split(";"):
+        database.write(lambda c, s=statement: c.execute(text(s)))
     database.close()
     with Store.open(store_url) as store:
         assert store.journal.read("r") == [("k", 7)]
+        assert [r.id for r in store.rollouts.list()[0]] == ["a", "b"]
+        first, second = store.rollouts.attempts("b")
+        assert (first.fence, first.status, first.ended_at, first.error) == (1, "expired", 5, "late")
+        assert store.rollouts.running("q") == [second]
+        assert (second.rollout_id, second.worker, second.lease_until) == ("b", "w2", 60.0)
+        (span,) = store.spans.of("b", fence=1)
+        assert (span.name, span.trace_id, span.parent_id) == ("of b", "t", None)
+        assert [span.name for span in store.spans.of(None)] == ["of none"]
+        scores = store.scores.of(["a", "gone"])
+        assert [(s.evaluator, s.value, s.error) for s in scores["a"]] == [
+            ("z", 0.5, ""),
+            ("e", None, "no"),
+        ]
+        assert scores["gone"] == store.spans.of("gone") == []
+        # It goes on where the older Ratchet left off.
+        store.spans.add("b", 1, [span])
+        assert store.spans.of("b") == [span]
+        done = Outcome(
+            rollout_id="b", fence=2, status="succeeded", started_at=6, ended_at=7, duration_s=1
+        )
+        assert store.rollouts.finish([done], 7.0) == {("b", 2): "succeeded"}
+        assert [c.rollout.id for c in store.rollouts.claim("q", "w", 9, 60.0, 8.0)] == ["a"]
         found = store._database.read(
             lambda c: c.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")).scalar()
         )

@@ -45,13 +45,13 @@ def test_every_process_finds_the_same_digest() -> None:
     assert len(digests) == 1
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.dictionaries(st.text("abcdef"), JSON, max_size=6))
 def test_the_order_of_keys_does_not_matter(value: dict[str, Any]) -> None:
     assert content_hash(value) == content_hash(dict(reversed(value.items())))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(JSON)
 def test_canonical_json_reads_back_as_what_it_was(value: Any) -> None:
     assert msgspec.json.decode(canonical_json(value)) == value

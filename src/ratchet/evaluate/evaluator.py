@@ -230,8 +230,14 @@ def _source_hash(function: Any) -> str:
 
 def _code_text(code: CodeType) -> str:
     """What compiled code does, in a text that is the same in every process."""
-    constants = [_code_text(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    constants = [_constant_text(constant) for constant in code.co_consts]
     return repr((code.co_code, code.co_names, code.co_varnames, constants))
+
+
+def _constant_text(constant: object) -> str:
+    if isinstance(constant, CodeType):
+        return _code_text(constant)
+    return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
 
 
 def _described(error: BaseException) -> str:

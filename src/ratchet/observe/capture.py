@@ -10,6 +10,9 @@ import msgspec
 CAPTURE_LIMIT = 16_384
 """Characters kept of one captured value."""
 
+SPARE_DEPTH = 200
+"""How much deeper than stored data is nested the calls of those may be who handle it."""
+
 MAX_ITEMS = 100_000
 """A larger array stands as its `repr`, which is short."""
 
@@ -38,9 +41,20 @@ def shorten(text: str, limit: int = CAPTURE_LIMIT) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON data, for storage; what JSON cannot hold becomes its `repr`."""
+    """A value as JSON data, for storage; what JSON cannot hold becomes its `repr`.
+
+    So does what is nested almost as deep as Python's recursion limit: those who pass it on stand
+    deeper in their calls, and may not fail on it.
+    """
     try:
-        return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_readable))
+        encoded = msgspec.json.encode(value, enc_hook=_readable)
+        data = msgspec.json.decode(encoded)
+        if encoded.count(b"[") + encoded.count(b"{") > SPARE_DEPTH:  # else it cannot be deep
+            nested = data
+            for _ in range(SPARE_DEPTH):
+                nested = [nested]
+            msgspec.json.encode(nested)
+        return data
     except Exception as error:  # see capture
         return _last_resort(value, error)
 

@@ -358,8 +358,8 @@ class _Worker:
         """Empty the log when it has grown large."""
         if self.log_size() > LOG_BYTES:
             last = self._last(0)
-            with contextlib.suppress(OSError), open(self._log, "r+b") as file:
-                file.truncate()
+            with contextlib.suppress(OSError), open(self._log, "ab") as file:
+                file.truncate(0)
                 file.write(last)
 
     def log_tail(self, since: int) -> str:

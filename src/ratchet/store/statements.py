@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Integer, bindparam, insert, select, update
 
 from ratchet.store.lifecycle import Change, Held
-from ratchet.store.tables import RUNNING, attempts, rollouts
+from ratchet.store.tables import QUEUED, RUNNING, attempts, rollouts
 from ratchet.types import AttemptStatus, Outcome
 
 OLDEST = (
     select(rollouts)
-    .where(rollouts.c.queue == bindparam("wanted"), rollouts.c.status == "queued")
+    .where(rollouts.c.queue == bindparam("wanted"), QUEUED)
     .order_by(rollouts.c.seq)
     .limit(bindparam("how_many", type_=Integer))
     # Other claims step over rows that this one is taking. SQLite has one writer and no such thing.

@@ -22,8 +22,11 @@ from ratchet.store.columns import Json, Serial, Words
 metadata = MetaData()
 
 RUNNING = text("attempts.status = 'running'")
-"""Condition of the partial index below; written out, since SQLite ignores such an index when the
+"""Condition of a partial index below; written out, since SQLite ignores such an index when the
 status is a bound argument."""
+
+QUEUED = text("rollouts.status = 'queued'")
+"""Condition of the other partial index."""
 
 
 def _serial() -> Column[int]:
@@ -136,8 +139,17 @@ rollouts = Table(
     Column("expected", Json, nullable=False),
     Column("output", Json, nullable=False),
     Column("input", Json, nullable=False),
-    Index("ix_rollouts_queue", "queue", "status", "seq"),
+    # One index for each question. A rollout changes its status at least twice, which moves it in
+    # every index that holds the status: only one does so for all rollouts, since it counts them.
+    Index(
+        "ix_rollouts_queued",
+        "queue",
+        "seq",
+        sqlite_where=text("status = 'queued'"),
+        postgresql_where=text("status = 'queued'"),
+    ),
     Index("ix_rollouts_status", "status", "seq"),
+    Index("ix_rollouts_queue", "queue", "seq"),
     Index("ix_rollouts_purpose", "purpose", "seq"),
     Index("ix_rollouts_candidate", "candidate_id", "seq"),
 )

@@ -14,6 +14,7 @@ branch_labels = None
 depends_on = None
 
 _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+_QUEUED = sa.text("status = 'queued'")
 _RUNNING = sa.text("status = 'running'")
 
 
@@ -48,8 +49,17 @@ def upgrade() -> None:
     _attempts()
     _spans()
     _scores()
-    op.drop_index("ix_rollouts_purpose", "rollouts")
-    op.create_index("ix_rollouts_purpose", "rollouts", ["purpose", "seq"])
+    # Indexes that hold the status are moved in at every change of it.
+    for column in ("queue", "purpose"):
+        op.drop_index(f"ix_rollouts_{column}", "rollouts")
+        op.create_index(f"ix_rollouts_{column}", "rollouts", [column, "seq"])
+    op.create_index(
+        "ix_rollouts_queued",
+        "rollouts",
+        ["queue", "seq"],
+        sqlite_where=_QUEUED,
+        postgresql_where=_QUEUED,
+    )
 
 
 def _attempts() -> None:

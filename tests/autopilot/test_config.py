@@ -1,0 +1,236 @@
+"""`ratchet.toml`: defaults for all that is left out, and errors that name what to mend."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+import pytest
+
+from ratchet.autopilot.config import Config, read_config
+from ratchet.types import ConfigError
+
+LEAST = '[agent]\nentry = "module:function"\n'
+
+
+def read(folder: Path, text: str | bytes) -> Config:
+    path = folder / "ratchet.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_config(path)
+
+
+def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
+    assert read(tmp_path, LEAST).model_dump() == {
+        "agent": {"entry": "module:function", "path": (".",)},
+        "tasks": {
+            "file": "tasks.jsonl",
+            "input": "input",
+            "expected": "expected",
+            "id": "id",
+            "group_by": None,
+            "split": {"train": 0.4, "val": 0.2, "test": 0.4},
+        },
+        "evaluators": (),
+        "objective": {"evaluator": None},
+        "run": {
+            "executor": "auto",
+            "concurrency": None,
+            "timeout_s": 120.0,
+            "attempts": 2,
+            "memory_mb": None,
+        },
+        "improve": {
+            "algorithm": "tune",
+            "seed": 0,
+            "options": {},
+            "budget": {"rollouts": 2000, "seconds": None, "dollars": None},
+        },
+        "prove": {
+            "alpha": 0.05,
+            "min_gain": 0.01,
+            "harm_alpha": 0.05,
+            "futility_alpha": 0.05,
+            "min_pairs": 10,
+        },
+        "guardrails": (),
+        "ship": {"test": None, "timeout_s": 600.0, "environment": ()},
+        "store": {"url": None},
+    }
+
+
+def test_everything_may_be_said(tmp_path: Path) -> None:
+    config = read(
+        tmp_path,
+        """
+        [agent]
+        entry = "pkg.mod:Class.method"
+        path = ["src", "."]
+        [tasks]
+        file = "data/t.jsonl"
+        group_by = "metadata.topic"
+        split = { train = 0.5, val = 0.25, test = 0.25 }
+        [[evaluators]]
+        use = "numeric"
+        name = "close"
+        tolerance = 0.1
+        [[evaluators]]
+        use = "own:judge"
+        [objective]
+        evaluator = "close"
+        [run]
+        executor = "process"
+        concurrency = 8
+        timeout_s = 20
+        [improve]
+        seed = -3
+        options = { max_trials = 5 }
+        [improve.budget]
+        seconds = 1.5
+        dollars = 2
+        [[guardrails]]
+        metric = "latency"
+        off = true
+        [[guardrails]]
+        metric = "cost"
+        relative_margin = 0.5
+        [ship]
+        test = "make test"
+        environment = ["HOME"]
+        [store]
+        url = "postgresql://host/name"
+        """,
+    )
+    assert config.evaluators[0].options == {"tolerance": 0.1}
+    assert (config.evaluators[0].name, config.evaluators[1].name) == ("close", None)
+    assert config.run.timeout_s == 20.0
+    assert config.improve.options == {"max_trials": 5}
+    assert config.guardrails[0].off
+    assert config.agent.path == ("src", ".")
+
+
+UNKNOWN = {
+    "[agnt]": ("agnt", "agent"),
+    "[agent]\nentri = 1": ("agent.entri", "entry"),
+    "[task]": ("task", "tasks"),
+    "[tasks]\nfiles = 'a'": ("tasks.files", "file"),
+    "[tasks.split]\ntrian = 1.0": ("tasks.split.trian", "train"),
+    "[objective]\nevalutor = 'a'": ("objective.evalutor", "evaluator"),
+    "[run]\ntimeout = 5": ("run.timeout", "timeout_s"),
+    "[improve]\nalgoritm = 'a'": ("improve.algoritm", "algorithm"),
+    "[improve.budget]\nrollout = 5": ("improve.budget.rollout", "rollouts"),
+    "[prove]\nalfa = 0.05": ("prove.alfa", "alpha"),
+    "[[guardrails]]\nmetric = 'a'\nmarginn = 1.0": ("guardrails[0].marginn", "margin"),
+    "[ship]\ntests = 'a'": ("ship.tests", "test"),
+    "[store]\nurll = 'a'": ("store.urll", "url"),
+}
+
+
+@pytest.mark.parametrize("text", UNKNOWN, ids=lambda text: text.split()[0])
+def test_an_unknown_key_is_named_with_the_nearest_valid_one(tmp_path: Path, text: str) -> None:
+    key, meant = UNKNOWN[text]
+    whole = text if text.startswith("[agent]") else LEAST + text
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, whole)
+    assert f"there is no key {key!r}. Did you mean {meant!r}?" in raised.value.message
+    assert str(tmp_path / "ratchet.toml") in raised.value.message
+
+
+def test_a_key_like_no_other_is_told_what_there_is(tmp_path: Path) -> None:
+    assert not difflib.get_close_matches("zzz", ["url"])
+    with pytest.raises(ConfigError, match=r"no key 'store\.zzz'\. Known here: url\."):
+        read(tmp_path, f"{LEAST}[store]\nzzz = 1")
+
+
+WRONG = {
+    "[run]\ntimeout_s = '20'": "run.timeout_s = '20': input should be a valid number",
+    "[run]\ntimeout_s = 0": "run.timeout_s = 0: input should be greater than 0",
+    "[run]\ntimeout_s = inf": "run.timeout_s = inf: input should be a finite number",
+    "[run]\nattempts = true": "run.attempts = True: input should be a valid integer",
+    "[run]\nattempts = 0": "run.attempts = 0: input should be greater than or equal to 1",
+    "[run]\nconcurrency = 2.5": "run.concurrency = 2.5: input should be a valid integer",
+    "[run]\nexecutor = 'ray'": "run.executor = 'ray': input should be 'auto', 'async' or",
+    "[run]\nmemory_mb = 1": "run.memory_mb = 1",
+    "[tasks]\nfile = 3": "tasks.file = 3: input should be a valid string",
+    "[tasks]\nsplit = 3": "tasks.split = 3: should be a table",
+    "[tasks.split]\ntrain = nan": "tasks.split.train = nan",
+    "[tasks.split]\nval = 1.5": "tasks.split.val = 1.5: input should be less than or equal to 1",
+    "[[evaluators]]\nk = 3": "the key 'evaluators[0].use' is missing",
+    "[[evaluators]]\nuse = 3": "evaluators[0].use = 3: input should be a valid string",
+    "[evaluators]\nuse = 'a'": "evaluators: should be a list",
+    "[objective]\nevaluator = 1": "objective.evaluator = 1: input should be a valid string",
+    "[improve]\nseed = 'a'": "improve.seed = 'a': input should be a valid integer",
+    "[improve]\noptions = 3": "improve.options = 3: should be a table",
+    "[improve.budget]\nrollouts = 0": "improve.budget.rollouts = 0",
+    "[improve.budget]\nseconds = -1": "improve.budget.seconds = -1",
+    "[prove]\nalpha = 0": "prove.alpha = 0: input should be greater than 0",
+    "[prove]\nalpha = 0.6": "prove.alpha = 0.6: input should be less than or equal to 0.5",
+    "[prove]\nmin_gain = 1": "prove.min_gain = 1: input should be less than 1",
+    "[[guardrails]]\nmargin = 0.1": "the key 'guardrails[0].metric' is missing",
+    "[[guardrails]]\nmetric = 'cost'\nmargin = -1": "guardrails[0].margin = -1",
+    "[ship]\nenvironment = 'HOME'": "ship.environment = 'HOME': should be a list",
+    "[ship]\nenvironment = [1]": "ship.environment[0] = 1: input should be a valid string",
+    "[store]\nurl = 1": "store.url = 1: input should be a valid string",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_value_that_does_not_fit_is_named(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, LEAST + text)
+    assert WRONG[text] in raised.value.message
+
+
+@pytest.mark.parametrize(
+    "margins",
+    ["", "margin = 0.1\nrelative_margin = 0.1", "scale = 1.0"],
+    ids=["none", "both", "scale"],
+)
+def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) -> None:
+    with pytest.raises(ConfigError, match="'cost' takes either margin or relative_margin"):
+        read(tmp_path, f"{LEAST}[[guardrails]]\nmetric = 'cost'\n{margins}")
+
+
+@pytest.mark.parametrize("entry", ["module", "module:", ":f", "mod ule:f", "a:b:c", "a-b:c", ""])
+def test_an_entry_that_is_no_entry_is_shown(tmp_path: Path, entry: str) -> None:
+    with pytest.raises(ConfigError, match=f"agent.entry = '{entry}' is not MODULE:FUNCTION"):
+        read(tmp_path, f'[agent]\nentry = "{entry}"\n')
+
+
+def test_the_agent_is_needed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the key 'agent' is missing"):
+        read(tmp_path, "")
+    with pytest.raises(ConfigError, match=r"the key 'agent\.entry' is missing"):
+        read(tmp_path, "[agent]")
+
+
+def test_several_problems_are_told_at_once(tmp_path: Path) -> None:
+    wrong = "".join(f"unknown{i} = 1\n" for i in range(7))
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, f"{LEAST}[run]\nattempts = 0\n[store]\n{wrong}")
+    assert "run.attempts" in raised.value.message
+    assert "store.unknown3" in raised.value.message
+    assert "(3 more problems.)" in raised.value.message
+
+
+def test_a_missing_file_says_what_the_least_is(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no ratchet\.toml in") as raised:
+        read_config(tmp_path / "ratchet.toml")
+    assert "[agent] entry" in str(raised.value.hint)
+
+
+def test_malformed_toml_names_the_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"is not TOML: .*line 4"):
+        read(tmp_path, f"{LEAST}\n[run\n")
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is not UTF-8 at byte 9"):
+        read(tmp_path, b"[agent]\n\xff")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        read_config(tmp_path / "folder")
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
+    text = b"\xef\xbb\xbf" + LEAST.replace("\n", "\r\n").encode()
+    assert read(tmp_path, text).agent.entry == "module:function"

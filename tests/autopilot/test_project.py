@@ -1,0 +1,302 @@
+"""A project: found from any folder in it, and what its configuration leads to."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ratchet.autopilot import Project
+from ratchet.bind import registry
+from ratchet.prove import Guardrail
+from ratchet.run import Agent
+from ratchet.types import ConfigError, InputError, Int, Params, StoreError
+
+AGENT = """
+import ratchet
+
+KNOBS = ratchet.params("knobs", k=ratchet.Int(5, 1, 20))
+
+@ratchet.agent
+def answer(question):
+    return question
+
+@ratchet.rollout
+def rewarded(task):
+    return 1.0
+
+def judge(output):
+    return 1.0
+"""
+
+MODULES = itertools.count()
+MakeProject = Callable[..., Project]
+
+
+@pytest.fixture(autouse=True)
+def without_a_store_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store's place is what the project says."""
+    monkeypatch.delenv("RATCHET_STORE", raising=False)
+
+
+@pytest.fixture
+def make_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeProject:
+    """A project with an agent, and what its `ratchet.toml` says beyond that."""
+    registry.forget()
+    module = f"agent_of_a_project_{next(MODULES)}"
+    (tmp_path / f"{module}.py").write_text(AGENT)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def make(text: str = "", function: str = "answer") -> Project:
+        entry = f'[agent]\nentry = "{module}:{function}"\n'
+        (tmp_path / "ratchet.toml").write_text(entry + text.replace("MODULE", module))
+        return Project.find(tmp_path)
+
+    return make
+
+
+def parts(project: Project) -> tuple[Agent, tuple[str, ...]]:
+    agent = project.load_agent()
+    return agent, tuple(e.name for e in project.evaluators(agent))
+
+
+def objective(project: Project) -> str:
+    agent = project.load_agent()
+    return project.objective(project.evaluators(agent), agent)
+
+
+def guardrails(project: Project) -> dict[str, Guardrail]:
+    made = project.guardrails(project.evaluators(project.load_agent()))
+    return {guardrail.metric: guardrail for guardrail in made}
+
+
+EXACT = '[[evaluators]]\nuse = "exact_match"\n'
+
+
+def test_a_project_is_found_from_any_folder_in_it(
+    make_project: MakeProject, tmp_path: Path
+) -> None:
+    make_project()
+    deep = tmp_path / "a" / "b"
+    deep.mkdir(parents=True)
+    assert Project.find(deep).root == tmp_path.resolve()
+    (tmp_path / "a" / "ratchet.toml").write_text('[agent]\nentry = "x:y"\n')
+    assert Project.find(deep).root == (tmp_path / "a").resolve()
+
+
+def test_a_folder_outside_of_any_project_is_named(tmp_path: Path) -> None:
+    if any((folder / "ratchet.toml").exists() for folder in tmp_path.resolve().parents):
+        pytest.skip("the temporary folder lies in a project")
+    with pytest.raises(ConfigError, match=r"no ratchet.toml in") as raised:
+        Project.find(tmp_path / "missing" / "folder")
+    assert str(tmp_path) in raised.value.message
+
+
+def test_the_store_is_in_the_project_unless_something_says_otherwise(
+    make_project: MakeProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert make_project().store_url == f"sqlite:///{tmp_path.resolve()}/.ratchet/ratchet.db"
+    named = make_project('[store]\nurl = "postgresql://host/name"\n')
+    assert named.store_url == "postgresql://host/name"
+    monkeypatch.setenv("RATCHET_STORE", "sqlite:////tmp/elsewhere.db")
+    assert named.store_url == "sqlite:////tmp/elsewhere.db"
+
+
+def test_git_ignores_the_state_folder(make_project: MakeProject) -> None:
+    project = make_project()
+    with project.open_store():
+        pass
+    assert (project.state / ".gitignore").read_text() == "*\n"
+    (project.state / ".gitignore").write_text("mine\n")
+    project.prepare_state()
+    assert (project.state / ".gitignore").read_text() == "mine\n"
+
+
+def test_a_state_folder_that_cannot_be_made_is_named(make_project: MakeProject) -> None:
+    project = make_project()
+    project.state.write_text("a file stands in the way")
+    with pytest.raises(StoreError, match=r"\.ratchet cannot be written: (File exists|Not a dir)"):
+        project.prepare_state()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_project_is_named(make_project: MakeProject, tmp_path: Path) -> None:
+    project = make_project()
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StoreError, match="cannot be written: Permission denied"):
+            project.prepare_state()
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_the_source_candidate_holds_the_sources_own_resources(make_project: MakeProject) -> None:
+    project = make_project()
+    candidate = project.source_candidate(project.load_agent())
+    assert candidate.resources == {"knobs": Params({"k": Int(5, 1, 20)})}
+    assert candidate.algorithm == "source"
+
+
+def test_the_dataset_is_read_with_the_files_own_keys(
+    make_project: MakeProject, tmp_path: Path
+) -> None:
+    project = make_project(
+        '[tasks]\nfile = "data/mine.jsonl"\ninput = "q"\nexpected = "a"\ngroup_by = "expected"\n'
+        "[tasks.split]\ntrain = 0.6\nval = 0.2\ntest = 0.2\n"
+    )
+    lines = [json.dumps({"q": f"question {i}", "a": f"answer {i // 2}"}) for i in range(200)]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.jsonl").write_text("\n".join([*lines, "bad"]))
+    with pytest.raises(InputError, match=r"mine.jsonl:201"):
+        project.dataset()
+    dataset, bad = project.dataset(skip_bad=True)
+    assert (dataset.name, len(dataset.tasks), len(bad)) == ("mine", 200, 1)
+    assert len(dataset.split("train")) > 80
+    by_answer = {(t.expected, dataset.splits[t.id]) for t in dataset.tasks}
+    assert len(by_answer) == 100
+
+
+def test_latency_and_cost_are_always_measured(make_project: MakeProject) -> None:
+    assert parts(make_project(EXACT))[1] == ("exact_match", "latency", "cost")
+    assert parts(make_project(f'[[evaluators]]\nuse = "cost"\n{EXACT}'))[1] == (
+        "cost",
+        "exact_match",
+        "latency",
+    )
+
+
+def test_a_users_own_evaluator_is_found_beside_the_agent(make_project: MakeProject) -> None:
+    assert parts(make_project('[[evaluators]]\nuse = "MODULE:judge"\n'))[1][0] == "judge"
+
+
+def test_without_an_evaluator_there_is_nothing_to_improve_by(make_project: MakeProject) -> None:
+    with pytest.raises(ConfigError, match="names no evaluator"):
+        parts(make_project())
+    project = make_project(function="rewarded")
+    assert parts(project)[1] == ("latency", "cost")
+    assert objective(project) == "reward"
+
+
+def test_two_evaluators_of_one_name_are_refused_and_may_be_renamed(
+    make_project: MakeProject,
+) -> None:
+    twice = '[[evaluators]]\nuse = "regex"\npattern = "a"\n' * 2
+    with pytest.raises(ConfigError, match="Two evaluators are named 'regex'") as raised:
+        parts(make_project(twice))
+    assert "name = " in str(raised.value.hint)
+    assert parts(make_project(twice + 'name = "other"\n'))[1][:2] == ("regex", "other")
+
+
+def test_an_evaluators_file_lies_in_the_project(
+    make_project: MakeProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "schema.json").write_text('{"type": "object"}')
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    text = '[[evaluators]]\nuse = "json_schema"\nfile = "schema.json"\n'
+    assert parts(make_project(text))[1][0] == "json_schema"
+
+
+def test_an_evaluator_that_does_not_exist_is_named(make_project: MakeProject) -> None:
+    with pytest.raises(
+        ConfigError, match=r"no evaluator 'exact_macth'. Did you mean 'exact_match'"
+    ):
+        parts(make_project('[[evaluators]]\nuse = "exact_macth"\n'))
+
+
+def test_the_objective_is_the_first_evaluator_or_the_one_named(make_project: MakeProject) -> None:
+    two = f'{EXACT}[[evaluators]]\nuse = "contains"\n'
+    assert objective(make_project(two)) == "exact_match"
+    assert objective(make_project(f'{two}[objective]\nevaluator = "contains"\n')) == "contains"
+    assert objective(make_project(f'{two}[objective]\nevaluator = "reward"\n')) == "reward"
+
+
+def test_an_objective_that_cannot_rise_to_one_is_refused(make_project: MakeProject) -> None:
+    with pytest.raises(ConfigError, match=r"'exact' names no evaluator; there are \['exact_match'"):
+        objective(make_project(f'{EXACT}[objective]\nevaluator = "exact"\n'))
+    with pytest.raises(ConfigError, match="'latency' is measured in s") as raised:
+        objective(make_project(f'{EXACT}[objective]\nevaluator = "latency"\n'))
+    assert "within" in str(raised.value.hint)
+    with pytest.raises(ConfigError, match="'cost' is measured in USD"):
+        objective(make_project('[[evaluators]]\nuse = "cost"\n'))
+    limited = '[[evaluators]]\nuse = "latency"\nwithin = 2\n'
+    assert objective(make_project(limited)) == "latency"
+
+
+def test_three_guardrails_hold_by_default(make_project: MakeProject) -> None:
+    made = guardrails(make_project(EXACT))
+    assert {name: (g.margin, g.aggregate, g.unit) for name, g in made.items()} == {
+        "errors": (0.1, "mean", ""),
+        "latency": (0.5, "relative", "s"),
+        "cost": (0.25, "relative", "USD"),
+    }
+
+
+def test_a_guardrail_replaces_the_default_of_its_metric(make_project: MakeProject) -> None:
+    made = guardrails(
+        make_project(
+            f'{EXACT}[[evaluators]]\nuse = "contains"\n'
+            '[[guardrails]]\nmetric = "latency"\nmargin = 0.05\n'
+            '[[guardrails]]\nmetric = "cost"\nrelative_margin = 0.1\n'
+            '[[guardrails]]\nmetric = "errors"\noff = true\n'
+            '[[guardrails]]\nmetric = "contains"\nmargin = 0.02\n'
+        )
+    )
+    assert made == {
+        "latency": Guardrail("latency", 0.05, scale=0.2, unit="s"),
+        "cost": Guardrail("cost", 0.1, unit="USD", aggregate="relative"),
+        "contains": Guardrail("contains", 0.02, lower_is_better=False),
+    }
+
+
+def test_a_scale_of_ones_own_is_kept(make_project: MakeProject) -> None:
+    text = f'{EXACT}[[guardrails]]\nmetric = "latency"\nmargin = 0.05\nscale = 1.0\n'
+    assert guardrails(make_project(text))["latency"].scale == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('metric = "latncy"\nmargin = 0.1', "'latncy' names no metric; there are"),
+        ('metric = "latncy"\noff = true', "'latncy' names no metric; there are"),
+        (
+            'metric = "cost"\nmargin = 0.1\n[[guardrails]]\nmetric = "cost"\nrelative_margin = 0.1',
+            "Two guardrails are set for 'cost'",
+        ),
+    ],
+)
+def test_a_guardrail_that_makes_no_sense_is_refused(
+    make_project: MakeProject, text: str, words: str
+) -> None:
+    with pytest.raises(ConfigError, match=words):
+        guardrails(make_project(f"{EXACT}[[guardrails]]\n{text}\n"))
+
+
+def test_a_margin_beyond_its_scale_is_refused(make_project: MakeProject) -> None:
+    with pytest.raises(
+        InputError, match=r"'exact_match': margin 2.0 is not within 0 and its scale"
+    ):
+        guardrails(make_project(f'{EXACT}[[guardrails]]\nmetric = "exact_match"\nmargin = 2.0\n'))
+
+
+def test_the_fingerprint_covers_what_decides_and_nothing_else(make_project: MakeProject) -> None:
+    plain = make_project(EXACT).fingerprint()
+    for other in (
+        "[run]\nconcurrency = 3\n",
+        "[improve]\nseed = 9\n",  # the seed is told apart elsewhere
+        '[store]\nurl = "sqlite:///x.db"\n',
+        '[ship]\ntest = "make"\n',
+    ):
+        assert make_project(EXACT + other).fingerprint() == plain
+    for other in (
+        "[improve.budget]\nrollouts = 5\n",
+        "[improve.options]\nbatch = 2\n",
+        "[prove]\nalpha = 0.01\n",
+        "[run]\nattempts = 3\n",
+        '[[guardrails]]\nmetric = "cost"\nmargin = 0.1\n',
+    ):
+        assert make_project(EXACT + other).fingerprint() != plain

@@ -1,0 +1,364 @@
+"""The runner: rollouts of a queue run to their ends, once, whoever else is at it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.run import AgentSpec, AsyncExecutor, FileLock, ProcessExecutor, Runner, load_agent
+from ratchet.run import runner as runner_module
+from ratchet.store import Store
+from ratchet.types import Candidate, Claim, Conflict, Rollout, StoreError
+
+WriteAgent = Callable[..., AgentSpec]
+Rollouts = Callable[..., list[Rollout]]
+
+COUNTS = """
+    import asyncio
+    calls = []
+    waiting = asyncio.Event()
+    async def run(x):
+        calls.append(x)
+        if x == "waits":
+            await asyncio.Event().wait()
+        if x == "fails":
+            raise ValueError(x)
+        return x
+"""
+
+
+class Agents:
+    """An agent in this process whose calls are counted."""
+
+    def __init__(self, spec: AgentSpec) -> None:
+        self.agent = load_agent(spec)
+        self.calls: list[Any] = self.agent.function.__wrapped__.__globals__["calls"]  # type: ignore[attr-defined]
+
+    def executor(self, slots: int = 4) -> AsyncExecutor:
+        return AsyncExecutor(self.agent, slots=slots, timeout_s=30)
+
+
+@pytest.fixture
+def agents(write_agent: WriteAgent) -> Agents:
+    return Agents(write_agent(COUNTS))
+
+
+@pytest.fixture
+def known(lite: Store, candidate: Candidate) -> Store:
+    lite.candidates.put(candidate)
+    return lite
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that happens in another task or thread, a bounded while."""
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.002)
+
+
+def test_rollouts_run_to_their_ends_and_are_told_as_they_finish(
+    agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate
+) -> None:
+    told: list[str] = []
+    wanted = rollouts(*range(20), "fails")
+
+    async def main() -> dict[str, Rollout]:
+        async with Runner(known, "agent", agents.executor()) as runner:
+            assert runner.slots == 4
+            return await runner.run(wanted, [candidate], lambda r: told.append(r.id))
+
+    done = asyncio.run(main())
+    assert [done[f"r{n}"].output for n in range(20)] == list(range(20))
+    assert done["r20"].status == "failed"
+    assert sorted(told) == sorted(done) == sorted(known.rollouts.get(list(done)))
+    stored = known.rollouts.get(list(done))
+    assert {r.id: (r.status, r.output, r.error) for r in stored.values()} == {
+        r.id: (r.status, r.output, r.error) for r in done.values()
+    }
+
+
+def test_what_ended_before_is_not_run_again(
+    agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate
+) -> None:
+    async def main() -> None:
+        async with Runner(known, "agent", agents.executor()) as runner:
+            first = await runner.run(rollouts(*range(10), "fails"), [candidate])
+            again = await runner.run(rollouts(*range(10), "fails"), [candidate])
+            assert {r.id: r.output for r in again.values()} == {
+                r.id: r.output for r in first.values()
+            }
+        async with Runner(known, "agent", agents.executor()) as other:
+            await other.run(rollouts(*range(10), "fails"), [candidate])
+
+    asyncio.run(main())
+    assert Counter(agents.calls) == Counter([*range(10), "fails"])
+
+
+def test_tasks_that_want_the_same_rollouts_share_them(
+    agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate
+) -> None:
+    async def main() -> None:
+        async with Runner(known, "agent", agents.executor()) as runner:
+            both = await asyncio.gather(
+                runner.run(rollouts(*range(10)), [candidate]),
+                runner.run(rollouts(*range(15)), [candidate]),
+            )
+            assert [len(done) for done in both] == [10, 15]
+
+    asyncio.run(main())
+    assert Counter(agents.calls) == Counter(range(15))
+
+
+def test_nothing_to_run_is_done_at_once(agents: Agents, known: Store) -> None:
+    async def main() -> None:
+        async with Runner(known, "agent", agents.executor()) as runner:
+            assert await runner.run([], []) == {}
+
+    asyncio.run(main())
+
+
+def test_two_runners_on_one_queue_share_the_work_and_run_nothing_twice(
+    agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate, sqlite_url: str
+) -> None:
+    async def one(store: Store) -> int:
+        async with Runner(store, "agent", agents.executor(2)) as runner:
+            return len(await runner.run(rollouts(*range(60)), [candidate]))
+
+    async def main() -> list[int]:
+        with Store.open(sqlite_url) as second:
+            return await asyncio.gather(one(known), one(second))
+
+    assert asyncio.run(main()) == [60, 60]
+    assert Counter(agents.calls) == Counter(range(60))
+    workers = {known.rollouts.attempts(f"r{n}")[0].worker for n in range(60)}
+    assert len(workers) == 2
+
+
+def test_leaving_in_the_middle_gives_rollouts_back_uncounted(
+    agents: Agents,
+    known: Store,
+    rollouts: Rollouts,
+    candidate: Candidate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner_module, "DRAIN_S", 0.05)
+    wanted = rollouts("a", *["waits"] * 20)
+
+    async def main() -> None:
+        async with Runner(known, "agent", agents.executor()) as runner:
+            task = asyncio.create_task(runner.run(wanted, [candidate]))
+            await until(lambda: agents.calls.count("waits") == 4)
+            task.cancel()
+
+    asyncio.run(main())
+    assert known.rollouts.counts() == {"queued": 20, "succeeded": 1}
+    assert agents.calls.count("waits") == 4, "nothing begins while the runner is being left"
+    stored = known.rollouts.get([r.id for r in wanted]).values()
+    assert {r.failures for r in stored} == {0}
+    assert not known.rollouts.running()
+
+
+def test_a_claim_under_way_when_the_runner_is_left_is_given_back(
+    agents: Agents,
+    known: Store,
+    rollouts: Rollouts,
+    candidate: Candidate,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import threading
+
+    begun, go = threading.Event(), threading.Event()
+    claim = known.rollouts.claim
+
+    def slow(*args: Any) -> list[Claim]:
+        begun.set()
+        assert go.wait(20)
+        return claim(*args)
+
+    monkeypatch.setattr(known.rollouts, "claim", slow)
+
+    async def main() -> None:
+        async with Runner(known, "agent", agents.executor()) as runner:
+            task = asyncio.create_task(runner.run(rollouts("a", "b"), [candidate]))
+            await until(begun.is_set)
+            task.cancel()
+            asyncio.get_running_loop().call_soon(go.set)
+
+    asyncio.run(main())
+    assert known.rollouts.counts() == {"queued": 2}
+
+
+def test_what_running_attempts_still_finish_is_kept(
+    write_agent: WriteAgent, known: Store, rollouts: Rollouts, candidate: Candidate
+) -> None:
+    spec = write_agent("""
+        import asyncio
+        calls, gate = [], asyncio.Event()
+        async def run(x):
+            calls.append(x)
+            await gate.wait()
+            return x
+    """)
+    agents = Agents(spec)
+    gate = agents.agent.function.__wrapped__.__globals__["gate"]  # type: ignore[attr-defined]
+
+    async def main() -> None:
+        async with Runner(known, "agent", agents.executor(1)) as runner:
+            task = asyncio.create_task(runner.run(rollouts("a", "b", "c"), [candidate]))
+            await until(lambda: len(agents.calls) == 1)
+            task.cancel()
+            asyncio.get_running_loop().call_later(0.02, gate.set)
+
+    asyncio.run(main())
+    assert known.rollouts.counts() == {"queued": 2, "succeeded": 1}
+    assert agents.calls == ["a"]
+
+
+def test_an_attempt_whose_lease_is_lost_is_stopped_and_run_anew(
+    agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate
+) -> None:
+    async def main() -> None:
+        runner = Runner(known, "agent", agents.executor(), lease_s=0.2)
+        async with runner:
+            task = asyncio.create_task(runner.run(rollouts("waits"), [candidate]))
+            await until(lambda: len(agents.calls) == 1)
+            (attempt,) = known.rollouts.running()
+            known.rollouts.expire(0.0, dead_workers=[attempt.worker])
+            await until(lambda: len(agents.calls) == 2)
+            known.rollouts.cancel(["r0"], 0.0)
+            done = await task
+            assert done["r0"].status == "cancelled"
+
+    asyncio.run(main())
+    statuses = [a.status for a in known.rollouts.attempts("r0")]
+    assert statuses == ["expired", "cancelled"]
+
+
+def test_recover_requeues_what_dead_runners_left(
+    agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate
+) -> None:
+    wanted = rollouts(*range(4))
+    known.rollouts.create(wanted, 0.0)
+    known.rollouts.claim("agent", "host/1/dead", 2, 1e9, 0.0)
+
+    async def main() -> None:
+        async with Runner(known, "agent", agents.executor()) as runner:
+            assert runner.recover() == 2
+            assert runner.recover() == 0
+            done = await runner.run(wanted, [candidate])
+            assert {r.status for r in done.values()} == {"succeeded"}
+            assert {r.failures for r in done.values()} == {0}
+
+    asyncio.run(main())
+    assert Counter(agents.calls) == Counter(range(4))
+
+
+@pytest.mark.parametrize("method", ["claim", "finish", "create", "heartbeat"])
+def test_a_failing_store_is_an_error_and_no_hang(
+    agents: Agents,
+    known: Store,
+    rollouts: Rollouts,
+    candidate: Candidate,
+    method: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner_module, "DRAIN_S", 0.05)
+
+    works = getattr(known.rollouts, method)
+
+    def fail(*_: Any) -> None:
+        raise StoreError("The disk is full.")
+
+    async def main() -> None:
+        async with asyncio.timeout(20):
+            async with Runner(known, "agent", agents.executor(), lease_s=0.2) as runner:
+                monkeypatch.setattr(known.rollouts, method, fail)
+                with pytest.raises(StoreError, match="disk is full"):
+                    await runner.run(
+                        rollouts("waits" if method == "heartbeat" else "a"), [candidate]
+                    )
+                with pytest.raises(StoreError, match="disk is full"):
+                    await runner.run(rollouts("waits", "later"), [candidate])
+                monkeypatch.setattr(known.rollouts, method, works)
+
+    asyncio.run(main())
+    assert "running" not in known.rollouts.counts()
+
+
+def test_leaving_the_block_leaves_no_child_process(
+    write_agent: WriteAgent,
+    known: Store,
+    rollouts: Rollouts,
+    candidate: Candidate,
+    pool: Callable[..., ProcessExecutor],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import psutil
+
+    monkeypatch.setattr(runner_module, "DRAIN_S", 0.05)
+    spec = write_agent("""
+        from pathlib import Path
+        def run(x):
+            with open(Path(__file__).parent / "started", "a") as file:
+                file.write(x)
+            while x == "w":
+                pass
+    """)
+    started = Path(spec.root) / "started"
+
+    async def main() -> list[psutil.Process]:
+        async with Runner(known, "agent", pool(spec)) as runner:
+            task = asyncio.create_task(runner.run(rollouts(*"awwww"), [candidate]))
+            await until(lambda: started.exists() and started.read_text().count("w") == 2)
+            workers = [
+                p for p in psutil.Process().children() if "ratchet.run.worker" in p.cmdline()
+            ]
+            task.cancel()
+        return workers
+
+    workers = asyncio.run(main())
+    assert len(workers) == 2
+    assert not any(worker.is_running() for worker in workers)
+    assert known.rollouts.counts() == {"queued": 4, "succeeded": 1}
+
+
+def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "folder" / "lock"
+    first, second = FileLock(path, "The thing"), FileLock(path, "The thing")
+    with first:
+        with pytest.raises(Conflict, match=r"The thing is running already \(process \d+\)"):
+            second.acquire()
+        with pytest.raises(Conflict, match="this very process"):
+            first.acquire()
+    with second:
+        pass
+    second.release()
+
+
+def test_a_lock_in_a_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be made"):
+        FileLock(tmp_path / "file" / "lock", "The thing").acquire()
+
+
+def test_a_lock_is_held_as_long_as_a_child_that_inherited_it_lives(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    lock = FileLock(tmp_path / "lock", "The thing")
+    descriptor = lock.acquire()
+    child = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[descriptor]
+    )
+    lock.release()
+    other = FileLock(tmp_path / "lock", "The thing")
+    with pytest.raises(Conflict):
+        other.acquire()
+    child.communicate(b"\n", timeout=30)
+    other.acquire(wait=True)
+    other.release()
