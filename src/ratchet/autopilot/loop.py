@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ratchet._version import __version__
 from ratchet.autopilot.algorithms import make_algorithm
 from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
 from ratchet.autopilot.project import Project
@@ -102,6 +103,8 @@ class _Journey:
             self.dataset.version,
             [[e.name, e.version] for e in self.evaluators],
             self.project.fingerprint(),
+            msgspec.to_builtins(self.guardrails),
+            __version__,
             self.seed,
         ]
         run_id = content_hash(identity)

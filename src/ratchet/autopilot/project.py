@@ -244,5 +244,4 @@ class Project:
             "attempts": config.run.attempts,
             "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
             "prove": config.prove.model_dump(),
-            "guardrails": [section.model_dump() for section in config.guardrails],
         }
