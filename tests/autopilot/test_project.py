@@ -297,6 +297,18 @@ def test_the_fingerprint_covers_what_decides_and_nothing_else(make_project: Make
         "[improve.options]\nbatch = 2\n",
         "[prove]\nalpha = 0.01\n",
         "[run]\nattempts = 3\n",
-        '[[guardrails]]\nmetric = "cost"\nmargin = 0.1\n',
+        "[run]\ntimeout_s = 3\n",
+        "[run]\nmemory_mb = 300\n",
     ):
         assert make_project(EXACT + other).fingerprint() != plain
+
+
+def test_a_relative_store_path_is_relative_to_the_projects_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RATCHET_STORE", raising=False)
+    (tmp_path / "ratchet.toml").write_text(
+        '[agent]\nentry = "a:b"\n[store]\nurl = "sqlite:///data/own.db"\n'
+    )
+    project = Project.find(tmp_path)
+    assert project.store_url == f"sqlite:///{tmp_path.resolve() / 'data' / 'own.db'}"

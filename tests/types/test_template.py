@@ -162,3 +162,9 @@ def test_text_with_doubled_braces_comes_out_as_it_was(text: str) -> None:
 
 def test_a_jinja2_template_keeps_its_last_line_break() -> None:
     assert PromptTemplate("{{ a }}\n", "jinja2").format(a=1) == "1\n"
+
+
+def test_a_template_that_pads_without_bounds_is_refused() -> None:
+    with pytest.raises(InputError, match="9999"):
+        PromptTemplate("{x:9999999999}")
+    assert PromptTemplate("{x:>12}").format(x="a") == "a".rjust(12)

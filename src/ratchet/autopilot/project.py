@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,9 +67,15 @@ class Project:
 
     @property
     def store_url(self) -> str:
-        """URL of the store: RATCHET_STORE, [store] url, or SQLite in the state folder."""
+        """URL of the store: RATCHET_STORE, [store] url, or SQLite in the state folder.
+
+        A relative path in [store] url is relative to the project's folder.
+        """
         default = f"sqlite:///{self.state / 'ratchet.db'}"
-        return os.environ.get("RATCHET_STORE") or self.config.store.url or default
+        named = self.config.store.url
+        if named and re.match(r"sqlite:///[^/:]", named):
+            named = f"sqlite:///{self.root / named.removeprefix('sqlite:///')}"
+        return os.environ.get("RATCHET_STORE") or named or default
 
     def prepare_state(self) -> Path:
         """Make the state folder.
@@ -237,11 +244,15 @@ class Project:
         return tuple(made)
 
     def fingerprint(self) -> dict[str, object]:
-        """The part of the configuration that decides how an improvement goes."""
+        """The part of the configuration that decides how an improvement goes.
+
+        The guardrails in force, with their defaults, are told apart by the loop.
+        """
         config = self.config
         return {
             "objective": config.objective.model_dump(),
-            "attempts": config.run.attempts,
+            # Whoever grants more time or memory wants what failed for want of it to run again.
+            "run": config.run.model_dump(include={"attempts", "timeout_s", "memory_mb"}),
             "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
             "prove": config.prove.model_dump(),
         }

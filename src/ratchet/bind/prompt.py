@@ -25,7 +25,7 @@ class Prompt:
         resource = context.resolve(self.name)
         return resource if isinstance(resource, PromptTemplate) else self.default
 
-    def format(self, **fields: Any) -> str:
+    def format(self, /, **fields: Any) -> str:
         """Fill the placeholders.
 
         Raises:

@@ -111,6 +111,8 @@ def _fields(text: str, *, nested: bool) -> set[str]:
             raise ValueError(f"{{{field}}} is not a named placeholder")
         if conversion not in (None, "r", "s", "a"):
             raise ValueError(f"{{{field}!{conversion}}}: there are only !r, !s and !a")
+        if spec and re.search(r"\d{5}", spec):
+            raise ValueError(f"{{{field}:{spec}}} pads to more than 9999 characters")
         string.Formatter().get_field(field, (), {name: _Anything()})
         names.add(name)
         if spec:
