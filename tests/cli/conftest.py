@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,21 +101,33 @@ class Project:
 MakeProject = Callable[..., Project]
 
 
+def build(root: Path, *, agent: str = AGENT, config: str = CONFIG, tasks: int = 240) -> Project:
+    """A project in a new folder, committed."""
+    root.mkdir()
+    project = Project(root)
+    project.write("agent.py", agent)
+    project.write("ratchet.toml", config)
+    project.write(".gitignore", "__pycache__/\n")
+    lines = [json.dumps({"id": f"t{n}", "input": n}) for n in range(tasks)]
+    project.write("tasks.jsonl", "\n".join(lines) + "\n")
+    project.git("init", "-q", "-b", "main")
+    project.commit("agent")
+    return project
+
+
 @pytest.fixture
 def make_project(tmp_path: Path) -> MakeProject:
-    def make(
-        *, agent: str = AGENT, config: str = CONFIG, tasks: int = 240, name: str = "project"
-    ) -> Project:
-        root = tmp_path / name
-        root.mkdir()
-        project = Project(root)
-        project.write("agent.py", agent)
-        project.write("ratchet.toml", config)
-        project.write(".gitignore", "__pycache__/\n")
-        lines = [json.dumps({"id": f"t{n}", "input": n}) for n in range(tasks)]
-        project.write("tasks.jsonl", "\n".join(lines) + "\n")
-        project.git("init", "-q", "-b", "main")
-        project.commit("agent")
-        return project
+    """Builds projects in this test's own folder."""
+
+    def make(*, name: str = "project", **changes: Any) -> Project:
+        return build(tmp_path / name, **changes)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def improved(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project that was improved and shipped; shared, so that tests only look at it."""
+    project = build(tmp_path_factory.mktemp("improved") / "project")
+    project.json("improve")
+    return project

@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
+from ratchet.cli.app import COMMANDS, run
 from tests.cli.conftest import CONFIG, MakeProject, Project
-
-
-@pytest.fixture
-def improved(make_project: MakeProject) -> Project:
-    project = make_project()
-    project.json("improve")
-    return project
 
 
 def test_run_shows_one_rollout_with_its_answer_and_trace(make_project: MakeProject) -> None:
@@ -123,11 +117,13 @@ def test_status_says_where_things_stand_and_what_is_next(improved: Project) -> N
     assert "ratchet rollback" in done.stdout
 
 
-def test_show_finds_anything_by_the_start_of_its_id(improved: Project) -> None:
+def test_show_finds_anything_by_the_start_of_its_id(
+    improved: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     status: Any = improved.json("status")["newest_run"]
     release: Any = improved.json("releases")["releases"][0]
-    run: Any = improved.json("run", "--split", "val", "--limit", "1")
-    rollout = run["rollouts"][0]["id"]
+    ran: Any = improved.json("run", "--split", "val", "--limit", "1")
+    rollout = ran["rollouts"][0]["id"]
     wanted = {
         status["run"]: "run",
         status["candidate_id"]: "candidate",
@@ -135,11 +131,15 @@ def test_show_finds_anything_by_the_start_of_its_id(improved: Project) -> None:
         release["id"]: "release",
         rollout: "rollout",
     }
+    capsys.readouterr()
     for identity, kind in wanted.items():
-        assert improved.json("show", identity[:10])["kind"] == kind
-        assert improved.ratchet("show", identity[:10]).returncode == 0
-    spans: Any = improved.json("show", rollout)["spans"]
-    assert [span["name"] for span in spans] == ["answer", "look"]
+        where = ["--project", str(improved.root)]
+        assert run(["show", identity[:10], "--json", *where]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["kind"] == kind
+        assert run(["show", identity[:10], *where]) == 0
+        assert identity[:8] in capsys.readouterr().out
+    assert [span["name"] for span in shown["spans"]] == ["answer", "look"]
 
 
 def test_diff_is_a_patch_from_the_source_and_a_comparison_between_candidates(
@@ -161,15 +161,15 @@ def test_json_output_is_one_object_and_nothing_else(improved: Project) -> None:
         assert isinstance(json.loads(done.stdout), dict), arguments
 
 
-def test_help_of_every_command_says_what_it_does(make_project: MakeProject) -> None:
-    project = make_project()
-    top = project.ratchet("--help").stdout
-    commands = (
-        *("demo", "run", "eval", "improve", "status"),
-        *("show", "diff", "verify", "releases", "rollback"),
-    )  # fmt: skip
-    for command in commands:
-        assert command in top
-        done = project.ratchet(command, "--help")
-        assert done.returncode == 0
-        assert "Usage" in done.stdout
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_says_what_it_does(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--help"]) == 0
+    assert f"Usage: ratchet {command}" in capsys.readouterr().out
+
+
+def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(command in shown for command in COMMANDS)

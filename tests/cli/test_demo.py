@@ -16,7 +16,7 @@ def demo(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "ratchet", "demo", *arguments],
         cwd=folder,
-        env={**os.environ, "COLUMNS": "120"},
+        env={**os.environ, "COLUMNS": "400"},
         capture_output=True,
         text=True,
         timeout=400,

@@ -236,6 +236,9 @@ def _sqlite_engine(url: URL) -> Engine:
         # kill -9. NORMAL leaves out the fsync per commit: a power cut may take the last commits,
         # and never more than that.
         connection.execute("PRAGMA synchronous = NORMAL")
+        # 16 MB of pages: since keys grow at their end, what is written lies close together, and a
+        # larger cache, memory mapping, larger pages or rarer checkpoints brought nothing that
+        # could be measured with 100,000 rollouts.
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
