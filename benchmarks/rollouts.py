@@ -27,10 +27,10 @@ import time
 from pathlib import Path
 
 import ratchet
-from ratchet.evaluate import Scorer, exact_match
+from ratchet.evaluate import Scorer, ScoreStream, exact_match
 from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
 from ratchet.store import Store
-from ratchet.types import Candidate, Rollout
+from ratchet.types import Candidate, Rollout, content_hash
 
 SPEC = AgentSpec(entry="benchmark:agent", root=".")
 SOURCE = Candidate.of({})
@@ -47,31 +47,38 @@ async def waits(number: int) -> str:
     return "always"
 
 
+def make_rollouts(queue: str, count: int) -> list[Rollout]:
+    """Rollouts with ids as the lab makes them: content hashes, in no order."""
+    return [
+        Rollout(
+            id=content_hash([queue, number]),
+            queue=queue,
+            candidate_id=SOURCE.id,
+            task_id=str(number),
+            input=number,
+            expected="always",
+            purpose="benchmark",
+        )
+        for number in range(count)
+    ]
+
+
 async def measure(store: Store, function: object, count: int, slots: int, batch: int) -> float:
-    """Seconds to run, store and score `count` rollouts."""
+    """Seconds to queue, run, store and score `count` rollouts."""
     agent = Agent(SPEC, function)  # type: ignore[arg-type]
     scorer = Scorer(store, [exact_match()])
     queue = f"benchmark-{time.time()}"
+    rollouts = make_rollouts(queue, count)
     begin = time.perf_counter()
     async with Runner(store, queue, AsyncExecutor(agent, slots=slots, timeout_s=30)) as runner:
         for start in range(0, count, batch):
-            rollouts = [
-                Rollout(
-                    id=f"{queue}-{number}",
-                    queue=queue,
-                    candidate_id=SOURCE.id,
-                    task_id=str(number),
-                    input=number,
-                    expected="always",
-                    purpose="benchmark",
-                )
-                for number in range(start, min(start + batch, count))
-            ]
-            ended = await runner.run(rollouts, [SOURCE])
-            scores = await scorer.score(ended.values())
+            part = rollouts[start : start + batch]
+            async with ScoreStream(scorer) as stream:
+                await runner.run(part, [SOURCE], stream.add)
+                scores = await stream.scores()
             good = sum(1 for each in scores.values() if each["exact_match"].value == 1.0)
-            if good != len(rollouts):
-                raise SystemExit(f"only {good} of {len(rollouts)} rollouts scored 1")
+            if good != len(part):
+                raise SystemExit(f"only {good} of {len(part)} rollouts scored 1")
     return time.perf_counter() - begin
 
 

@@ -125,13 +125,17 @@ def test_nothing_to_run_is_done_at_once(agents: Agents, known: Store) -> None:
 def test_two_runners_on_one_queue_share_the_work_and_run_nothing_twice(
     agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate, sqlite_url: str
 ) -> None:
-    async def one(store: Store) -> int:
-        async with Runner(store, "agent", agents.executor(2)) as runner:
-            return len(await runner.run(rollouts(*range(60)), [candidate]))
-
     async def main() -> list[int]:
+        wanted = rollouts(*range(60))
         with Store.open(sqlite_url) as second:
-            return await asyncio.gather(one(known), one(second))
+            async with (
+                Runner(known, "agent", agents.executor(2)) as one,
+                Runner(second, "agent", agents.executor(2)) as other,
+            ):
+                ended = await asyncio.gather(
+                    one.run(wanted, [candidate]), other.run(wanted, [candidate])
+                )
+        return [len(each) for each in ended]
 
     assert asyncio.run(main()) == [60, 60]
     assert Counter(agents.calls) == Counter(range(60))

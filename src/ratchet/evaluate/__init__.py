@@ -8,12 +8,14 @@ from ratchet.evaluate.numeric import numeric
 from ratchet.evaluate.ranking import reciprocal_rank
 from ratchet.evaluate.schema import json_schema
 from ratchet.evaluate.scoring import Scorer
+from ratchet.evaluate.stream import ScoreStream
 
 __all__ = [
     "BUILT_IN",
     "Evaluator",
     "FunctionEvaluator",
     "Judgement",
+    "ScoreStream",
     "Scorer",
     "contains",
     "cost",

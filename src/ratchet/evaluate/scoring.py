@@ -55,15 +55,8 @@ class Scorer:
                     result[rollout.id][evaluator.name] = own
                 else:
                     missing.append((rollout, evaluator))
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def judge(rollout: Rollout, evaluator: Evaluator) -> tuple[str, Score]:
-            async with gate:
-                return rollout.id, await self._verdict(rollout, evaluator)
-
         for start in range(0, len(missing), STORED_AT_ONCE):
-            chunk = missing[start : start + STORED_AT_ONCE]
-            fresh = await asyncio.gather(*(judge(*pair) for pair in chunk))
+            fresh = await self._judge(missing[start : start + STORED_AT_ONCE])
             await asyncio.to_thread(self._store.scores.add, fresh, time.time())
             for rollout_id, score in fresh:
                 result[rollout_id][score.evaluator] = score
@@ -72,6 +65,19 @@ class Scorer:
             rollout_id: {name: scores[name] for name in dict.fromkeys((*order, *scores))}
             for rollout_id, scores in result.items()
         }
+
+    async def _judge(self, pairs: Sequence[tuple[Rollout, Evaluator]]) -> list[tuple[str, Score]]:
+        """Verdicts in the order of the pairs, AT_ONCE of them under way at a time."""
+        verdicts: list[tuple[str, Score] | None] = [None] * len(pairs)
+        left = iter(enumerate(pairs))
+
+        # A few tasks that take what is left, not a task a verdict: most verdicts never wait.
+        async def take() -> None:
+            for number, (rollout, evaluator) in left:
+                verdicts[number] = (rollout.id, await self._verdict(rollout, evaluator))
+
+        await asyncio.gather(*(take() for _ in range(min(AT_ONCE, len(pairs)))))
+        return [verdict for verdict in verdicts if verdict is not None]
 
     async def _verdict(self, rollout: Rollout, evaluator: Evaluator) -> Score:
         unanswered = rollout.status in _UNANSWERED

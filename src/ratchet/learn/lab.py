@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ratchet.evaluate import Scorer
+from ratchet.evaluate import Scorer, ScoreStream
 from ratchet.learn.budget import Budget, BudgetExhausted, Spent, exceeded, out_of_time
 from ratchet.store import Store
 from ratchet.types import (
@@ -159,8 +159,15 @@ class Lab:
         self._counted.update(new)
         self.spent.rollouts += len(new)
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
-        ended = await self._runner.run(rollouts, [candidate], self._on_rollout)
-        scores = await self._scorer.score(ended.values())
+        async with ScoreStream(self._scorer) as stream:
+
+            def ended_one(rollout: Rollout) -> None:
+                stream.add(rollout)
+                if self._on_rollout:
+                    self._on_rollout(rollout)
+
+            ended = await self._runner.run(rollouts, [candidate], ended_one)
+            scores = await stream.scores()
         self._costs.extend(ended[rollout_id].cost_usd for rollout_id in new)
         # Rounded once: the same in whatever order evaluations end.
         self.spent.dollars = math.fsum(self._costs)

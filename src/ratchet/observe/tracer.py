@@ -7,6 +7,8 @@ while the context is shared, so that spans of either side nest under the other's
 from __future__ import annotations
 
 import functools
+import os
+import random
 import secrets
 from typing import TYPE_CHECKING, Any
 
@@ -34,20 +36,23 @@ def _provider() -> TracerProvider:
     from opentelemetry.sdk.trace.id_generator import IdGenerator
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-    class SecretIds(IdGenerator):
-        # OpenTelemetry's own generator draws from the global `random`: an agent that seeds it would
-        # get the same ids in every rollout, and its random numbers would change when traced.
+    # OpenTelemetry's own generator draws from the global `random`: an agent that seeds it would get
+    # the same ids in every rollout, and its random numbers would change when traced.
+    source = random.Random(secrets.randbits(256))  # noqa: S311 - unique, not secret
+    os.register_at_fork(after_in_child=lambda: source.seed(secrets.randbits(256)))
+
+    class OwnIds(IdGenerator):
         def generate_span_id(self) -> int:
-            return secrets.randbits(64) or 1
+            return source.getrandbits(64) or 1
 
         def generate_trace_id(self) -> int:
-            return secrets.randbits(128) or 1
+            return source.getrandbits(128) or 1
 
     # An empty resource: the detectors of Resource.create start threads and cost milliseconds.
     provider = TracerProvider(
         sampler=ALWAYS_ON,
         resource=Resource({}),
-        id_generator=SecretIds(),
+        id_generator=OwnIds(),
         shutdown_on_exit=False,
     )
     # OTEL_SDK_DISABLED is about the user's own telemetry: what a rollout did is still asked for.

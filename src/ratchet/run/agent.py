@@ -40,6 +40,12 @@ class Agent:
         # A root span for agents that carry no decorator of their own.
         self.function = function if self.kind != "plain" else trace(function)
         self._signature = inspect.signature(function)
+        parameters = self._signature.parameters.values()
+        self._named = {
+            p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+        }
+        self._takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self._takes_one = _fits(self._signature)
 
     @property
     def declarations(self) -> dict[str, Declaration]:
@@ -56,15 +62,16 @@ class Agent:
         """
         if self.kind == "rollout":
             return (given,), self._resources_by_parameter(resources)
-        parameters = self._signature.parameters.values()
-        named = {
-            p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
-        }
-        spread = isinstance(given, dict) and bool(given) and given.keys() <= named.keys()
-        if isinstance(given, dict) and any(p.kind is p.VAR_KEYWORD for p in parameters):
-            # **inputs takes the keys that no parameter is named after, once the others have theirs.
-            required = {n for n, p in named.items() if p.default is p.empty}
-            spread = required <= given.keys()
+        spread = False
+        if isinstance(given, dict):
+            spread = bool(given) and given.keys() <= self._named.keys()
+            if self._takes_any_name:
+                # **inputs takes the keys that no parameter is named after, once the others have
+                # theirs.
+                required = {n for n, p in self._named.items() if p.default is p.empty}
+                spread = required <= given.keys()
+        if not spread and self._takes_one:
+            return (given,), {}
         args, kwargs = ((), given) if spread else ((given,), {})
         try:
             self._signature.bind(*args, **kwargs)
@@ -168,6 +175,15 @@ def _import_failure(entry: str, error: BaseException) -> str:
     where = "".join(traceback.format_list(own[-4:]))
     what = "".join(traceback.format_exception_only(error)).rstrip()
     return f"The agent {entry!r} does not import:\n{where}{what}\n"
+
+
+def _fits(signature: inspect.Signature) -> bool:
+    """Whether a call with one positional argument is possible."""
+    try:
+        signature.bind(None)
+    except TypeError:
+        return False
+    return True
 
 
 def _is_inside(file: Path, root: Path) -> bool:

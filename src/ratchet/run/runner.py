@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import msgspec
 
@@ -31,6 +32,12 @@ AHEAD_S = 0.1
 """Seconds of work that are claimed ahead."""
 
 MAX_AHEAD = 256
+
+QUEUED_AT_ONCE = 256
+"""Rollouts put into the queue in one transaction."""
+
+GATHER_S = 0.005
+"""How long an outcome waits for others to share its transaction, at most."""
 
 OnFinish = Callable[[Rollout], None]
 
@@ -55,7 +62,8 @@ class Runner:
         self._queue = queue
         self._executor = executor
         self._lease_s = lease_s
-        self._worker = f"{socket.gethostname()}/{os.getpid()}/{time.time():.3f}"
+        # Told apart for ever: two runners of a process, and processes of the same number.
+        self._worker = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:12]}"
         self._wanted: dict[str, asyncio.Future[Rollout]] = {}
         self._resources: dict[str, Mapping[str, Resource]] = {}
         self._held: dict[tuple[str, int], asyncio.Task[None]] = {}
@@ -132,25 +140,22 @@ class Runner:
         """
         for candidate in candidates:
             self._resources[candidate.id] = candidate.resources
-        ids = [rollout.id for rollout in rollouts]
-        await asyncio.to_thread(self._store.rollouts.create, rollouts, time.time())
-        known = await asyncio.to_thread(self._store.rollouts.get, ids)
         done: dict[str, Rollout] = {}
         waiting: dict[str, asyncio.Future[Rollout]] = {}
-        for rollout_id in ids:
-            rollout = known[rollout_id]
-            if self._failure is not None:
-                raise self._failure
-            if rollout.status in FINAL:
-                done[rollout_id] = rollout
-                if on_finish:
-                    on_finish(rollout)
-            else:
-                waiting[rollout_id] = self._wanted.setdefault(
-                    rollout_id, asyncio.get_running_loop().create_future()
-                )
-        self._more.set()
         try:
+            for start in range(0, len(rollouts), QUEUED_AT_ONCE):
+                # In parts: the first ones run while the others are being queued.
+                part = rollouts[start : start + QUEUED_AT_ONCE]
+                for rollout in await self._queue_up(part):
+                    if rollout.status in FINAL:
+                        done[rollout.id] = rollout
+                        if on_finish:
+                            on_finish(rollout)
+                    else:
+                        waiting[rollout.id] = self._wanted.setdefault(
+                            rollout.id, asyncio.get_running_loop().create_future()
+                        )
+                self._more.set()
             for future in asyncio.as_completed(waiting.values()):
                 rollout = await future
                 done[rollout.id] = rollout
@@ -161,6 +166,16 @@ class Runner:
                 if future.done() and not future.cancelled():
                     future.exception()  # heard: one failure of the runner fails them all
         return done
+
+    async def _queue_up(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
+        """Put rollouts into the queue; return them as the store knows them."""
+        new = await asyncio.to_thread(self._store.rollouts.create, rollouts, time.time())
+        if self._failure is not None:
+            raise self._failure
+        if new == len(rollouts):
+            return list(rollouts)
+        known = await asyncio.to_thread(self._store.rollouts.get, [r.id for r in rollouts])
+        return [known[rollout.id] for rollout in rollouts]
 
     def recover(self) -> int:
         """Requeue what runners of this queue left behind that are known to have ended.
@@ -260,6 +275,7 @@ class Runner:
         # Group commit: while one transaction is under way, the next batch gathers.
         while True:
             await self._to_store.wait()
+            await asyncio.sleep(min(GATHER_S, self._typical_s / 10))
             self._to_store.clear()
             batch, self._ended = self._ended, []
             storing = asyncio.ensure_future(asyncio.to_thread(self._store_ended, batch))
