@@ -66,15 +66,20 @@ def make_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     return app
 
 
-def run(arguments: Sequence[str]) -> int:
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """The command line with the command that is asked for, or with all when none is."""
+    named = [argument for argument in arguments[:1] if argument in COMMANDS]
+    return make_app(named or COMMANDS)
+
+
+def run(arguments: Sequence[str], app: typer.Typer | None = None) -> int:
     """Run one command.
 
     Returns:
         The exit code; docs/exit-codes.md lists them.
     """
-    named = [argument for argument in arguments[:1] if argument in COMMANDS]
     try:
-        make_app(named or COMMANDS)(args=list(arguments), prog_name="ratchet")
+        (app or app_for(arguments))(args=list(arguments), prog_name="ratchet")
     except SystemExit as end:  # how typer ends, after usage errors too
         return end.code if isinstance(end.code, int) else 1
     except RatchetError as error:
