@@ -8,8 +8,8 @@ import sys
 
 def main() -> None:
     """Entry point of the `ratchet` command."""
-    # What imports make lives until the end: to look through it for garbage, again and again while it
-    # is being made, is a tenth of the time that a short command takes.
+    # What imports make lives until the end: to look through it for garbage again and again, while
+    # it is being made, is a tenth of the time that a short command takes.
     gc.disable()
     from ratchet.cli.app import app_for, run
 
