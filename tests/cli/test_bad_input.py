@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import AGENT, MakeProject, Project
 
 
-def refused(done: subprocess.CompletedProcess[str], code: int, *said: str) -> None:
+def check_refused(done: subprocess.CompletedProcess[str], code: int, *said: str) -> None:
     """It ended with that code and said all that, in sentences."""
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     for part in said:
@@ -23,12 +23,12 @@ def refused(done: subprocess.CompletedProcess[str], code: int, *said: str) -> No
 def test_a_missing_configuration_says_what_the_least_one_is(make_project: MakeProject) -> None:
     project = make_project()
     (project.root / "ratchet.toml").unlink()
-    refused(project.ratchet("improve"), 2, "ratchet.toml", 'entry = "module:function"')
+    check_refused(project.ratchet("improve"), 2, "ratchet.toml", 'entry = "module:function"')
 
 
 def test_a_malformed_configuration_names_its_line(make_project: MakeProject) -> None:
     project = make_project(config='[agent]\nentry = "agent:answer\n')
-    refused(project.ratchet("improve"), 2, "not TOML", "line 2")
+    check_refused(project.ratchet("improve"), 2, "not TOML", "line 2")
 
 
 @pytest.mark.parametrize(
@@ -45,23 +45,23 @@ def test_an_unknown_key_is_named_with_the_nearest_valid_one(
     make_project: MakeProject, extra: str, meant: str
 ) -> None:
     project = make_project(config='[agent]\nentry = "agent:answer"\n' + extra)
-    refused(project.ratchet("status"), 2, f"Did you mean '{meant}'")
+    check_refused(project.ratchet("status"), 2, f"Did you mean '{meant}'")
 
 
 def test_an_agent_that_does_not_import_shows_its_own_error(make_project: MakeProject) -> None:
     project = make_project(agent="import ratchet\nimport surely_not_installed\n")
-    refused(project.ratchet("improve"), 3, "surely_not_installed", "agent.py", "line 2")
+    check_refused(project.ratchet("improve"), 3, "surely_not_installed", "agent.py", "line 2")
     project.write("agent.py", "x = (1 +\n")
-    refused(project.ratchet("improve"), 3, "SyntaxError", "agent.py")
+    check_refused(project.ratchet("improve"), 3, "SyntaxError", "agent.py")
     project.write("agent.py", "import sys\nsys.exit('no licence')\n")
-    refused(project.ratchet("improve"), 3, "no licence")
+    check_refused(project.ratchet("improve"), 3, "no licence")
 
 
 def test_an_agent_path_that_leads_nowhere_is_named(make_project: MakeProject) -> None:
     project = make_project(config='[agent]\nentry = "nowhere:answer"\n')
-    refused(project.ratchet("run", "1"), 3, "nowhere")
+    check_refused(project.ratchet("run", "1"), 3, "nowhere")
     project.write("ratchet.toml", '[agent]\nentry = "agent:ansver"\n')
-    refused(project.ratchet("run", "1"), 3, "ansver", "answer")
+    check_refused(project.ratchet("run", "1"), 3, "ansver", "answer")
 
 
 def test_a_bad_line_is_named_and_the_good_ones_are_used_only_when_asked(
@@ -72,7 +72,7 @@ def test_a_bad_line_is_named_and_the_good_ones_are_used_only_when_asked(
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:4], '{"input": ', *lines[4:]]) + "\n")
     project.commit()
-    refused(project.ratchet("eval"), 2, "tasks.jsonl:5", "--skip-bad")
+    check_refused(project.ratchet("eval"), 2, "tasks.jsonl:5", "--skip-bad")
     done = project.ratchet("eval", "--skip-bad")
     assert done.returncode == 0, done.stderr
     assert "tasks.jsonl:5" in done.stdout
@@ -91,20 +91,20 @@ def answer(number):
 """
     config = '[agent]\nentry = "agent:answer"\n[[evaluators]]\nuse = "exact_match"\n'
     project = make_project(agent=agent, config=config)
-    refused(project.ratchet("improve"), 3, "langauge", "['language', 'question']")
+    check_refused(project.ratchet("improve"), 3, "langauge", "['language', 'question']")
 
 
 def test_params_outside_their_bounds_are_refused_where_they_are_declared(
     make_project: MakeProject,
 ) -> None:
     project = make_project(agent=AGENT.replace("Float(0.0, 0.0, 1.0)", "Float(7.0, 0.0, 1.0)"))
-    refused(project.ratchet("improve"), 3, "7.0", "[0.0, 1.0]", "agent.py")
+    check_refused(project.ratchet("improve"), 3, "7.0", "[0.0, 1.0]", "agent.py")
 
 
 def test_a_dirty_tree_is_refused_before_anything_runs(make_project: MakeProject) -> None:
     project = make_project()
     project.write("notes.txt", "work in progress")
-    refused(project.ratchet("improve"), 5, "notes.txt", "Commit")
+    check_refused(project.ratchet("improve"), 5, "notes.txt", "Commit")
     assert project.json("status")["summary"]["rollouts"] == {}  # type: ignore[index]
 
 
@@ -112,20 +112,20 @@ def test_without_git_it_says_so(make_project: MakeProject, tmp_path: Path) -> No
     project = make_project()
     empty = tmp_path / "bin"
     empty.mkdir()
-    refused(project.ratchet("improve", env={"PATH": str(empty)}), 5, "git")
+    check_refused(project.ratchet("improve", env={"PATH": str(empty)}), 5, "git")
 
 
 def test_outside_a_git_repository_it_says_so(make_project: MakeProject) -> None:
     project = make_project()
     subprocess.run(["rm", "-rf", ".git"], cwd=project.root, check=True)
-    refused(project.ratchet("improve"), 5, "git")
+    check_refused(project.ratchet("improve"), 5, "git")
 
 
 def test_too_few_tasks_to_prove_anything_are_refused_before_anything_runs(
     make_project: MakeProject,
 ) -> None:
     project = make_project(tasks=40)
-    refused(project.ratchet("improve"), 2, "test tasks", "Add tasks")
+    check_refused(project.ratchet("improve"), 2, "test tasks", "Add tasks")
     assert project.json("status")["summary"]["rollouts"] == {}  # type: ignore[index]
 
 
@@ -135,14 +135,14 @@ def test_an_agent_that_fails_on_every_task_ends_the_run_with_its_first_error(
     project = make_project(
         agent=AGENT.replace("    return round", "    raise OSError('down')\n    return round")
     )
-    refused(project.ratchet("improve"), 3, "failed on all", "down")
+    check_refused(project.ratchet("improve"), 3, "failed on all", "down")
 
 
 def test_an_evaluator_that_always_raises_ends_the_run_with_what_it_raised(
     make_project: MakeProject,
 ) -> None:
     project = make_project(agent=AGENT.replace("    return output", "    return output.missing"))
-    refused(project.ratchet("improve"), 3, "missing")
+    check_refused(project.ratchet("improve"), 3, "missing")
 
 
 def test_a_corrupt_database_is_refused_and_kept(make_project: MakeProject) -> None:
@@ -153,7 +153,7 @@ def test_a_corrupt_database_is_refused_and_kept(make_project: MakeProject) -> No
     database = project.root / ".ratchet" / "ratchet.db"
     database.write_bytes(b"these are not the pages of a database " * 300)
     before = database.read_bytes()
-    refused(project.ratchet("status"), 4, "ratchet.db")
+    check_refused(project.ratchet("status"), 4, "ratchet.db")
     assert database.read_bytes() == before
 
 
@@ -162,7 +162,7 @@ def test_a_database_of_a_newer_ratchet_is_refused(make_project: MakeProject) -> 
     project.json("status")
     with sqlite3.connect(project.root / ".ratchet" / "ratchet.db") as connection:
         connection.execute("UPDATE ratchet_version SET version_num = 'ffff_from_the_future'")
-    refused(project.ratchet("status"), 4, "newer")
+    check_refused(project.ratchet("status"), 4, "newer")
 
 
 @pytest.mark.skipif(
@@ -171,7 +171,7 @@ def test_a_database_of_a_newer_ratchet_is_refused(make_project: MakeProject) -> 
 def test_a_read_only_folder_is_refused(make_project: MakeProject) -> None:
     project = make_project()
     done = in_mount(project, "mount --bind . . && mount -o remount,bind,ro . && cd . && ")
-    refused(done, 4, "project", "writable")
+    check_refused(done, 4, "project", "writable")
 
 
 @pytest.mark.skipif(not Path("/proc/self/ns/mnt").exists(), reason="needs Linux")

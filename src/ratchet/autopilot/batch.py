@@ -10,7 +10,7 @@ import msgspec
 from ratchet.evaluate import Evaluator, Scorer
 from ratchet.run import Runner
 from ratchet.store import Store
-from ratchet.types import Candidate, Rollout, Score, Task, content_hash
+from ratchet.types import Candidate, Rollout, Score, Task
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -53,8 +53,14 @@ async def evaluate_batch(
         store.candidates.put(candidate, now)
     marker = f"{now}" if fresh else ""
     plan = {
-        (candidate.id, task.id, repetition): _rollout(
-            queue, candidate, task, repetition, attempts, marker
+        (candidate.id, task.id, repetition): Rollout.of(
+            task,
+            candidate.id,
+            scope=[queue, repetition, marker],
+            luck=[repetition],
+            queue=queue,
+            purpose=queue.partition("-")[0],
+            max_attempts=attempts,
         )
         for candidate in candidates
         for task in tasks
@@ -74,21 +80,3 @@ async def evaluate_batch(
         )
         for candidate in candidates
     ]
-
-
-def _rollout(
-    queue: str, candidate: Candidate, task: Task, repetition: int, attempts: int, marker: str
-) -> Rollout:
-    content = task.content()
-    return Rollout(
-        id=content_hash([queue, candidate.id, task.id, content, repetition, marker]),
-        queue=queue,
-        candidate_id=candidate.id,
-        task_id=task.id,
-        input=task.input,
-        expected=task.expected,
-        metadata=task.metadata,
-        seed=int(content_hash([content, repetition])[:8], 16),
-        purpose=queue.partition("-")[0],
-        max_attempts=attempts,
-    )

@@ -261,16 +261,12 @@ def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float |
 
 
 def _rollout(setting: Setting, candidate: Candidate, task: Task) -> Rollout:
-    content = task.content()
-    return Rollout(
-        id=content_hash([setting.run.id, "prove", candidate.id, task.id, content]),
+    return Rollout.of(
+        task,
+        candidate.id,
+        scope=[setting.run.id, "prove"],
+        luck=[setting.run.seed, "prove"],
         queue=setting.queue,
-        candidate_id=candidate.id,
-        task_id=task.id,
-        input=task.input,
-        expected=task.expected,
-        metadata=task.metadata,
-        seed=int(content_hash([setting.run.seed, content, "prove"])[:8], 16),
         purpose=f"prove/{setting.run.id}",
         max_attempts=setting.max_attempts,
     )

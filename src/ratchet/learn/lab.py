@@ -26,7 +26,6 @@ from ratchet.types import (
     Rollout,
     Score,
     Task,
-    content_hash,
 )
 
 
@@ -223,18 +222,13 @@ class Lab:
         return not answer["reached"]
 
     def _rollout(self, candidate: Candidate, task: Task, repetition: int) -> Rollout:
-        content = task.content()
         work = self._work
-        return Rollout(
-            id=content_hash([work.run_id, candidate.id, task.id, content, repetition]),
+        return Rollout.of(
+            task,
+            candidate.id,
+            scope=[work.run_id, repetition],
+            luck=[work.seed, repetition],
             queue=work.queue,
-            candidate_id=candidate.id,
-            task_id=task.id,
-            input=task.input,
-            expected=task.expected,
-            metadata=task.metadata,
-            # Task and repetition decide the seed, not the candidate: pairs share their luck.
-            seed=int(content_hash([work.seed, content, repetition])[:8], 16),
             purpose=f"{work.stage}/{work.run_id}",
             max_attempts=work.max_attempts,
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from ratchet.types.hashing import content_hash
 from ratchet.types.score import Score
 from ratchet.types.span import Span
+from ratchet.types.task import Task
 
 RolloutStatus: TypeAlias = Literal[
     "queued", "running", "succeeded", "failed", "timed_out", "crashed", "inconclusive", "cancelled"
@@ -87,6 +90,44 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the call of the agent to its return, in the attempt that ended it."""
     cost_usd: float = 0.0
     """Dollars spent on model calls, as far as the spans say."""
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        candidate_id: str,
+        *,
+        scope: Sequence[Any],
+        luck: Sequence[Any],
+        queue: str,
+        purpose: str,
+        max_attempts: int,
+    ) -> Rollout:
+        """A rollout of a candidate on a task, named by its content: the same is never run twice.
+
+        Args:
+            task: The task.
+            candidate_id: The candidate.
+            scope: What else tells this rollout from others, such as the run and the repetition.
+            luck: What the seed depends on beside the task. Leave the candidate out of it, and
+                pairs share their luck.
+            queue: Which runners may take it.
+            purpose: Why it runs.
+            max_attempts: Attempts that the agent may spoil.
+        """
+        content = task.content()
+        return cls(
+            id=content_hash([*scope, candidate_id, task.id, content]),
+            queue=queue,
+            candidate_id=candidate_id,
+            task_id=task.id,
+            input=task.input,
+            expected=task.expected,
+            metadata=task.metadata,
+            seed=int(content_hash([*luck, content])[:8], 16),
+            purpose=purpose,
+            max_attempts=max_attempts,
+        )
 
 
 class Claim(msgspec.Struct, frozen=True):
