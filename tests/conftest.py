@@ -11,8 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ratchet.store import Store
+
+# Where changes are judged the same examples are tried each time; on a desk new ones are looked for.
+settings.register_profile("judged", derandomize=True, deadline=None)
+settings.register_profile("desk", deadline=None)
+settings.load_profile("judged" if os.environ.get("CI") else "desk")
 
 
 @pytest.fixture(scope="session")

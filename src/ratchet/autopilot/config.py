@@ -187,7 +187,9 @@ _DOCS = "docs/configuration.md"
 
 
 def _sentences(error: ValidationError) -> str:
-    problems = [_sentence(problem) for problem in error.errors()]
+    # What is missing comes last: it is often what a misspelt key was meant to be.
+    found = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
+    problems = [_sentence(problem) for problem in found]
     return " ".join(problems[:5]) + (
         f" ({len(problems) - 5} more problems.)" if len(problems) > 5 else ""
     )
