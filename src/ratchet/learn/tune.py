@@ -272,7 +272,9 @@ class _Search:
         )
         if not moved:
             return self._lab.baseline
-        reason = f"A trial of a search over {len(self._distributions)} knobs; it moves {moved}."
+        total = len(self._distributions)
+        knobs = "1 knob" if total == 1 else f"{total} knobs"
+        reason = f"A trial of a search over {knobs}; it moves {'it' if total == 1 else moved}."
         return self._lab.propose(chosen, algorithm=Tune.name, reason=reason)
 
 
