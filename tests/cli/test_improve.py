@@ -135,6 +135,20 @@ def test_an_edited_agent_is_another_run(make_project: MakeProject) -> None:
     assert project.json("improve")["run"] != first["run"]
 
 
+def test_an_agent_whose_service_was_down_is_run_again_once_it_is_up(
+    make_project: MakeProject,
+) -> None:
+    agent = (make_project(name="model").root / "agent.py").read_text()
+    needs = "    open('.ratchet/service').close()\n    return round"
+    project = make_project(agent=agent.replace("    return round", needs))
+    down = project.ratchet("improve")
+    assert down.returncode == 3
+    assert "service" in down.stderr
+    assert project.ratchet("improve").returncode == 3
+    (project.root / ".ratchet" / "service").touch()
+    assert project.json("improve")["branch"]
+
+
 def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(make_project: MakeProject) -> None:
     slow = "import time\n" + (make_project(name="model").root / "agent.py").read_text().replace(
         "    return round", "    time.sleep(0.005)\n    return round"

@@ -130,6 +130,11 @@ class _Journey:
     async def go(self, ship_it: bool) -> Run:
         """Go through the stages that are left."""
         if self.run.stage == "failed":
+            if self.run.failed_at == "baseline":
+                # What the agent failed for (a service that was down, a key that was missing) may be
+                # mended by now: its failures are not taken for its answers again.
+                again = self._times_begun_anew() + 1
+                self.store.journal.append(self.run.id, f"again/{again:03d}", True, time.time())
             self._enter(self.run.failed_at, message="")
             resumed = True
         else:
@@ -162,6 +167,12 @@ class _Journey:
             self._enter("failed", failed_at=self.run.stage, message=error.message)
             raise
         return self.run
+
+    def _times_begun_anew(self) -> int:
+        times = 0
+        while self.store.journal.get(self.run.id, f"again/{times + 1:03d}"):
+            times += 1
+        return times
 
     def _has_begun(self) -> bool:
         return bool(self.store.rollouts.counts(queue=self.run.id))
@@ -298,6 +309,7 @@ class _Journey:
                 objective=self.objective,
                 seed=self.run.seed,
                 max_attempts=self.project.config.run.attempts,
+                again=self._times_begun_anew(),
             ),
             baseline=self.baseline,
             train=self.dataset.split("train"),

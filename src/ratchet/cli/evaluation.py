@@ -158,7 +158,7 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
         if row["failed"]:
             out.print(
                 f"{row['failed']} of {row['rollouts']} rollouts of {short(row['candidate'])} did"
-                f" not succeed; the first: {row['first_failure']}",
+                f" not succeed (--fresh runs them again); the first: {row['first_failure']}",
                 style="yellow",
                 markup=False,
             )

@@ -81,6 +81,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the evaluator, or of the agent's own reward, that is to rise."""
     seed: int
     max_attempts: int
+    again: int = 0
+    """How often the run began anew because the agent had failed on everything."""
 
 
 class Lab:
@@ -226,7 +228,7 @@ class Lab:
         return Rollout.of(
             task,
             candidate.id,
-            scope=[work.run_id, repetition],
+            scope=[work.run_id, work.again, repetition],
             luck=[work.seed, repetition],
             queue=work.queue,
             purpose=f"{work.stage}/{work.run_id}",
