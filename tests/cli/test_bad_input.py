@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 import subprocess
 from pathlib import Path
@@ -188,7 +189,8 @@ def in_mount(project: Project, prepare: str) -> subprocess.CompletedProcess[str]
     """`ratchet improve` in a mount name space of its own, after a shell command has prepared it."""
     import sys
 
-    command = f"{prepare} cd {project.root} && exec {sys.executable} -m ratchet improve"
+    python, root = shlex.quote(sys.executable), shlex.quote(str(project.root))
+    command = f"{prepare} cd {root} && exec {python} -m ratchet improve"
     done = subprocess.run(
         ["unshare", "--mount", "--map-root-user", "sh", "-c", command],
         cwd=project.root,
