@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -66,9 +67,13 @@ class Runner:
         self._worker = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:12]}"
         self._wanted: dict[str, asyncio.Future[Rollout]] = {}
         self._resources: dict[str, Mapping[str, Resource]] = {}
-        self._held: dict[tuple[str, int], asyncio.Task[None]] = {}
-        self._running: set[asyncio.Task[None]] = set()
-        self._slots = asyncio.Semaphore(executor.slots)
+        self._held: dict[tuple[str, int], asyncio.Task[None] | None] = {}
+        """What is claimed, by rollout id and fence, with the slot that runs it, if one does."""
+        self._ready: deque[Claim] = deque()
+        """What is claimed and waits for a slot."""
+        self._slots: set[asyncio.Task[None]] = set()
+        """The slots at work: each runs what is ready, one after another."""
+        self._leaving = False
         self._typical_s = 1.0
         """Moving average of how long attempts take."""
         self._ended: list[tuple[Claim, Outcome]] = []
@@ -96,14 +101,13 @@ class Runner:
     ) -> None:
         claiming = self._tasks[0]
         claiming.cancel()
-        for task in self._held.values():
-            if task not in self._running:
-                task.cancel()
-        if self._running:
-            await asyncio.wait(set(self._running), timeout=DRAIN_S)
-        for task in (*self._tasks, *self._held.values()):
+        self._leaving = True
+        if self._slots:
+            await asyncio.wait(set(self._slots), timeout=DRAIN_S)
+        tasks = (*self._tasks, *self._slots)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._held.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         held = [*self._held, *self._unstarted]
         try:
             # What had ended but was not stored yet is kept; what was cut off is given back.
@@ -200,11 +204,9 @@ class Runner:
                 if free < max(1, ahead // 2):
                     break  # an attempt that ends sets _more
                 claims = await self._claim(free)
-                for claim in claims:
-                    key = (claim.rollout.id, claim.fence)
-                    task = asyncio.create_task(self._execute(claim))
-                    task.add_done_callback(self._task_ended)
-                    self._held[key] = task
+                self._held.update(((claim.rollout.id, claim.fence), None) for claim in claims)
+                self._ready.extend(claims)
+                self._fill_slots()
                 if not claims:
                     if not await self._look_elsewhere():
                         break
@@ -249,27 +251,43 @@ class Runner:
                 self._settle(rollout)
         return bool(self._wanted)
 
-    async def _execute(self, claim: Claim) -> None:
-        key = (claim.rollout.id, claim.fence)
-        resources = self._resources.get(claim.rollout.candidate_id)
+    def _fill_slots(self) -> None:
+        """Start slots while there is something ready for them."""
+        if self._leaving or self._failure is not None:
+            return
+        free = self._executor.slots - len(self._slots)
+        for _ in range(min(free, len(self._ready))):
+            slot = asyncio.create_task(self._slot())
+            self._slots.add(slot)
+            slot.add_done_callback(self._slot_ended)
+
+    async def _slot(self) -> None:
+        """Run what is ready, one after another, until nothing is."""
+        while self._ready and not self._leaving:
+            claim = self._ready.popleft()
+            key = (claim.rollout.id, claim.fence)
+            if key not in self._held:
+                continue  # its lease was lost while it waited
+            self._held[key] = asyncio.current_task()
+            resources = await self._resources_of(claim.rollout.candidate_id)
+            outcome = await self._executor.execute(claim, resources)
+            self._typical_s += 0.1 * (outcome.duration_s - self._typical_s)
+            self._held.pop(key, None)
+            self._ended.append((claim, outcome))
+            self._to_store.set()
+            self._more.set()
+
+    def _slot_ended(self, slot: asyncio.Task[None]) -> None:
+        self._slots.discard(slot)
+        self._task_ended(slot)
+        self._fill_slots()
+
+    async def _resources_of(self, candidate_id: str) -> Mapping[str, Resource]:
+        resources = self._resources.get(candidate_id)
         if resources is None:
-            candidate = await asyncio.to_thread(
-                self._store.candidates.get, claim.rollout.candidate_id
-            )
-            resources = self._resources[candidate.id] = candidate.resources
-        async with self._slots:
-            task = asyncio.current_task()
-            assert task is not None
-            self._running.add(task)
-            try:
-                outcome = await self._executor.execute(claim, resources)
-            finally:
-                self._running.discard(task)
-        self._typical_s += 0.1 * (outcome.duration_s - self._typical_s)
-        self._held.pop(key, None)
-        self._ended.append((claim, outcome))
-        self._to_store.set()
-        self._more.set()
+            candidate = await asyncio.to_thread(self._store.candidates.get, candidate_id)
+            resources = self._resources[candidate_id] = candidate.resources
+        return resources
 
     async def _store_loop(self) -> None:
         # Group commit: while one transaction is under way, the next batch gathers.
