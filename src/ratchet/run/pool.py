@@ -171,7 +171,7 @@ class ProcessExecutor:
         self, worker: _Worker, claim: Claim, resources: Mapping[str, Resource]
     ) -> Outcome:
         loop = asyncio.get_running_loop()
-        begun, clock, log_from = time.time(), loop.time(), worker.log_size()
+        begun, clock, log_from = time.time(), loop.time(), worker.mark_log()
         known = worker.candidate == claim.rollout.candidate_id
         worker.candidate = claim.rollout.candidate_id
 
@@ -261,6 +261,8 @@ class _Worker:
         self.usable = True
         self.candidate = ""
         self._log = log
+        self._trimmed = b""
+        """The end of what was cut from the log during this attempt."""
         self._keep_open = keep_open
         self._process: subprocess.Popen[bytes] | None = None
         self._swept = False
@@ -354,17 +356,23 @@ class _Worker:
             return self._log.stat().st_size
         return 0
 
+    def mark_log(self) -> int:
+        """An attempt begins: the position after which what is printed is its own."""
+        self._trimmed = b""
+        return self.log_size()
+
     def trim_log(self) -> None:
         """Empty the log when it has grown large."""
         if self.log_size() > LOG_BYTES:
-            last = self._last(0)
-            with contextlib.suppress(OSError), open(self._log, "ab") as file:
-                file.truncate(0)
-                file.write(last)
+            # Kept here and not written back: the worker may have printed more by then.
+            self._trimmed = self._last(0)
+            with contextlib.suppress(OSError):
+                os.truncate(self._log, 0)
 
     def log_tail(self, since: int) -> str:
         """The last lines that the worker printed after position `since`, as a paragraph."""
-        text = self._last(since).decode("utf-8", "replace").strip()
+        last = (self._trimmed + self._last(since))[-TAIL_BYTES:]
+        text = last.decode("utf-8", "replace").strip()
         return f" Its last output:\n{text}" if text else ""
 
     def _last(self, since: int) -> bytes:
