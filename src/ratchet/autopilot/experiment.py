@@ -118,7 +118,7 @@ def check_reach(setting: Setting, store: Store) -> None:
         ConfigError: Not even a perfect candidate could be promoted on them.
     """
     tasks = len(setting.dataset.split("test"))
-    alpha = level(setting.alpha, _promotions(_stream(setting, store)))
+    alpha = level(setting.alpha, _promotions(store.experiments.history(agent=setting.run.agent)))
     if pairs_at_best(_plan(setting, alpha, tasks)) is not None:
         return
     enough = next(
@@ -154,7 +154,7 @@ def _plan(setting: Setting, alpha: float, tasks: int) -> Plan:
 def _begin(setting: Setting, store: Store) -> tuple[Experiment, list[bool]]:
     own = content_hash([setting.run.id, setting.candidate.id, "experiment"])
     earlier: list[Experiment] = []
-    for experiment in _stream(setting, store):
+    for experiment in store.experiments.history(agent=setting.run.agent):
         if experiment.id == own:
             return experiment, _promotions(earlier)
         earlier.append(experiment)
@@ -170,16 +170,6 @@ def _begin(setting: Setting, store: Store) -> tuple[Experiment, list[bool]]:
     )
     store.experiments.put(experiment)
     return experiment, history
-
-
-def _stream(setting: Setting, store: Store) -> list[Experiment]:
-    """The experiments that share the alpha budget, oldest first: those of the same agent."""
-    agents: dict[str, str] = {}
-    for experiment in (experiments := store.experiments.history()):
-        if experiment.run_id not in agents:
-            run = store.runs.get(experiment.run_id)
-            agents[experiment.run_id] = run.agent if run else ""
-    return [e for e in experiments if agents[e.run_id] == setting.run.agent]
 
 
 def _promotions(earlier: Sequence[Experiment]) -> list[bool]:

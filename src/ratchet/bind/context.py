@@ -11,7 +11,6 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any
 
 import msgspec
 
@@ -114,11 +113,6 @@ def current_seed(default: int = 0) -> int:
     """Seed of the rollout that runs this code, for an agent's own randomness."""
     binding = current()
     return binding.seed if binding else default
-
-
-def describe(binding: Binding | None) -> dict[str, Any]:
-    """The binding as span attributes."""
-    return {"ratchet.candidate.id": binding.candidate_id} if binding else {}
 
 
 _inherit()

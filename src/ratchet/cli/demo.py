@@ -44,6 +44,14 @@ def demo(
     is copied into a folder and made a git repository; its knobs are tuned, the best candidate is
     proved on questions that learning never saw, and shipped as a branch. A second run goes on from
     where things stand. The last line printed is JSON.
+
+    Examples:
+
+      ratchet demo
+
+      ratchet demo elsewhere --seed 3
+
+      ratchet demo --shuffle-answers
     """
     root = (
         folder or Path("ratchet-demo-shuffled" if shuffle_answers else "ratchet-demo")

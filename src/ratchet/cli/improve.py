@@ -7,19 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ratchet.autopilot import Project, Watcher
+from ratchet.autopilot import Project
 from ratchet.autopilot import improve as go_around
 from ratchet.cli.console import Folder, Json, SkipBad, out, print_json, project_in, wait_for
 from ratchet.cli.failure import err
 from ratchet.cli.outcome import Outcome, outcome_of, print_outcome
 from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.progress import TerminalWatcher
-
-EPILOG = (
-    "Examples:\n\n  ratchet improve\n\n  ratchet improve --seed 1 --rollouts 500\n\n"
-    "  ratchet improve --no-ship --json\n\nKilled or interrupted, the same command goes on from"
-    " where it stood and repeats no rollout that had ended."
-)
 
 
 def improve(
@@ -40,6 +34,15 @@ def improve(
     """Learn a better candidate, prove it on held-out tasks, and ship it as a branch.
 
     Ends well also without a gain: then nothing is shipped, and it says so.
+    Killed or interrupted, the same command goes on from where it stood.
+
+    Examples:
+
+      ratchet improve
+
+      ratchet improve --seed 1 --rollouts 500
+
+      ratchet improve --no-ship --json
     """
     project = _with_budget(project_in(folder), rollouts, seconds)
     outcome = improve_project(project, seed=seed, ship=ship, skip_bad=skip_bad, quiet=json)
@@ -85,6 +88,3 @@ def _with_budget(project: Project, rollouts: int | None, seconds: float | None) 
     budget = config.improve.budget.model_copy(update=changes)
     learning = config.improve.model_copy(update={"budget": budget})
     return Project(project.root, config.model_copy(update={"improve": learning}))
-
-
-__all__ = ["Watcher", "improve", "improve_project", "show_plot"]

@@ -52,6 +52,12 @@ def rollback(
     """Undo a release: delete its branch, or make a branch that reverts it once it is merged.
 
     Nothing is lost: the commit's hash is told, and the branch can be made again from it.
+
+    Examples:
+
+      ratchet rollback
+
+      ratchet rollback 1a2b3c4d
     """
     project = project_in(folder)
     with project.open_store() as store:

@@ -39,6 +39,12 @@ def show(
     """Show a run, candidate, rollout, experiment or release by the start of its id.
 
     A rollout is shown with its trace and scores, an experiment with its decision.
+
+    Examples:
+
+      ratchet show 1a2b3c4d
+
+      ratchet show 1a2b3c4d --json
     """
     with project_in(folder).open_store() as store:
         found = _find(store, identity)

@@ -11,7 +11,7 @@ from ratchet.store import tables
 from ratchet.store.candidates import Candidates
 from ratchet.store.datasets import Datasets
 from ratchet.store.engine import Database
-from ratchet.store.experiments import Experiments, Tally
+from ratchet.store.experiments import Experiments
 from ratchet.store.journal import Journal
 from ratchet.store.location import parse
 from ratchet.store.releases import Releases
@@ -22,7 +22,7 @@ from ratchet.store.schema import prepare
 from ratchet.store.scores import Mean, Scores
 from ratchet.store.spans import Spans
 
-__all__ = ["Mean", "Store", "Tally"]
+__all__ = ["Mean", "Store"]
 
 
 class Store:
