@@ -174,6 +174,8 @@ spans = Table(
     _serial(),
     _rollout(),
     Column("fence", Integer, nullable=False),
+    # The live agent that it comes from; empty for the spans of rollouts.
+    _words("agent", server_default=""),
     _words("trace_id"),
     _words("span_id"),
     Column("parent_id", Words),
@@ -185,6 +187,8 @@ spans = Table(
     Column("attributes", Json, nullable=False),
     Column("events", Json, nullable=False),
     UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
+    # Only what belongs to no rollout is in this index, by its migration.
+    Index("ix_spans_agent", "agent", "seq"),
 )
 
 scores = Table(
@@ -243,4 +247,85 @@ releases = Table(
     _words("candidate_id"),
     _words("state"),
     Column("body", Words, nullable=False),
+)
+
+agents = Table(
+    "agents",
+    metadata,
+    _words("name", primary_key=True),
+    Column("body", Words, nullable=False),
+    Column("updated_at", Float, nullable=False),
+)
+
+# Which candidate an agent runs with outside of rollouts: its newest row. Older ones are history.
+activations = Table(
+    "activations",
+    metadata,
+    _serial(),
+    _words("agent"),
+    _words("candidate_id"),
+    _words("reason"),
+    Column("activated_at", Float, nullable=False),
+    Index("ix_activations_agent", "agent", "seq"),
+)
+
+feedback = Table(
+    "feedback",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("rollout_id"),
+    _words("trace_id"),
+    _words("span_id"),
+    _words("conversation_id"),
+    _words("kind"),
+    Column("value", Float),
+    Column("body", Words, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Index("ix_feedback_rollout", "rollout_id", "seq"),
+    Index("ix_feedback_trace", "trace_id", "seq"),
+    Index("ix_feedback_conversation", "conversation_id", "seq"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    _serial(),
+    _words("kind"),
+    Column("at", Float, nullable=False),
+    Column("body", Words, nullable=False),
+)
+
+keys = Table(
+    "keys",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("hash", unique=True),
+    _words("name"),
+    Column("scopes", Json, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float),
+    Column("revoked_at", Float),
+    Column("last_used_at", Float),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    _serial(),
+    Column("at", Float, nullable=False),
+    _words("key_id"),
+    _words("address"),
+    _words("action"),
+    _words("target"),
+    Column("status", Integer, nullable=False),
+)
+
+# What every server of a store must agree on, such as the secret that signs attempts' tokens.
+settings = Table(
+    "settings",
+    metadata,
+    _words("name", primary_key=True),
+    _words("value"),
 )

@@ -1,5 +1,7 @@
 """The nouns: frozen, content-hashed where they are versions, no I/O."""
 
+from ratchet.types.access import SCOPES, Key, Scope
+from ratchet.types.activation import Activation, AgentSettings
 from ratchet.types.candidate import Candidate
 from ratchet.types.errors import (
     AgentError,
@@ -12,6 +14,7 @@ from ratchet.types.errors import (
     VerificationError,
 )
 from ratchet.types.experiment import Decision, Experiment, GuardrailResult, Verdict
+from ratchet.types.feedback import Feedback, FeedbackKind
 from ratchet.types.hashing import canonical_json, content_hash
 from ratchet.types.knobs import Bool, Choice, Float, Int, Knob, Value
 from ratchet.types.release import RELEASE_TRANSITIONS, Release, ReleaseState
@@ -39,19 +42,14 @@ from ratchet.types.rollout import (
 )
 from ratchet.types.run import STAGE_TRANSITIONS, Run, Stage
 from ratchet.types.score import Score
-from ratchet.types.span import Span, SpanEvent
+from ratchet.types.span import Span, SpanEvent, SpanRecord
 from ratchet.types.task import SPLITS, Dataset, Provenance, Split, Task
 from ratchet.types.template import PromptTemplate
 
 __all__ = [
-    "FINAL",
-    "MAX_DELIVERIES",
-    "RELEASE_TRANSITIONS",
-    "ROLLOUT_TRANSITIONS",
-    "SPLITS",
-    "SPOILED",
-    "STAGE_TRANSITIONS",
+    "Activation",
     "AgentError",
+    "AgentSettings",
     "Attempt",
     "AttemptStatus",
     "Bool",
@@ -65,16 +63,23 @@ __all__ = [
     "Decision",
     "Declaration",
     "Experiment",
+    "FINAL",
+    "Feedback",
+    "FeedbackKind",
     "Float",
     "GuardrailResult",
     "InputError",
     "Int",
+    "Key",
     "Knob",
+    "MAX_DELIVERIES",
     "Model",
     "Outcome",
     "Params",
     "PromptTemplate",
     "Provenance",
+    "RELEASE_TRANSITIONS",
+    "ROLLOUT_TRANSITIONS",
     "RatchetError",
     "Release",
     "ReleaseState",
@@ -82,10 +87,16 @@ __all__ = [
     "Rollout",
     "RolloutStatus",
     "Run",
+    "SCOPES",
+    "SPLITS",
+    "SPOILED",
+    "STAGE_TRANSITIONS",
+    "Scope",
     "Score",
     "ShipError",
     "Span",
     "SpanEvent",
+    "SpanRecord",
     "Split",
     "Stage",
     "StoreError",

@@ -137,6 +137,8 @@ class Claim(msgspec.Struct, frozen=True):
     fence: int
     lease_until: float
     """Unix seconds; a heartbeat moves it."""
+    token: str = ""
+    """Key for this attempt alone, at the gateway and for spans; a server gives it."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

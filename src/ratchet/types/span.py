@@ -35,3 +35,18 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong, when the status is error."""
     attributes: dict[str, Any] = {}
     events: tuple[SpanEvent, ...] = ()
+
+
+class SpanRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A span and what it belongs to: an attempt of a rollout, or a live agent."""
+
+    span: Span
+    rollout_id: str = ""
+    """Empty for live traffic."""
+    fence: int = 0
+    """Fencing token of the attempt, 0 for live traffic."""
+    agent: str = ""
+    """Name of the live agent, empty for rollouts."""
+    cost_usd: float = 0.0
+    """Dollars to add to the rollout's cost when the span is stored; only what the agent's runner
+    does not report itself, such as a call through the gateway."""

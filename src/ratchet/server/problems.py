@@ -1,0 +1,93 @@
+"""Problems: every error of the API as RFC 9457 `application/problem+json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ratchet.types import ConfigError, Conflict, InputError, RatchetError, StoreError
+
+MEDIA_TYPE = b"application/problem+json"
+
+TITLES: dict[int, str] = {
+    400: "The request is malformed",
+    401: "A key is needed",
+    403: "The key does not allow this",
+    404: "There is no such thing",
+    405: "The method is not allowed here",
+    408: "The request did not arrive in time",
+    409: "It has changed meanwhile",
+    411: "The length is missing",
+    413: "The request is too large",
+    415: "The media type is not supported",
+    422: "The request does not say what it should",
+    429: "Too much at once",
+    500: "The server failed",
+    502: "The upstream failed",
+    503: "The store cannot be used now",
+    504: "The upstream did not answer in time",
+}
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """What is wrong with one field."""
+
+    field: str
+    """Where it stands in the body, the path or the query, such as `rollouts[0].seed`."""
+    detail: str
+
+
+class Problem(Exception):
+    """An answer that says what is wrong.
+
+    Args:
+        status: HTTP status.
+        detail: A sentence that names the thing and says what was expected.
+        field: The field that is wrong, if it is one.
+        hint: What to do next.
+        headers: Further headers, such as `retry-after`.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        field: str = "",
+        hint: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = f"{detail} {hint}" if hint else detail
+        self.errors = (FieldError(field, detail),) if field else ()
+        self.headers = dict(headers or {})
+
+    def body(self, instance: str = "") -> bytes:
+        """The answer's body."""
+        content: dict[str, Any] = {
+            "type": "about:blank",
+            "title": TITLES.get(self.status, "The request failed"),
+            "status": self.status,
+            "detail": self.detail,
+        }
+        if instance:
+            content["instance"] = instance
+        if self.errors:
+            content["errors"] = self.errors
+        return msgspec.json.encode(content)
+
+
+def problem_of(error: RatchetError) -> Problem:
+    """The problem that one of our own errors is."""
+    if isinstance(error, Conflict):
+        status = 409
+    elif isinstance(error, (InputError, ConfigError)):
+        status = 422
+    elif isinstance(error, StoreError):
+        return Problem(503, error.message, hint=error.hint, headers={"retry-after": "1"})
+    else:
+        status = 500
+    return Problem(status, error.message, hint=error.hint)
