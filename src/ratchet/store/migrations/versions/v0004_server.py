@@ -1,4 +1,4 @@
-"""What a server keeps: agents and their active candidates, feedback, events, keys, the audit log."""
+"""What a server keeps: agents, their active candidates, feedback, events, keys, the audit log."""
 
 from __future__ import annotations
 
