@@ -9,11 +9,15 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
 from ratchet.store import Store
+
+if TYPE_CHECKING:
+    from tests.serving import RunningServer
 
 # Where changes are judged the same examples are tried each time; on a desk new ones are looked for.
 settings.register_profile("judged", derandomize=True, deadline=None)
@@ -117,3 +121,26 @@ def store(store_url: str) -> Iterator[Store]:
     """An empty store, once on SQLite and once on Postgres."""
     with Store.open(store_url) as opened:
         yield opened
+
+
+@pytest.fixture
+def serving() -> Iterator[Callable[..., RunningServer]]:
+    """Starts servers: takes the store's URL, and settings; they are stopped at the end."""
+    from tests.serving import RunningServer  # a second of imports, for those tests alone
+
+    started: list[RunningServer] = []
+
+    def start(*args: Any, **options: Any) -> RunningServer:
+        server = RunningServer(*args, **options)
+        started.append(server)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def server(serving: Callable[..., RunningServer], sqlite_url: str) -> RunningServer:
+    """A server that needs no key, around an empty store in a SQLite file."""
+    return serving(sqlite_url)

@@ -30,11 +30,14 @@ from ratchet.types import (
 )
 
 if TYPE_CHECKING:
+    from ratchet.client import AsyncClient, Client
     from ratchet.evaluate import evaluator
     from ratchet.learn import Tune
     from ratchet.store import Store
 
 _LATER = {
+    "AsyncClient": "ratchet.client",
+    "Client": "ratchet.client",
     "Store": "ratchet.store",
     "Tune": "ratchet.learn",
     "evaluator": "ratchet.evaluate",
@@ -49,9 +52,11 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "AsyncClient",
     "Bool",
     "Candidate",
     "Choice",
+    "Client",
     "Code",
     "Dataset",
     "Float",

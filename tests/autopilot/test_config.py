@@ -55,6 +55,27 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
         "guardrails": (),
         "ship": {"test": None, "timeout_s": 600.0, "environment": ()},
         "store": {"url": None},
+        "server": {
+            "host": "127.0.0.1",
+            "port": 8765,
+            "hosts": (),
+            "cors": (),
+            "limits": {
+                "body_mb": 32.0,
+                "requests_per_s": 2000.0,
+                "burst": 4000,
+                "streams": 512,
+                "pending_spans": 50_000,
+            },
+        },
+        "retention": {
+            "spans_days": None,
+            "rollouts_days": None,
+            "feedback_days": None,
+            "audit_days": 365.0,
+            "events_days": 7.0,
+        },
+        "upstreams": {},
     }
 
 

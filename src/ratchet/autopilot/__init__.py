@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ratchet.autopilot.config import Config, read_config
+from ratchet.autopilot.config import Config, ServerConfig, read_config, read_server_config
 from ratchet.autopilot.project import Project
 
 if TYPE_CHECKING:
@@ -23,4 +23,13 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'ratchet.autopilot' has no attribute {name!r}")
 
 
-__all__ = ["Config", "Project", "Watcher", "improve", "open_runner", "read_config"]
+__all__ = [
+    "Config",
+    "Project",
+    "ServerConfig",
+    "Watcher",
+    "improve",
+    "open_runner",
+    "read_config",
+    "read_server_config",
+]

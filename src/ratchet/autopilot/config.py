@@ -1,40 +1,39 @@
-"""`ratchet.toml`: what it may say, with its defaults, and errors that name the line to mend."""
+"""`ratchet.toml`: what it may say, with its defaults."""
 
 from __future__ import annotations
 
-import difflib
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ratchet.types import ConfigError
+from ratchet.autopilot.sections import (
+    FILE_NAME,
+    Level,
+    Positive,
+    Section,
+    Several,
+    Share,
+    read_sections,
+)
+from ratchet.autopilot.server_config import (
+    Name,
+    RetentionSection,
+    ServerConfig,
+    ServerSection,
+    StoreSection,
+    UpstreamSection,
+)
 
-FILE_NAME = "ratchet.toml"
 
-Share = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Level = Annotated[float, Field(gt=0, le=0.5)]
-T = TypeVar("T")
-Several = Annotated[tuple[T, ...], Field(strict=False)]
-"""A TOML list; its items are as strict as everything."""
-
-
-class _Section(BaseModel):
-    # Strict: a number in quotes, or true for 1, is a mistake to be named.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class AgentSection(_Section):
+class AgentSection(Section):
     """[agent]: where the agent is."""
 
     entry: str = Field(pattern=r"^[\w.]+:[\w.]+$")
     path: Several[str] = (".",)
 
 
-class SplitSection(_Section):
+class SplitSection(Section):
     """split under [tasks]: shares of the groups of tasks."""
 
     train: Share = 0.4
@@ -42,7 +41,7 @@ class SplitSection(_Section):
     test: Share = 0.4
 
 
-class TasksSection(_Section):
+class TasksSection(Section):
     """[tasks]: what the agent is to do."""
 
     file: str = "tasks.jsonl"
@@ -67,13 +66,13 @@ class EvaluatorSection(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
 
-class ObjectiveSection(_Section):
+class ObjectiveSection(Section):
     """[objective]: what is to rise."""
 
     evaluator: str | None = None
 
 
-class RunSection(_Section):
+class RunSection(Section):
     """[run]: how rollouts run."""
 
     executor: Literal["auto", "async", "process"] = "auto"
@@ -83,7 +82,7 @@ class RunSection(_Section):
     memory_mb: Annotated[int, Field(ge=64)] | None = None
 
 
-class BudgetSection(_Section):
+class BudgetSection(Section):
     """[improve.budget]: what learning may spend."""
 
     rollouts: Annotated[int, Field(ge=1)] | None = 2000
@@ -91,7 +90,7 @@ class BudgetSection(_Section):
     dollars: Positive | None = None
 
 
-class ImproveSection(_Section):
+class ImproveSection(Section):
     """[improve]: how to learn. `options` are the algorithm's own parameters."""
 
     algorithm: str = "tune"
@@ -100,7 +99,7 @@ class ImproveSection(_Section):
     budget: BudgetSection = BudgetSection()
 
 
-class ProveSection(_Section):
+class ProveSection(Section):
     """[prove]: how much proof a promotion takes."""
 
     alpha: Level = 0.05
@@ -110,7 +109,7 @@ class ProveSection(_Section):
     min_pairs: Annotated[int, Field(ge=1)] = 10
 
 
-class GuardrailSection(_Section):
+class GuardrailSection(Section):
     """[[guardrails]]: a metric that must not get worse by more than a margin."""
 
     metric: str
@@ -128,7 +127,7 @@ class GuardrailSection(_Section):
         return self
 
 
-class ShipSection(_Section):
+class ShipSection(Section):
     """[ship]: how a release is checked."""
 
     test: str | None = None
@@ -136,13 +135,7 @@ class ShipSection(_Section):
     environment: Several[str] = ()
 
 
-class StoreSection(_Section):
-    """[store]: where everything is kept."""
-
-    url: str | None = None
-
-
-class Config(_Section):
+class Config(Section):
     """A whole `ratchet.toml`."""
 
     agent: AgentSection
@@ -155,78 +148,28 @@ class Config(_Section):
     guardrails: Several[GuardrailSection] = ()
     ship: ShipSection = ShipSection()
     store: StoreSection = StoreSection()
+    server: ServerSection = ServerSection()
+    retention: RetentionSection = RetentionSection()
+    upstreams: dict[Name, UpstreamSection] = {}
 
 
 def read_config(path: Path) -> Config:
-    """Read and check a configuration file.
+    """Read and check a project's configuration file.
 
     Raises:
         ConfigError: It is missing, no TOML, or says something that is not known; the message names
             the key and, for a key nobody knows, the nearest one that exists.
     """
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise ConfigError(
-            f"There is no {path.name} in {path.parent}.",
-            hint=f'The least that it says is: [agent] entry = "module:function". See {_DOCS}.',
-        ) from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 at byte {error.start + 1}.") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}.", hint="Mend that line.") from None
-    try:
-        return Config.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {_sentences(error)}", hint=f"See {_DOCS}.") from None
+    return read_sections(path, Config)
 
 
-_DOCS = "docs/configuration.md"
+def read_server_config(path: Path) -> ServerConfig:
+    """Read and check what a server needs of a configuration file; the rest is not looked at.
+
+    Raises:
+        ConfigError: As `read_config` does.
+    """
+    return read_sections(path, ServerConfig, only=ServerConfig.model_fields)
 
 
-def _sentences(error: ValidationError) -> str:
-    # What is missing comes last: it is often what a misspelt key was meant to be.
-    found = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
-    problems = [_sentence(problem) for problem in found]
-    return " ".join(problems[:5]) + (
-        f" ({len(problems) - 5} more problems.)" if len(problems) > 5 else ""
-    )
-
-
-def _sentence(problem: Mapping[str, Any]) -> str:
-    location = tuple(problem["loc"])
-    where = _dotted(location)
-    if problem["type"] == "extra_forbidden":
-        known = _fields_at(location[:-1])
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        meant = f" Did you mean {near[0]!r}?" if near else f" Known here: {', '.join(known)}."
-        return f"there is no key {where!r}.{meant}"
-    if problem["type"] == "missing":
-        return f"the key {where!r} is missing."
-    if where == "agent.entry" and problem["type"] == "string_pattern_mismatch":
-        return f"agent.entry = {problem['input']!r} is not MODULE:FUNCTION."
-    plain = {"tuple_type": "should be a list", "dict_type": "should be a table"}
-    plain["model_type"] = plain["dict_type"]
-    message = plain.get(problem["type"], str(problem["msg"]).removeprefix("Value error, "))
-    shown = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r}"
-    return f"{where}{shown}: {message[:1].lower()}{message[1:]}."
-
-
-def _dotted(location: tuple[Any, ...]) -> str:
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text
-
-
-def _fields_at(location: tuple[Any, ...]) -> list[str]:
-    model: type[BaseModel] = Config
-    for part in location:
-        if isinstance(part, int):
-            continue
-        annotation = model.model_fields[part].annotation
-        inner = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type)]
-        model = next(a for a in inner if issubclass(a, BaseModel))
-    return sorted(model.model_fields)
+__all__ = ["FILE_NAME", "Config", "ServerConfig", "read_config", "read_server_config"]

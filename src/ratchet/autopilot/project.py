@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from ratchet.autopilot.config import FILE_NAME, Config, read_config
+from ratchet.autopilot.place import STATE_NAME, folder_with_config, prepare_state, store_url
 from ratchet.curate import read_tasks, split_tasks
 from ratchet.evaluate import BUILT_IN, Evaluator, make_evaluator
 from ratchet.prove import Guardrail
@@ -19,11 +18,8 @@ from ratchet.types import (
     Candidate,
     ConfigError,
     Dataset,
-    StoreError,
     defaults,
 )
-
-STATE_NAME = ".ratchet"
 
 DEFAULT_GUARDRAILS = (
     Guardrail("errors", 0.1),
@@ -54,11 +50,8 @@ class Project:
         Raises:
             ConfigError: None has, or the file is malformed.
         """
-        start = start.resolve()
-        for folder in (start, *start.parents):
-            if (folder / FILE_NAME).is_file():
-                return cls(folder, read_config(folder / FILE_NAME))
-        return cls(start, read_config(start / FILE_NAME))
+        folder = folder_with_config(start) or start.resolve()
+        return cls(folder, read_config(folder / FILE_NAME))
 
     @property
     def state(self) -> Path:
@@ -71,11 +64,7 @@ class Project:
 
         A relative path in [store] url is relative to the project's folder.
         """
-        default = f"sqlite:///{self.state / 'ratchet.db'}"
-        named = self.config.store.url
-        if named and re.match(r"sqlite:///[^/:]", named):
-            named = f"sqlite:///{self.root / named.removeprefix('sqlite:///')}"
-        return os.environ.get("RATCHET_STORE") or named or default
+        return store_url(self.root, self.config.store.url)
 
     def prepare_state(self) -> Path:
         """Make the state folder.
@@ -83,17 +72,7 @@ class Project:
         Raises:
             StoreError: The project's folder is not writable.
         """
-        try:
-            self.state.mkdir(exist_ok=True)
-            ignore = self.state / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
-        except OSError as error:
-            raise StoreError(
-                f"The folder {self.state} cannot be written: {error.strerror}.",
-                hint="Make the project's folder writable, or run in a copy of it.",
-            ) from None
-        return self.state
+        return prepare_state(self.root)
 
     def open_store(self) -> Store:
         """Open the store.

@@ -20,14 +20,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run_agent", "run"),
     "eval": ("evaluation", "evaluate"),
     "improve": ("improve", "improve"),
+    "serve": ("serve", "serve"),
     "status": ("status", "status"),
     "show": ("show", "show"),
     "diff": ("diff", "diff"),
     "verify": ("verify", "verify"),
     "releases": ("releases", "releases"),
     "rollback": ("releases", "rollback"),
+    "keys": ("keys", "keys"),
 }
-"""Module and function by command, in the order of the help. Only what is asked for is imported."""
+"""Module and function by command, in the order of the help. Only what is asked for is imported.
+In the place of a function may stand a group of commands."""
 
 HELP = """Make an LLM agent better from its own use, and ship an improvement only when it is proved.
 
@@ -61,8 +64,12 @@ def make_app(commands: Iterable[str] = COMMANDS) -> typer.Typer:
     )
     app.callback()(_options)
     for command in commands:
-        module, function = COMMANDS[command]
-        app.command(command)(getattr(import_module(f"ratchet.cli.{module}"), function))
+        module, name = COMMANDS[command]
+        found = getattr(import_module(f"ratchet.cli.{module}"), name)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=command)
+        else:
+            app.command(command)(found)
     return app
 
 

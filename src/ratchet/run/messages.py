@@ -20,6 +20,11 @@ class Setup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
     agent: AgentSpec
     store_url: str
+    """Of a database, or of a server."""
+    store_key: str = ""
+    """Key for the server. It comes this way and not by the environment, which is the agent's."""
+    gateway: str = ""
+    """Address of the server whose gateway the agent's model calls go through; empty for none."""
     timeout_s: float
     memory_bytes: int
     scratch: str

@@ -9,12 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import timed_out
+from ratchet.run.ends import Clock, cut_off
+from ratchet.run.environment import SECRETS, without
 from ratchet.run.messages import (
     HEADER,
     Done,
@@ -55,7 +56,11 @@ class ProcessExecutor:
 
     Args:
         agent: Where the agent is; each worker loads it itself.
-        store_url: The store that workers write to when their parent is gone.
+        store_url: The store that workers write to when their parent is gone, or a server's address.
+        store_key: The server's key; the agent does not get to see it.
+        gateway: Address of a server whose gateway the agent's model calls are to go through. The
+            variables that lead there change with each attempt: a library's client that was made
+            while the agent was imported does not notice.
         state: Folder for logs and scratch files.
         slots: How many workers.
         timeout_s: Seconds that one attempt may take.
@@ -68,6 +73,8 @@ class ProcessExecutor:
         agent: AgentSpec,
         *,
         store_url: str,
+        store_key: str = "",
+        gateway: str = "",
         state: Path,
         slots: int,
         timeout_s: float,
@@ -77,6 +84,8 @@ class ProcessExecutor:
         self._setup = Setup(
             agent=agent,
             store_url=store_url,
+            store_key=store_key,
+            gateway=gateway,
             timeout_s=timeout_s,
             memory_bytes=memory_bytes,
             scratch=str(state / "tmp"),
@@ -170,22 +179,13 @@ class ProcessExecutor:
     async def _run_in(
         self, worker: _Worker, claim: Claim, resources: Mapping[str, Resource]
     ) -> Outcome:
-        loop = asyncio.get_running_loop()
-        begun, clock, log_from = time.time(), loop.time(), worker.mark_log()
+        clock, log_from = Clock(), worker.mark_log()
         known = worker.candidate == claim.rollout.candidate_id
         worker.candidate = claim.rollout.candidate_id
 
         def stopped(status: AttemptStatus, error: str) -> Outcome:
             worker.usable = False
-            return Outcome(
-                rollout_id=claim.rollout.id,
-                fence=claim.fence,
-                status=status,
-                started_at=begun,
-                ended_at=time.time(),
-                duration_s=loop.time() - clock,
-                error=error,
-            )
+            return cut_off(claim, status, error, clock)
 
         try:
             async with asyncio.timeout(self._setup.timeout_s + KILL_AFTER_S):
@@ -259,7 +259,7 @@ class _Worker:
     def __init__(self, number: int, log: Path, keep_open: int | None) -> None:
         self.number = number
         self.usable = True
-        self.candidate = ""
+        self.candidate: str | None = None
         self._log = log
         self._trimmed = b""
         """The end of what was cut from the log during this attempt."""
@@ -281,6 +281,7 @@ class _Worker:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=without(os.environ, SECRETS),
                 pass_fds=held,
                 start_new_session=True,
             )

@@ -7,15 +7,26 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import msgspec
-
+from ratchet.run.ends import cut_off
 from ratchet.run.executor import Executor
-from ratchet.types import FINAL, Candidate, Claim, Outcome, Resource, Rollout, RolloutStatus
+from ratchet.run.known import KnownCandidates
+from ratchet.run.line import Answers, Line, StoreLine
+from ratchet.run.reporting import Batch, Reports
+from ratchet.run.wanted import Wanted, after
+from ratchet.run.watching import RunnerWatcher
+from ratchet.types import (
+    FINAL,
+    Candidate,
+    Claim,
+    InputError,
+    Rollout,
+    StoreError,
+)
 
 if TYPE_CHECKING:
     from ratchet.store import Store  # most of a worker's start would go by importing it
@@ -25,6 +36,9 @@ LEASE_S = 60.0
 
 POLL_S = 0.05
 """How often the store is asked about rollouts that somebody else is running."""
+
+WAIT_S = 20.0
+"""How long one claim waits for something to be queued."""
 
 DRAIN_S = 3.0
 """How long running attempts may still end when the runner is left before its work is done."""
@@ -37,36 +51,50 @@ MAX_AHEAD = 256
 QUEUED_AT_ONCE = 256
 """Rollouts put into the queue in one transaction."""
 
-GATHER_S = 0.005
-"""How long an outcome waits for others to share its transaction, at most."""
-
 OnFinish = Callable[[Rollout], None]
 
 
 class Runner:
     """Runs the rollouts of one queue. Use it as `async with Runner(...) as runner`.
 
-    Several tasks may await `run` at once; they share the executor's slots. Leaving the block stops
-    what still runs after DRAIN_S and gives it back to the queue, uncounted.
+    `run` has rollouts of the caller's run to their ends; several tasks may await it at once, and
+    share the executor's slots. `serve` runs whatever is queued. Leaving the block stops what still
+    runs after `drain_s` and gives it back to the queue, uncounted.
 
     Args:
-        store: Where rollouts are queued and outcomes go.
+        store: Where rollouts are queued and outcomes go: a store, or a line to one.
         queue: The queue's name.
         executor: Where attempts run.
         lease_s: Seconds that a claim holds without a heartbeat.
+        drain_s: Seconds that running attempts may still take when the runner is left.
+        watcher: Told what happens.
     """
 
     def __init__(
-        self, store: Store, queue: str, executor: Executor, *, lease_s: float = LEASE_S
+        self,
+        store: Store | Line,
+        queue: str,
+        executor: Executor,
+        *,
+        lease_s: float = LEASE_S,
+        drain_s: float | None = None,
+        watcher: RunnerWatcher | None = None,
     ) -> None:
-        self._store = store
+        self._line = store if isinstance(store, Line) else StoreLine(store)
+        self._store = None if isinstance(store, Line) else store
         self._queue = queue
         self._executor = executor
         self._lease_s = lease_s
+        self._drain_s = drain_s
+        self._watcher = watcher or RunnerWatcher()
         # Told apart for ever: two runners of a process, and processes of the same number.
-        self._worker = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:12]}"
-        self._wanted: dict[str, asyncio.Future[Rollout]] = {}
-        self._resources: dict[str, Mapping[str, Resource]] = {}
+        self.name = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:12]}"
+        self._wanted = Wanted()
+        self._serving = False
+        """Whether whatever is queued is wanted."""
+        self._busy_at = 0.0
+        """When there was last something to do, on the loop's clock."""
+        self._candidates = KnownCandidates(self._line)
         self._held: dict[tuple[str, int], asyncio.Task[None] | None] = {}
         """What is claimed, by rollout id and fence, with the slot that runs it, if one does."""
         self._ready: deque[Claim] = deque()
@@ -74,20 +102,19 @@ class Runner:
         self._slots: set[asyncio.Task[None]] = set()
         """The slots at work: each runs what is ready, one after another."""
         self._leaving = False
+        self._cut = asyncio.Event()
         self._typical_s = 1.0
         """Moving average of how long attempts take."""
-        self._ended: list[tuple[Claim, Outcome]] = []
+        self._reports = Reports(self._line, self._reported)
         self._more = asyncio.Event()
-        self._to_store = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._unstarted: list[tuple[str, int]] = []
-        """Claims that came back when the runner was being left already."""
+        self._failed = asyncio.Event()
         self._failure: BaseException | None = None
         """What ended a task of the runner: nothing that is wanted from then on would come."""
 
     async def __aenter__(self) -> Runner:
         await self._executor.start()
-        loops = (self._claim_loop(), self._store_loop(), self._heartbeat_loop())
+        loops = (self._claim_loop(), self._reports.run(), self._heartbeat_loop())
         self._tasks = [asyncio.create_task(loop) for loop in loops]
         for task in self._tasks:
             task.add_done_callback(self._task_ended)
@@ -99,21 +126,17 @@ class Runner:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        claiming = self._tasks[0]
-        claiming.cancel()
         self._leaving = True
-        if self._slots:
-            await asyncio.wait(set(self._slots), timeout=DRAIN_S)
+        await self._drain()
         tasks = (*self._tasks, *self._slots)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        held = [*self._held, *self._unstarted]
+        await asyncio.gather(*tasks, self._candidates.close(), return_exceptions=True)
         try:
             # What had ended but was not stored yet is kept; what was cut off is given back.
-            await asyncio.to_thread(self._store_ended, self._ended)
-            if held:
-                await asyncio.to_thread(self._store.rollouts.release, held, time.time())
+            await self._reports.flush()
+            if self._held:
+                await self._line.release(list(self._held))
         finally:
             await self._executor.close()
 
@@ -121,6 +144,10 @@ class Runner:
     def slots(self) -> int:
         """How many attempts run at once."""
         return self._executor.slots
+
+    def cut(self) -> None:
+        """Leave at once: running attempts are stopped and given back."""
+        self._cut.set()
 
     async def run(
         self,
@@ -143,7 +170,7 @@ class Runner:
             AgentError: No worker can load the agent any more.
         """
         for candidate in candidates:
-            self._resources[candidate.id] = candidate.resources
+            self._candidates.give(candidate)
         done: dict[str, Rollout] = {}
         waiting: dict[str, asyncio.Future[Rollout]] = {}
         try:
@@ -156,9 +183,7 @@ class Runner:
                         if on_finish:
                             on_finish(rollout)
                     else:
-                        waiting[rollout.id] = self._wanted.setdefault(
-                            rollout.id, asyncio.get_running_loop().create_future()
-                        )
+                        waiting[rollout.id] = self._wanted.add(rollout.id)
                 self._more.set()
             for future in asyncio.as_completed(waiting.values()):
                 rollout = await future
@@ -171,26 +196,72 @@ class Runner:
                     future.exception()  # heard: one failure of the runner fails them all
         return done
 
+    async def serve(self, stop: asyncio.Event, *, max_idle_s: float | None = None) -> None:
+        """Run whatever is queued, until told to stop; then leave the block, which drains.
+
+        A rollout whose candidate cannot be had fails, and the others go on.
+
+        Args:
+            stop: Set by whoever wants it to end.
+            max_idle_s: End also after so many seconds in which there was nothing to do.
+
+        Raises:
+            AgentError: No worker can load the agent any more.
+            StoreError: The store cannot be read or written, and the line is not a patient one.
+            ConfigError: The server refuses the key.
+        """
+        self._busy_at = asyncio.get_running_loop().time()
+        self._serving = True
+        self._more.set()
+        ends: list[asyncio.Task[object]] = [
+            asyncio.create_task(stop.wait()),
+            asyncio.create_task(self._failed.wait()),
+        ]
+        if max_idle_s is not None:
+            ends.append(asyncio.create_task(self._idle(max_idle_s)))
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._serving = False
+            for end in ends:
+                end.cancel()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _idle(self, max_idle_s: float) -> None:
+        """Wait until there was nothing to do for so long."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if self._held or self._reports.pending:
+                self._busy_at = loop.time()
+            left = self._busy_at + max_idle_s - loop.time()
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, max(max_idle_s / 10, POLL_S)))
+
     async def _queue_up(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
         """Put rollouts into the queue; return them as the store knows them."""
-        new = await asyncio.to_thread(self._store.rollouts.create, rollouts, time.time())
+        new = await self._line.create(rollouts)
         if self._failure is not None:
             raise self._failure
         if new == len(rollouts):
             return list(rollouts)
-        known = await asyncio.to_thread(self._store.rollouts.get, [r.id for r in rollouts])
+        known = await self._line.get([r.id for r in rollouts])
         return [known[rollout.id] for rollout in rollouts]
 
     def recover(self) -> int:
         """Requeue what runners of this queue left behind that are known to have ended.
 
-        Only to be called by somebody who knows that: the holder of the queue's lock.
+        Only to be called by somebody who knows that: the holder of the queue's lock. At the end of
+        a line it is the server that does so, when leases run out.
 
         Returns:
             How many rollouts were requeued.
         """
+        if self._store is None:
+            return 0
         dead = {attempt.worker for attempt in self._store.rollouts.running(self._queue)}
-        dead.discard(self._worker)
+        dead.discard(self.name)
         expired = self._store.rollouts.expire(time.time(), queue=self._queue, dead_workers=dead)
         return len(expired)
 
@@ -198,57 +269,45 @@ class Runner:
         while True:
             await self._more.wait()
             self._more.clear()
-            while self._wanted:
+            while self._wanted or self._serving:
                 ahead = self._ahead()
                 free = self._executor.slots + ahead - len(self._held)
                 if free < max(1, ahead // 2):
                     break  # an attempt that ends sets _more
-                claims = await self._claim(free)
+                wait_s = WAIT_S if self._serving and not self._wanted else 0.0
+                claims = await self._line.claim(
+                    self._queue, self.name, free, self._lease_s, wait_s=wait_s
+                )
                 self._held.update(((claim.rollout.id, claim.fence), None) for claim in claims)
                 self._ready.extend(claims)
                 self._fill_slots()
-                if not claims:
-                    if not await self._look_elsewhere():
-                        break
-                    await asyncio.sleep(POLL_S)
-
-    async def _claim(self, limit: int) -> list[Claim]:
-        claiming = asyncio.ensure_future(
-            asyncio.to_thread(
-                self._store.rollouts.claim,
-                self._queue,
-                self._worker,
-                limit,
-                self._lease_s,
-                time.time(),
-            )
-        )
-        try:
-            return await asyncio.shield(claiming)
-        except asyncio.CancelledError:
-            # The transaction goes on in its thread: what it takes has to be given back.
-            self._unstarted = [(claim.rollout.id, claim.fence) for claim in await claiming]
-            raise
+                if claims:
+                    self._busy_at = asyncio.get_running_loop().time()
+                    self._watcher.claimed(len(claims))
+                    continue
+                if not self._serving and not await self._look_elsewhere():
+                    break
+                await asyncio.sleep(POLL_S)
 
     def _ahead(self) -> int:
         """How many rollouts to claim beyond those that run.
 
-        Enough for AHEAD_S of work, so that slots need not wait for the store, and at least one a
-        slot; not more, since what is claimed here cannot run elsewhere.
+        Enough for AHEAD_S of work, so that slots need not wait for the store, and for rollouts of
+        one's own at least one a slot; not more, since what is claimed here cannot run elsewhere.
         """
         slots = self._executor.slots
-        return min(max(slots, int(slots * AHEAD_S / max(self._typical_s, 1e-3))), MAX_AHEAD)
+        enough = int(slots * AHEAD_S / max(self._typical_s, 1e-3))
+        return min(enough if self._serving else max(slots, enough), MAX_AHEAD)
 
     async def _look_elsewhere(self) -> bool:
         """Settle wanted rollouts that somebody else ended; tell whether some are still wanted."""
-        mine = {rollout_id for rollout_id, _ in self._held}
-        mine.update(claim.rollout.id for claim, _ in self._ended)
-        elsewhere = [rollout_id for rollout_id in self._wanted if rollout_id not in mine]
+        mine = self._reports.waiting.union(rollout_id for rollout_id, _ in self._held)
+        elsewhere = self._wanted.but(mine)
         if not elsewhere:
             return False
-        for rollout in (await asyncio.to_thread(self._store.rollouts.get, elsewhere)).values():
+        for rollout in (await self._line.get(elsewhere)).values():
             if rollout.status in FINAL:
-                self._settle(rollout)
+                self._wanted.settle(rollout)
         return bool(self._wanted)
 
     def _fill_slots(self) -> None:
@@ -269,12 +328,15 @@ class Runner:
             if key not in self._held:
                 continue  # its lease was lost while it waited
             self._held[key] = asyncio.current_task()
-            resources = await self._resources_of(claim.rollout.candidate_id)
-            outcome = await self._executor.execute(claim, resources)
-            self._typical_s += 0.1 * (outcome.duration_s - self._typical_s)
+            try:
+                resources = await self._candidates.resources(claim.rollout.candidate_id)
+            except InputError as error:
+                outcome = cut_off(claim, "failed", f"What it runs with cannot be had. {error}")
+            else:
+                outcome = await self._executor.execute(claim, resources)
+                self._typical_s += 0.1 * (outcome.duration_s - self._typical_s)
             self._held.pop(key, None)
-            self._ended.append((claim, outcome))
-            self._to_store.set()
+            self._reports.add(claim, outcome, self._typical_s)
             self._more.set()
 
     def _slot_ended(self, slot: asyncio.Task[None]) -> None:
@@ -282,50 +344,23 @@ class Runner:
         self._task_ended(slot)
         self._fill_slots()
 
-    async def _resources_of(self, candidate_id: str) -> Mapping[str, Resource]:
-        resources = self._resources.get(candidate_id)
-        if resources is None:
-            candidate = await asyncio.to_thread(self._store.candidates.get, candidate_id)
-            resources = self._resources[candidate_id] = candidate.resources
-        return resources
-
-    async def _store_loop(self) -> None:
-        # Group commit: while one transaction is under way, the next batch gathers.
-        while True:
-            await self._to_store.wait()
-            await asyncio.sleep(min(GATHER_S, self._typical_s / 10))
-            self._to_store.clear()
-            batch, self._ended = self._ended, []
-            storing = asyncio.ensure_future(asyncio.to_thread(self._store_ended, batch))
-            try:
-                rollouts = await asyncio.shield(storing)
-            except asyncio.CancelledError:
-                await storing
-                raise
-            except Exception:
-                self._ended = batch + self._ended  # tried once more when the runner is left
-                raise
-            self._executor.stored([outcome for _, outcome in batch])
-            for rollout in rollouts:
-                self._settle(rollout)
-            self._more.set()
-
-    def _store_ended(self, batch: Sequence[tuple[Claim, Outcome]]) -> list[Rollout]:
-        """Store a batch of outcomes; return the rollouts that are final now."""
-        outcomes = [outcome for _, outcome in batch]
-        results = self._store.rollouts.finish(outcomes, time.time()) if outcomes else {}
-        final: list[Rollout] = []
-        ask: list[str] = []
+    async def _reported(self, batch: Batch, answers: Answers) -> None:
+        """Outcomes are stored, or were refused: tell everyone whom it concerns."""
+        self._executor.stored([outcome for _, outcome in batch])
+        refused: list[str] = []
         for claim, outcome in batch:
-            status = results[outcome.rollout_id, outcome.fence]
-            if status is None:
-                ask.append(outcome.rollout_id)  # refused: somebody else ended it, or will
-            elif status in FINAL:
-                final.append(_after(claim.rollout, outcome, status))
-        if ask:
-            now = self._store.rollouts.get(ask).values()
-            final.extend(rollout for rollout in now if rollout.status in FINAL)
-        return final
+            status = answers[outcome.rollout_id, outcome.fence]
+            self._watcher.ended(outcome, status)
+            if status in FINAL:
+                self._wanted.settle(after(claim.rollout, outcome, status))
+            elif status is None and outcome.rollout_id in self._wanted:
+                refused.append(outcome.rollout_id)  # somebody else ended it, or will
+        if refused:
+            for rollout in (await self._line.get(refused)).values():
+                if rollout.status in FINAL:
+                    self._wanted.settle(rollout)
+        self._busy_at = asyncio.get_running_loop().time()
+        self._more.set()
 
     async def _heartbeat_loop(self) -> None:
         while True:
@@ -333,19 +368,46 @@ class Runner:
             held = list(self._held)
             if not held:
                 continue
-            still = await asyncio.to_thread(
-                self._store.rollouts.heartbeat, held, self._lease_s, time.time()
-            )
+            still = await self._line.heartbeat(held, self._lease_s)
+            lost = 0
             for key in set(held) - still:
-                task = self._held.pop(key, None)
+                if key not in self._held:
+                    continue  # it ended meanwhile
+                lost += 1
+                task = self._held.pop(key)
                 if task is not None:
                     task.cancel()  # cancelled, or lost to another runner: its outcome has no takers
+            if lost:
+                self._watcher.lost(lost)
             self._more.set()
 
-    def _settle(self, rollout: Rollout) -> None:
-        future = self._wanted.pop(rollout.id, None)
-        if future is not None and not future.done():
-            future.set_result(rollout)
+    async def _drain(self) -> None:
+        """Take no more, give back what has not begun, and let what runs end if it does so soon."""
+        claiming = self._tasks[0]
+        claiming.cancel()
+        await asyncio.wait({claiming})
+        waiting = [key for key, task in self._held.items() if task is None]
+        self._ready.clear()
+        for key in waiting:
+            del self._held[key]
+        giving_back = asyncio.ensure_future(self._give_back(waiting))
+        if self._slots:
+            limit_s = DRAIN_S if self._drain_s is None else self._drain_s
+            cut = asyncio.create_task(self._cut.wait())
+            slots = asyncio.create_task(asyncio.wait(set(self._slots)))
+            ends: set[asyncio.Task[object]] = {cut, slots}
+            await asyncio.wait(ends, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
+                end.cancel()
+        self._line.hurry()
+        await giving_back
+
+    async def _give_back(self, keys: Sequence[tuple[str, int]]) -> None:
+        try:
+            if keys:
+                await self._line.release(keys)
+        except StoreError:
+            self._held.update(dict.fromkeys(keys))  # tried once more at the end
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         """A task of the runner failed: everyone who waits learns why."""
@@ -355,20 +417,5 @@ class Runner:
         if error is None:
             return
         self._failure = error
-        for future in self._wanted.values():
-            if not future.done():
-                future.set_exception(error)
-        self._wanted.clear()
-
-
-def _after(rollout: Rollout, outcome: Outcome, status: RolloutStatus) -> Rollout:
-    return msgspec.structs.replace(
-        rollout,
-        status=status,
-        output=outcome.output,
-        error=outcome.error,
-        cost_usd=outcome.cost_usd,
-        duration_s=outcome.duration_s,
-        started_at=outcome.started_at,
-        ended_at=outcome.ended_at,
-    )
+        self._failed.set()
+        self._wanted.fail(error)

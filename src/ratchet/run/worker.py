@@ -26,6 +26,7 @@ from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding, bind_process
 from ratchet.observe import BLOCKED_SUFFIX, carry_context, collect_process, warm_up
 from ratchet.run.agent import Agent, load_agent
 from ratchet.run.attempt import Recorder, blocked, call_async, call_sync
+from ratchet.run.environment import PROVIDER_KEYS, gateway_variables
 from ratchet.run.messages import (
     HEADER,
     Done,
@@ -46,6 +47,9 @@ BACKSTOP_S = 5.0
 """The parent stops an attempt at its time-out; when the parent is gone, the worker ends itself this
 much later."""
 
+ORPHAN_PATIENCE_S = 60.0
+"""How long a worker without a parent tries to reach a server that is away."""
+
 LOG_BYTES = 4 * 1024 * 1024
 """The log of a worker's output is emptied when it grows past this."""
 
@@ -60,6 +64,9 @@ def main(descriptor: int, *kept_open: int) -> None:
     setup = parent.receive()
     if not isinstance(setup, Setup):
         return
+    if setup.gateway:
+        for name in PROVIDER_KEYS:
+            os.environ.pop(name, None)
     path = list(sys.path)
     faulthandler.enable(all_threads=False)
     # What it prints is shown when it crashes, and a crash flushes nothing.
@@ -79,18 +86,24 @@ def main(descriptor: int, *kept_open: int) -> None:
         left = _serve(parent, setup, agent, loop, scratch)
         if left:
             sys.path[:] = path
-            _store(setup.store_url, left)
+            _store(setup, left)
         # What is left of the agent, tasks and threads that do not end, cannot keep this process.
         faulthandler.dump_traceback_later(BACKSTOP_S, exit=True)
         _end_children()
 
 
-def _store(url: str, left: list[Outcome]) -> None:
+def _store(setup: Setup, left: list[Outcome]) -> None:
     _limit_memory(sys.maxsize)
     # Imported by the few workers that outlive their parent, not at the start of every one.
+    from ratchet.client import Client, is_server
+
+    if is_server(setup.store_url):
+        with Client(setup.store_url, setup.store_key, patience_s=ORPHAN_PATIENCE_S) as client:
+            client.rollouts.finish(left)
+        return
     from ratchet.store import Store
 
-    with Store.open(url) as store:
+    with Store.open(setup.store_url) as store:
         store.rollouts.finish(left, now=time.time())
 
 
@@ -126,6 +139,8 @@ def _serve(
             rollout = message.claim.rollout
             scratch.publish(Binding(resources=resources, candidate_id=rollout.candidate_id))
         os.environ[SEED_VARIABLE] = str(message.claim.rollout.seed)
+        if setup.gateway:
+            os.environ.update(gateway_variables(setup.gateway, message.claim))
         outcome = _attempt(agent, Recorder(agent, message.claim, resources), loop, setup.timeout_s)
         outcome = scratch.judge(outcome)
         _trim_log()

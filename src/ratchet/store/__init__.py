@@ -8,21 +8,28 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from ratchet.store import tables
+from ratchet.store.access_keys import AccessKeys
+from ratchet.store.agents import Agents
+from ratchet.store.audit import Audit
 from ratchet.store.candidates import Candidates
 from ratchet.store.datasets import Datasets
 from ratchet.store.engine import Database
+from ratchet.store.events import Event, Events
 from ratchet.store.experiments import Experiments
+from ratchet.store.feedback import FeedbackLog
 from ratchet.store.journal import Journal
 from ratchet.store.location import parse
+from ratchet.store.pruning import Pruning
 from ratchet.store.releases import Releases
 from ratchet.store.resources import Resources
 from ratchet.store.rollouts import Rollouts
 from ratchet.store.runs import Runs
 from ratchet.store.schema import prepare
 from ratchet.store.scores import Mean, Scores
+from ratchet.store.settings import Settings
 from ratchet.store.spans import Spans
 
-__all__ = ["Mean", "Store"]
+__all__ = ["Event", "Mean", "Store"]
 
 
 class Store:
@@ -49,6 +56,13 @@ class Store:
         self.runs = Runs(database)
         self.experiments = Experiments(database)
         self.releases = Releases(database)
+        self.agents = Agents(database)
+        self.feedback = FeedbackLog(database)
+        self.events = Events(database)
+        self.keys = AccessKeys(database)
+        self.audit = Audit(database)
+        self.settings = Settings(database)
+        self.pruning = Pruning(database)
 
     @classmethod
     def open(cls, url: str) -> Store:
@@ -91,6 +105,14 @@ class Store:
             return found
 
         return {**self._database.read(work), "run": self.runs.latest()}
+
+    def ping(self) -> None:
+        """Ask the database for a sign of life.
+
+        Raises:
+            StoreError: It gave none.
+        """
+        self._database.read(lambda c: c.execute(select(1)).scalar(), patience_s=1.0)
 
     def close(self) -> None:
         """Close the connections; the store cannot be used afterwards."""

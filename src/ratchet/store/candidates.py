@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ratchet.store.engine import Database, starts_with
+from ratchet.store.engine import Database, chunks, starts_with
 from ratchet.store.resources import Resources
 from ratchet.store.tables import candidates
 from ratchet.types import Candidate, InputError
@@ -62,6 +62,19 @@ class Candidates:
                 hint="A shortened id is looked up with `find`.",
             )
         return found[0]
+
+    def known(self, ids: Collection[str]) -> set[str]:
+        """Those of the ids that are stored."""
+
+        def work(connection: Connection) -> set[str]:
+            found: set[str] = set()
+            for chunk in chunks(sorted(ids)):
+                found.update(
+                    connection.scalars(select(candidates.c.id).where(candidates.c.id.in_(chunk)))
+                )
+            return found
+
+        return self._database.read(work)
 
     def find(self, prefix: str) -> list[Candidate]:
         """Candidates whose id begins with `prefix`, oldest first, a hundred at most."""

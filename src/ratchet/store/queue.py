@@ -148,6 +148,13 @@ class Queue:
 
         return self._database.write(work)
 
+    def already(self, outcomes: Sequence[Outcome]) -> Answers:
+        """Status after those outcomes that are stored exactly as they are reported.
+
+        For a caller that may not have heard that its report was accepted.
+        """
+        return self._database.read(lambda c: _already_written(c, outcomes))
+
     def release(self, pairs: Sequence[Pair], now: float) -> set[Pair]:
         """Give attempts back; their rollouts are queued again, and no failure is counted.
 

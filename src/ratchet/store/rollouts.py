@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks, starts_with
+from ratchet.store.feedback import seq_of
 from ratchet.store.queue import Queue
 from ratchet.store.rows import rollout_of, row_of
 from ratchet.store.scores import Scores
@@ -101,7 +102,7 @@ class Rollouts(Queue):
         if candidate_id is not None:
             query = query.where(rollouts.c.candidate_id == candidate_id)
         if cursor is not None:
-            query = query.where(rollouts.c.seq < _seq_of(cursor))
+            query = query.where(rollouts.c.seq < seq_of(cursor, "rollouts"))
         # One more than asked for tells whether there is a next page.
         query = query.order_by(rollouts.c.seq.desc()).limit(limit + 1)
         rows = self._database.read(lambda c: c.execute(query).all())
@@ -134,12 +135,3 @@ def _wanted(queue: str | None, purpose: str | None) -> builtins.list[ColumnEleme
     if purpose is not None:
         conditions.append(starts_with(rollouts.c.purpose, purpose))
     return conditions
-
-
-def _seq_of(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-        raise InputError(
-            f"The cursor {cursor!r} is none that a page of rollouts ended with.",
-            hint="Begin without a cursor.",
-        )
-    return int(cursor)

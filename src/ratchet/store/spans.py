@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select, text
 
-from ratchet.store.engine import Database
+from ratchet.store.columns import clean, encode
+from ratchet.store.engine import PATIENCE_S, Database, chunks
 from ratchet.store.keys import NO_ROLLOUT, keys_of
 from ratchet.store.tables import rollouts, spans
-from ratchet.types import Span, SpanEvent
+from ratchet.types import InputError, Span, SpanEvent, SpanRecord
+
+UNKNOWN_ROLLOUT = "ratchet.rollout.id"
+"""Attribute of a live span that names the rollout it was sent for, which the store has not."""
+
+MAX_ID = 200
+"""Characters of an id or an agent's name; databases bound the length of what is indexed."""
+
+_UNNAMED = "unknown"
+"""Agent of live spans that name none."""
+
+_INT64 = 2**63
+_INT32 = 2**31
+
+
+class _Row(NamedTuple):
+    """A span as the database holds it, every column but the serial one."""
+
+    rollout_seq: int
+    fence: int
+    agent: str
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    start_ns: int
+    end_ns: int
+    status: str
+    message: str
+    attributes: str
+    events: str
+
+
+_KEY = ("rollout_seq", "fence", "trace_id", "span_id")
 
 
 class Spans:
@@ -19,7 +53,14 @@ class Spans:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert = database.insert_new(spans, "rollout_seq", "fence", "trace_id", "span_id")
+        mark = "?" if database.is_sqlite else "%s"
+        # Straight to the driver: a row's way through SQLAlchemy costs more than its INSERT.
+        self._insert = (
+            f"INSERT INTO spans ({', '.join(_Row._fields)})"  # noqa: S608
+            f" VALUES ({', '.join([mark] * len(_Row._fields))})"
+            f" ON CONFLICT ({', '.join(_KEY)}) DO NOTHING"
+        )
+        self._looked_at = 0
 
     def add(self, rollout_id: str | None, fence: int, items: Sequence[Span]) -> None:
         """Store spans; one that is stored already is left alone.
@@ -30,7 +71,7 @@ class Spans:
             items: The spans.
 
         Raises:
-            InputError: The rollout is not in the store.
+            InputError: The rollout is not in the store, or a span cannot be stored.
         """
 
         def work(connection: Connection) -> None:
@@ -41,25 +82,64 @@ class Spans:
 
     def add_all(self, connection: Connection, items: Iterable[tuple[int, int, Span]]) -> None:
         """Store spans by their rollouts' keys and fences in a transaction that is open."""
-        rows: list[dict[str, Any]] = [
-            {
-                "rollout_seq": rollout_seq,
-                "fence": fence,
-                "trace_id": span.trace_id,
-                "span_id": span.span_id,
-                "parent_id": span.parent_id,
-                "name": span.name,
-                "start_ns": span.start_ns,
-                "end_ns": span.end_ns,
-                "status": span.status,
-                "message": span.message,
-                "attributes": span.attributes,
-                "events": span.events,
-            }
-            for rollout_seq, fence, span in items
-        ]
-        if rows:
-            connection.execute(self._insert, rows)
+        self._add_rows(connection, [_row(key, fence, "", span) for key, fence, span in items])
+
+    def put(self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S) -> int:
+        """Store spans of rollouts and of live agents in one transaction.
+
+        One that is stored already is left alone, and its cost is not counted again. One whose
+        rollout is unknown is kept as live traffic of its agent, with the rollout's id in an
+        attribute. The dollars of new spans are added to their rollouts.
+
+        Args:
+            records: The spans and what they belong to.
+            patience_s: How long a store that is locked or away is tried again, in seconds.
+
+        Returns:
+            How many were new.
+
+        Raises:
+            InputError: A span cannot be stored: an id is too long, or a number too large.
+        """
+        if not records:
+            return 0
+
+        def work(connection: Connection) -> int:
+            keys = _known(connection, {r.rollout_id for r in records if r.rollout_id})
+            free: list[_Row] = []
+            costing: list[tuple[SpanRecord, _Row]] = []
+            for record in records:
+                key = keys.get(record.rollout_id)
+                if key is None:
+                    free.append(_live_row(record))
+                    continue
+                row = _row(key, record.fence, "", record.span)
+                if record.cost_usd:
+                    costing.append((record, row))
+                else:
+                    free.append(row)
+            new = self._add_rows(connection, free)
+            costs: dict[str, float] = {}
+            for record, row in costing:
+                if self._add_rows(connection, [row]):
+                    new += 1
+                    costs[record.rollout_id] = costs.get(record.rollout_id, 0.0) + record.cost_usd
+            # In the order of ids, as the queue locks them.
+            for id in sorted(costs):
+                connection.execute(_SPEND, {"at": keys[id], "cost": costs[id]})
+            return new
+
+        return self._database.write(work, patience_s=patience_s)
+
+    def _add_rows(self, connection: Connection, rows: list[_Row]) -> int:
+        if not rows:
+            return 0
+        done = connection.exec_driver_sql(
+            self._insert,
+            rows,
+            execution_options={"preserve_rowcount": True},
+        )
+        return done.rowcount
 
     def of(self, rollout_id: str | None, fence: int | None = None) -> list[Span]:
         """Spans of a rollout in the order they started.
@@ -77,6 +157,150 @@ class Spans:
         query = query.order_by(spans.c.start_ns, spans.c.seq)
         return self._database.read(lambda c: [_span(row) for row in c.execute(query)])
 
+    def of_trace(self, trace_id: str) -> list[Span]:
+        """Spans of a trace in the order they started, live ones and those of rollouts."""
+        query = select(spans).where(spans.c.trace_id == trace_id)
+        query = query.order_by(spans.c.start_ns, spans.c.seq)
+        return self._database.read(lambda c: [_span(row) for row in c.execute(query)])
+
+    def live(
+        self, agent: str | None = None, limit: int = 100, cursor: str | None = None
+    ) -> tuple[list[Span], str | None]:
+        """One page of live spans, newest first. Spans stored meanwhile move no page.
+
+        Args:
+            agent: Only those of this agent; all live agents when left out.
+            limit: Spans on a page.
+            cursor: Where the page begins, as the page before returned it; None for the first.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+
+        Raises:
+            InputError: The cursor is none that this method returned.
+        """
+        query = select(spans).where(_LIVE)
+        if agent is not None:
+            query = query.where(spans.c.agent == agent)
+        if cursor is not None:
+            query = query.where(spans.c.seq < _seq_of(cursor))
+        # One more than asked for tells whether there is a next page.
+        query = query.order_by(spans.c.seq.desc()).limit(limit + 1)
+        rows = self._database.read(lambda c: c.execute(query).all())
+        page = rows[:limit]
+        more = len(rows) > limit and page
+        return [_span(row) for row in page], str(page[-1].seq) if more else None
+
+    def agents(self) -> list[str]:
+        """Names of the agents that live spans came from, sorted."""
+        return self._database.read(lambda c: list(c.scalars(_AGENTS)))
+
+    def prune(self, before_ns: int, limit: int = 1_000) -> int:
+        """Delete live spans that ended before a moment, those stored first at first.
+
+        A step looks at a bounded number of spans. Once the oldest that it sees are to be kept,
+        the next steps look at those after them, and begin anew at the end: a span whose clock was
+        far ahead keeps nothing behind it alive.
+
+        Args:
+            before_ns: Unix time in nanoseconds.
+            limit: Spans to delete at most.
+
+        Returns:
+            How many were deleted.
+        """
+
+        def work(connection: Connection) -> int:
+            deleted = self._prune_after(connection, 0, before_ns, limit)
+            if not deleted and self._looked_at:
+                deleted = self._prune_after(connection, self._looked_at, before_ns, limit)
+            return deleted
+
+        return self._database.write(work)
+
+    def _prune_after(self, connection: Connection, seq: int, before_ns: int, limit: int) -> int:
+        window = (
+            select(spans.c.seq, spans.c.end_ns)
+            .where(_LIVE, spans.c.seq > seq)
+            .order_by(spans.c.seq)
+            .limit(limit)
+        )
+        rows = connection.execute(window).all()
+        old = [row.seq for row in rows if row.end_ns < before_ns]
+        if seq or not old:
+            self._looked_at = rows[-1].seq if rows else 0
+        for chunk in chunks(old):
+            connection.execute(delete(spans).where(spans.c.seq.in_(chunk)))
+        return len(old)
+
+
+_LIVE = text("spans.rollout_seq = 0")
+"""Written out, since SQLite ignores a partial index when its condition is a bound argument."""
+
+_SPEND = text("UPDATE rollouts SET cost_usd = cost_usd + :cost WHERE seq = :at")
+
+# One look-up in the index for each agent, however many spans it has.
+_AGENTS = text(
+    "WITH RECURSIVE live(label) AS ("
+    " SELECT (SELECT min(agent) FROM spans WHERE rollout_seq = 0)"
+    " UNION ALL"
+    " SELECT (SELECT min(agent) FROM spans WHERE rollout_seq = 0 AND agent > label)"
+    " FROM live WHERE label IS NOT NULL"
+    ") SELECT label FROM live WHERE label IS NOT NULL"
+)
+
+
+def _known(connection: Connection, ids: set[str]) -> dict[str, int]:
+    """The keys of those rollouts that are in the store."""
+    stored = {id: clean(id) for id in ids}
+    found: dict[str, int] = {}
+    for chunk in chunks(sorted(set(stored.values()))):
+        query = select(rollouts.c.id, rollouts.c.seq).where(rollouts.c.id.in_(chunk))
+        found.update((row[0], row[1]) for row in connection.execute(query))
+    return {id: found[as_stored] for id, as_stored in stored.items() if as_stored in found}
+
+
+def _live_row(record: SpanRecord) -> _Row:
+    span = record.span
+    if record.rollout_id:
+        attributes = {**span.attributes, UNKNOWN_ROLLOUT: record.rollout_id}
+        span = msgspec.structs.replace(span, attributes=attributes)
+    return _row(NO_ROLLOUT, 0, record.agent or _UNNAMED, span)
+
+
+def _row(rollout_seq: int, fence: int, agent: str, span: Span) -> _Row:
+    trace_id, span_id = clean(span.trace_id), clean(span.span_id)
+    start_ns, end_ns = span.start_ns, span.end_ns
+    if (
+        len(trace_id) > MAX_ID
+        or len(span_id) > MAX_ID
+        or len(agent) > MAX_ID
+        or not -_INT32 <= fence < _INT32
+        or not -_INT64 <= start_ns < _INT64
+        or not -_INT64 <= end_ns < _INT64
+    ):
+        raise InputError(
+            f"The span {span_id[:40]!r} of trace {trace_id[:40]!r} cannot be stored.",
+            hint=f"Ids and names have at most {MAX_ID} characters, times fit into 64 bits and"
+            " fences into 32.",
+        )
+    parent_id = span.parent_id
+    return _Row(
+        rollout_seq,
+        fence,
+        clean(agent),
+        trace_id,
+        span_id,
+        None if parent_id is None else clean(parent_id),
+        clean(span.name),
+        start_ns,
+        end_ns,
+        span.status,
+        clean(span.message),
+        encode(span.attributes),
+        encode(span.events),
+    )
+
 
 def _span(row: Any) -> Span:
     return Span(
@@ -91,3 +315,12 @@ def _span(row: Any) -> Span:
         attributes=row.attributes,
         events=tuple(msgspec.convert(event, SpanEvent) for event in row.events),
     )
+
+
+def _seq_of(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise InputError(
+            f"The cursor {cursor!r} is none that a page of spans ended with.",
+            hint="Begin without a cursor.",
+        )
+    return int(cursor)

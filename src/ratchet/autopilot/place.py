@@ -1,0 +1,51 @@
+"""Places: where a project's folder, its state and its store are."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from ratchet.autopilot.sections import FILE_NAME
+from ratchet.types import StoreError
+
+STATE_NAME = ".ratchet"
+
+
+def folder_with_config(start: Path) -> Path | None:
+    """The folder, or the nearest one above, that has a `ratchet.toml`; None when none has."""
+    start = start.resolve()
+    return next((f for f in (start, *start.parents) if (f / FILE_NAME).is_file()), None)
+
+
+def store_url(root: Path, named: str | None) -> str:
+    """URL of the store: RATCHET_STORE, [store] url, or SQLite in the state folder.
+
+    Args:
+        root: The project's folder; a relative path in [store] url is relative to it.
+        named: [store] url.
+    """
+    default = f"sqlite:///{root / STATE_NAME / 'ratchet.db'}"
+    if named and re.match(r"sqlite:///[^/:]", named):
+        named = f"sqlite:///{root / named.removeprefix('sqlite:///')}"
+    return os.environ.get("RATCHET_STORE") or named or default
+
+
+def prepare_state(root: Path) -> Path:
+    """Make the state folder, which git ignores by a file of its own.
+
+    Raises:
+        StoreError: The project's folder is not writable.
+    """
+    state = root / STATE_NAME
+    try:
+        state.mkdir(exist_ok=True)
+        ignore = state / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n")
+    except OSError as error:
+        raise StoreError(
+            f"The folder {state} cannot be written: {error.strerror}.",
+            hint="Make the project's folder writable, or run in a copy of it.",
+        ) from None
+    return state

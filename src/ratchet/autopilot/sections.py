@@ -1,0 +1,126 @@
+"""Sections of `ratchet.toml`: reading the file, and errors that name the key to mend."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+import types
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ratchet.types import ConfigError
+
+FILE_NAME = "ratchet.toml"
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Level = Annotated[float, Field(gt=0, le=0.5)]
+T = TypeVar("T")
+Several = Annotated[tuple[T, ...], Field(strict=False)]
+"""A TOML list; its items are as strict as everything."""
+
+
+class Section(BaseModel):
+    # Strict: a number in quotes, or true for 1, is a mistake to be named.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Sections = TypeVar("Sections", bound=Section)
+
+
+def read_sections(
+    path: Path, model: type[Sections], only: Collection[str] | None = None
+) -> Sections:
+    """Read and check a configuration file.
+
+    Args:
+        path: The file.
+        model: What it may say.
+        only: Top-level keys to look at; all when left out.
+
+    Raises:
+        ConfigError: It is missing, no TOML, or says something that is not known; the message names
+            the key and, for a key nobody knows, the nearest one that exists.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"There is no {path.name} in {path.parent}.",
+            hint=f'The least that it says is: [agent] entry = "module:function". See {_DOCS}.',
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 at byte {error.start + 1}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}.", hint="Mend that line.") from None
+    try:
+        if only is not None:
+            data = {key: value for key, value in data.items() if key in only}
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_sentences(error, model)}", hint=f"See {_DOCS}.") from None
+
+
+_DOCS = "docs/configuration.md"
+
+
+def _sentences(error: ValidationError, model: type[BaseModel]) -> str:
+    # What is missing comes last: it is often what a misspelt key was meant to be.
+    found = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
+    problems = [_sentence(problem, model) for problem in found]
+    return " ".join(problems[:5]) + (
+        f" ({len(problems) - 5} more problems.)" if len(problems) > 5 else ""
+    )
+
+
+def _sentence(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
+    location = tuple(problem["loc"])
+    where = _dotted(location)
+    if problem["type"] == "extra_forbidden":
+        known = _fields_at(location[:-1], model)
+        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
+        meant = f" Did you mean {near[0]!r}?" if near else f" Known here: {', '.join(known)}."
+        return f"there is no key {where!r}.{meant}"
+    if problem["type"] == "missing":
+        return f"the key {where!r} is missing."
+    if where == "agent.entry" and problem["type"] == "string_pattern_mismatch":
+        return f"agent.entry = {problem['input']!r} is not MODULE:FUNCTION."
+    plain = {"tuple_type": "should be a list", "dict_type": "should be a table"}
+    plain["model_type"] = plain["dict_type"]
+    message = plain.get(problem["type"], str(problem["msg"]).removeprefix("Value error, "))
+    shown = "" if isinstance(problem["input"], dict) else f" = {problem['input']!r}"
+    return f"{where}{shown}: {message[:1].lower()}{message[1:]}."
+
+
+def _dotted(location: tuple[Any, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _fields_at(location: tuple[Any, ...], model: type[BaseModel]) -> list[str]:
+    annotation: Any = model
+    for part in location:
+        if isinstance(part, str):
+            found = _model_in(annotation)
+            known = found is not None and part in found.model_fields
+            # A table whose keys are names of the user's: its values are what is described.
+            annotation = found.model_fields[part].annotation if found and known else annotation
+    found = _model_in(annotation)
+    return sorted(found.model_fields) if found else []
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (Union, types.UnionType, Annotated, tuple, dict, list):
+        for inner in get_args(annotation):
+            if (found := _model_in(inner)) is not None:
+                return found
+    return None

@@ -1,0 +1,297 @@
+"""Proposes prompt templates from recorded prompts: constant text, and slots for what differs.
+
+A sample of the texts is grouped, each group is aligned, and what is found is tried on all texts.
+What no proposal recognises is sampled again, so that rare prompts have their turn.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ratchet.bind.align import align
+from ratchet.bind.alike import groups
+from ratchet.bind.recognise import (
+    MAX_TEXT,
+    Recogniser,
+    Registered,
+    recognise,
+    refusal,
+    shape_of,
+)
+from ratchet.bind.slot_names import slot_names
+from ratchet.types import PromptTemplate
+
+SAMPLE = 256
+"""Texts that are grouped at once."""
+
+SAMPLE_CHARACTERS = 2_000_000
+"""Characters of a sample at most."""
+
+ROUNDS = 16
+
+FEW = 8
+"""So many different texts say little about which differences are by chance."""
+
+_ALIGNED = 12
+"""Texts that are aligned at first; others that do not fit are added, so many at a time."""
+
+_ALIGNED_CHARACTERS = 600_000
+_REFINEMENTS = 8
+
+_SHOWN_DRAFTS = 64
+"""Templates found before that are compared with what is new; those of the most texts."""
+
+_LONG = 60
+"""Characters of a constant piece that is no coincidence even when the rest of the text differs."""
+
+_EXAMPLES = 5
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """A slot of a proposed template."""
+
+    name: str
+    examples: tuple[str, ...]
+    """What fills it, the most frequent first."""
+    different: int
+    """How many different values were seen."""
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """A template that recorded texts were made of, as it seems."""
+
+    template: PromptTemplate
+    slots: tuple[Slot, ...]
+    texts: int
+    """Different texts that it recognises."""
+    count: int
+    """How often these were recorded."""
+    share: float
+    """Share of all that was recorded."""
+
+
+class Discovery(msgspec.Struct, frozen=True):
+    """What was found in recorded texts."""
+
+    proposals: tuple[Proposal, ...]
+    """The most frequent first."""
+    total: int
+    """Texts that were recorded, each as often as it was."""
+    left_out: dict[str, int]
+    """How many of them no proposal recognises, by reason."""
+
+
+def discover(texts: Iterable[tuple[str, int]]) -> Discovery:
+    """Propose templates.
+
+    Args:
+        texts: Texts with how often each was recorded; the same text may come several times.
+
+    Returns:
+        Proposals that recognise the texts they are counted for, and no text is counted twice.
+    """
+    counts: dict[str, int] = {}
+    left_out: dict[str, int] = {}
+    for text, count in texts:
+        plain = text.replace("\r\n", "\n").strip()
+        if plain and len(plain) <= MAX_TEXT:
+            counts[plain] = counts.get(plain, 0) + count
+        else:
+            reason = "longer than can be recognised" if plain else "empty"
+            left_out[reason] = left_out.get(reason, 0) + count
+    total = sum(counts.values()) + sum(left_out.values())
+    search = _Search(counts)
+    search.run()
+    members = search.members()
+    recognised = {text for texts_of in members.values() for text in texts_of}
+    rest = sum(count for text, count in counts.items() if text not in recognised)
+    if rest:
+        left_out["like no other"] = rest
+    proposals = [_proposal(draft, texts_of, counts, total) for draft, texts_of in members.items()]
+    proposals.sort(key=lambda proposal: (-proposal.count, proposal.template.text))
+    return Discovery(tuple(proposals), total, left_out)
+
+
+class _Search:
+    """Looks for templates until nothing new is found."""
+
+    def __init__(self, counts: dict[str, int]) -> None:
+        self.counts = counts
+        self.left = sorted(counts, key=lambda text: -counts[text])
+        self.drafts: dict[tuple[str, ...], list[str]] = {}
+        """Texts of each template that was found, by its constant pieces."""
+
+    def run(self) -> None:
+        """Search; `members` tells what was found."""
+        share, late = 0.1, False
+        for _ in range(ROUNDS):
+            if not self.left:
+                break
+            if self._round(share, late=late):
+                continue
+            if late:
+                break
+            # Look for what is rare, and in the end take what has little constant text too.
+            share, late = share / 10, share < 0.005
+        self._keep_fixed()
+
+    def members(self) -> dict[tuple[str, ...], list[str]]:
+        """Texts by the template that recognises them best."""
+        recogniser, pieces = _recogniser(self.drafts)
+        found: dict[tuple[str, ...], list[str]] = {}
+        for text in self.counts:
+            best = recogniser.find(text)
+            if best is not None:
+                found.setdefault(pieces[best.version], []).append(text)
+        return found
+
+    def _round(self, share: float, *, late: bool) -> bool:
+        """Whether something was found."""
+        pool = _sample(self.left)
+        owner: list[tuple[str, ...] | None] = [None] * len(pool)
+        frequent = sorted(self.drafts, key=lambda draft: -len(self.drafts[draft]))
+        for draft in frequent[:_SHOWN_DRAFTS]:
+            shown = _spread(self.drafts[draft], 4)
+            pool += shown
+            owner += [draft] * len(shown)
+        new = False
+        for places in groups(pool, share):
+            fresh = [pool[n] for n in places if owner[n] is None]
+            if not fresh:
+                continue
+            drafts = {draft for draft in (owner[n] for n in places) if draft is not None}
+            new = self._learn(fresh, drafts, late=late) or new
+        return new
+
+    def _learn(self, fresh: list[str], drafts: set[tuple[str, ...]], *, late: bool) -> bool:
+        """Find the template of texts that look alike, or widen one that was found before."""
+        for draft in drafts:
+            known = _spread(self.drafts[draft], _ALIGNED)
+            wider = self._template([*known, *fresh], late=late)
+            # A template that gives up most of its text for a few more is another prompt's.
+            if wider and _constant(wider) >= 0.6 * _constant(draft):
+                freed = self.drafts.pop(draft)
+                self._take(wider, [*freed, *self.left])
+                return True
+        found = self._template(fresh, late=late)
+        return found is not None and self._take(found, self.left)
+
+    def _take(self, pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
+        template = _template(pieces)
+        mine = [text for text in texts if recognise(template, text) is not None]
+        taken = set(mine)
+        self.left = [text for text in self.left if text not in taken]
+        self.drafts.setdefault(pieces, []).extend(mine)
+        return bool(mine)
+
+    def _template(self, texts: list[str], *, late: bool) -> tuple[str, ...] | None:
+        """The constant pieces of the template of these texts, or None when they have none."""
+        if len(texts) < 2:
+            return None
+        shown = _within(_spread(texts, _ALIGNED), _ALIGNED_CHARACTERS)
+        for _ in range(_REFINEMENTS):
+            pieces = tuple(align(shown))
+            template = _template(pieces)
+            if refusal(template):
+                return None
+            unlike = [text for text in texts if recognise(template, text) is None]
+            if not unlike:
+                break
+            room = _ALIGNED_CHARACTERS - sum(map(len, shown))
+            shown += _within(_spread(unlike, _ALIGNED), room)
+        return pieces if self._is_trusted(pieces, texts, late=late) else None
+
+    def _is_trusted(self, pieces: tuple[str, ...], texts: Sequence[str], *, late: bool) -> bool:
+        sizes = [len(text) for text in texts]
+        share = _constant(pieces) / statistics.median(sizes)
+        long = max(map(len, pieces)) >= _LONG
+        if len(texts) < FEW:
+            if self._are_fixed(pieces, texts):
+                return False
+            return share >= 0.5 or (late and long and _constant(pieces) >= 0.1 * min(sizes))
+        return share >= 0.3 or (late and long)
+
+    def _are_fixed(self, pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
+        """Whether these are rather a few prompts that never vary than one with long slots."""
+        if sum(self.counts[text] for text in texts) < 5 * len(texts):
+            return False
+        fillings = [recognise(_template(pieces), text) or {} for text in texts]
+        return any(len(value.split()) > 6 for slots in fillings for value in slots.values())
+
+    def _keep_fixed(self) -> None:
+        few = len(self.counts) <= 5
+        for text in list(self.left):
+            if (self.counts[text] > 1 or few) and not refusal(_template((text,))):
+                self._take((text,), [text])
+
+
+def _sample(texts: Sequence[str]) -> list[str]:
+    return _within(_spread(texts, SAMPLE), SAMPLE_CHARACTERS)
+
+
+def _within(texts: Sequence[str], room: int) -> list[str]:
+    """As many from the start as there is room for, but two in any case."""
+    kept: list[str] = []
+    for text in texts:
+        room -= len(text)
+        if room < 0 and len(kept) >= 2:
+            break
+        kept.append(text)
+    return kept
+
+
+def _spread(texts: Sequence[str], count: int) -> list[str]:
+    """At most so many, from all over."""
+    if len(texts) <= count:
+        return list(texts)
+    return [texts[number * len(texts) // count] for number in range(count)]
+
+
+def _constant(pieces: Sequence[str]) -> int:
+    return sum(map(len, pieces))
+
+
+def _template(pieces: Sequence[str], names: Sequence[str] = ()) -> PromptTemplate:
+    escaped = [piece.replace("{", "{{").replace("}", "}}") for piece in pieces]
+    names = names or [f"slot_{number}" for number in range(1, len(pieces))]
+    parts = [escaped[0]]
+    for name, piece in zip(names, escaped[1:], strict=True):
+        parts += ("{" + name + "}", piece)
+    return PromptTemplate("".join(parts))
+
+
+def _recogniser(
+    drafts: Iterable[tuple[str, ...]],
+) -> tuple[Recogniser, dict[str, tuple[str, ...]]]:
+    pieces = {str(number): draft for number, draft in enumerate(drafts)}
+    registered = (Registered("", version, _template(draft)) for version, draft in pieces.items())
+    return Recogniser(registered), pieces
+
+
+def _proposal(
+    pieces: tuple[str, ...], texts: Sequence[str], counts: dict[str, int], total: int
+) -> Proposal:
+    template = _template(pieces)
+    keys = shape_of(template).slots
+    values: list[dict[str, int]] = [{} for _ in keys]
+    for text in texts:
+        slots = recognise(template, text) or {}
+        for key, seen in zip(keys, values, strict=True):
+            value = slots.get(key, "")
+            seen[value] = seen.get(value, 0) + counts[text]
+    examples = [tuple(sorted(seen, key=lambda v: -seen[v])[:_EXAMPLES]) for seen in values]
+    names = slot_names(pieces, examples)
+    count = sum(counts[text] for text in texts)
+    return Proposal(
+        _template(pieces, names),
+        tuple(
+            Slot(name, shown, len(seen))
+            for name, shown, seen in zip(names, examples, values, strict=True)
+        ),
+        len(texts),
+        count,
+        count / total,
+    )

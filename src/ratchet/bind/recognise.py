@@ -1,0 +1,360 @@
+"""Recognises a registered prompt in a text: the template's constant text with its slots filled."""
+
+from __future__ import annotations
+
+import functools
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from ratchet.types import InputError, PromptTemplate
+
+MIN_CONSTANT = 16
+"""Characters of constant text, white space aside, that a template with slots needs. With fewer it
+would be found in prompts that have nothing to do with it."""
+
+MIN_PIECE = 8
+"""Characters that its longest constant piece needs: many short ones stand in any long text."""
+
+MAX_TEXT = 200_000
+"""Characters of the longest text that is looked at."""
+
+MAX_STEPS = 500
+"""Places that are looked at beyond one for each slot, when a slot stands in a template more than
+once. Without such slots each piece is looked for once."""
+
+_PREFIX = 64
+"""Characters of a template's beginning, or end, that the index is made of."""
+
+_TAIL = 24
+"""Characters at the end of a constant piece that are looked for before the template is tried. Short
+ones are found faster, and versions of one prompt often differ in them."""
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """A template taken apart."""
+
+    pieces: tuple[str, ...]
+    """Constant text before, between and after the slots; one more than there are slots."""
+    slots: tuple[str, ...]
+    """What stands in the braces. A slot with a format (`price:.2f`), an attribute (`user.name`),
+    or one that follows another directly (`first}{last`) goes by all of that: it is only refilled
+    where the same stands."""
+
+    @property
+    def constant(self) -> int:
+        """Characters of constant text."""
+        return sum(map(len, self.pieces))
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """A prompt that may be recognised."""
+
+    name: str
+    version: str
+    template: PromptTemplate
+
+
+class Recognised(msgspec.Struct, frozen=True):
+    """A prompt that was recognised."""
+
+    name: str
+    version: str
+    slots: dict[str, str]
+    """What filled the slots."""
+
+
+def shape_of(template: PromptTemplate) -> Shape:
+    """Take a template apart.
+
+    Raises:
+        InputError: It is a Jinja2 template with more than text and plain names. Its logic is not
+            run here, so what it would write is not known.
+    """
+    shape = _shape(template)
+    if isinstance(shape, str):
+        raise InputError(shape)
+    return shape
+
+
+def refusal(template: PromptTemplate) -> str:
+    """Why texts are never recognised as this template; empty when they may be."""
+    shape = _shape(template)
+    if isinstance(shape, str):
+        return shape
+    sizes = [len("".join(piece.split())) for piece in shape.pieces]
+    if not shape.slots:
+        return "" if sum(sizes) else "The prompt is empty."
+    if sum(sizes) < MIN_CONSTANT or max(sizes) < MIN_PIECE:
+        return (
+            f"The prompt has {sum(sizes)} characters of constant text, {max(sizes)} of them in one"
+            f" piece; it needs {MIN_CONSTANT} and {MIN_PIECE}, or it would be found in any text."
+        )
+    return ""
+
+
+def recognise(template: PromptTemplate, text: str) -> dict[str, str] | None:
+    """Decide whether a text is a template with its slots filled.
+
+    White space at both ends may differ, and so may line ends (CRLF or LF). Where slots can be
+    filled in several ways, the first takes as little as it can, then the second, and so on.
+
+    Args:
+        template: The template.
+        text: The text.
+
+    Returns:
+        What fills the slots, or None when the text is not that template, or the template is one
+        that is never recognised (see `refusal`).
+    """
+    if len(text) > MAX_TEXT or refusal(template):
+        return None
+    return _match(template, text)
+
+
+def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
+    """Fill a template with recognised values. They are put in as they are, never read as templates.
+
+    Raises:
+        InputError: The template needs a slot that has no value here, or has logic.
+    """
+    shape = shape_of(template)
+    missing = [slot for slot in shape.slots if slot not in slots]
+    if missing:
+        raise InputError(
+            f"The prompt has a slot {{{missing[0]}}} that the recognised one does not fill; it"
+            f" fills {sorted(slots)}."
+        )
+    return _filled(shape, slots)
+
+
+def placed(text: str, original: str) -> str:
+    """A text with the line ends of the one whose place it takes, and its white space at both ends
+    where it has none."""
+    if "\r\n" in original and "\r" not in text:
+        text = text.replace("\n", "\r\n")
+    return text if original != original.strip() else text.strip()
+
+
+class Recogniser:
+    """Many registered prompts, indexed by how they begin or end.
+
+    Args:
+        registered: The prompts; of two that fit a text alike the later one is found.
+    """
+
+    def __init__(self, registered: Iterable[Registered]) -> None:
+        self.refused: dict[tuple[str, str], str] = {}
+        """Why a prompt is never recognised, by name and version."""
+        self._fixed: dict[str, list[Registered]] = {}
+        self._open: list[Registered] = []
+        for entry in registered:
+            reason = refusal(entry.template)
+            if reason:
+                self.refused[entry.name, entry.version] = reason
+            elif shape_of(entry.template).slots:
+                self._open.append(entry)
+            else:
+                plain = _plain(shape_of(entry.template).pieces[0])
+                self._fixed.setdefault(plain, []).insert(0, entry)
+        # The most constant text first, so that the first that fits is the best; sorting keeps the
+        # order of equals, which is the latest first.
+        self._open.reverse()
+        self._open.sort(key=lambda entry: -shape_of(entry.template).constant)
+        self._ends: list[tuple[str, ...]] = []
+        """Ends of the constant pieces by rank."""
+        self._heads: dict[str, list[int]] = {}
+        self._tails: dict[str, list[int]] = {}
+        self._needles: dict[str, list[int]] = {}
+        for rank, entry in enumerate(self._open):
+            pieces = [_plain(piece) for piece in shape_of(entry.template).pieces]
+            self._ends.append(tuple({piece[-_TAIL:]: None for piece in pieces if piece}))
+            if pieces[0]:
+                self._heads.setdefault(pieces[0][:_PREFIX], []).append(rank)
+            elif pieces[-1]:
+                self._tails.setdefault(pieces[-1][-_PREFIX:], []).append(rank)
+            else:
+                self._needles.setdefault(max(pieces, key=len), []).append(rank)
+        self._head_sizes = sorted({len(head) for head in self._heads})
+        self._tail_sizes = sorted({len(tail) for tail in self._tails})
+
+    def __len__(self) -> int:
+        return len(self._open) + sum(map(len, self._fixed.values()))
+
+    def find(self, text: str) -> Recognised | None:
+        """The prompt that has the most constant text of those that the text is, or None."""
+        if len(text) > MAX_TEXT:
+            return None
+        plain = _plain(text)
+        fixed = self._fixed.get(plain)
+        if fixed:
+            same = (entry for entry in fixed if shape_of(entry.template).pieces[0] == text)
+            entry = next(same, fixed[0])
+            return Recognised(entry.name, entry.version, {})
+        for rank in sorted(self._likely(plain)):
+            if not all(end in plain for end in self._ends[rank]):
+                continue
+            entry = self._open[rank]
+            slots = _match(entry.template, text)
+            if slots is not None:
+                return Recognised(entry.name, entry.version, slots)
+        return None
+
+    def _likely(self, plain: str) -> Iterator[int]:
+        for size in self._head_sizes:
+            yield from self._heads.get(plain[:size], ())
+        for size in self._tail_sizes:
+            yield from self._tails.get(plain[-size:], ())
+        for needle, ranks in self._needles.items():
+            if needle in plain:
+                yield from ranks
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n").strip()
+
+
+def _match(template: PromptTemplate, text: str) -> dict[str, str] | None:
+    shape = shape_of(template)
+    found = _fill(shape.pieces, shape.slots, text)
+    if found is not None:
+        return found
+    found = _fill_stripped(shape, text)
+    if found is None and ("\r\n" in text or any("\r\n" in piece for piece in shape.pieces)):
+        pieces = tuple(piece.replace("\r\n", "\n") for piece in shape.pieces)
+        found = _fill_stripped(Shape(pieces, shape.slots), text.replace("\r\n", "\n"))
+    return found
+
+
+def _fill_stripped(shape: Shape, text: str) -> dict[str, str] | None:
+    """The slots of a text that may have been stripped since it was made."""
+    pieces = (*shape.pieces[:-1], shape.pieces[-1].rstrip())
+    pieces = (pieces[0].lstrip(), *pieces[1:])
+    text = text.strip()
+    found = _fill(pieces, shape.slots, text)
+    if found is not None or not shape.slots:
+        return found
+    # An empty slot at an end takes the white space with it that stands between it and the text.
+    before = "" if pieces[0] else _margin(pieces[1], pieces[1].lstrip(), first=True)
+    after = "" if pieces[-1] else _margin(pieces[-2], pieces[-2].rstrip(), first=False)
+    for head, tail in ((before, ""), ("", after), (before, after)):
+        if head or tail:
+            found = _fill(pieces, shape.slots, head + text + tail)
+            if found is not None:
+                return found
+    return None
+
+
+def _margin(piece: str, bare: str, *, first: bool) -> str:
+    return piece[: len(piece) - len(bare)] if first else piece[len(bare) :]
+
+
+def _fill(pieces: Sequence[str], slots: Sequence[str], text: str) -> dict[str, str] | None:
+    """What fills the slots, each taking as little as it can from left to right.
+
+    Taking the first place of each piece never misses a match while every slot stands once. A slot
+    that stands twice has to be filled alike, so other places are tried then, up to a bound.
+    """
+    if not slots:
+        return {} if text == pieces[0] else None
+    last = len(slots) - 1
+    end = len(text) - len(pieces[-1])
+    if end < len(pieces[0]) or not text.startswith(pieces[0]) or not text.endswith(pieces[-1]):
+        return None
+    repeated = len(set(slots)) < len(slots)
+    values: dict[str, str] = {}
+    choices: list[tuple[int, int, int]] = []
+    """Slots whose end was chosen: the slot, where it begins, where to look for its end next."""
+    slot, at = 0, len(pieces[0])
+    look = at
+    for _ in range(len(slots) + MAX_STEPS):
+        key = slots[slot]
+        known = values.get(key)
+        if known is not None:
+            stop = at + len(known)
+            after = pieces[slot + 1]
+            fits = text.startswith(known, at) and (
+                stop == end if slot == last else text.startswith(after, stop)
+            )
+        elif slot == last:
+            stop, fits = end, at <= end
+        else:
+            stop = text.find(pieces[slot + 1], look, end)
+            fits = stop >= 0
+        if fits:
+            if known is None:
+                values[key] = text[at:stop]
+                if repeated and slot != last:
+                    choices.append((slot, at, stop + 1))
+            if slot == last:
+                return values
+            at = look = stop + len(pieces[slot + 1])
+            slot += 1
+            continue
+        if not choices:
+            return None
+        slot, at, look = choices.pop()
+        # What was bound from this slot on is chosen anew.
+        values = {key: values[key] for key in slots[:slot] if key in values}
+    return None
+
+
+def _filled(shape: Shape, values: Mapping[str, str]) -> str:
+    parts = [shape.pieces[0]]
+    for slot, piece in zip(shape.slots, shape.pieces[1:], strict=True):
+        parts += (values[slot], piece)
+    return "".join(parts)
+
+
+@functools.lru_cache(maxsize=8192)
+def _shape(template: PromptTemplate) -> Shape | str:
+    """The shape, or why there is none."""
+    parts = _jinja_parts(template.text) if template.engine == "jinja2" else _parts(template.text)
+    if parts is None:
+        return (
+            "The prompt is a Jinja2 template with more than text and plain names; its logic is not"
+            " run here."
+        )
+    pieces: list[str] = [""]
+    slots: list[str] = []
+    for constant, slot in parts:
+        pieces[-1] += constant
+        if slot is None:
+            continue
+        if slots and not pieces[-1]:
+            slots[-1] += "}{" + slot
+        else:
+            slots.append(slot)
+            pieces.append("")
+    return Shape(tuple(pieces), tuple(slots))
+
+
+def _parts(text: str) -> list[tuple[str, str | None]]:
+    parts: list[tuple[str, str | None]] = []
+    for constant, field, spec, conversion in string.Formatter().parse(text):
+        if field is None:
+            parts.append((constant, None))
+            continue
+        # `!s` writes what a bare slot writes; other forms write something else.
+        how = "" if conversion in (None, "s") else f"!{conversion}"
+        parts.append((constant, f"{field}{how}:{spec}" if spec else f"{field}{how}"))
+    return parts
+
+
+def _jinja_parts(text: str) -> list[tuple[str, str | None]] | None:
+    from jinja2 import nodes
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    parts: list[tuple[str, str | None]] = []
+    for node in ImmutableSandboxedEnvironment(keep_trailing_newline=True).parse(text).body:
+        if not isinstance(node, nodes.Output):
+            return None
+        for part in node.nodes:
+            if isinstance(part, nodes.TemplateData):
+                parts.append((part.data, None))
+            elif isinstance(part, nodes.Name):
+                parts.append(("", part.name))
+            else:
+                return None
+    return parts

@@ -1,0 +1,187 @@
+"""`ratchet keys`: who may use the servers of a store."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.autopilot import read_server_config
+from ratchet.autopilot.place import folder_with_config, prepare_state, store_url
+from ratchet.autopilot.sections import FILE_NAME
+from ratchet.cli.console import Folder, Json, out, print_json, short, table
+from ratchet.cli.failure import err
+from ratchet.store import Store
+from ratchet.types import SCOPES, InputError, Key
+
+StoreUrl = Annotated[
+    str | None, typer.Option("--store", help="URL of the store; by default the project's.")
+]
+
+_UNITS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
+_LONGEST_S = 100 * 366 * 86_400.0
+
+keys = typer.Typer(
+    help="Make, list and revoke the keys that servers of a store ask for.", no_args_is_help=True
+)
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What to call it, such as who will use it.")],
+    scope: Annotated[
+        list[str],
+        typer.Option(help=f"What it allows: {', '.join(SCOPES)}. May be given several times."),
+    ],
+    expires: Annotated[
+        str | None, typer.Option(help="From when on it is refused, such as 12h, 90d or 8w.")
+    ] = None,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Make a key and print it, this once.
+
+    Its scopes say what it allows:
+
+      feedback  give feedback, nothing else; such a key may stand in a page
+
+      ingest    send spans, use the gateway
+
+      run       create and run rollouts, and what ingest allows
+
+      read      look at everything
+
+      admin     all of it, and keys, agents and releases
+
+    Examples:
+
+      ratchet keys create runners-eu --scope run
+
+      ratchet keys create ci --scope run --scope read --expires 90d
+
+      RATCHET_KEY=$(ratchet keys create laptop --scope admin)
+    """
+    now = time.time()
+    until = None if expires is None else now + duration(expires)
+    with open_store(folder, store) as opened:
+        key, secret = opened.keys.create(name, scope, now, until)
+    if json:
+        print_json({"key": key, "secret": secret})
+        return
+    # Alone on standard output, so that a shell can catch it.
+    typer.echo(secret)
+    err.print(
+        f"Key {key.name!r} ({key.id}) allows {', '.join(key.scopes)}, {_until(key)}. It is shown"
+        " this once: the store keeps its hash alone.\n"
+        "Send it as 'Authorization: Bearer rk_…'. Ratchet's own commands read RATCHET_KEY, and"
+        " OpenAI's and Anthropic's clients take it as their API key.",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+@keys.command("list")
+def show(folder: Folder = Path("."), store: StoreUrl = None, json: Json = False) -> None:
+    """List the keys, with what they allow and when they were last used.
+
+    Examples:
+
+      ratchet keys list
+
+      ratchet keys list --store postgresql://me@db/ratchet --json
+    """
+    with open_store(folder, store) as opened:
+        found = opened.keys.list()
+    if json:
+        print_json({"keys": found})
+        return
+    if not found:
+        out.print("No key yet. Make one: ratchet keys create NAME --scope run")
+        return
+    _print(found, time.time())
+
+
+@keys.command()
+def revoke(
+    key: Annotated[str, typer.Argument(help="The key's id, the start of it, or its name.")],
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Revoke a key: every server of the store refuses it within two seconds.
+
+    Examples:
+
+      ratchet keys revoke runners-eu
+
+      ratchet keys revoke 1f6c09ad
+    """
+    with open_store(folder, store) as opened:
+        found = opened.keys.find(key)
+        revoked = opened.keys.revoke(found.id, time.time()) or found
+    if json:
+        print_json(revoked)
+        return
+    out.print(f"Revoked {revoked.name!r} ({revoked.id}).", markup=False)
+
+
+def open_store(folder: Path, url: str | None) -> Store:
+    """The store of that URL, or else of the project that the folder belongs to.
+
+    As for `ratchet serve`, a folder without a `ratchet.toml` is a project of its own.
+
+    Raises:
+        ConfigError: `ratchet.toml` is malformed.
+        StoreError: The store cannot be opened.
+    """
+    if url is not None:
+        return Store.open(url)
+    root = folder_with_config(folder)
+    named = None if root is None else read_server_config(root / FILE_NAME).store.url
+    root = root or folder.resolve()
+    prepare_state(root)
+    return Store.open(store_url(root, named))
+
+
+def duration(text: str) -> float:
+    """Seconds of a duration such as 12h, 90d or 8w.
+
+    Raises:
+        InputError: It is none, or longer than a century.
+    """
+    found = re.fullmatch(r"(\d{1,9})([hdw])", text.strip().lower())
+    seconds = int(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0.0 < seconds <= _LONGEST_S:
+        raise InputError(
+            f"{text!r} is no duration.", hint="Write hours, days or weeks: 12h, 90d, 8w."
+        )
+    return seconds
+
+
+def _print(found: Iterable[Key], now: float) -> None:
+    rows = table("id", "name", "scopes", "made", "last used", "state")
+    for key in found:
+        state = _until(key)
+        if key.revoked_at is not None:
+            state = f"revoked {_moment(key.revoked_at)}"
+        elif key.expires_at is not None and key.expires_at <= now:
+            state = f"expired {_moment(key.expires_at)}"
+        used = "-" if key.last_used_at is None else _moment(key.last_used_at)
+        rows.add_row(
+            short(key.id), key.name, " ".join(key.scopes), _moment(key.created_at), used, state
+        )
+    out.print(rows, markup=False)
+
+
+def _until(key: Key) -> str:
+    return "for ever" if key.expires_at is None else f"until {_moment(key.expires_at)}"
+
+
+def _moment(at: float) -> str:
+    return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M}"

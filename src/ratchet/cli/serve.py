@@ -1,0 +1,125 @@
+"""`ratchet serve`: the server for runners, agents and telemetry."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.autopilot.config import ServerConfig, read_server_config
+from ratchet.autopilot.place import folder_with_config, prepare_state, store_url
+from ratchet.autopilot.sections import FILE_NAME
+from ratchet.cli.console import Folder, Json
+from ratchet.cli.failure import err
+from ratchet.server.gateway.upstream import STANDARD, Upstream
+from ratchet.server.limits import Limits
+from ratchet.server.retention import Retention
+from ratchet.server.serve import Settings
+from ratchet.server.serve import serve as run
+from ratchet.store import Store
+from ratchet.types import ConfigError
+
+
+def serve(
+    folder: Folder = Path("."),
+    store: Annotated[
+        str | None, typer.Option(help="URL of the store; by default the project's.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one [8765].")
+    ] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate, to speak HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,
+    json: Json = False,
+) -> None:
+    """Serve the API, the gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.
+
+    On loopback no key is needed. On any other address it refuses to start before there is one
+    (ratchet keys create). A ratchet.toml is read when there is one: [server], [retention],
+    [upstreams.NAME] and [store].
+
+    Examples:
+
+      ratchet serve
+
+      ratchet serve --store postgresql://me@db/ratchet --host 0.0.0.0 --port 8080
+
+      OPENAI_BASE_URL=http://127.0.0.1:8765/gateway/my-agent/openai/v1 python my_agent.py
+    """
+    root, config = _place(folder)
+    settings = _settings(config, host, port, tls_cert, tls_key)
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
+    )
+    if store is None:
+        store = store_url(root, config.store.url)
+        prepare_state(root)
+
+    def ready(address: str) -> None:
+        if json:
+            print(jsonlib.dumps({"url": address, "pid": os.getpid()}), flush=True)
+            return
+        err.print(f"Ratchet serves [bold]{address}[/]", highlight=False)
+        err.print(
+            f"  runners   ratchet runner --server {address} --agent module:function\n"
+            f"  agents    OPENAI_BASE_URL={address}/gateway/AGENT/openai/v1\n"
+            f"            ANTHROPIC_BASE_URL={address}/gateway/AGENT/anthropic\n"
+            f"  traces    OTEL_EXPORTER_OTLP_ENDPOINT={address}\n"
+            f"  API       {address}/openapi.json\n"
+            "Ctrl-C ends it.",
+            highlight=False,
+            markup=False,
+            style="dim",
+            soft_wrap=True,
+        )
+
+    run(Store.open(store), settings, on_ready=ready)
+    if not json:
+        err.print("Ended; everything that was acknowledged is stored.")
+
+
+def _place(folder: Path) -> tuple[Path, ServerConfig]:
+    """The project's folder and what its `ratchet.toml` says; the defaults when there is none."""
+    root = folder_with_config(folder)
+    if root is None:
+        return folder.resolve(), ServerConfig()
+    return root, read_server_config(root / FILE_NAME)
+
+
+def _settings(
+    config: ServerConfig, host: str | None, port: int | None, cert: Path | None, key: Path | None
+) -> Settings:
+    """What the file says, and the command line instead where it says something."""
+    if (cert is None) != (key is None):
+        raise ConfigError("HTTPS takes both --tls-cert and --tls-key.")
+    for file in (cert, key):
+        if file is not None and not file.is_file():
+            raise ConfigError(f"There is no file {file}.")
+    section, limits = config.server, config.server.limits
+    upstreams = tuple(
+        Upstream(name=name, **{**found.model_dump(), "key_env": found.key_env or ""})
+        for name, found in config.upstreams.items()
+    )
+    return Settings(
+        host=host or section.host,
+        port=section.port if port is None else port,
+        hosts=section.hosts,
+        cors=section.cors,
+        limits=Limits(
+            body_bytes=int(limits.body_mb * 1024 * 1024),
+            requests_per_s=limits.requests_per_s,
+            burst=limits.burst,
+            streams=limits.streams,
+            pending_spans=limits.pending_spans,
+        ),
+        retention=Retention(**config.retention.model_dump()),
+        upstreams=upstreams or STANDARD,
+        tls_cert=str(cert or ""),
+        tls_key=str(key or ""),
+    )

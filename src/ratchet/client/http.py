@@ -1,0 +1,172 @@
+"""HTTP: what both clients tell httpx2, and how they read what it brings."""
+
+from __future__ import annotations
+
+import functools
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ratchet._version import __version__
+from ratchet.client.address import Address, Key, address_of, key_of
+from ratchet.client.call import Answer, Request
+from ratchet.client.failures import Refused, Unreached, refusal
+from ratchet.types import StoreError
+
+MAX_ANSWER_BYTES = 512 * 1024 * 1024
+"""A larger answer is not read."""
+
+CONNECT_S = 10.0
+
+
+class Unread(Exception):
+    """An answer that is not read to its end; the text says why."""
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server is spoken to."""
+
+    address: Address
+    key: Key | None
+    timeout_s: float
+    """For an answer, beyond what the server was asked to wait."""
+
+    def options(self) -> dict[str, Any]:
+        """Arguments of httpx2's clients."""
+        import httpx2
+
+        headers = {"user-agent": f"ratchet/{__version__}", "accept": "application/json"}
+        if self.key is not None:
+            headers["authorization"] = f"Bearer {self.key.secret}"
+        return {
+            "headers": headers,
+            # A proxy of the environment's does not reach this machine's own loopback.
+            "trust_env": not self.address.loopback,
+            "limits": httpx2.Limits(max_connections=256, max_keepalive_connections=64),
+        }
+
+    def arguments(self, request: Request) -> dict[str, Any]:
+        """Arguments of httpx2's `build_request`."""
+        import httpx2
+
+        headers = dict(request.headers)
+        if request.body:
+            headers["content-type"] = "application/json"
+        patience = self.timeout_s + request.waits_s
+        return {
+            "method": request.method,
+            "url": self.address.url + request.path,
+            "content": request.body or None,
+            "headers": headers,
+            "timeout": httpx2.Timeout(patience, connect=min(CONNECT_S, patience)),
+        }
+
+    def came(
+        self, request: Request, status: int, headers: Mapping[str, str], body: bytes
+    ) -> Answer | Refused:
+        """What an answer is."""
+        if 200 <= status < 300 or status == 304:
+            return Answer(status=status, headers=headers, body=body, place=self.address.url)
+        return self.refused(request, status, headers, body)
+
+    def refused(
+        self, request: Request, status: int, headers: Mapping[str, str], body: bytes
+    ) -> Refused:
+        """What an answer says that is an error."""
+        return refusal(
+            status,
+            headers,
+            body,
+            place=self.address.url,
+            request=f"{request.method} {request.path.partition('?')[0]}",
+            key=self.key.origin if self.key else "",
+        )
+
+    def unreached(self, error: Exception) -> Unreached:
+        """Why no answer came."""
+        import httpx2
+
+        place = self.address.url
+        if isinstance(error, Unread):
+            return Unreached(reason=str(error), place=place)
+        certificate = _certificate(error)
+        if certificate:
+            reason = f"its certificate is not trusted ({certificate})"
+        elif isinstance(error, httpx2.ConnectTimeout):
+            reason = "it takes no connection in time"
+        elif isinstance(error, httpx2.TimeoutException):
+            reason = f"no answer came within {self.timeout_s:g} s"
+        else:
+            # Some have no text of their own; no text of httpx2's holds headers.
+            reason = str(error).strip().rstrip(".") or type(error).__name__
+        return Unreached(reason=reason, place=place, final=bool(certificate))
+
+
+class Arriving:
+    """The body of an answer as it arrives: bounded in size and time."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add(self, part: bytes, now: float) -> None:
+        """Keep what arrived.
+
+        Raises:
+            Unread: It is too much, or takes too long.
+        """
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > MAX_ANSWER_BYTES:
+            raise Unread(f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
+        if now > self._deadline:
+            raise Unread("its answer comes too slowly")
+
+    def body(self) -> bytes:
+        """All of it."""
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+
+class Contact:
+    """What the two clients have in common: the server, and how patient they are with it."""
+
+    def __init__(
+        self, url: str | None, key: str | None, patience_s: float, timeout_s: float
+    ) -> None:
+        self._server = Server(address=address_of(url), key=key_of(key), timeout_s=timeout_s)
+        self._patience_s = patience_s
+        self._closed = False
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return self._server.address.url
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"The client of {self.url} is closed.", hint="Make a new one.")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url}>"
+
+
+@functools.cache
+def transport_errors() -> tuple[type[Exception], ...]:
+    """What a request may end with when no whole answer came."""
+    import httpx2
+
+    return (httpx2.RequestError, Unread)
+
+
+def _certificate(error: BaseException | None) -> str:
+    """What is wrong with the server's certificate, if that is what an error is about."""
+    for _ in range(10):
+        if error is None:
+            return ""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message
+        error = error.__cause__ or error.__context__
+    return ""

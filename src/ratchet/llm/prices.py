@@ -1,0 +1,153 @@
+"""Dollars of a model call, from its tokens and the published prices that genai-prices carries.
+
+Nothing here uses the network: the prices are those of the installed version of `genai-prices`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+if TYPE_CHECKING:
+    from genai_prices.data_snapshot import DataSnapshot
+
+FRESH_S = 60.0
+"""How long a looked-up price is kept: some change by date, a few by the time of the day."""
+
+MAX_KEPT = 1024
+"""Prices kept; names of models come from clients and may be anything."""
+
+MAX_NAME = 200
+"""Characters of the longest name of a model that is looked up."""
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of one call."""
+
+    input_tokens: int = 0
+    """All of the input, with what came from or went into a cache."""
+    output_tokens: int = 0
+    """All of the output, with what was spent on reasoning."""
+    cache_read_tokens: int = 0
+    """Input that came from a cache."""
+    cache_write_tokens: int = 0
+    """Input that went into a cache."""
+
+
+class _Rate(msgspec.Struct, frozen=True):
+    """Dollars per token, of a model whose price does not depend on how many there are."""
+
+    fresh: float
+    cache_read: float
+    cache_write: float
+    output: float
+
+    def of(self, usage: Usage) -> float | None:
+        read, write = usage.cache_read_tokens, usage.cache_write_tokens
+        fresh = usage.input_tokens - read - write
+        if fresh < 0:
+            return None
+        return (
+            fresh * self.fresh
+            + read * self.cache_read
+            + write * self.cache_write
+            + usage.output_tokens * self.output
+        )
+
+
+class _Tiered(msgspec.Struct, frozen=True):
+    """A price that only the library can compute, such as one that rises with the tokens."""
+
+    price: Any
+    """A `ModelPrice`."""
+
+    def of(self, usage: Usage) -> float | None:
+        from genai_prices import Usage as TheirUsage
+
+        given = {name: count for name, count in msgspec.structs.asdict(usage).items() if count}
+        try:
+            return float(self.price.calc_price(TheirUsage(**given))["total_price"])
+        except (ValueError, LookupError, ArithmeticError):
+            return None
+
+
+_Price: TypeAlias = _Rate | _Tiered | None
+
+_kept: dict[tuple[str, str, str], tuple[float, _Price]] = {}
+_lock = threading.Lock()
+_snapshot: DataSnapshot | None = None
+
+
+def loaded() -> bool:
+    """Whether the prices are in memory."""
+    return _snapshot is not None
+
+
+def load() -> None:
+    """Read the prices into memory: about 40 MB and half a second, once. Safe in any thread."""
+    global _snapshot
+    with _lock:
+        if _snapshot is None:
+            from genai_prices.data import providers
+            from genai_prices.data_snapshot import DataSnapshot
+
+            # Not the library's own snapshot: another part of the process may have told it to
+            # fetch newer ones from the network.
+            _snapshot = DataSnapshot(providers=providers, from_auto_update=False)
+
+
+def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | None:
+    """What a call costs; None when nobody publishes a price for the model.
+
+    Args:
+        provider: As genai-prices calls it, such as `openai`, or the URL of its API.
+        model: As the request or, better, the answer names it.
+        usage: Its tokens.
+        tier: The service tier that the answer names, such as `priority`.
+    """
+    if len(model) > MAX_NAME or not model:
+        return None
+    key = (provider, model, tier)
+    now = time.monotonic()
+    found = _kept.get(key)
+    if found is None or found[0] < now:
+        if len(_kept) >= MAX_KEPT:
+            _kept.clear()
+        found = _kept[key] = (now + FRESH_S, _look_up(provider, model, tier))
+    price = found[1]
+    return None if price is None else price.of(usage)
+
+
+def _look_up(provider: str, model: str, tier: str) -> _Price:
+    from datetime import UTC, datetime
+    from decimal import Decimal
+
+    load()
+    assert _snapshot is not None
+    by_url = "://" in provider
+    try:
+        _, found = _snapshot.find_provider_model(
+            model, None, None if by_url else provider, provider if by_url else None
+        )
+    except LookupError:
+        return None
+    price = found.get_prices(datetime.now(UTC), {"service_tier": tier} if tier else None)
+    rates = [
+        getattr(price, name, None)
+        for name in ("input_mtok", "cache_read_mtok", "cache_write_mtok", "output_mtok")
+    ]
+    if all(rate is None for rate in rates):
+        return None
+    if not all(rate is None or isinstance(rate, Decimal) for rate in rates):
+        return _Tiered(price)
+    fresh, read, write, output = (None if rate is None else float(rate) / 1e6 for rate in rates)
+    fresh = fresh or 0.0
+    return _Rate(
+        fresh=fresh,
+        cache_read=fresh if read is None else read,
+        cache_write=fresh if write is None else write,
+        output=output or 0.0,
+    )

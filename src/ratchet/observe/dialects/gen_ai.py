@@ -1,0 +1,139 @@
+"""`gen_ai.*`: OpenTelemetry's own conventions; what older versions of them called otherwise.
+
+Sources: open-telemetry/semantic-conventions-genai, and the deprecated names and span events of
+open-telemetry/semantic-conventions before 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ratchet.observe.dialects import messages as form
+from ratchet.observe.dialects import names
+from ratchet.types import SpanEvent
+
+MARKERS = frozenset(
+    {
+        "gen_ai.system",
+        names.OPERATION,
+        names.PROVIDER,
+        names.REQUEST_MODEL,
+        names.TOOL_NAME,
+        names.AGENT_NAME,
+        names.INPUT_MESSAGES,
+        names.OUTPUT_MESSAGES,
+    }
+)
+"""A span that has one of these attributes speaks this dialect."""
+
+RENAMED = {
+    "gen_ai.usage.prompt_tokens": names.INPUT_TOKENS,
+    "gen_ai.usage.completion_tokens": names.OUTPUT_TOKENS,
+    "gen_ai.usage.reasoning_tokens": names.REASONING_TOKENS,
+    "gen_ai.usage.cache_read_input_tokens": names.CACHE_READ_TOKENS,
+    "gen_ai.usage.cache_creation_input_tokens": names.CACHE_WRITE_TOKENS,
+    "gen_ai.usage.details.cache_read_tokens": names.CACHE_READ_TOKENS,
+    "gen_ai.usage.details.cache_write_tokens": names.CACHE_WRITE_TOKENS,
+    "gen_ai.usage.details.reasoning_tokens": names.REASONING_TOKENS,
+    "gen_ai.openai.request.seed": "gen_ai.request.seed",
+    "gen_ai.openai.request.response_format": "gen_ai.output.type",
+    "gen_ai.is_streaming": "gen_ai.request.stream",
+    "gen_ai.tool.arguments": names.TOOL_ARGUMENTS,
+    "gen_ai.tool.result": names.TOOL_RESULT,
+    "gen_ai.session.id": names.CONVERSATION,
+}
+"""What older versions call otherwise, and the name it has now; of two for one name the first that
+there is counts."""
+
+_DETAILS = "gen_ai.client.inference.operation.details"
+"""Event that carries the attributes which others put on the span."""
+
+_ROLES = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+"""Events of what was sent to a model, one for each message."""
+
+
+def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) -> dict[str, Any]:
+    """Attributes of the span model, as far as this dialect says them.
+
+    Args:
+        name: The span's name.
+        attributes: Its attributes.
+        events: Its events.
+    """
+    found: dict[str, Any] = {}
+    for old, normal in RENAMED.items():
+        if old in attributes:
+            found.setdefault(normal, attributes[old])
+    if "gen_ai.system" in attributes:
+        found[names.PROVIDER] = names.provider(attributes["gen_ai.system"])
+    if "gen_ai.prompt" in attributes:
+        found[names.INPUT_MESSAGES] = _listed(attributes["gen_ai.prompt"], "user")
+    if "gen_ai.completion" in attributes:
+        found[names.OUTPUT_MESSAGES] = _listed(attributes["gen_ai.completion"], "assistant")
+    if events:
+        _read_events(found, events)
+    return found
+
+
+def _read_events(found: dict[str, Any], events: Sequence[SpanEvent]) -> None:
+    sent: list[form.Message] = []
+    answered: list[form.Message] = []
+    for event in events:
+        kind = event.name
+        if not kind.startswith("gen_ai."):
+            continue
+        if kind == _DETAILS:
+            for key, value in event.attributes.items():
+                if key.startswith("gen_ai."):
+                    found.setdefault(key, value)
+        elif kind in _ROLES:
+            sent.append(form.chat_message(_body(event), _ROLES[kind]))
+        elif kind == "gen_ai.choice":
+            answered.append(_choice(_body(event)))
+        elif kind == "gen_ai.content.prompt" and "gen_ai.prompt" in event.attributes:
+            sent.extend(_messages(event.attributes["gen_ai.prompt"], "user"))
+        elif kind == "gen_ai.content.completion" and "gen_ai.completion" in event.attributes:
+            answered.extend(_messages(event.attributes["gen_ai.completion"], "assistant"))
+    if sent:
+        found.setdefault(names.INPUT_MESSAGES, form.json_text(sent))
+    if answered:
+        found.setdefault(names.OUTPUT_MESSAGES, form.json_text(answered))
+        reasons = [each["finish_reason"] for each in answered if each.get("finish_reason")]
+        if reasons:
+            found.setdefault(names.FINISH_REASONS, reasons)
+
+
+def _body(event: SpanEvent) -> dict[str, Any]:
+    """What a message's event says: in one attribute as JSON, or in one attribute for each field."""
+    whole = form.decoded(event.attributes.get("gen_ai.event.content"))
+    if isinstance(whole, dict):
+        return whole
+    if whole is not None:
+        return {"content": whole}
+    return {key.removeprefix("gen_ai."): value for key, value in event.attributes.items()}
+
+
+def _choice(body: dict[str, Any]) -> form.Message:
+    inner = form.decoded(body.get("message"))
+    said = inner if isinstance(inner, dict) else {**body, "content": body.get("content", inner)}
+    made = form.chat_message(said, "assistant")
+    reason = body.get("finish_reason")
+    return {**made, "finish_reason": form.word(reason)} if reason else made
+
+
+def _listed(value: Any, role: str) -> str:
+    return form.json_text(_messages(value, role))
+
+
+def _messages(value: Any, role: str) -> list[form.Message]:
+    """Messages of an attribute: a JSON list of them, or a text that is one."""
+    listed = form.objects(value)
+    if listed and all("role" in each or "content" in each for each in listed):
+        return [form.chat_message(each, role) for each in listed]
+    return [form.message(None, role, [form.text(value)])]

@@ -1,0 +1,35 @@
+"""Ends of attempts that no agent reported on: they were cut off, or never began."""
+
+from __future__ import annotations
+
+import time
+
+from ratchet.observe import readable
+from ratchet.run.attempt import MAX_ERROR_CHARACTERS
+from ratchet.types import AttemptStatus, Claim, Outcome
+
+
+class Clock:
+    """When an attempt began, and how long it has taken."""
+
+    def __init__(self) -> None:
+        self.started_at = time.time()
+        self._clock = time.perf_counter()
+
+    def elapsed_s(self) -> float:
+        """Seconds since it began."""
+        return time.perf_counter() - self._clock
+
+
+def cut_off(claim: Claim, status: AttemptStatus, error: str, clock: Clock | None = None) -> Outcome:
+    """The outcome of an attempt that an executor ended, or of one that never began."""
+    begun = clock or Clock()
+    return Outcome(
+        rollout_id=claim.rollout.id,
+        fence=claim.fence,
+        status=status,
+        started_at=begun.started_at,
+        ended_at=time.time(),
+        duration_s=begun.elapsed_s() if clock else 0.0,
+        error=readable(error[:MAX_ERROR_CHARACTERS]),
+    )

@@ -1,0 +1,79 @@
+"""The environment of an agent's process: what it must not see, and what leads it to the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from ratchet.observe.trace_context import traceparent
+from ratchet.types import Claim
+
+SECRETS = frozenset({"RATCHET_KEY"})
+"""Variables that no agent's process gets: the key of its runner."""
+
+STORE_SECRETS = SECRETS | {"RATCHET_STORE"}
+"""The store's address may hold a password."""
+
+PROVIDER_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
+"""What agents show to providers; the gateway has keys of its own for them."""
+
+NO_TOKEN = "ratchet"  # noqa: S105 - says that there is none
+"""Shown to a gateway that asks for no key: the providers' libraries do not start without one."""
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+
+def without(environ: Mapping[str, str], *names: frozenset[str]) -> dict[str, str]:
+    """An environment without some variables."""
+    hidden = frozenset().union(*names)
+    return {name: value for name, value in environ.items() if name not in hidden}
+
+
+def gateway_variables(server: str, claim: Claim) -> dict[str, str]:
+    """What makes the providers' libraries call the gateway, in the name of an attempt.
+
+    Args:
+        server: The server's address.
+        claim: The attempt; its token is the key.
+    """
+    scope = quote(f"{claim.rollout.id}@{claim.fence}", safe="@:")
+    gateway = f"{server}/gateway/{scope}"
+    key = claim.token or NO_TOKEN
+    return {
+        "OPENAI_BASE_URL": f"{gateway}/openai/v1",
+        "OPENAI_API_BASE": f"{gateway}/openai/v1",
+        "OPENAI_API_KEY": key,
+        # Anthropic's libraries add /v1/messages themselves.
+        "ANTHROPIC_BASE_URL": f"{gateway}/anthropic",
+        "ANTHROPIC_API_KEY": key,
+    }
+
+
+def trace_variables(environ: Mapping[str, str], server: str, claim: Claim) -> dict[str, str]:
+    """What makes the agent's own OpenTelemetry part of the attempt's trace.
+
+    Its spans go to the server, unless the environment names another place for them.
+
+    Args:
+        environ: The environment as it is.
+        server: The server's address; empty when there is none.
+        claim: The attempt.
+    """
+    rollout = claim.rollout
+    given = {"TRACEPARENT": traceparent(rollout.id, claim.fence)}
+    if not server or any(environ.get(name) for name in ENDPOINTS):
+        return given
+    own = f"ratchet.rollout.id={quote(rollout.id)},ratchet.attempt={claim.fence}"
+    before = environ.get("OTEL_RESOURCE_ATTRIBUTES", "").strip().rstrip(",")
+    given |= {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": server,
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "OTEL_RESOURCE_ATTRIBUTES": f"{before},{own}" if before else own,
+    }
+    if claim.token:
+        given["OTEL_EXPORTER_OTLP_HEADERS"] = f"authorization=Bearer%20{quote(claim.token)}"
+    # The server takes traces alone.
+    for signal in ("OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"):
+        if not environ.get(signal):
+            given[signal] = "none"
+    return given

@@ -1,0 +1,95 @@
+"""Reports: outcomes on their way into the store, in groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from ratchet.run.line import Answers, Line
+from ratchet.types import Claim, Outcome
+
+Batch: TypeAlias = Sequence[tuple[Claim, Outcome]]
+
+OnReported = Callable[[Batch, Answers], Awaitable[None]]
+
+GATHER_S = 0.005
+"""How long an outcome waits for others to share its transaction, at most."""
+
+
+class Reports:
+    """Stores outcomes: while one transaction is under way, the next batch gathers.
+
+    Args:
+        line: Where they go.
+        on_reported: Awaited with each batch and what became of it.
+    """
+
+    def __init__(self, line: Line, on_reported: OnReported) -> None:
+        self._line = line
+        self._on_reported = on_reported
+        self._waiting: list[tuple[Claim, Outcome]] = []
+        self._under_way = False
+        self._gather_s = GATHER_S
+        self._more = asyncio.Event()
+
+    @property
+    def pending(self) -> bool:
+        """Whether an outcome is not in the store yet."""
+        return bool(self._waiting) or self._under_way
+
+    @property
+    def waiting(self) -> set[str]:
+        """Rollouts whose outcomes wait for the next transaction."""
+        return {claim.rollout.id for claim, _ in self._waiting}
+
+    def add(self, claim: Claim, outcome: Outcome, typical_s: float) -> None:
+        """Have an outcome stored.
+
+        Args:
+            claim: The attempt.
+            outcome: How it ended.
+            typical_s: How long attempts take: quick ones wait less for others.
+        """
+        self._waiting.append((claim, outcome))
+        self._gather_s = min(GATHER_S, typical_s / 10)
+        self._more.set()
+
+    async def run(self) -> None:
+        """Store what comes, until cancelled.
+
+        Raises:
+            StoreError: The store cannot be written; `flush` tries once more.
+        """
+        while True:
+            await self._more.wait()
+            await asyncio.sleep(self._gather_s)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Store what waits. When it is cancelled, what is under way is stored first.
+
+        Raises:
+            StoreError: The store cannot be written; what waits is kept.
+        """
+        self._more.clear()
+        if not self._waiting:
+            return
+        batch, self._waiting = self._waiting, []
+        self._under_way = True
+        storing = asyncio.ensure_future(self._store(batch))
+        try:
+            await asyncio.shield(storing)
+        except asyncio.CancelledError:
+            await storing
+            raise
+
+    async def _store(self, batch: list[tuple[Claim, Outcome]]) -> None:
+        try:
+            answers = await self._line.finish([outcome for _, outcome in batch])
+        except BaseException:
+            self._waiting = batch + self._waiting
+            raise
+        finally:
+            self._under_way = False
+        await self._on_reported(batch, answers)

@@ -1,0 +1,270 @@
+"""Access: who makes a request, and whether a key of theirs allows it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import msgspec
+
+from ratchet.server.key_cache import KeyCache
+from ratchet.server.limits import Clock, Limiter, Limits
+from ratchet.server.origin import (
+    Headers,
+    check_origins,
+    granted_headers,
+    is_preflight,
+    refuse_foreign,
+)
+from ratchet.server.problems import Problem
+from ratchet.store import Store
+from ratchet.types import SCOPES, Key, Scope
+
+EVERYTHING: frozenset[Scope] = frozenset(SCOPES)
+LIMITS = Limits()
+
+_KEY = re.compile(rb"rk_[A-Za-z0-9]{40}")
+_MAC_BYTES = 24
+_MAC_CHARACTERS = 32
+_LONGEST_TOKEN = 2000
+_HEADERS = frozenset({b"authorization", b"x-api-key", b"api-key"})
+_BEARER = b"bearer "
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who makes a request."""
+
+    key_id: str = ""
+    """Empty: nobody, on loopback without keys."""
+    scopes: frozenset[Scope] = frozenset()
+    attempt: tuple[str, int] | None = None
+    """Rollout id and fence, when it showed an attempt's token."""
+    address: str = ""
+
+
+class Answering(Protocol):
+    """The channel of an answer, an ASGI `send`."""
+
+    granted: Headers
+    """Added to the answer's headers."""
+
+    async def __call__(self, message: Mapping[str, Any]) -> None:
+        """Send a message."""
+
+
+class Gatekeeper:
+    """Admits requests by their keys.
+
+    Args:
+        store: Where the keys are.
+        open_to_all: Whether requests without a key may do everything: right on loopback alone.
+        limits: Of each key.
+        hosts: Names besides loopback's by which an open server is called.
+        cors: Origins whose pages may use it, such as `https://app.example`.
+        clock: Unix seconds.
+        ticks: Seconds, from any beginning, never going back.
+
+    Raises:
+        ConfigError: What `cors` names is no origin.
+        StoreError: The secret that signs attempts' tokens cannot be read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        open_to_all: bool,
+        limits: Limits = LIMITS,
+        hosts: Collection[str] = (),
+        cors: Collection[str] = (),
+        clock: Clock = time.time,
+        ticks: Clock = time.monotonic,
+    ) -> None:
+        self.limiter = Limiter(limits, ticks)
+        self._open_to_all = open_to_all
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._cors = check_origins(cors)
+        self._clock = clock
+        self._keys = KeyCache(store, clock, ticks)
+        signer = store.settings.get_or_create("attempt_secret", lambda: secrets.token_hex(32))
+        self._signer = bytes.fromhex(signer)
+
+    async def screen(self, scope: Mapping[str, Any], answer: Answering) -> str | None:
+        """Answer a browser's preflight request; let pages of named origins read other answers.
+
+        Args:
+            scope: The request's ASGI scope.
+            answer: Its answer's channel.
+
+        Returns:
+            A name for the request when it has been answered.
+        """
+        if not self._cors:
+            return None
+        method, headers = scope["method"], scope["headers"]
+        granted = granted_headers(method, headers, self._cors)
+        if is_preflight(method, headers) and len(granted) > 1:
+            await answer({"type": "http.response.start", "status": 204, "headers": granted})
+            await answer({"type": "http.response.body", "body": b""})
+            return "preflight"
+        answer.granted = granted
+        return None
+
+    async def admit(self, scope: Mapping[str, Any]) -> Caller:
+        """Find out who makes a request.
+
+        Args:
+            scope: The request's ASGI scope.
+
+        Raises:
+            Problem: It shows no key, or one that is unknown, expired or revoked (401, also where
+                no key is needed); it makes too many requests (429); it comes from a web page that
+                is not ours (403); the keys cannot be looked up (503).
+        """
+        client = scope.get("client")
+        address = str(client[0]) if client else ""
+        shown = _shown(scope["headers"])
+        if shown.startswith(b"rk_"):
+            key = await self._key(shown, address)
+            self.limiter.request(key.id)
+            return Caller(key_id=key.id, scopes=frozenset(key.scopes), address=address)
+        if shown:
+            caller = Caller(attempt=self._attempt(shown), address=address)
+            self.limiter.request(_name(caller))
+            return caller
+        if not self._open_to_all:
+            raise _unauthorized("This server needs a key, and the request shows none.", error="")
+        # No limit of requests here: every program of this machine looks the same, and one would
+        # be stopped for another's haste.
+        refuse_foreign(scope["headers"], self._hosts, self._cors)
+        return Caller(scopes=EVERYTHING, address=address)
+
+    def allow(self, caller: Caller, scopes: frozenset[Scope]) -> None:
+        """See that a caller may do something.
+
+        Args:
+            caller: Who.
+            scopes: Any one of these allows it, and admin.
+
+        Raises:
+            Problem: It may not (403). An attempt's token never may here; where it opens something
+                for its own attempt, `check_attempt` says whether it is that one.
+        """
+        if caller.attempt is not None:
+            raise Problem(
+                403,
+                "An attempt's token opens the gateway and the ingest of spans for that attempt,"
+                " and nothing else.",
+                hint="Use a key.",
+            )
+        if "admin" in caller.scopes or not scopes.isdisjoint(caller.scopes):
+            return
+        has = ", ".join(scope for scope in SCOPES if scope in caller.scopes)
+        needs = [scope for scope in SCOPES if scope in scopes] or ["admin"]
+        raise Problem(
+            403,
+            f"This needs a key with the scope {' or '.join(needs)}; yours has {has}.",
+            hint=f"Make one: ratchet keys create NAME --scope {needs[-1]}",
+            headers={"www-authenticate": f'{_CHALLENGE}, error="insufficient_scope"'},
+        )
+
+    def stream(self, caller: Caller) -> AbstractContextManager[None]:
+        """Hold one of the caller's streams for as long as the block runs.
+
+        Raises:
+            Problem: It has as many open as it may (429).
+        """
+        return self.limiter.stream(_name(caller))
+
+    def token(self, rollout_id: str, fence: int) -> str:
+        """The token of an attempt. Every server of the store accepts it and keeps nothing."""
+        subject = f"{rollout_id}@{fence}".encode(errors="surrogatepass")
+        digest = hmac.digest(self._signer, subject, hashlib.sha256)[:_MAC_BYTES]
+        return f"ra_{_base64(digest)}{_base64(subject)}"
+
+    async def close(self) -> None:
+        """Store when keys were last used."""
+        await self._keys.close()
+
+    async def _key(self, shown: bytes, address: str) -> Key:
+        key = await self._keys.get(shown, address) if _KEY.fullmatch(shown) else None
+        if key is None:
+            raise _unauthorized("This server does not know the key.")
+        if key.revoked_at is not None:
+            raise _unauthorized(f"The key {key.name!r} was revoked.")
+        if key.expires_at is not None and self._clock() >= key.expires_at:
+            raise _unauthorized(f"The key {key.name!r} has expired.")
+        return key
+
+    def _attempt(self, shown: bytes) -> tuple[str, int]:
+        if len(shown) <= _LONGEST_TOKEN:
+            encoded = shown[len(b"ra_") + _MAC_CHARACTERS :]
+            try:
+                subject = base64.urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
+                rollout_id, _, fence = subject.decode(errors="surrogatepass").rpartition("@")
+                attempt = rollout_id, int(fence)
+            except (binascii.Error, ValueError):
+                attempt = None
+            # The whole token is compared, so that there is one way to write each.
+            if attempt and hmac.compare_digest(self.token(*attempt).encode(), shown):
+                return attempt
+        raise _unauthorized("The attempt's token is none of this server's.")
+
+
+def check_attempt(caller: Caller, rollout_id: str | None, fence: int) -> None:
+    """See that a caller with an attempt's token acts for that attempt; others may for any.
+
+    Raises:
+        Problem: It is another's (403).
+    """
+    if caller.attempt is not None and caller.attempt != (rollout_id, fence):
+        raise Problem(
+            403,
+            "The token belongs to another attempt.",
+            hint="Each attempt gets its own with its claim.",
+        )
+
+
+_CHALLENGE = 'Bearer realm="ratchet"'
+
+
+def _unauthorized(detail: str, error: str = "invalid_token") -> Problem:
+    said = f'{_CHALLENGE}, error="{error}"' if error else _CHALLENGE
+    return Problem(
+        401,
+        detail,
+        hint="Send one as 'Authorization: Bearer rk_…'; ratchet keys create makes them.",
+        headers={"www-authenticate": said},
+    )
+
+
+def _shown(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The key or token of ours among the headers; empty when there is none."""
+    for name, value in headers:
+        if name in _HEADERS:
+            if name == b"authorization":
+                if value[: len(_BEARER)].lower() != _BEARER:
+                    continue
+                value = value[len(_BEARER) :].strip()
+            if value.startswith((b"rk_", b"ra_")):
+                return value
+    return b""
+
+
+def _name(caller: Caller) -> str:
+    """Whom the limits of a caller belong to."""
+    if caller.key_id:
+        return caller.key_id
+    return f"attempt {caller.attempt[0]}" if caller.attempt else caller.address
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -1,0 +1,38 @@
+"""The routes, one file a noun."""
+
+from ratchet.server.api import (
+    agents,
+    aliases,
+    candidates,
+    datasets,
+    events,
+    experiments,
+    feedback,
+    health,
+    keys,
+    releases,
+    resources,
+    rollouts,
+    scores,
+    spans,
+)
+
+GROUPS = (
+    rollouts.group,
+    resources.group,
+    candidates.group,
+    agents.group,
+    datasets.group,
+    spans.group,
+    scores.group,
+    feedback.group,
+    experiments.group,
+    releases.group,
+    events.group,
+    keys.group,
+    health.group,
+    aliases.group,
+)
+"""In the order of the documentation."""
+
+__all__ = ["GROUPS"]

@@ -1,0 +1,145 @@
+"""Agents: how the gateway treats them, and their active candidate."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import msgspec
+
+from ratchet.server.api import candidates
+from ratchet.server.api.fields import Request, Version, Words
+from ratchet.server.problems import Problem
+from ratchet.server.routes import ADMIN, READ, Answer, Group
+from ratchet.server.services import Services
+from ratchet.types import Activation, AgentSettings, Resource
+
+group = Group("agents")
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+class AgentList(msgspec.Struct, frozen=True):
+    """Agents that have settings or a history, by name."""
+
+    agents: list[AgentSettings]
+
+
+@group.route("GET", "/v1/agents", READ)
+async def list_agents(server: Services) -> AgentList:
+    """List the agents."""
+    return AgentList(await server.in_thread(server.store.agents.list))
+
+
+@group.route("GET", "/v1/agents/{name}", READ)
+async def get_agent(server: Services, name: str) -> AgentSettings:
+    """Look at an agent's settings; one that nobody configured has the defaults."""
+    return await server.in_thread(server.store.agents.settings, checked(name))
+
+
+class Settings(Request, frozen=True, kw_only=True):
+    """How the agent is to be treated."""
+
+    substitute: bool
+    """Whether the gateway replaces registered prompts by the candidate's or the release's."""
+
+
+@group.route("PUT", "/v1/agents/{name}", ADMIN, audited=True)
+async def put_agent(server: Services, name: str, body: Settings) -> AgentSettings:
+    """Change an agent's settings."""
+    settings = AgentSettings(name=checked(name), substitute=body.substitute)
+    await server.in_thread(server.store.agents.put, settings, time.time())
+    server.journal.event("agents.changed", {"name": name})
+    return settings
+
+
+class Active(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent runs with outside of rollouts."""
+
+    agent: str
+    candidate_id: str
+    """Empty: the agent's own source, as it stands."""
+    activated_at: float
+    """Unix seconds; 0 when nothing was ever activated."""
+    reason: str
+    versions: dict[str, str]
+    resources: dict[str, Resource]
+
+
+@group.route("GET", "/v1/agents/{name}/active", READ, answers=Active)
+async def get_active(server: Services, name: str, headers: dict[str, str]) -> Answer:
+    """Fetch an agent's active candidate with its resources.
+
+    Send the ETag of the last answer as If-None-Match, and what has not changed is answered by 304
+    without a body.
+    """
+    activation = await server.in_thread(server.store.agents.active, checked(name))
+    found = activation or Activation(agent=name, candidate_id="", activated_at=0.0)
+    tag = f'"{found.candidate_id or "source"}"'
+    validators = {"etag": tag, "cache-control": "no-cache"}
+    asked = [
+        part.strip().removeprefix("W/") for part in headers.get("if-none-match", "").split(",")
+    ]
+    if tag in asked or "*" in asked:
+        return Answer(status=304, headers=validators)
+    resources: dict[str, Resource] = {}
+    versions: dict[str, str] = {}
+    if found.candidate_id:
+        candidate = await candidates.find(server, found.candidate_id)
+        resources, versions = candidate.resources, candidate.versions()
+    body = Active(**msgspec.structs.asdict(found), versions=versions, resources=resources)
+    return Answer(body, headers=validators)
+
+
+class NewActive(Request, frozen=True, kw_only=True):
+    """The candidate to make active."""
+
+    candidate_id: Version
+    """Empty goes back to the agent's own source."""
+    reason: Words = ""
+
+
+@group.route("PUT", "/v1/agents/{name}/active", ADMIN, audited=True)
+async def put_active(server: Services, name: str, body: NewActive) -> Activation:
+    """Make a candidate an agent's active one."""
+    if body.candidate_id:
+        try:
+            await candidates.find(server, body.candidate_id)
+        except Problem as problem:
+            raise Problem(422, problem.detail, field="candidate_id") from None
+    activation = Activation(
+        agent=checked(name),
+        candidate_id=body.candidate_id,
+        activated_at=time.time(),
+        reason=body.reason,
+    )
+    await server.in_thread(server.store.agents.activate, activation)
+    server.journal.event("agents.activated", {"name": name, "candidate_id": body.candidate_id})
+    return activation
+
+
+class History(msgspec.Struct, frozen=True):
+    """Activations, newest first."""
+
+    activations: list[Activation]
+
+
+@group.route("GET", "/v1/agents/{name}/history", READ)
+async def list_activations(server: Services, name: str) -> History:
+    """List what was active before."""
+    return History(await server.in_thread(server.store.agents.history, checked(name)))
+
+
+def checked(name: str) -> str:
+    """The name, when it can name an agent.
+
+    Raises:
+        Problem: It cannot (422).
+    """
+    if not _NAME.fullmatch(name):
+        raise Problem(
+            422,
+            f"{name[:100]!r} cannot name an agent; use letters, digits, '.', '_' and '-'.",
+            field="name",
+        )
+    return name

@@ -1,0 +1,189 @@
+"""Aliases: the first contract of Agent Lightning, for clients that speak it.
+
+`GET /task` takes the next rollout, `GET /resources/…` fetches what it runs with, `POST /rollout`
+reports how it ended. They are thin: the same queue, the same leases.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.observe.trace_context import attempt_span_id, attempt_trace_id
+from ratchet.server.access import Caller
+from ratchet.server.api import candidates
+from ratchet.server.api.fields import Fence, LeaseS, Name, Object, Request, RolloutId, WaitS
+from ratchet.server.api.rollouts import checked
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, RUN, Group
+from ratchet.server.services import Services
+from ratchet.types import FINAL, Outcome, Resource, RolloutStatus, Score, Span
+
+group = Group("aliases")
+
+SOURCE = "source"
+"""Names the resources of rollouts that run with the agent's own."""
+
+
+class TaskQuery(Request, frozen=True, kw_only=True):
+    """Who asks for what."""
+
+    queue: Name = "default"
+    wait_s: WaitS = 0.0
+    lease_s: LeaseS = 600.0
+    """These clients send no heartbeats: the lease has to last for the whole rollout."""
+
+
+class NextTask(msgspec.Struct, frozen=True, kw_only=True):
+    """The next task."""
+
+    rollout_id: str
+    attempt: int
+    """To be sent back with the rollout."""
+    input: Any
+    metadata: dict[str, Any]
+    mode: str
+    """train, val or test, when the task's metadata says so."""
+    resources_id: str
+    """To be fetched from /resources/{resources_id}."""
+
+
+class TaskIfAny(msgspec.Struct, frozen=True, kw_only=True):
+    """The next task, if there is one."""
+
+    is_available: bool
+    task: NextTask | None = None
+
+
+@group.route("GET", "/task", RUN, waits=True)
+async def next_task(server: Services, query: TaskQuery, caller: Caller) -> TaskIfAny:
+    """Take the next task of a queue."""
+    worker = f"alias/{caller.key_id or caller.address}"
+    claims = await server.desk.claim(query.queue, worker, 1, query.lease_s, query.wait_s)
+    if not claims:
+        return TaskIfAny(is_available=False)
+    rollout = claims[0].rollout
+    mode = rollout.metadata.get("mode", "train")
+    return TaskIfAny(
+        is_available=True,
+        task=NextTask(
+            rollout_id=rollout.id,
+            attempt=claims[0].fence,
+            input=rollout.input,
+            metadata=rollout.metadata,
+            mode=mode if isinstance(mode, str) else "train",
+            resources_id=rollout.candidate_id or SOURCE,
+        ),
+    )
+
+
+class NamedResources(msgspec.Struct, frozen=True, kw_only=True):
+    """Resources by name."""
+
+    resources_id: str
+    resources: dict[str, Resource]
+
+
+class Of(Request, frozen=True, kw_only=True):
+    """Whose."""
+
+    agent: Name = "default"
+
+
+@group.route("GET", "/resources/latest", READ)
+async def latest_resources(server: Services, query: Of) -> NamedResources:
+    """Fetch what an agent runs with now."""
+    active = await server.in_thread(server.store.agents.active, query.agent)
+    if active is None:
+        return NamedResources(resources_id=SOURCE, resources={})
+    return await resources_by_id(server, active.candidate_id)
+
+
+@group.route("GET", "/resources/{resources_id}", READ)
+async def resources_by_id(server: Services, resources_id: str) -> NamedResources:
+    """Fetch the resources of a task."""
+    if resources_id == SOURCE:
+        return NamedResources(resources_id=SOURCE, resources={})
+    candidate = await candidates.find(server, resources_id)
+    return NamedResources(resources_id=candidate.id, resources=candidate.resources)
+
+
+class DoneRollout(Request, frozen=True, kw_only=True):
+    """A rollout that ended."""
+
+    rollout_id: RolloutId
+    attempt: Fence | None = None
+    """As the task said; the newest when left out."""
+    final_reward: float | None = None
+    output: Any = None
+    error: Annotated[str, Meta(max_length=100_000)] = ""
+    """Not empty: the rollout failed."""
+    triplets: list[Any] | None = None
+    """State, action and reward of each step; kept in a span."""
+    trace: list[Span] = []
+    metadata: Object = {}
+    """Kept in a span."""
+
+
+class RolloutTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of it."""
+
+    rollout_id: str
+    status: RolloutStatus
+
+
+@group.route("POST", "/rollout", RUN)
+async def post_rollout(server: Services, body: DoneRollout) -> RolloutTaken:
+    """Report how a rollout ended."""
+    found = await server.in_thread(server.store.rollouts.get, [body.rollout_id])
+    rollout = found.get(body.rollout_id)
+    if rollout is None:
+        raise Problem(404, f"There is no rollout {body.rollout_id!r}.", field="rollout_id")
+    now = time.time()
+    fence = rollout.fence if body.attempt is None else body.attempt
+    spans = [checked(span, f"trace[{number}]") for number, span in enumerate(body.trace)]
+    extra = {"triplets": body.triplets, "metadata": body.metadata or None}
+    kept = {f"ratchet.{name}": msgspec.json.encode(v).decode() for name, v in extra.items() if v}
+    if kept:
+        spans.append(_note(rollout.id, fence, kept, now))
+    reward = body.final_reward
+    attempts = await server.in_thread(server.store.rollouts.attempts, rollout.id)
+    begun = next((one.started_at for one in attempts if one.fence == fence), now)
+    outcome = Outcome(
+        rollout_id=rollout.id,
+        fence=fence,
+        status="failed" if body.error else "succeeded",
+        started_at=begun,
+        ended_at=now,
+        duration_s=max(0.0, now - begun),
+        output=body.output,
+        error=body.error,
+        spans=tuple(spans),
+        scores=()
+        if reward is None
+        else (Score(evaluator="reward", version="agent", value=reward),),
+    )
+    status = (await server.desk.finish([outcome]))[rollout.id, fence]
+    if status is None:
+        how = f"is {rollout.status}" if rollout.status in FINAL else "was handed out again"
+        raise Problem(
+            409,
+            f"Attempt {fence} of rollout {rollout.id!r} has ended: the rollout {how}.",
+            field="attempt",
+        )
+    return RolloutTaken(rollout_id=rollout.id, status=status)
+
+
+def _note(rollout_id: str, fence: int, attributes: dict[str, Any], now: float) -> Span:
+    moment = int(now * 1e9)
+    return Span(
+        trace_id=attempt_trace_id(rollout_id, fence),
+        span_id=attempt_span_id(rollout_id, fence),
+        name="rollout",
+        start_ns=moment,
+        end_ns=moment,
+        attributes=attributes,
+    )

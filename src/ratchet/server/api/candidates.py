@@ -1,0 +1,80 @@
+"""Candidates: sets of resource versions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import Name, Request, Version, Words
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, RUN, Group
+from ratchet.server.services import Services
+from ratchet.types import Candidate, InputError, Resource
+
+group = Group("candidates")
+
+
+class NewCandidate(Request, frozen=True, kw_only=True):
+    """A set of resources, by the names that the agent's source calls them."""
+
+    resources: Annotated[dict[Name, Resource], Meta(max_length=1_000)]
+    parents: Annotated[list[Version], Meta(max_length=100)] = []
+    algorithm: Words = "api"
+    reason: Words = ""
+
+
+class CandidateId(msgspec.Struct, frozen=True):
+    """Where to find it."""
+
+    id: str
+    """Content hash of the resource versions."""
+
+
+@group.route("POST", "/v1/candidates", RUN, audited=True)
+async def publish_candidate(server: Services, body: NewCandidate) -> CandidateId:
+    """Publish a candidate with its resources; the same again changes nothing."""
+    candidate = Candidate.of(
+        body.resources,
+        parents=tuple(body.parents),
+        algorithm=body.algorithm,
+        reason=body.reason,
+    )
+    return CandidateId(await server.in_thread(server.store.candidates.put, candidate))
+
+
+class CandidateView(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate; its resources are fetched by their versions."""
+
+    id: str
+    versions: dict[str, str]
+    """Version by resource name."""
+    parents: list[str]
+    algorithm: str
+    reason: str
+
+
+@group.route("GET", "/v1/candidates/{id}", READ)
+async def get_candidate(server: Services, id: str) -> CandidateView:
+    """Look a candidate up."""
+    candidate = await find(server, id)
+    return CandidateView(
+        id=candidate.id,
+        versions=candidate.versions(),
+        parents=list(candidate.parents),
+        algorithm=candidate.algorithm,
+        reason=candidate.reason,
+    )
+
+
+async def find(server: Services, id: str) -> Candidate:
+    """The candidate.
+
+    Raises:
+        Problem: There is none (404).
+    """
+    try:
+        return await server.in_thread(server.store.candidates.get, id)
+    except InputError as error:
+        raise Problem(404, error.message, field="id") from None

@@ -1,0 +1,105 @@
+"""Datasets: versioned lists of tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import Name, Object, Request
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, RUN, Group
+from ratchet.server.services import Services
+from ratchet.types import Dataset, InputError, Provenance, Split, Task
+
+group = Group("datasets")
+
+
+class NewTask(Request, frozen=True, kw_only=True):
+    """One input for the agent."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=500)]
+    """Unique within its dataset."""
+    input: Any
+    expected: Any = None
+    metadata: Object = {}
+
+
+class NewDataset(Request, frozen=True, kw_only=True):
+    """A list of tasks, each in one split."""
+
+    name: Name
+    tasks: Annotated[list[NewTask], Meta(max_length=100_000)]
+    splits: dict[str, Split]
+    """Split by task id."""
+    provenance: Provenance = "curated"
+
+
+class DatasetVersion(msgspec.Struct, frozen=True):
+    """Where to find it."""
+
+    version: str
+    """Content hash of the tasks and their splits."""
+
+
+class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
+    """A dataset."""
+
+    name: str
+    version: str
+    provenance: Provenance
+    tasks: list[Task]
+    splits: dict[str, Split]
+
+
+@group.route("POST", "/v1/datasets", RUN, audited=True)
+async def publish_dataset(server: Services, body: NewDataset) -> DatasetVersion:
+    """Store a dataset and make it the latest of its name."""
+    seen: set[str] = set()
+    for number, task in enumerate(body.tasks):
+        if task.id in seen:
+            raise Problem(422, f"Two tasks are named {task.id!r}.", field=f"tasks[{number}].id")
+        if task.id not in body.splits:
+            raise Problem(422, f"The task {task.id!r} has no split.", field="splits")
+        seen.add(task.id)
+    unknown = sorted(body.splits.keys() - seen)
+    if unknown:
+        raise Problem(422, f"There is no task {unknown[0]!r}.", field=f"splits.{unknown[0]}")
+    tasks = tuple(Task(t.id, t.input, t.expected, t.metadata) for t in body.tasks)
+    dataset = Dataset(body.name, tasks, body.splits, body.provenance)
+    return DatasetVersion(await server.in_thread(server.store.datasets.put, dataset))
+
+
+@group.route("GET", "/v1/datasets/{version}", READ)
+async def get_dataset(server: Services, version: str) -> DatasetView:
+    """Fetch a dataset by its version."""
+    try:
+        return _view(await server.in_thread(server.store.datasets.get, version))
+    except InputError as error:
+        raise Problem(404, error.message, field="version") from None
+
+
+class ByName(Request, frozen=True, kw_only=True):
+    """Which dataset."""
+
+    name: Name
+
+
+@group.route("GET", "/v1/datasets", READ)
+async def latest_dataset(server: Services, query: ByName) -> DatasetView:
+    """Fetch the latest dataset of a name."""
+    found = await server.in_thread(server.store.datasets.latest, query.name)
+    if found is None:
+        raise Problem(404, f"There is no dataset {query.name!r}.", field="name")
+    return _view(found)
+
+
+def _view(dataset: Dataset) -> DatasetView:
+    return DatasetView(
+        name=dataset.name,
+        version=dataset.version,
+        provenance=dataset.provenance,
+        tasks=list(dataset.tasks),
+        splits=dataset.splits,
+    )

@@ -1,0 +1,40 @@
+"""Experiments: comparisons and their decisions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ratchet.server.api.fields import Limit, Request
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, Group
+from ratchet.server.services import Services
+from ratchet.types import Experiment
+
+group = Group("experiments")
+
+
+class Newest(Request, frozen=True, kw_only=True):
+    """How many."""
+
+    limit: Limit = 100
+
+
+class ExperimentList(msgspec.Struct, frozen=True):
+    """Experiments, newest first."""
+
+    experiments: list[Experiment]
+
+
+@group.route("GET", "/v1/experiments", READ)
+async def list_experiments(server: Services, query: Newest) -> ExperimentList:
+    """List the experiments."""
+    return ExperimentList(await server.in_thread(server.store.experiments.list, query.limit))
+
+
+@group.route("GET", "/v1/experiments/{id}", READ)
+async def get_experiment(server: Services, id: str) -> Experiment:
+    """Look an experiment up."""
+    found = await server.in_thread(server.store.experiments.get, id)
+    if found is None:
+        raise Problem(404, f"There is no experiment {id!r}.", field="id")
+    return found

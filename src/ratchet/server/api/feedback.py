@@ -1,0 +1,89 @@
+"""Feedback: what people and their behaviour say, at once or long after."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import Moment, Page, Request
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, TELL, Group
+from ratchet.server.services import Services
+from ratchet.types import Feedback, FeedbackKind
+
+group = Group("feedback")
+
+Reference = Annotated[str, Meta(max_length=200)]
+
+
+class NewFeedback(Request, frozen=True, kw_only=True):
+    """One statement about a rollout, a span or a conversation."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=200)]
+    """The sender's own, so that it may send twice."""
+    kind: FeedbackKind
+    value: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Thumbs are 0 or 1, a rating is scaled to [0, 1]."""
+    rollout_id: Reference = ""
+    trace_id: Reference = ""
+    span_id: Reference = ""
+    conversation_id: Reference = ""
+    comment: Annotated[str, Meta(max_length=20_000)] = ""
+    content: Any = None
+    """The corrected answer, or the preferred and the other one."""
+    created_at: Moment = 0.0
+    """Unix seconds; the server's clock when left out."""
+
+
+class NewFeedbacks(Request, frozen=True, kw_only=True):
+    """Feedback; the first of an id is the one that is kept."""
+
+    feedback: Annotated[list[NewFeedback], Meta(max_length=1_000)]
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How many were new."""
+
+    stored: int
+
+
+@group.route("POST", "/v1/feedback", TELL)
+async def add_feedback(server: Services, body: NewFeedbacks) -> Told:
+    """Give feedback."""
+    for number, new in enumerate(body.feedback):
+        if not (new.rollout_id or new.trace_id or new.conversation_id):
+            raise Problem(
+                422,
+                "It says of nothing what it says: name a rollout, a trace or a conversation.",
+                field=f"feedback[{number}].rollout_id",
+            )
+    items = [Feedback(**msgspec.structs.asdict(new)) for new in body.feedback]
+    stored = await server.in_thread(server.store.feedback.add, items, time.time())
+    if stored:
+        server.journal.event("feedback.given", {"stored": stored})
+    return Told(stored)
+
+
+class FeedbackFilter(Page, frozen=True, kw_only=True):
+    """Which feedback."""
+
+    rollout_id: Reference | None = None
+    trace_id: Reference | None = None
+    conversation_id: Reference | None = None
+
+
+class FeedbackPage(msgspec.Struct, frozen=True):
+    """One page of feedback, newest first."""
+
+    feedback: list[Feedback]
+    next_cursor: str | None
+
+
+@group.route("GET", "/v1/feedback", READ)
+async def list_feedback(server: Services, query: FeedbackFilter) -> FeedbackPage:
+    """List feedback, newest first."""
+    filters = msgspec.structs.asdict(query)
+    return FeedbackPage(*await server.in_thread(server.store.feedback.list, **filters))

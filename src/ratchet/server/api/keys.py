@@ -1,0 +1,78 @@
+"""Keys and the audit log: for those who may do everything."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import Name, Page, Request
+from ratchet.server.problems import Problem
+from ratchet.server.routes import ADMIN, Answer, Group
+from ratchet.server.services import Services
+from ratchet.store.audit import AuditRow
+from ratchet.types import Key, Scope
+
+group = Group("keys")
+
+
+class KeyList(msgspec.Struct, frozen=True):
+    """Keys, without what only their holders know."""
+
+    keys: list[Key]
+
+
+@group.route("GET", "/v1/keys", ADMIN)
+async def list_keys(server: Services) -> KeyList:
+    """List the keys."""
+    return KeyList(await server.in_thread(server.store.keys.list))
+
+
+class NewKey(Request, frozen=True, kw_only=True):
+    """A key to be made."""
+
+    name: Name
+    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=5)]
+    expires_in_s: Annotated[float, Meta(gt=0, le=3.2e9)] | None = None
+
+
+class MadeKey(msgspec.Struct, frozen=True):
+    """A new key."""
+
+    key: Key
+    secret: str
+    """What its holder sends. It is told this once."""
+
+
+@group.route("POST", "/v1/keys", ADMIN, audited=True, status=201, answers=MadeKey)
+async def create_key(server: Services, body: NewKey) -> Answer:
+    """Make a key."""
+    now = time.time()
+    until = None if body.expires_in_s is None else now + body.expires_in_s
+    scopes = tuple(dict.fromkeys(body.scopes))
+    made = await server.in_thread(server.store.keys.create, body.name, scopes, now, until)
+    return Answer(MadeKey(*made), 201, {"cache-control": "no-store"})
+
+
+@group.route("DELETE", "/v1/keys/{id}", ADMIN, audited=True)
+async def revoke_key(server: Services, id: str) -> Key:
+    """Revoke a key; every server of the store refuses it within two seconds."""
+    revoked = await server.in_thread(server.store.keys.revoke, id, time.time())
+    if revoked is None:
+        raise Problem(404, f"There is no key {id!r}.", field="id")
+    return revoked
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    """One page of the audit log, newest first."""
+
+    rows: list[AuditRow]
+    next_cursor: str | None
+
+
+@group.route("GET", "/v1/audit", ADMIN)
+async def list_audit(server: Services, query: Page) -> AuditPage:
+    """Read the audit log: who changed what, and who was refused."""
+    return AuditPage(*await server.in_thread(server.store.audit.list, query.limit, query.cursor))

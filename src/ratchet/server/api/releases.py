@@ -1,0 +1,40 @@
+"""Releases: candidates that were promoted, and what became of them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ratchet.server.api.fields import Limit, Request
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, Group
+from ratchet.server.services import Services
+from ratchet.types import Release
+
+group = Group("releases")
+
+
+class Newest(Request, frozen=True, kw_only=True):
+    """How many."""
+
+    limit: Limit = 100
+
+
+class ReleaseList(msgspec.Struct, frozen=True):
+    """Releases, newest first."""
+
+    releases: list[Release]
+
+
+@group.route("GET", "/v1/releases", READ)
+async def list_releases(server: Services, query: Newest) -> ReleaseList:
+    """List the releases."""
+    return ReleaseList(await server.in_thread(server.store.releases.list, query.limit))
+
+
+@group.route("GET", "/v1/releases/{id}", READ)
+async def get_release(server: Services, id: str) -> Release:
+    """Look a release up."""
+    found = await server.in_thread(server.store.releases.get, id)
+    if found is None:
+        raise Problem(404, f"There is no release {id!r}.", field="id")
+    return found

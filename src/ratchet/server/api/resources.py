@@ -1,0 +1,76 @@
+"""Resources: published under a name, fetched by version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ratchet.server.api.fields import Name, Request
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, RUN, Answer, Group
+from ratchet.server.services import Services
+from ratchet.types import InputError, Resource
+
+group = Group("resources")
+
+FOR_EVER = "private, max-age=31536000, immutable"
+"""A version never changes."""
+
+
+class NewResource(Request, frozen=True, kw_only=True):
+    """A resource under the name that the agent's source calls it."""
+
+    name: Name
+    resource: Resource
+
+
+class Published(msgspec.Struct, frozen=True):
+    """Where to find it."""
+
+    version: str
+    """Content hash."""
+
+
+@group.route("POST", "/v1/resources", RUN, audited=True)
+async def publish_resource(server: Services, body: NewResource) -> Published:
+    """Publish a resource; the same again changes nothing."""
+    version = await server.in_thread(server.store.resources.put, body.name, body.resource)
+    return Published(version)
+
+
+class ByName(Request, frozen=True, kw_only=True):
+    """Which resource."""
+
+    name: Name
+
+
+class Known(msgspec.Struct, frozen=True):
+    """One version."""
+
+    version: str
+    created_at: float
+    """Unix seconds."""
+
+
+class Versions(msgspec.Struct, frozen=True):
+    """Versions of a name, oldest first."""
+
+    versions: list[Known]
+
+
+@group.route("GET", "/v1/resources", READ)
+async def list_versions(server: Services, query: ByName) -> Versions:
+    """List the versions of a resource."""
+    found = await server.in_thread(server.store.resources.versions, query.name)
+    return Versions([Known(*one) for one in found])
+
+
+@group.route("GET", "/v1/resources/{version}", READ, answers=Resource)
+async def get_resource(server: Services, version: str, headers: dict[str, str]) -> Answer:
+    """Fetch a resource by its version."""
+    try:
+        resource: Any = await server.in_thread(server.store.resources.get, version)
+    except InputError as error:
+        raise Problem(404, error.message, field="version") from None
+    return Answer(resource, headers={"cache-control": FOR_EVER, "etag": f'"{version}"'})

@@ -1,0 +1,420 @@
+"""Rollouts: created, claimed, kept, finished, looked up."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import uuid4
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import (
+    MOST,
+    Fence,
+    LeaseS,
+    Moment,
+    Name,
+    Object,
+    Page,
+    Request,
+    RolloutId,
+    Seed,
+    Version,
+    WaitS,
+    Words,
+)
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, RUN, Group
+from ratchet.server.services import Services
+from ratchet.store.lifecycle import REPORTABLE
+from ratchet.types import (
+    Attempt,
+    AttemptStatus,
+    Claim,
+    Outcome,
+    Rollout,
+    RolloutStatus,
+    Score,
+    Span,
+)
+
+group = Group("rollouts")
+
+Pairs = Annotated[list[tuple[RolloutId, Fence]], Meta(max_length=MOST)]
+Ids = Annotated[list[RolloutId], Meta(max_length=MOST)]
+
+
+class NewRollout(Request, frozen=True, kw_only=True):
+    """A rollout to be run."""
+
+    input: Any
+    """What the agent is called with; any JSON value."""
+    id: RolloutId | None = None
+    """The caller's own; the same id is created once. Left out, the server makes one."""
+    queue: Name = "default"
+    """Which runners may take it; also the agent whose settings hold."""
+    candidate_id: Version = ""
+    """A published candidate; empty for the agent's own source."""
+    task_id: Words = ""
+    expected: Any = None
+    metadata: Object = {}
+    seed: Seed = 0
+    purpose: Words = ""
+    max_attempts: Annotated[int, Meta(ge=1, le=20)] = 2
+
+
+class NewRollouts(Request, frozen=True, kw_only=True):
+    """Rollouts to be run, in this order."""
+
+    rollouts: Annotated[list[NewRollout], Meta(max_length=MOST)]
+
+
+class Created(msgspec.Struct, frozen=True):
+    """What became of new rollouts."""
+
+    created: int
+    """How many were new."""
+    ids: list[str]
+    """Of all of them, in the order they were given."""
+
+
+@group.route("POST", "/v1/rollouts", RUN)
+async def create_rollouts(server: Services, body: NewRollouts) -> Created:
+    """Queue rollouts.
+
+    In one transaction. A rollout whose id is known already is left as it is.
+    """
+    candidates = {new.candidate_id for new in body.rollouts if new.candidate_id}
+    known = (
+        await server.in_thread(server.store.candidates.known, candidates) if candidates else set()
+    )
+    rollouts = []
+    for number, new in enumerate(body.rollouts):
+        if new.candidate_id and new.candidate_id not in known:
+            raise Problem(
+                422,
+                f"There is no candidate {new.candidate_id!r}.",
+                field=f"rollouts[{number}].candidate_id",
+                hint="Publish it first: POST /v1/candidates.",
+            )
+        rollouts.append(
+            Rollout(
+                id=new.id or uuid4().hex,
+                queue=new.queue,
+                candidate_id=new.candidate_id,
+                task_id=new.task_id,
+                input=new.input,
+                expected=new.expected,
+                metadata=new.metadata,
+                seed=new.seed,
+                purpose=new.purpose,
+                max_attempts=new.max_attempts,
+            )
+        )
+    created = await server.desk.create(rollouts)
+    return Created(created, [rollout.id for rollout in rollouts])
+
+
+class RolloutFilter(Page, frozen=True, kw_only=True):
+    """Which rollouts."""
+
+    queue: Name | None = None
+    status: RolloutStatus | None = None
+    purpose: Words | None = None
+    """Beginning of the purpose."""
+    candidate_id: Version | None = None
+
+
+class RolloutPage(msgspec.Struct, frozen=True):
+    """One page of rollouts, newest first."""
+
+    rollouts: list[Rollout]
+    next_cursor: str | None
+
+
+@group.route("GET", "/v1/rollouts", READ)
+async def list_rollouts(server: Services, query: RolloutFilter) -> RolloutPage:
+    """List rollouts, newest first."""
+    filters = msgspec.structs.asdict(query)
+    return RolloutPage(*await server.in_thread(server.store.rollouts.list, **filters))
+
+
+class Lookup(Request, frozen=True, kw_only=True):
+    """Rollouts by id."""
+
+    ids: Ids
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Rollouts by id; ids that are unknown are left out."""
+
+    rollouts: dict[str, Rollout]
+
+
+@group.route("POST", "/v1/rollouts/lookup", READ)
+async def lookup_rollouts(server: Services, body: Lookup) -> Found:
+    """Look several rollouts up."""
+    return Found(await server.in_thread(server.store.rollouts.get, body.ids))
+
+
+class CountFilter(Request, frozen=True, kw_only=True):
+    """Which rollouts to count."""
+
+    queue: Name | None = None
+    purpose: Words | None = None
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How many rollouts have each status; a status that none has is left out."""
+
+    counts: dict[RolloutStatus, int]
+
+
+@group.route("GET", "/v1/rollouts/counts", READ)
+async def count_rollouts(server: Services, query: CountFilter) -> Counts:
+    """Count rollouts by status."""
+    found = await server.in_thread(server.store.rollouts.counts, query.queue, query.purpose)
+    return Counts(found)
+
+
+class ClaimRequest(Request, frozen=True, kw_only=True):
+    """A runner that wants work."""
+
+    worker: Annotated[str, Meta(min_length=1, max_length=200)]
+    """Who will run them."""
+    queue: Name = "default"
+    limit: Annotated[int, Meta(ge=1, le=MOST)] = 1
+    lease_s: LeaseS = 60.0
+    """Seconds until the claims end unless a heartbeat comes."""
+    wait_s: WaitS = 0.0
+    """How long to wait when nothing is queued."""
+
+
+class Claims(msgspec.Struct, frozen=True):
+    """Rollouts to run now; none when nothing was queued."""
+
+    claims: list[Claim]
+
+
+@group.route("POST", "/v1/rollouts/claim", RUN, waits=True)
+async def claim_rollouts(server: Services, body: ClaimRequest) -> Claims:
+    """Take the oldest queued rollouts of a queue.
+
+    Each claim carries a fencing token and a key for the attempt. An answer that gets lost leaves
+    its rollouts claimed until the lease is over.
+    """
+    return Claims(
+        await server.desk.claim(body.queue, body.worker, body.limit, body.lease_s, body.wait_s)
+    )
+
+
+class Beat(Request, frozen=True, kw_only=True):
+    """Attempts that still run."""
+
+    attempts: Pairs
+    """Rollout id and fence of each."""
+    lease_s: LeaseS = 60.0
+
+
+class Running(msgspec.Struct, frozen=True):
+    """Attempts that go on; the others were cancelled, or lost to another runner."""
+
+    running: list[tuple[str, int]]
+
+
+@group.route("POST", "/v1/rollouts/heartbeat", RUN)
+async def beat(server: Services, body: Beat) -> Running:
+    """Prolong leases."""
+    return Running(sorted(await server.desk.heartbeat(body.attempts, body.lease_s)))
+
+
+class ReportedScore(Request, frozen=True, kw_only=True):
+    """A score that the agent itself gave."""
+
+    evaluator: Annotated[str, Meta(min_length=1, max_length=200)]
+    version: Version
+    value: float | None
+    unit: Version = ""
+    rationale: str = ""
+    error: str = ""
+
+
+class Report(Request, frozen=True, kw_only=True):
+    """How one attempt ended."""
+
+    rollout_id: RolloutId
+    fence: Fence
+    status: AttemptStatus
+    started_at: Moment
+    ended_at: Moment
+    duration_s: Annotated[float, Meta(ge=0)]
+    output: Any = None
+    error: str = ""
+    cost_usd: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
+    """Of what no gateway call of the attempt has counted."""
+    spans: list[Span] = []
+    scores: list[ReportedScore] = []
+
+
+class Reports(Request, frozen=True, kw_only=True):
+    """How attempts ended."""
+
+    outcomes: Annotated[list[Report], Meta(max_length=MOST)]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What became of one report."""
+
+    rollout_id: str
+    fence: int
+    status: RolloutStatus | None
+    """The rollout's status now. Null: refused, since the attempt had ended or is unknown."""
+
+
+class Results(msgspec.Struct, frozen=True):
+    """What became of the reports, in their order."""
+
+    results: list[Result]
+
+
+@group.route("POST", "/v1/rollouts/finish", RUN)
+async def finish_rollouts(server: Services, body: Reports) -> Results:
+    """Report how attempts ended, with their spans and the agent's own scores.
+
+    A late report of an attempt that has expired is refused; the same report again is accepted.
+    """
+    outcomes = [_outcome(number, report) for number, report in enumerate(body.outcomes)]
+    answers = await server.desk.finish(outcomes) if outcomes else {}
+    return Results(
+        [Result(o.rollout_id, o.fence, answers[o.rollout_id, o.fence]) for o in outcomes]
+    )
+
+
+def _outcome(number: int, report: Report) -> Outcome:
+    if report.status not in REPORTABLE:
+        raise Problem(
+            422,
+            f"An attempt does not end as {report.status!r}, but as one of {sorted(REPORTABLE)}.",
+            field=f"outcomes[{number}].status",
+        )
+    return Outcome(
+        rollout_id=report.rollout_id,
+        fence=report.fence,
+        status=report.status,
+        started_at=report.started_at,
+        ended_at=report.ended_at,
+        duration_s=report.duration_s,
+        output=report.output,
+        error=report.error,
+        cost_usd=report.cost_usd,
+        spans=tuple(
+            checked(span, f"outcomes[{number}].spans[{at}]") for at, span in enumerate(report.spans)
+        ),
+        scores=tuple(Score(**msgspec.structs.asdict(score)) for score in report.scores),
+    )
+
+
+def checked(span: Span, where: str) -> Span:
+    """The span, when databases can hold its times.
+
+    Raises:
+        Problem: They cannot.
+    """
+    moments = (span.start_ns, span.end_ns, *(event.time_ns for event in span.events))
+    if not all(0 <= moment < 2**63 for moment in moments):
+        raise Problem(
+            422, "Its times are not nanoseconds since 1970 in 63 bits.", field=f"{where}.start_ns"
+        )
+    return span
+
+
+class Pairing(Request, frozen=True, kw_only=True):
+    """Attempts."""
+
+    attempts: Pairs
+
+
+class Released(msgspec.Struct, frozen=True):
+    """Attempts that were given back; the others had ended."""
+
+    released: list[tuple[str, int]]
+
+
+@group.route("POST", "/v1/rollouts/release", RUN)
+async def release_rollouts(server: Services, body: Pairing) -> Released:
+    """Give attempts back: their rollouts are queued again, and no failure is counted."""
+    return Released(sorted(await server.desk.release(body.attempts)))
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """How many were cancelled; the others had ended, or are unknown."""
+
+    cancelled: int
+
+
+@group.route("POST", "/v1/rollouts/cancel", RUN, audited=True)
+async def cancel_rollouts(server: Services, body: Lookup) -> Cancelled:
+    """Cancel rollouts that are queued or running.
+
+    A runner learns of it by its next heartbeat.
+    """
+    return Cancelled(await server.desk.cancel(body.ids))
+
+
+@group.route("GET", "/v1/rollouts/{id}", READ)
+async def get_rollout(server: Services, id: str) -> Rollout:
+    """Look one rollout up."""
+    return await _one(server, id)
+
+
+class Attempts(msgspec.Struct, frozen=True):
+    """Every attempt at a rollout, oldest first."""
+
+    attempts: list[Attempt]
+
+
+@group.route("GET", "/v1/rollouts/{id}/attempts", READ)
+async def list_attempts(server: Services, id: str) -> Attempts:
+    """List the attempts at a rollout."""
+    await _one(server, id)
+    return Attempts(await server.in_thread(server.store.rollouts.attempts, id))
+
+
+class SpanFilter(Request, frozen=True, kw_only=True):
+    """Which spans."""
+
+    fence: Fence | None = None
+    """Only those of this attempt."""
+
+
+class Spans(msgspec.Struct, frozen=True):
+    """Spans in the order they started."""
+
+    spans: list[Span]
+
+
+@group.route("GET", "/v1/rollouts/{id}/spans", READ)
+async def list_spans_of_rollout(server: Services, id: str, query: SpanFilter) -> Spans:
+    """List the spans of a rollout."""
+    await _one(server, id)
+    return Spans(await server.in_thread(server.store.spans.of, id, query.fence))
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """Scores in the order they were first given."""
+
+    scores: list[Score]
+
+
+@group.route("GET", "/v1/rollouts/{id}/scores", READ)
+async def list_scores_of_rollout(server: Services, id: str) -> Scores:
+    """List the scores of a rollout."""
+    await _one(server, id)
+    return Scores((await server.in_thread(server.store.scores.of, [id]))[id])
+
+
+async def _one(server: Services, id: str) -> Rollout:
+    found = await server.in_thread(server.store.rollouts.get, [id])
+    if id not in found:
+        raise Problem(404, f"There is no rollout {id!r}.", field="id")
+    return found[id]

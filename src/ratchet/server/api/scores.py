@@ -1,0 +1,50 @@
+"""Scores: what evaluators said of rollouts."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import MOST, Request, RolloutId
+from ratchet.server.api.rollouts import ReportedScore
+from ratchet.server.problems import Problem
+from ratchet.server.routes import RUN, Group
+from ratchet.server.services import Services
+from ratchet.types import Score
+
+group = Group("scores")
+
+
+class NewScore(Request, frozen=True, kw_only=True):
+    """One evaluator's verdict on one rollout."""
+
+    rollout_id: RolloutId
+    score: ReportedScore
+
+
+class NewScores(Request, frozen=True, kw_only=True):
+    """Scores; a later one of the same evaluator and version replaces the earlier."""
+
+    scores: Annotated[list[NewScore], Meta(max_length=MOST)]
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """How many scores were taken."""
+
+    stored: int
+
+
+@group.route("POST", "/v1/scores", RUN)
+async def add_scores(server: Services, body: NewScores) -> Scored:
+    """Store scores."""
+    for number, new in enumerate(body.scores):
+        if (new.score.value is None) == (not new.score.error):
+            raise Problem(
+                422, "A score has either a value or an error.", field=f"scores[{number}].score"
+            )
+    items = [(new.rollout_id, Score(**msgspec.structs.asdict(new.score))) for new in body.scores]
+    await server.in_thread(server.store.scores.add, items, time.time())
+    return Scored(len(items))

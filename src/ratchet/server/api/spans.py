@@ -1,0 +1,94 @@
+"""Spans: what agents did, step by step."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import MOST, Fence, Name, Page, Request, RolloutId
+from ratchet.server.api.rollouts import checked
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, SEND, Group
+from ratchet.server.services import Services
+from ratchet.types import Span, SpanRecord
+
+group = Group("spans")
+
+TraceId = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
+
+
+class NewSpan(Request, frozen=True, kw_only=True):
+    """A span and what it belongs to."""
+
+    span: Span
+    rollout_id: RolloutId | None = None
+    """Left out for live traffic."""
+    fence: Fence = 0
+    """The attempt, when it belongs to a rollout."""
+    agent: Name | None = None
+    """The live agent."""
+
+
+class NewSpans(Request, frozen=True, kw_only=True):
+    """Spans, each stored once."""
+
+    records: Annotated[list[NewSpan], Meta(max_length=MOST)]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """How many spans were taken."""
+
+    stored: int
+
+
+@group.route("POST", "/v1/spans", SEND)
+async def add_spans(server: Services, body: NewSpans) -> Stored:
+    """Store spans; answered when they are stored. OpenTelemetry's own way is /v1/traces."""
+    records = [_record(number, new) for number, new in enumerate(body.records)]
+    if records:
+        await server.spans.write(records)
+    return Stored(len(records))
+
+
+def _record(number: int, new: NewSpan) -> SpanRecord:
+    where = f"records[{number}].span"
+    span = checked(new.span, where)
+    for name, value, digits in (("trace_id", span.trace_id, 32), ("span_id", span.span_id, 16)):
+        if len(value) != digits or not all(c in "0123456789abcdef" for c in value):
+            raise Problem(
+                422, f"It is not {digits} lower-case hex digits.", field=f"{where}.{name}"
+            )
+    return SpanRecord(
+        span=span,
+        rollout_id=new.rollout_id or "",
+        fence=new.fence if new.rollout_id else 0,
+        agent=new.agent or "",
+    )
+
+
+class LiveFilter(Page, frozen=True, kw_only=True):
+    """Which spans: those of a trace, or the newest of a live agent."""
+
+    trace_id: TraceId | None = None
+    agent: Name | None = None
+
+
+class SpanPage(msgspec.Struct, frozen=True):
+    """Spans; of a trace in the order they started, of an agent the newest first."""
+
+    records: list[SpanRecord]
+    next_cursor: str | None
+
+
+@group.route("GET", "/v1/spans", READ)
+async def list_spans(server: Services, query: LiveFilter) -> SpanPage:
+    """List the spans of a trace, or of a live agent."""
+    spans = server.store.spans
+    if (query.trace_id is None) == (query.agent is None):
+        raise Problem(422, "Say either trace_id or agent.", field="trace_id")
+    if query.trace_id is not None:
+        return SpanPage(await server.in_thread(spans.of_trace, query.trace_id), None)
+    page, cursor = await server.in_thread(spans.live, query.agent, query.limit, query.cursor)
+    return SpanPage(page, cursor)

@@ -1,0 +1,364 @@
+"""The server as one ASGI application: finds the route, admits the caller, and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from ratchet.server import problems
+from ratchet.server.access import Caller
+from ratchet.server.api import GROUPS
+from ratchet.server.body import Gone, decompressed, read_body
+from ratchet.server.origin import Headers
+from ratchet.server.problems import Problem, problem_of
+from ratchet.server.routes import SEND, Answer, Route, Stream, Table, Text
+from ratchet.server.services import Services
+from ratchet.types import RatchetError, Scope
+
+log = logging.getLogger("ratchet.server")
+
+Asgi = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+_encode = msgspec.json.Encoder().encode
+_JSON = (b"content-type", b"application/json")
+
+MAX_PATH = 4096
+"""Bytes of a path and query that are looked at; more is refused."""
+
+
+class App:
+    """The ASGI application around the services of one store."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.table = Table([route for group in GROUPS for route in group.routes])
+        self._decoders = {
+            id(route): msgspec.json.Decoder(route.body)
+            for route in self.table.routes
+            if route.body is not None
+        }
+
+    async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
+        """Answer one connection's request, or follow the server's own start and end."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+        else:  # a web socket: nothing here speaks that
+            await send({"type": "websocket.close", "code": 1003})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                try:
+                    await self.services.start()
+                except Exception as error:
+                    await send({"type": "lifespan.startup.failed", "message": str(error)})
+                    raise
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.services.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _http(self, scope: Asgi, receive: Receive, send: Send) -> None:
+        begun = time.perf_counter()
+        sent = _Sent(send)
+        template = "unmatched"
+        caller: Caller | None = None
+        route: Route | None = None
+        try:
+            try:
+                if len(scope["path"]) + len(scope["query_string"]) > MAX_PATH:
+                    raise Problem(400, f"The address is longer than {MAX_PATH} characters.")
+                early = await self._before(scope, sent)
+                if early is not None:
+                    template = early
+                    return
+                raw = self._raw(scope["path"])
+                if raw is not None:
+                    template, scopes, answer = raw
+                    caller = await self._admit(scope, scopes, with_attempt=True)
+                    await answer(scope, receive, sent)
+                else:
+                    route, path = self._route(scope)
+                    template = route.path
+                    caller = Caller()
+                    if route.scopes:
+                        caller = await self._admit(scope, route.scopes, with_attempt=False)
+                    await self._answer(route, path, caller, scope, receive, sent)
+            except RatchetError as error:
+                raise problem_of(error) from error
+            except RecursionError:
+                raise Problem(400, "The body is nested too deeply.") from None
+        except Problem as problem:
+            await self._refuse(problem, scope, sent)
+        except Gone:
+            sent.status = 499
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            await self._refuse(
+                Problem(500, "The server failed on this request.", hint="Its log says how."),
+                scope,
+                sent,
+            )
+        finally:
+            services = self.services
+            services.metrics.request(
+                template, scope["method"], sent.status, time.perf_counter() - begun
+            )
+            audited = route is not None and route.audited and sent.status < 400
+            if audited or sent.status in (401, 403):
+                services.journal.audit(
+                    caller, scope, route.name if route else template, sent.status
+                )
+
+    async def _before(self, scope: Asgi, sent: _Sent) -> str | None:
+        """Guard against foreign pages; answer what browsers ask before they ask."""
+        return await self.services.gatekeeper.screen(scope, sent)
+
+    def _raw(
+        self, path: str
+    ) -> tuple[str, frozenset[Scope], Callable[[Any, Any, Any], Awaitable[None]]] | None:
+        if path.startswith("/gateway/"):
+            return "/gateway", SEND, self.services.gateway
+        if path == "/v1/traces":
+            return "/v1/traces", SEND, self.services.otlp
+        return None
+
+    async def _admit(self, scope: Asgi, scopes: frozenset[Scope], *, with_attempt: bool) -> Caller:
+        gatekeeper = self.services.gatekeeper
+        caller = await gatekeeper.admit(scope)
+        if not (with_attempt and caller.attempt is not None):
+            gatekeeper.allow(caller, scopes)
+        scope["ratchet.caller"] = caller
+        return caller
+
+    def _route(self, scope: Asgi) -> tuple[Route, dict[str, str]]:
+        path, method = scope["path"], scope["method"]
+        methods, names = self.table.find(path)
+        if not methods:
+            raise Problem(
+                404, f"Nothing is at {path}.", hint="GET /openapi.json lists what there is."
+            )
+        route = methods.get("GET" if method == "HEAD" else method)
+        if route is None:
+            allowed = ", ".join(sorted(methods))
+            raise Problem(
+                405, f"{path} answers {allowed}, not {method}.", headers={"allow": allowed}
+            )
+        return route, names
+
+    async def _answer(
+        self,
+        route: Route,
+        path: dict[str, str],
+        caller: Caller,
+        scope: Asgi,
+        receive: Receive,
+        sent: _Sent,
+    ) -> None:
+        given: dict[str, Any] = dict(path)
+        if "server" in route.takes:
+            given["server"] = self.services
+        if "caller" in route.takes:
+            given["caller"] = caller
+        if "headers" in route.takes:
+            given["headers"] = {
+                k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]
+            }
+        if route.query is not None:
+            given["query"] = _query(route, scope)
+        if route.body is not None:
+            given["body"] = await self._body(route, scope, receive)
+        if route.waits:
+            with self.services.gatekeeper.stream(caller):
+                answer = await _unless_hung_up(route.handler(**given), receive)
+        else:
+            answer = await route.handler(**given)
+        if isinstance(answer, Stream):
+            await self._stream(answer, caller, receive, sent)
+        elif isinstance(answer, Text):
+            await sent.whole(200, [(b"content-type", answer.media_type.encode())], answer.content)
+        elif isinstance(answer, Answer):
+            headers = [(k.encode(), v.encode()) for k, v in answer.headers.items()]
+            body = b"" if answer.body is None else _encode(answer.body)
+            await sent.whole(answer.status, [*headers, _JSON] if body else headers, body)
+        elif answer is None:
+            await sent.whole(204, [], b"")
+        else:
+            await sent.whole(route.status, [_JSON], _encode(answer))
+
+    async def _body(self, route: Route, scope: Asgi, receive: Receive) -> Any:
+        limit = self.services.limits.body_bytes
+        encoding = "identity"
+        for name, value in scope["headers"]:
+            if name == b"content-encoding":
+                encoding = value.decode("latin-1").strip().lower()
+            elif name == b"content-length" and value.isdigit() and int(value) > limit:
+                raise Problem(413, f"The body has {int(value)} bytes; {limit} are the limit here.")
+            elif name == b"content-type" and b"json" not in value.lower():
+                shown = value.decode("latin-1")
+                raise Problem(415, f"The body is {shown!r}; send application/json.")
+        body = await read_body(receive, limit)
+        body = decompressed(body, encoding, limit)
+        try:
+            return self._decoders[id(route)].decode(body)
+        except msgspec.ValidationError as error:
+            raise _unfit(error, "body") from None
+        except msgspec.DecodeError as error:
+            raise Problem(400, f"The body is not JSON: {error}.", field="body") from None
+        except UnicodeDecodeError as error:
+            raise Problem(
+                400, f"The body is not UTF-8 at byte {error.start + 1}.", field="body"
+            ) from None
+
+    async def _stream(self, stream: Stream, caller: Caller, receive: Receive, sent: _Sent) -> None:
+        with self.services.gatekeeper.stream(caller):
+            await sent.begin(
+                200,
+                [
+                    (b"content-type", stream.media_type.encode()),
+                    (b"cache-control", b"no-store"),
+                    (b"x-accel-buffering", b"no"),
+                ],
+            )
+            hung_up = asyncio.ensure_future(_hung_up(receive))
+            pieces = stream.pieces
+            following: asyncio.Future[bytes] | None = None
+            try:
+                while True:
+                    following = asyncio.ensure_future(anext(pieces))
+                    await asyncio.wait({following, hung_up}, return_when="FIRST_COMPLETED")
+                    if not following.done():
+                        break
+                    try:
+                        piece = following.result()
+                    except StopAsyncIteration:
+                        break
+                    await sent.piece(piece)
+            finally:
+                for task in (hung_up, following):
+                    if task is not None and not task.done():
+                        task.cancel()
+                        await asyncio.wait({task})
+                await pieces.aclose()  # type: ignore[attr-defined]
+            await sent.end()
+
+    async def _refuse(self, problem: Problem, scope: Asgi, sent: _Sent) -> None:
+        if sent.begun:
+            # Too late for an answer: only a connection that breaks tells the client.
+            raise ConnectionAbortedError(problem.detail)
+        headers = [(k.encode(), v.encode("latin-1", "replace")) for k, v in problem.headers.items()]
+        headers.append((b"content-type", problems.MEDIA_TYPE))
+        instance = scope["path"][:200]
+        await sent.whole(problem.status, headers, problem.body(instance))
+
+
+class _Sent:
+    """The ASGI channel of one answer, which remembers how it went."""
+
+    __slots__ = ("_send", "begun", "granted", "status")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+        self.status = 499
+        self.granted: Headers = ()
+
+    async def __call__(self, message: Mapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            self.status = message["status"]
+            if self.granted:
+                message = {**message, "headers": [*message.get("headers", ()), *self.granted]}
+        await self._send(message)
+
+    async def begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        await self({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def piece(self, content: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": content, "more_body": True})
+
+    async def end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def whole(self, status: int, headers: list[tuple[bytes, bytes]], content: bytes) -> None:
+        if status not in (204, 304):
+            headers = [*headers, (b"content-length", str(len(content)).encode())]
+        await self.begin(status, headers)
+        await self._send({"type": "http.response.body", "body": content})
+
+
+async def _unless_hung_up(work: Awaitable[Any], receive: Receive) -> Any:
+    """What the work gives; it is cancelled when the client hangs up.
+
+    Raises:
+        Gone: The client hung up.
+    """
+    working = asyncio.ensure_future(work)
+    hung_up = asyncio.ensure_future(_hung_up(receive))
+    try:
+        await asyncio.wait({working, hung_up}, return_when="FIRST_COMPLETED")
+        if working.done():
+            return working.result()
+        raise Gone
+    finally:
+        for task in (working, hung_up):
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _query(route: Route, scope: Asgi) -> Any:
+    try:
+        pairs = parse_qsl(
+            scope["query_string"].decode("ascii"), keep_blank_values=True, max_num_fields=50
+        )
+    except (ValueError, UnicodeDecodeError) as error:
+        raise Problem(400, f"The query is malformed: {error}.", field="query") from None
+    given: dict[str, str] = {}
+    for name, value in pairs:
+        if name in given:
+            raise Problem(422, f"The query says {name!r} twice.", field=name)
+        given[name] = value
+    try:
+        return msgspec.convert(given, route.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise _unfit(error, "query") from None
+
+
+def _unfit(error: msgspec.ValidationError, where: str) -> Problem:
+    """Which field does not fit, and why."""
+    said, _, path = str(error).partition(" - at `")
+    field = path.rstrip("`").removeprefix("$").removeprefix(".")
+    named = _NAMED.fullmatch(said)
+    if named is not None:
+        field = f"{field}.{named[2]}" if field else named[2]
+        said = (
+            f"There is no field {named[2]!r}"
+            if named[1] == "contains unknown"
+            else (f"The field {named[2]!r} is missing")
+        )
+    at = f"{field} in the {where}" if field else f"the {where}"
+    return Problem(422, f"{said}, at {at}.", field=field or where)
+
+
+_NAMED = re.compile(r"Object (contains unknown|missing required) field `(.*)`")

@@ -1,0 +1,231 @@
+"""The desk of the queue: waits for work on behalf of runners, and gathers what they finish."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ratchet.store import Store
+from ratchet.store.queue import Answers, Pair
+from ratchet.types import Claim, Outcome, RatchetError, Rollout
+
+if TYPE_CHECKING:
+    from ratchet.server.services import Services
+
+log = logging.getLogger("ratchet.server")
+
+LOOK_S = 1.0
+"""How often somebody who waits looks by himself: another server may have queued something."""
+
+REAP_S = 5.0
+"""How often leases that ran out are looked for."""
+
+TOGETHER = 1_000
+"""Outcomes that share a transaction at most."""
+
+
+class Desk:
+    """Hands out rollouts and takes outcomes, for all runners of this server."""
+
+    def __init__(self, store: Store, services: Services) -> None:
+        self._store = store
+        self._services = services
+        self._waiting: defaultdict[str, deque[asyncio.Event]] = defaultdict(deque)
+        self._outcomes: deque[tuple[Sequence[Outcome], asyncio.Future[Answers]]] = deque()
+        self._to_store = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Begin to store outcomes and to look for leases that ran out."""
+        self._tasks = [asyncio.create_task(self._store_loop()), asyncio.create_task(self._reap())]
+
+    async def close(self) -> None:
+        """Store what is left."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        while self._outcomes:
+            await self._store_some()
+
+    async def create(self, rollouts: Sequence[Rollout]) -> int:
+        """Queue rollouts, and wake who waits for them."""
+        created = await self._services.in_thread(self._store.rollouts.create, rollouts, time.time())
+        queued: defaultdict[str, int] = defaultdict(int)
+        for rollout in rollouts:
+            if rollout.status == "queued":
+                queued[rollout.queue] += 1
+        for queue, number in queued.items():
+            self._wake(queue, number)
+        if created:
+            self._services.metrics.rollouts_created(created)
+            self._services.journal.event(
+                "rollouts.created", {"created": created, "queues": dict(queued)}
+            )
+        return created
+
+    async def claim(
+        self, queue: str, worker: str, limit: int, lease_s: float, wait_s: float
+    ) -> list[Claim]:
+        """Take rollouts; wait for some when there are none.
+
+        A caller that hung up meanwhile cancels this; what was just taken for it is given back.
+        """
+        deadline = time.monotonic() + wait_s
+        while True:
+            # In line before looking: what is queued in between wakes this.
+            woken = asyncio.Event()
+            line = self._waiting[queue]
+            line.append(woken)
+            try:
+                claims = await self._take(queue, worker, limit, lease_s)
+                left = deadline - time.monotonic()
+                if claims or left <= 0 or self._services.closing.is_set():
+                    return claims
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), min(left, LOOK_S))
+            finally:
+                with contextlib.suppress(ValueError):
+                    line.remove(woken)
+                if not line and self._waiting.get(queue) is line:
+                    del self._waiting[queue]
+
+    async def _take(self, queue: str, worker: str, limit: int, lease_s: float) -> list[Claim]:
+        taking = asyncio.ensure_future(
+            self._services.in_thread(
+                self._store.rollouts.claim, queue, worker, limit, lease_s, time.time()
+            )
+        )
+        try:
+            claims = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # The transaction goes on in its thread: nobody would ever run what it takes.
+            claims = await taking
+            await self.release([(claim.rollout.id, claim.fence) for claim in claims])
+            raise
+        if claims:
+            self._services.metrics.rollouts_claimed(len(claims))
+        token = self._services.gatekeeper.token
+        return [
+            msgspec.structs.replace(claim, token=token(claim.rollout.id, claim.fence))
+            for claim in claims
+        ]
+
+    async def finish(self, outcomes: Sequence[Outcome]) -> Answers:
+        """End attempts. An outcome that is stored already exactly so is accepted again."""
+        for outcome in outcomes:
+            await self._services.settle(outcome.rollout_id, outcome.fence)
+        future: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
+        self._outcomes.append((outcomes, future))
+        self._to_store.set()
+        # Shielded by itself: a client that hangs up does not take its outcomes out of the line.
+        return await asyncio.shield(future)
+
+    async def release(self, pairs: Sequence[Pair]) -> set[Pair]:
+        """Give attempts back, and wake who waits."""
+        if not pairs:
+            return set()
+        given = await self._services.in_thread(self._store.rollouts.release, pairs, time.time())
+        if given:
+            self._wake_all()
+        return given
+
+    async def cancel(self, ids: Sequence[str]) -> int:
+        """Cancel rollouts."""
+        cancelled = await self._services.in_thread(self._store.rollouts.cancel, ids, time.time())
+        if cancelled:
+            self._services.journal.event("rollouts.cancelled", {"ids": list(ids)[:100]})
+        return cancelled
+
+    async def heartbeat(self, pairs: Sequence[Pair], lease_s: float) -> set[Pair]:
+        """Prolong leases."""
+        return await self._services.in_thread(
+            self._store.rollouts.heartbeat, pairs, lease_s, time.time()
+        )
+
+    def waiting(self, queue: str) -> int:
+        """How many callers wait for rollouts of a queue."""
+        return len(self._waiting.get(queue, ()))
+
+    def stop_waiting(self) -> None:
+        """Let everybody who waits for rollouts go: the server ends."""
+        self._wake_all()
+
+    def _wake(self, queue: str, number: int) -> None:
+        line = self._waiting.get(queue)
+        for _ in range(min(number, len(line) if line else 0)):
+            assert line is not None
+            # To the end: who was woken looks again, and the next one is woken next.
+            first = line.popleft()
+            first.set()
+            line.append(first)
+
+    def _wake_all(self) -> None:
+        for line in self._waiting.values():
+            for waiting in line:
+                waiting.set()
+
+    async def _store_loop(self) -> None:
+        while True:
+            await self._to_store.wait()
+            self._to_store.clear()
+            while self._outcomes:
+                await asyncio.shield(self._store_some())
+
+    async def _store_some(self) -> None:
+        """Store what has gathered, in one transaction."""
+        batch: list[tuple[Sequence[Outcome], asyncio.Future[Answers]]] = []
+        size = 0
+        while self._outcomes and (not batch or size + len(self._outcomes[0][0]) <= TOGETHER):
+            batch.append(self._outcomes.popleft())
+            size += len(batch[-1][0])
+        outcomes = [outcome for part, _ in batch for outcome in part]
+        try:
+            answers = await self._services.in_thread(self._finish, outcomes)
+        except Exception as error:
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+                    future.exception()  # heard, should nobody wait any more
+            return
+        for part, future in batch:
+            if not future.done():
+                future.set_result(
+                    {(o.rollout_id, o.fence): answers[o.rollout_id, o.fence] for o in part}
+                )
+        ended = [(pair, status) for pair, status in answers.items() if status is not None]
+        if any(status == "queued" for _, status in ended):
+            self._wake_all()
+        if ended:
+            self._services.metrics.rollouts_finished([status for _, status in ended])
+            self._services.journal.event(
+                "rollouts.finished",
+                {"rollouts": [{"id": id, "status": status} for (id, _), status in ended[:100]]},
+            )
+
+    def _finish(self, outcomes: Sequence[Outcome]) -> Answers:
+        answers = self._store.rollouts.finish(outcomes, time.time())
+        refused = [o for o in outcomes if answers[o.rollout_id, o.fence] is None]
+        if refused:
+            # A client that did not hear our answer reports again.
+            answers.update(self._store.rollouts.already(refused))
+        return answers
+
+    async def _reap(self) -> None:
+        while True:
+            await asyncio.sleep(REAP_S)
+            try:
+                taken = await self._services.in_thread(self._store.rollouts.expire, time.time())
+            except RatchetError as error:
+                log.warning("Leases that ran out could not be looked for: %s", error)
+                continue
+            if taken:
+                self._wake_all()
+                self._services.journal.event("rollouts.expired", {"ids": taken[:100]})

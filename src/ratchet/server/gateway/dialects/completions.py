@@ -1,0 +1,174 @@
+"""OpenAI's text completions: /completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.server.gateway.dialects import chat, parts
+from ratchet.server.gateway.dialects.bounded import (
+    MAX_ITEMS,
+    MAX_TOKENS,
+    Growing,
+    count,
+    items,
+    json_text,
+    mapping,
+    name,
+    numbers,
+    words,
+)
+from ratchet.server.gateway.dialects.replacing import Path, with_texts
+from ratchet.server.gateway.dialects.settings import settings
+
+__all__ = [
+    "OPERATION",
+    "assembly",
+    "request_attributes",
+    "response_attributes",
+    "system_texts",
+    "with_texts",
+]
+
+OPERATION = "text_completion"
+
+
+def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What a request asks for, as attributes of its span."""
+    found = settings(request)
+    prompt = request.get("prompt")
+    if prompt is None:
+        return found
+    prompts = _prompts(prompt)
+    found["gen_ai.input.messages"] = json_text(
+        [{"role": "user", "parts": [_prompt(one)]} for one in prompts]
+    )
+    ids = [one for one in (numbers(one, int) for one in prompts) if one is not None]
+    if ids and len(ids) == len(prompts):
+        found["ratchet.prompt_token_ids"] = ids
+    return found
+
+
+def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
+    """What an answer says, as attributes of its span."""
+    choices = [mapping(one) for one in items(response.get("choices"))]
+    # All but the choices is as in a chat.
+    found = chat.response_attributes({**response, "choices": []})
+    if not choices:
+        return found
+    found["gen_ai.output.messages"] = json_text([_answer(one) for one in choices])
+    reasons = [name(one.get("finish_reason")) for one in choices]
+    if any(reasons):
+        found["gen_ai.response.finish_reasons"] = reasons
+    for attribute, lists in (
+        ("ratchet.prompt_token_ids", [numbers(o.get("prompt_token_ids"), int) for o in choices]),
+        ("ratchet.token_ids", [numbers(one.get("token_ids"), int) for one in choices]),
+        ("ratchet.logprobs", [_logprobs(one) for one in choices]),
+    ):
+        if any(one is not None for one in lists):
+            found[attribute] = lists
+    return found
+
+
+def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
+    """The prompts, with their paths: a completion has no other place for instructions."""
+    prompt = request.get("prompt")
+    if isinstance(prompt, str):
+        return [(("prompt",), prompt)]
+    return [
+        (("prompt", position), one)
+        for position, one in enumerate(items(prompt))
+        if isinstance(one, str)
+    ]
+
+
+def assembly() -> Assembly:
+    """A place where the pieces of a streamed answer become one."""
+    return Assembly()
+
+
+class Assembly:
+    """The chunks of a streamed answer as one answer."""
+
+    def __init__(self) -> None:
+        self._response: dict[str, Any] = {}
+        self._choices: dict[int, _Choice] = {}
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Take in a chunk."""
+        for key in ("id", "model", "usage", "error"):
+            value = event.get(key)
+            if value is not None:
+                self._response[key] = value
+        for each in items(event.get("choices")):
+            each = mapping(each)
+            index = count(each.get("index")) or 0
+            choice = self._choices.get(index)
+            if choice is None:
+                if len(self._choices) >= MAX_ITEMS:
+                    continue
+                choice = self._choices[index] = _Choice()
+            choice.add(each)
+
+    def response(self) -> dict[str, Any]:
+        """The answer as far as it came."""
+        choices = [self._choices[index].whole() for index in sorted(self._choices)]
+        return {**self._response, "choices": choices} if choices else dict(self._response)
+
+
+class _Choice:
+    """One choice of a streamed answer."""
+
+    def __init__(self) -> None:
+        self.text = Growing()
+        self.finish_reason = ""
+        self.lists: dict[str, list[Any]] = {}
+
+    def add(self, choice: dict[str, Any]) -> None:
+        self.text.add(choice.get("text"))
+        self.finish_reason = name(choice.get("finish_reason")) or self.finish_reason
+        for key, more in (
+            ("prompt_token_ids", choice.get("prompt_token_ids")),
+            ("token_ids", choice.get("token_ids")),
+            ("logprobs", mapping(choice.get("logprobs")).get("token_logprobs")),
+        ):
+            if isinstance(more, list):
+                collected = self.lists.setdefault(key, [])
+                if len(collected) <= MAX_TOKENS:
+                    collected.extend(more)
+
+    def whole(self) -> dict[str, Any]:
+        choice: dict[str, Any] = {"text": self.text.text(), "finish_reason": self.finish_reason}
+        choice.update(self.lists)
+        if "logprobs" in choice:
+            choice["logprobs"] = {"token_logprobs": choice["logprobs"]}
+        return choice
+
+
+def _prompts(prompt: Any) -> list[Any]:
+    """The prompts of a request: a text, some texts, token ids, or some lists of those."""
+    if not isinstance(prompt, list):
+        return [prompt]
+    if prompt and all(isinstance(one, (str, list)) for one in prompt[:MAX_ITEMS]):
+        return prompt[:MAX_ITEMS]
+    return [prompt]
+
+
+def _prompt(prompt: Any) -> parts.Part:
+    if isinstance(prompt, list):
+        return parts.other("tokens", count=len(prompt))
+    return parts.text(prompt)
+
+
+def _answer(choice: dict[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "role": "assistant",
+        "parts": [{"type": "text", "content": words(choice.get("text", ""))}],
+    }
+    if reason := name(choice.get("finish_reason")):
+        shown["finish_reason"] = reason
+    return shown
+
+
+def _logprobs(choice: dict[str, Any]) -> list[Any] | None:
+    return numbers(mapping(choice.get("logprobs")).get("token_logprobs"), float)

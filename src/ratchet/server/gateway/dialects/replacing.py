@@ -1,0 +1,53 @@
+"""Texts of a request, found by path and replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Keys and positions that lead to a text, such as ("messages", 0, "content")."""
+
+
+def with_texts(request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, Any]:
+    """The request with other texts at some paths.
+
+    What stands beside the paths is shared with the original, which is left alone.
+
+    Args:
+        request: A decoded request.
+        texts: New texts by path, as `system_texts` gives the paths.
+    """
+    changed = request
+    for path, text in texts.items():
+        changed = _replaced(changed, path, text)
+    return changed
+
+
+def texts_of(content: Any, path: Path, kinds: frozenset[str]) -> list[tuple[Path, str]]:
+    """The texts of a message's content, which is a text or a list of parts.
+
+    Args:
+        content: The content.
+        path: Where it stands.
+        kinds: Types of the parts that hold a text.
+    """
+    if isinstance(content, str):
+        return [(path, content)]
+    if not isinstance(content, list):
+        return []
+    return [
+        ((*path, position, "text"), part["text"])
+        for position, part in enumerate(content)
+        if isinstance(part, dict)
+        and part.get("type") in kinds
+        and isinstance(part.get("text"), str)
+    ]
+
+
+def _replaced(value: Any, path: Path, text: str) -> Any:
+    if not path:
+        return text
+    copy = value.copy()
+    copy[path[0]] = _replaced(value[path[0]], path[1:], text)
+    return copy

@@ -1,0 +1,67 @@
+"""Settings of a request, by the names that OpenTelemetry's conventions give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.server.gateway.dialects.bounded import count, items, name, number, words
+
+_NUMBERS = {
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "top_k": "gen_ai.request.top_k",
+    "seed": "gen_ai.request.seed",
+}
+
+_MOST_TOKENS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+
+
+def settings(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that all dialects share."""
+    found: dict[str, Any] = {}
+    model = name(request.get("model"))
+    if model:
+        found["gen_ai.request.model"] = model
+    for key, attribute in _NUMBERS.items():
+        if key in request:
+            value = number(request[key])
+            if value is not None:
+                found[attribute] = value
+    for key in _MOST_TOKENS:
+        most = count(request.get(key))
+        if most is not None:
+            found["gen_ai.request.max_tokens"] = most
+            break
+    if request.get("stream") is True:
+        found["gen_ai.request.stream"] = True
+    choices = count(request.get("n"))
+    if choices is not None and choices != 1:
+        found["gen_ai.request.choice.count"] = choices
+    stop = request.get("stop") or request.get("stop_sequences")
+    if isinstance(stop, str):
+        found["gen_ai.request.stop_sequences"] = [words(stop)]
+    elif isinstance(stop, list):
+        found["gen_ai.request.stop_sequences"] = [words(one) for one in items(stop)[:16]]
+    return found
+
+
+def usage(
+    *,
+    input_tokens: Any = None,
+    output_tokens: Any = None,
+    cache_read: Any = None,
+    cache_write: Any = None,
+    reasoning: Any = None,
+) -> dict[str, Any]:
+    """Tokens that an answer reports; what it does not report is left out."""
+    reported = {
+        "gen_ai.usage.input_tokens": input_tokens,
+        "gen_ai.usage.output_tokens": output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": cache_read,
+        "gen_ai.usage.cache_creation.input_tokens": cache_write,
+        "gen_ai.usage.reasoning.output_tokens": reasoning,
+    }
+    return {key: value for key, value in reported.items() if count(value) is not None}

@@ -1,0 +1,394 @@
+"""Gateway: an OpenAI- and Anthropic-compatible endpoint that relays and records every call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import msgspec
+
+from ratchet.server.body import Gone, decompressed, read_body
+from ratchet.server.gateway.answers import Send, answer
+from ratchet.server.gateway.attempts import Attempts, Running
+from ratchet.server.gateway.dialects import DIALECTS, PASSED_THROUGH, Dialect
+from ratchet.server.gateway.dialects.bounded import decoded
+from ratchet.server.gateway.headers import brings_key, request_headers
+from ratchet.server.gateway.ledger import Ledger, Writer
+from ratchet.server.gateway.pool import Line, Pool
+from ratchet.server.gateway.recording import Recording
+from ratchet.server.gateway.relay import Failure, Outgoing, Receive, Relay
+from ratchet.server.gateway.substitution import Substitute
+from ratchet.server.gateway.target import Target, target_of, trace_context
+from ratchet.server.gateway.upstream import STANDARD, Upstream, choose
+from ratchet.server.problems import Problem, problem_of
+from ratchet.types import RatchetError
+
+BODY_LIMIT = 33_554_432
+"""Bytes of the largest request that is taken unless told otherwise; images make them large."""
+
+CALLS_LIMIT = 4_096
+"""Calls that are under way or wait at once."""
+
+DRAIN_S = 25.0
+"""How long `close` lets calls under way go on, in seconds."""
+
+SUBSTITUTE_S = 5.0
+"""How long finding a prompt's replacement may take, in seconds."""
+
+HANG_UP_S = 0.25
+"""How long `settle` waits for calls whose agent has just ended, in seconds."""
+
+_log = logging.getLogger(__name__)
+
+Scope = Mapping[str, Any]
+
+
+class Gateway:
+    """The ASGI application under /gateway/.
+
+    Args:
+        upstreams: The providers; the standard ones when there are none.
+        writer: Stores spans.
+        substitute: Replaces prompts; None to send all requests as they come.
+        running: Tells which attempts run; None to take any.
+        stream: Held while a streamed call is under way, such as a limit on how many a caller has;
+            it gets the caller.
+        environ: Where the providers' keys are.
+        body_limit: Bytes of the largest request.
+    """
+
+    def __init__(
+        self,
+        upstreams: Sequence[Upstream],
+        writer: Writer,
+        *,
+        substitute: Substitute | None = None,
+        running: Running | None = None,
+        stream: Callable[[Any], AbstractContextManager[None]] | None = None,
+        environ: Mapping[str, str] = os.environ,
+        body_limit: int = BODY_LIMIT,
+        drain_s: float = DRAIN_S,
+    ) -> None:
+        self._pool = Pool(tuple(upstreams) or STANDARD, environ)
+        self._ledger = Ledger(writer)
+        self._substitute = substitute
+        self._attempts = None if running is None else Attempts(running)
+        self._stream = stream
+        self._body_limit = body_limit
+        self._drain_s = drain_s
+        self._calls: dict[asyncio.Task[Any], Target] = {}
+        self._closing = False
+
+    async def start(self) -> None:
+        """Make ready; call it in the event loop that will serve."""
+        await self._pool.start()
+
+    async def close(self) -> None:
+        """Let calls under way end, for a while; take no new ones."""
+        self._closing = True
+        if self._calls:
+            _, missing = await asyncio.wait(list(self._calls), timeout=self._drain_s)
+            for task in missing:
+                task.cancel()
+            if missing:
+                _log.warning("%d calls were cut off at the end.", len(missing))
+                await asyncio.wait(missing, timeout=1.0)
+        await self._ledger.close(self._drain_s)
+        await self._pool.close()
+
+    async def settle(self, rollout_id: str, fence: int) -> None:
+        """Return when all calls that an attempt has finished are stored, or after ten seconds.
+
+        Args:
+            rollout_id: The rollout.
+            fence: The attempt's fencing token.
+        """
+        target = Target(rollout_id=rollout_id, fence=fence)
+        if self._attempts is not None:
+            self._attempts.forget(rollout_id, fence)
+        ending = [task for task, whose in self._calls.items() if whose == target]
+        if ending:
+            # The agent has ended, so these are calls that it did not wait for, and its connections
+            # break just now.
+            await asyncio.wait(ending, timeout=HANG_UP_S)
+        await self._ledger.settle(target)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            await self._answer(scope, receive, send)
+        except Gone:
+            return
+        except Problem as problem:
+            await answer(problem, send, scope["path"][:200])
+        except RatchetError as error:
+            await answer(problem_of(error), send, scope["path"][:200])
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        parts = scope["path"].split("/", 4)
+        if len(parts) != 5 or parts[3] not in ("openai", "anthropic"):
+            raise _nothing(scope["path"])
+        name = parts[3]
+        # Clients differ in whether the version is part of their base URL.
+        path = parts[4].removeprefix("v1/")
+        dialect = DIALECTS.get((name, path))
+        expected = "POST" if dialect is not None else PASSED_THROUGH.get((name, path))
+        if expected is None:
+            raise _nothing(scope["path"])
+        if scope["method"] != expected:
+            raise Problem(
+                405,
+                f"{scope['path']} answers {expected}, not {scope['method']}.",
+                headers={"allow": expected},
+            )
+        target = target_of(parts[2])
+        await self._admit(target, scope)
+        task = asyncio.current_task()
+        assert task is not None
+        self._calls[task] = target
+        try:
+            if dialect is None:
+                await self._pass_through(name, path, scope, receive, send)
+            else:
+                await self._call(target, name, path, dialect, scope, receive, send)
+        finally:
+            del self._calls[task]
+
+    async def _admit(self, target: Target, scope: Scope) -> None:
+        if self._closing:
+            raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
+        if len(self._calls) >= CALLS_LIMIT or self._ledger.full:
+            what = "recordings wait for the store" if self._ledger.full else "calls are under way"
+            raise Problem(429, f"Too many {what}.", headers={"retry-after": "1"})
+        attempt = getattr(scope.get("ratchet.caller"), "attempt", None)
+        if attempt is not None and attempt != (target.rollout_id, target.fence):
+            raise Problem(
+                403,
+                f"The token of attempt {attempt[1]} of rollout {attempt[0]!r}"
+                f" does not open {str(target)!r}.",
+                hint="Use the base URL that the attempt was given.",
+            )
+        if self._attempts is not None and target.is_attempt:
+            await self._attempts.check(target)
+
+    async def _call(
+        self,
+        target: Target,
+        name: str,
+        path: str,
+        dialect: Dialect,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        """Relay and record a call of a model."""
+        outgoing, recording, streams = await self._prepare(
+            target, name, path, dialect, scope, receive
+        )
+        held: AbstractContextManager[None] = nullcontext()
+        if streams and self._stream is not None:
+            held = self._stream(scope.get("ratchet.caller"))
+        with held:
+            await self._relay(Relay(self._pool, outgoing, recording), recording, receive, send)
+
+    async def _prepare(
+        self,
+        target: Target,
+        name: str,
+        path: str,
+        dialect: Dialect,
+        scope: Scope,
+        receive: Receive,
+    ) -> tuple[Outgoing, Recording, bool]:
+        """What is sent, its recording, and whether the answer is to be streamed."""
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        encoding, parent, length = "", b"", 0
+        for key, value in headers:
+            if key == b"content-encoding":
+                encoding = value.decode("latin-1").strip().lower()
+            elif key == b"traceparent":
+                parent = value
+            elif key == b"content-length" and value.isdigit():
+                length = int(value[:20])
+        if length > self._body_limit:
+            raise Problem(
+                413, f"The body has {length} bytes; {self._body_limit} are the limit here."
+            )
+        body = await read_body(receive, self._body_limit)
+        plain = _plain(body, encoding, self._body_limit)
+        request = _request(plain)
+        asked = request.get("model") if request is not None else None
+        line, sent = self._choose(name, asked if isinstance(asked, str) else None)
+        self._check_key(line, headers)
+        attributes: dict[str, Any] = dict(line.attributes)
+        if request is not None:
+            changed = request
+            if self._substitute is not None:
+                changed = await self._substituted(target, request, dialect, attributes)
+            if sent is not None and sent != asked:
+                attributes["ratchet.asked_model"] = asked
+                changed = {**changed, "model": sent}
+            if changed is not request:
+                body = _rewritten(plain, request, changed)
+                request = changed
+                headers = [one for one in headers if one[0] != b"content-encoding"]
+        context = trace_context(parent) if parent else None
+        recording = Recording(target, dialect, request, plain, attributes, context, line.sellers)
+        outgoing = self._outgoing(line, "POST", path, scope, headers, body)
+        return outgoing, recording, request is not None and request.get("stream") is True
+
+    async def _relay(
+        self, relay: Relay, recording: Recording, receive: Receive, send: Send
+    ) -> None:
+        try:
+            await relay.run(receive, send)
+        except Failure as failure:
+            self._ledger.enter(recording, failure.kind, failure.detail)
+            if not relay.begun:
+                raise Problem(failure.status, failure.detail) from failure
+            # Returned from before its end, the answer is cut by the server: the client sees that
+            # it is not whole.
+        except Problem as problem:
+            self._ledger.enter(recording, "overloaded", problem.detail)
+            raise
+        except asyncio.CancelledError:
+            self._ledger.enter(recording, "cancelled", "The server ended before the call did.")
+            raise
+        else:
+            if relay.hung_up:
+                self._ledger.enter(recording, "client_disconnected", "The client hung up.")
+            else:
+                self._ledger.enter(recording)
+
+    async def _pass_through(
+        self, name: str, path: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Relay what is no call of a model."""
+        body: bytes | None = None
+        line, sent = self._choose(name, None)
+        if scope["method"] == "POST":
+            body = await read_body(receive, self._body_limit)
+            request = _request(body)
+            asked = request.get("model") if request is not None else None
+            if request is not None and isinstance(asked, str):
+                line, sent = self._choose(name, asked)
+                if sent != asked:
+                    body = _rewritten(body, request, {**request, "model": sent})
+        self._check_key(line, scope["headers"])
+        outgoing = self._outgoing(line, scope["method"], path, scope, scope["headers"], body)
+        relay = Relay(self._pool, outgoing, None)
+        try:
+            await relay.run(receive, send)
+        except Failure as failure:
+            if not relay.begun:
+                raise Problem(failure.status, failure.detail) from failure
+
+    def _choose(self, dialect: str, asked: str | None) -> tuple[Line, str | None]:
+        found = choose(self._pool.upstreams, dialect, asked)
+        if found is None:
+            raise Problem(
+                404,
+                f"No upstream speaks the dialect {dialect!r}.",
+                hint=f'Add one to ratchet.toml: [upstreams.NAME] with dialect = "{dialect}".',
+            )
+        return self._pool.line(found[0]), found[1]
+
+    def _check_key(self, line: Line, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        upstream = line.upstream
+        if upstream.key_env and not line.key and not brings_key(headers):
+            raise Problem(
+                401,
+                f"There is no key for the upstream {upstream.name!r}.",
+                hint=f"Set {upstream.key_env} in the environment of the server and restart it,"
+                " or let the client send the provider's key.",
+            )
+
+    def _outgoing(
+        self,
+        line: Line,
+        method: str,
+        path: str,
+        scope: Scope,
+        headers: Sequence[tuple[bytes, bytes]],
+        body: bytes | None,
+    ) -> Outgoing:
+        sent = request_headers(headers, line.upstream.dialect, line.key)
+        return Outgoing(line, method, line.url(path, scope["query_string"]), sent, body)
+
+    async def _substituted(
+        self,
+        target: Target,
+        request: dict[str, Any],
+        dialect: Dialect,
+        attributes: dict[str, Any],
+    ) -> dict[str, Any]:
+        assert self._substitute is not None
+        try:
+            async with asyncio.timeout(SUBSTITUTE_S):
+                found = await self._substitute(target, request, dialect)
+        except (RatchetError, TimeoutError) as error:
+            why = str(error) or f"It took longer than {SUBSTITUTE_S:g} s."
+            if target.is_attempt:
+                raise Problem(
+                    503,
+                    f"The prompts of the rollout's candidate cannot be read: {why}",
+                    headers={"retry-after": "1"},
+                ) from error
+            _log.warning("Prompts of %s were not replaced: %s", target, why)
+            attributes["ratchet.substitution.error"] = why[:500]
+            return request
+        if found is None:
+            return request
+        attributes.update(found.attributes)
+        return found.request
+
+
+def _plain(body: bytes, encoding: str, limit: int) -> bytes:
+    """The body without its encoding; what cannot be read is the upstream's to refuse."""
+    if not encoding:
+        return body
+    try:
+        return decompressed(body, encoding, limit)
+    except Problem as problem:
+        if problem.status == 413:
+            raise
+        return b""
+
+
+def _request(body: bytes) -> dict[str, Any] | None:
+    try:
+        request = decoded(body)
+    except ValueError:
+        return None
+    return request if isinstance(request, dict) else None
+
+
+def _rewritten(body: bytes, before: dict[str, Any], after: dict[str, Any]) -> bytes:
+    """The body with what changed in it; all else stands as the client wrote it."""
+    changed = {key: value for key, value in after.items() if before.get(key) is not value}
+    try:
+        raw: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError):  # JSON only as Python has it
+        raw = dict(after)
+    raw.update(changed)
+    for key in before:
+        if key not in after:
+            raw.pop(key, None)
+    try:
+        return msgspec.json.encode(raw)
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+        raise Problem(400, "The body is no JSON that can be changed.") from None
+
+
+def _nothing(path: str) -> Problem:
+    below = "/gateway/{scope}"
+    there = [f"{below}/{name}/v1/{path}" for name, path in (*DIALECTS, *PASSED_THROUGH)]
+    return Problem(
+        404,
+        f"The gateway has nothing at {path[:300]}.",
+        hint=f"It answers {', '.join(there)}; {{scope}} is ROLLOUT_ID@FENCE or an agent's name.",
+    )

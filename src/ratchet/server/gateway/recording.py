@@ -1,0 +1,301 @@
+"""Recording: what passes in one call, gathered on the side and made a span at its end.
+
+Nothing here raises into the relay, and nothing here grows without bound.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import time
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.llm import Usage, dollars
+from ratchet.observe.capture import CAPTURE_LIMIT, readable, shorten
+from ratchet.observe.trace_context import attempt_trace_id
+from ratchet.server.gateway.dialects import Assembly, Dialect
+from ratchet.server.gateway.dialects.bounded import decoded, mapping, name
+from ratchet.server.gateway.sse import Events
+from ratchet.server.gateway.target import Target
+from ratchet.types import Span, SpanRecord
+
+ANSWER_LIMIT = 16_777_216
+"""Bytes of the longest answer that is looked at, and of the longest stream after decompression."""
+
+EARLY_BYTES = 65_536
+"""A larger request is looked at before it is sent, and let go: calls may take long, and there may
+be many. A smaller one is looked at when the client has its answer."""
+
+_log = logging.getLogger(__name__)
+
+_random = random.Random(secrets.randbits(256))  # noqa: S311 - unique, not secret
+
+
+class Recording:
+    """One call, as far as it has come.
+
+    Args:
+        target: Whom it belongs to.
+        dialect: What is spoken.
+        request: The decoded body that is sent; None when it is no JSON object.
+        body: The same as bytes, kept as text when it cannot be decoded.
+        attributes: What is known from the start.
+        context: Trace and parent that the client named, if it did.
+        sellers: Whose prices hold, the likeliest first, as `ratchet.llm.dollars` knows them.
+    """
+
+    __slots__ = (
+        "_assembly",
+        "_dialect",
+        "_events",
+        "_first_at",
+        "_inflate",
+        "_left",
+        "_pieces",
+        "_request",
+        "_sellers",
+        "_started_at",
+        "_started_ns",
+        "_trouble",
+        "attributes",
+        "context",
+        "size",
+        "status",
+        "target",
+    )
+
+    def __init__(
+        self,
+        target: Target,
+        dialect: Dialect,
+        request: dict[str, Any] | None,
+        body: bytes,
+        attributes: dict[str, Any],
+        context: tuple[str, str] | None,
+        sellers: tuple[str, ...] = (),
+    ) -> None:
+        self.target = target
+        self.attributes = attributes
+        self.context = context
+        self.status = 0
+        """The answer's HTTP status; 0 while there is none."""
+        self._dialect = dialect
+        self._sellers = sellers
+        self._request = request
+        self.size = 0
+        """About how many bytes the span takes; known at its end."""
+        self._started_ns = time.time_ns()
+        self._started_at = time.perf_counter()
+        self._first_at = 0.0
+        self._pieces: list[bytes] = []
+        self._left = ANSWER_LIMIT
+        self._events: Events | None = None
+        self._assembly: Assembly | None = None
+        self._inflate: Any = None
+        self._trouble = ""
+        if request is None:
+            text = readable(body[: 4 * CAPTURE_LIMIT].decode("utf-8", "replace"))
+            attributes["ratchet.request.body"] = shorten(text, CAPTURE_LIMIT)
+        elif len(body) > EARLY_BYTES:
+            self._read_request()
+
+    def begin(self, status: int, content_type: str, encoding: str) -> None:
+        """Note the head of the answer."""
+        self.status = status
+        encoding = encoding.strip().lower()
+        if encoding in ("gzip", "deflate"):
+            self._inflate = zlib.decompressobj(47)  # either header, gzip's or zlib's
+        elif encoding not in ("", "identity"):
+            self._lost(f"The answer is compressed by {encoding[:40]}, which is not read here.")
+        if content_type.lower().startswith("text/event-stream"):
+            self._events = Events()
+            self._assembly = self._dialect.assembly()
+
+    def piece(self, piece: bytes) -> None:
+        """Note a piece of the answer's body, after it was passed on."""
+        if not self._first_at:
+            self._first_at = time.perf_counter()
+        if self._left <= 0:
+            return
+        if self._events is None:
+            self._left -= len(piece)
+            if self._left < 0:
+                self._lost(f"The answer is longer than {ANSWER_LIMIT} bytes.")
+            else:
+                self._pieces.append(piece)
+            return
+        try:
+            if self._inflate is not None:
+                piece = self._inflate.decompress(piece, self._left)
+                self._left -= len(piece)
+                if self._left <= 0:
+                    self._lost(f"The stream is longer than {ANSWER_LIMIT} bytes.")
+            self._follow(self._events.feed(piece))
+        except Exception as error:  # whatever passed, the relay goes on
+            _log.debug("A stream cannot be recorded further.", exc_info=True)
+            self._lost(f"The stream cannot be read: {type(error).__name__}.")
+
+    def end(self, kind: str = "", message: str = "") -> SpanRecord:
+        """The span of the call.
+
+        Args:
+            kind: What went wrong in the gateway or on the way, empty when nothing did.
+            message: The same in a sentence.
+        """
+        ended_at = time.perf_counter()
+        attributes = self.attributes
+        answer: Mapping[str, Any] = {}
+        self._read_request()
+        try:
+            answer = self._whole()
+            attributes.update(self._dialect.response_attributes(answer))
+        except Exception as error:  # a defect of ours costs attributes, not the span
+            _log.exception("A call could not be recorded in full.")
+            self._lost(f"{type(error).__name__}: {error}"[:500])
+        if self._trouble:
+            attributes["ratchet.recording.error"] = self._trouble
+        if self.status:
+            attributes["http.response.status_code"] = self.status
+        if self._events is not None and self._first_at:
+            first = round(self._first_at - self._started_at, 6)
+            attributes["gen_ai.response.time_to_first_chunk"] = first
+        if not kind:
+            kind, message = self._failure(answer)
+        if kind:
+            attributes["error.type"] = kind
+        cost = self._cost()
+        if cost is not None:
+            attributes["ratchet.cost_usd"] = cost
+        return self._record(ended_at, kind, message, cost)
+
+    def _read_request(self) -> None:
+        request, self._request = self._request, None
+        if request is None:
+            return
+        try:
+            self.attributes.update(self._dialect.request_attributes(request))
+        except Exception as error:  # a defect of ours costs attributes, not the span
+            _log.exception("A request could not be recorded in full.")
+            self._trouble = f"{type(error).__name__}: {error}"[:500]
+
+    def _follow(self, events: list[bytes]) -> None:
+        assert self._assembly is not None
+        for data in events:
+            if data == b"[DONE]":
+                continue
+            try:
+                event = decoded(data)
+            except ValueError:
+                self._trouble = "An event of the stream is no JSON."
+                continue
+            if isinstance(event, dict):
+                self._assembly.add(event)
+
+    def _whole(self) -> Mapping[str, Any]:
+        """The answer, however it came."""
+        if self._assembly is not None:
+            return self._assembly.response()
+        body = b"".join(self._pieces)
+        self._pieces.clear()
+        if not body:
+            return {}
+        if self._inflate is not None:
+            try:
+                body = self._inflate.decompress(body, ANSWER_LIMIT)
+            except zlib.error:
+                self._lost("The answer is damaged: it cannot be decompressed.")
+                return {}
+            if self._inflate.unconsumed_tail:
+                self._lost(f"The answer is longer than {ANSWER_LIMIT} bytes.")
+                return {}
+        try:
+            return mapping(decoded(body))
+        except ValueError as error:
+            self._lost(f"The answer is no JSON: {error}"[:500])
+            text = readable(body[: 4 * CAPTURE_LIMIT].decode("utf-8", "replace"))
+            self.attributes["ratchet.response.body"] = shorten(text, CAPTURE_LIMIT)
+            return {}
+
+    def _lost(self, why: str) -> None:
+        self._trouble = why
+        self._left = 0
+        self._pieces.clear()
+
+    def _failure(self, answer: Mapping[str, Any]) -> tuple[str, str]:
+        """What the upstream says went wrong: type and message, empty when nothing did."""
+        said = answer.get("error")
+        if said is None and self.status < 400:
+            return "", ""
+        error = mapping(said)
+        kind = name(error.get("type")) or name(error.get("code")) or str(self.status)
+        message = error.get("message") or (said if isinstance(said, str) else "")
+        if not isinstance(message, str) or not message:
+            message = f"The upstream answered with status {self.status}."
+        return kind, readable(message[:2000])
+
+    def _cost(self) -> float | None:
+        attributes = self.attributes
+        given = attributes.get("gen_ai.usage.input_tokens")
+        made = attributes.get("gen_ai.usage.output_tokens")
+        if given is None and made is None:
+            return None
+        usage = Usage(
+            input_tokens=given or 0,
+            output_tokens=made or 0,
+            cache_read_tokens=attributes.get("gen_ai.usage.cache_read.input_tokens", 0),
+            cache_write_tokens=attributes.get("gen_ai.usage.cache_creation.input_tokens", 0),
+        )
+        tier = attributes.get("openai.response.service_tier", "")
+        models = ("gen_ai.response.model", "gen_ai.request.model")
+        named = [attributes[key] for key in models if key in attributes]
+        try:
+            for seller in self._sellers:
+                for model in named:
+                    cost = dollars(seller, model, usage, tier)
+                    if cost is not None:
+                        return cost
+        except Exception:  # a price list that changed its shape costs the price only
+            _log.exception("The price of a call could not be computed.")
+        return None
+
+    def _record(self, ended_at: float, kind: str, message: str, cost: float | None) -> SpanRecord:
+        target = self.target
+        if self.context is not None:
+            trace_id, parent_id = self.context
+        elif target.is_attempt:
+            trace_id, parent_id = attempt_trace_id(target.rollout_id, target.fence), None
+        else:
+            trace_id, parent_id = f"{_random.getrandbits(128) or 1:032x}", None
+        self.size = _OVERHEAD + sum(map(_size, self.attributes.values()))
+        model = self.attributes.get("gen_ai.request.model", "")
+        took_ns = int((ended_at - self._started_at) * 1e9)
+        span = Span(
+            trace_id=trace_id,
+            span_id=f"{_random.getrandbits(64) or 1:016x}",
+            parent_id=parent_id,
+            name=f"{self._dialect.OPERATION} {model}".strip(),
+            start_ns=self._started_ns,
+            end_ns=self._started_ns + took_ns,
+            status="error" if kind else "ok",
+            message=message,
+            attributes=self.attributes,
+        )
+        if not target.is_attempt:
+            return SpanRecord(span=span, agent=target.agent)
+        return SpanRecord(
+            span=span, rollout_id=target.rollout_id, fence=target.fence, cost_usd=cost or 0.0
+        )
+
+
+_OVERHEAD = 1_000
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list):
+        return sum(16 * len(one) if isinstance(one, list) else 16 for one in value)
+    return 0

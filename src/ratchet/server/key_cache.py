@@ -1,0 +1,147 @@
+"""Key cache: keys looked up in the store, remembered for a second, and when they were used."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from ratchet.server.limits import Buckets, Clock, neighbourhood, retry_after
+from ratchet.server.problems import Problem
+from ratchet.store import Store
+from ratchet.types import Key, StoreError
+
+FRESH_S = 1.0
+"""How long a look-up is believed: by then at the latest a revoked key is refused everywhere."""
+
+LOOK_UP_S = 5.0
+"""How long a look-up may take."""
+
+USED_EVERY_S = 60.0
+"""How often it is stored that a key is in use."""
+
+WRONG_PER_S, WRONG_BURST = 5.0, 50
+"""Wrong keys that an address may try; more are refused without asking the store."""
+
+MOST = 10_000
+"""Keys that are remembered, and as many wrong ones."""
+
+
+class _Found(NamedTuple):
+    key: Key | None
+    at: float
+
+
+class KeyCache:
+    """Keys by their secrets. It belongs to one event loop.
+
+    Args:
+        store: Where the keys are.
+        clock: Unix seconds.
+        ticks: Seconds, from any beginning, never going back.
+    """
+
+    def __init__(self, store: Store, clock: Clock, ticks: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._ticks = ticks
+        # By hash: the secrets themselves stay in memory no longer than their request.
+        self._right: dict[bytes, _Found] = {}
+        self._wrong: dict[bytes, _Found] = {}
+        self._flights: dict[bytes, asyncio.Task[_Found]] = {}
+        self._guesses = Buckets(WRONG_PER_S, WRONG_BURST, ticks)
+        self._noted: dict[str, float] = {}
+        self._pending: dict[str, float] = {}
+        self._storing: asyncio.Task[None] | None = None
+        # Its own threads: a look-up must not queue behind the work that it is to admit.
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="ratchet-access")
+
+    async def get(self, secret: bytes, address: str) -> Key | None:
+        """The key with that secret as it stood a second ago at most; None when there is none.
+
+        Args:
+            secret: What a request shows, in ASCII.
+            address: Where it comes from.
+
+        Raises:
+            Problem: The address has tried too many wrong keys (429), or the store does not answer
+                in time (503).
+            StoreError: The store cannot be read.
+        """
+        digest = hashlib.sha256(secret).digest()
+        found = self._right.get(digest) or self._wrong.get(digest)
+        if found is None or self._ticks() - found.at >= FRESH_S:
+            found = await self._look_up(digest, secret, address)
+        if found.key is not None:
+            self._note(found.key)
+        return found.key
+
+    async def close(self) -> None:
+        """Store what is pending."""
+        if self._storing is not None:
+            await self._storing
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _look_up(self, digest: bytes, secret: bytes, address: str) -> _Found:
+        flight = self._flights.get(digest)
+        if flight is None:
+            whose = "" if digest in self._right else neighbourhood(address)
+            if whose and (wait := self._guesses.take(whose)):
+                raise Problem(
+                    429,
+                    "Too many wrong keys came from this address.",
+                    headers={"retry-after": retry_after(wait)},
+                )
+            flight = asyncio.create_task(self._fetch(digest, secret.decode(), whose))
+            self._flights[digest] = flight
+            flight.add_done_callback(lambda task: self._land(digest, task))
+        try:
+            # Shielded: who hangs up takes the answer from nobody else who waits for it.
+            async with asyncio.timeout(LOOK_UP_S):
+                return await asyncio.shield(flight)
+        except TimeoutError:
+            raise Problem(
+                503, "The key could not be looked up in time.", headers={"retry-after": "1"}
+            ) from None
+
+    async def _fetch(self, digest: bytes, secret: str, whose: str) -> _Found:
+        at = self._ticks()
+        loop = asyncio.get_running_loop()
+        key = await loop.run_in_executor(
+            self._threads, lambda: self._store.keys.by_secret(secret, patience_s=LOOK_UP_S)
+        )
+        if key is not None and whose:
+            self._guesses.give_back(whose)
+        found = _Found(key, at)
+        into, out_of = (self._wrong, self._right) if key is None else (self._right, self._wrong)
+        out_of.pop(digest, None)
+        into[digest] = found
+        while len(into) > MOST:
+            del into[next(iter(into))]
+        return found
+
+    def _land(self, digest: bytes, task: asyncio.Task[_Found]) -> None:
+        del self._flights[digest]
+        if not task.cancelled():
+            task.exception()  # Looked at, in case that everybody who waited has hung up.
+
+    def _note(self, key: Key) -> None:
+        now = self._clock()
+        if now - self._noted.get(key.id, key.last_used_at or 0.0) < USED_EVERY_S:
+            return
+        if len(self._noted) > MOST:
+            self._noted.clear()
+        self._noted[key.id] = self._pending[key.id] = now
+        if self._storing is None or self._storing.done():
+            self._storing = asyncio.create_task(self._store_used())
+
+    async def _store_used(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._pending:
+            batch, self._pending = self._pending, {}
+            try:
+                await loop.run_in_executor(self._threads, self._store.keys.used, batch)
+            except StoreError:
+                # It is a hint for people, and the key's next use after a minute tries again.
+                return

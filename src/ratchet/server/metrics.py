@@ -1,0 +1,180 @@
+"""Metrics: what a server counts, for Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter as Counted
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+from ratchet.types import RolloutStatus
+
+ANSWER_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+"""Bounds of the histogram of our own answers."""
+
+MODEL_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+"""Bounds of the histograms of models' answers."""
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class _Request(NamedTuple):
+    total: Counter
+    seconds: Histogram
+
+
+class _Call(NamedTuple):
+    total: Counter
+    seconds: Histogram
+    first_token: Histogram
+
+
+class Metrics:
+    """Counters of one server, in a registry of its own.
+
+    Labels come from our own tables (routes, configured upstreams), never from what a client sent:
+    each value is a series that stays in memory.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = self._counter(
+            "http_requests", "Answered requests.", "route", "method", "status"
+        )
+        self._request_s = self._histogram(
+            "http_request_seconds", "From request to answer.", ANSWER_S, "route", "method"
+        )
+        self._rollouts = self._counter(
+            "rollouts", "Rollouts created, claimed, and reported on, by status.", "event"
+        )
+        self._spans = self._counter("spans", "Spans stored and refused.", "outcome")
+        self._calls = self._counter(
+            "gateway_calls", "Calls of models.", "dialect", "upstream", "status"
+        )
+        self._call_s = self._histogram(
+            "gateway_seconds", "From call to the answer's end.", MODEL_S, "dialect", "upstream"
+        )
+        self._first_token_s = self._histogram(
+            "gateway_first_token_seconds",
+            "From call to the answer's first token.",
+            MODEL_S,
+            "dialect",
+            "upstream",
+        )
+        self._pruned = self._counter("pruned_rows", "Rows deleted by retention.", "noun")
+        ProcessCollector(registry=self.registry)
+        # To look a child up by its labels costs as much as to count: each is kept.
+        self._request_of: dict[tuple[str, str, int], _Request] = {}
+        self._call_of: dict[tuple[str, str, int], _Call] = {}
+
+    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count an answer.
+
+        Args:
+            route: The route's template.
+            method: HTTP method, as the client sent it.
+            status: HTTP status.
+            seconds: From the request to the answer's end.
+        """
+        if method not in _METHODS:
+            method = "other"
+        kind = (route, method, status // 100)
+        found = self._request_of.get(kind)
+        if found is None:
+            found = self._request_of[kind] = _Request(
+                self._requests.labels(route, method, f"{status // 100}xx"),
+                self._request_s.labels(route, method),
+            )
+        found.total.inc()
+        found.seconds.observe(seconds)
+
+    def rollouts_created(self, count: int) -> None:
+        """Count rollouts that were new."""
+        self._rollouts.labels("created").inc(count)
+
+    def rollouts_claimed(self, count: int) -> None:
+        """Count attempts that were handed out."""
+        self._rollouts.labels("claimed").inc(count)
+
+    def rollouts_finished(self, statuses: Iterable[RolloutStatus | None]) -> None:
+        """Count reports of attempts that ended.
+
+        Args:
+            statuses: What became of each rollout: a final status, or `queued` when it is repeated;
+                None for a report that was refused.
+        """
+        for status, count in Counted(statuses).items():
+            self._rollouts.labels(status or "refused").inc(count)
+
+    def spans_stored(self, count: int) -> None:
+        """Count spans that were committed."""
+        self._spans.labels("stored").inc(count)
+
+    def spans_refused(self, count: int) -> None:
+        """Count spans that were malformed or too many."""
+        self._spans.labels("refused").inc(count)
+
+    def gateway_call(
+        self,
+        dialect: str,
+        upstream: str,
+        status: int,
+        seconds: float,
+        first_token_s: float | None = None,
+    ) -> None:
+        """Count a call of a model.
+
+        Args:
+            dialect: The API's, such as `openai`.
+            upstream: The upstream's configured name.
+            status: HTTP status of its answer; 0 when there was none.
+            seconds: From the call to the answer's end.
+            first_token_s: From the call to the first token, when that is known.
+        """
+        kind = (dialect, upstream, status // 100)
+        found = self._call_of.get(kind)
+        if found is None:
+            found = self._call_of[kind] = _Call(
+                self._calls.labels(dialect, upstream, f"{status // 100}xx" if status else "none"),
+                self._call_s.labels(dialect, upstream),
+                self._first_token_s.labels(dialect, upstream),
+            )
+        found.total.inc()
+        found.seconds.observe(seconds)
+        if first_token_s is not None:
+            found.first_token.observe(first_token_s)
+
+    def pruned(self, noun: str, count: int) -> None:
+        """Count rows that retention deleted."""
+        self._pruned.labels(noun).inc(count)
+
+    def watch(self, name: str, meaning: str, read: Callable[[], float]) -> None:
+        """Show a number that is read when it is asked for.
+
+        Args:
+            name: Such as `pending_spans`.
+            meaning: A sentence.
+            read: Returns the number.
+        """
+        Gauge(f"ratchet_{name}", meaning, registry=self.registry).set_function(read)
+
+    def render(self) -> tuple[str, bytes]:
+        """Media type and body of what Prometheus collects."""
+        return CONTENT_TYPE_LATEST, generate_latest(self.registry)
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"ratchet_{name}", meaning, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, meaning: str, bounds: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(f"ratchet_{name}", meaning, labels, buckets=bounds, registry=self.registry)

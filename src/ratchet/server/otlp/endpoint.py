@@ -1,0 +1,190 @@
+"""Endpoint: answers POST /v1/traces once the spans are stored.
+
+Specification: open-telemetry/opentelemetry-proto, docs/specification.md, OTLP/HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from ratchet.server.access import Caller
+from ratchet.server.body import Receive, decompressed, read_body
+from ratchet.server.metrics import Metrics
+from ratchet.server.otlp import otlp_json, protobuf
+from ratchet.server.otlp.received import MAX_SPANS, Group, Malformed, TooMany
+from ratchet.server.otlp.records import Records, describe, records_of
+from ratchet.server.problems import Problem
+from ratchet.server.span_writer import SpanWriter
+
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+BODY_LIMIT = 32 * 1024 * 1024
+"""Bytes of a body, also after decompression."""
+
+SMALL = 256 * 1024
+"""Bytes of a body that are decoded at once; what is larger would keep other requests waiting, and
+is decoded in a thread."""
+
+SMALL_COMPRESSED = 16 * 1024
+"""The same for a compressed body, of which nobody knows what it will become."""
+
+DECODERS = 2
+"""Large bodies that are decoded at the same time."""
+
+HELD_LIMIT = 128 * 1024 * 1024
+"""Bytes of bodies, decompressed, that are under way at the same time; beyond it requests are sent
+away. What Python makes of them takes several times as much."""
+
+UNKNOWN_LENGTH = 1024 * 1024
+"""Bytes that a body counts for until it is read, when it does not say how long it is."""
+
+
+class Encoding(NamedTuple):
+    """One way to write requests and answers."""
+
+    media_type: str
+    decode: Callable[[bytes], list[Group]]
+    success: Callable[[int, str], bytes]
+    failure: Callable[[int, str], bytes]
+
+
+ENCODINGS = {
+    encoding.media_type: encoding
+    for encoding in (
+        Encoding("application/x-protobuf", protobuf.decode, protobuf.success, protobuf.failure),
+        Encoding("application/json", otlp_json.decode, otlp_json.success, otlp_json.failure),
+    )
+}
+
+_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 413: 8, 429: 8, 503: 14}
+"""gRPC's code for a status; anything else is 13, internal."""
+
+
+class Otlp:
+    """The ASGI callable of /v1/traces.
+
+    Args:
+        writer: Where the spans go.
+        body_limit: Bytes of a body at most, also after decompression.
+        metrics: Counts what is refused.
+    """
+
+    def __init__(
+        self,
+        writer: SpanWriter,
+        *,
+        body_limit: int = BODY_LIMIT,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._writer = writer
+        self._limit = body_limit
+        self._metrics = metrics
+        self._held = 0
+        self._decoders = asyncio.Semaphore(DECODERS)
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request.
+
+        Raises:
+            Problem: The method or the media type is none of OTLP's. Every other failure is
+                answered here, in the form that the specification asks for.
+        """
+        if scope["method"] != "POST":
+            raise Problem(405, "Spans are sent with POST.", headers={"allow": "POST"})
+        media_type, compression, length = _headers(scope["headers"])
+        encoding = ENCODINGS.get(media_type)
+        if encoding is None:
+            raise Problem(
+                415,
+                f"The media type {media_type!r} is none of OTLP's.",
+                hint=f"Send {' or '.join(ENCODINGS)}.",
+            )
+        caller: Caller = scope["ratchet.caller"]
+        try:
+            rejected = await self._take(encoding, compression, length, receive, caller)
+        except Problem as problem:
+            said = encoding.failure(_CODES.get(problem.status, 13), problem.detail)
+            await _answer(send, problem.status, encoding, said, problem.headers)
+            return
+        count = rejected.total()
+        if count and self._metrics is not None:
+            self._metrics.spans_refused(count)
+        await _answer(send, 200, encoding, encoding.success(count, describe(rejected)), {})
+
+    async def _take(
+        self, encoding: Encoding, compression: str, length: int, receive: Receive, caller: Caller
+    ) -> Counter[str]:
+        """Read, decode and store a body; return how many of its spans were rejected, and why."""
+        if length > self._limit:
+            raise Problem(413, f"The body has {length} bytes; {self._limit} are the limit here.")
+        held = length or UNKNOWN_LENGTH
+        if self._held and self._held + held > HELD_LIMIT:
+            raise Problem(
+                429,
+                "Too many spans are under way.",
+                hint="Send them again later.",
+                headers={"retry-after": "1"},
+            )
+        self._held += held
+        try:
+            body = await read_body(receive, self._limit)
+            decode = functools.partial(self._decode, encoding, body, compression, caller)
+            is_plain = compression in ("", "identity")
+            if len(body) <= (SMALL if is_plain else SMALL_COMPRESSED):
+                size, records = decode()
+            else:
+                async with self._decoders:
+                    size, records = await asyncio.to_thread(decode)
+            self._held += size - held
+            held = size
+            await self._writer.write(records.kept)
+            return records.rejected
+        finally:
+            self._held -= held
+
+    def _decode(
+        self, encoding: Encoding, body: bytes, compression: str, caller: Caller
+    ) -> tuple[int, Records]:
+        """Size of the body when it is decompressed, and its spans."""
+        plain = decompressed(body, compression, self._limit)
+        try:
+            groups = encoding.decode(plain)
+        except Malformed as error:
+            raise Problem(400, str(error)) from None
+        except TooMany:
+            raise Problem(
+                413,
+                f"The request has more than {MAX_SPANS} spans.",
+                hint="Send fewer at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE).",
+            ) from None
+        return len(plain), records_of(groups, caller.attempt)
+
+
+def _headers(headers: Any) -> tuple[str, str, int]:
+    """Media type, content encoding, and content length as far as it is known."""
+    media_type = compression = ""
+    length = 0
+    for name, value in headers:
+        if name == b"content-type":
+            media_type = value.decode("latin-1").partition(";")[0].strip().lower()
+        elif name == b"content-encoding":
+            compression = value.decode("latin-1").strip().lower()
+        elif name == b"content-length" and value.isdigit() and len(value) < 19:
+            length = int(value)
+    return media_type, compression, length
+
+
+async def _answer(
+    send: Send, status: int, encoding: Encoding, content: bytes, more: Mapping[str, str]
+) -> None:
+    headers = [
+        (b"content-type", encoding.media_type.encode()),
+        (b"content-length", str(len(content)).encode()),
+        *((name.encode(), value.encode("latin-1", "replace")) for name, value in more.items()),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

@@ -1,0 +1,261 @@
+"""Serving: makes a server of a store and its settings, and runs it until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+import uvicorn
+import uvloop
+
+from ratchet.server.access import Gatekeeper
+from ratchet.server.app import App
+from ratchet.server.gateway import STANDARD, Gateway, Upstream
+from ratchet.server.gateway.attempts import Running, State
+from ratchet.server.limits import Limits
+from ratchet.server.metrics import Metrics
+from ratchet.server.otlp import Otlp
+from ratchet.server.retention import Pruner, Retention
+from ratchet.server.services import Services
+from ratchet.server.span_writer import SpanWriter
+from ratchet.store import Store
+from ratchet.types import ConfigError, StoreError
+
+BACKLOG = 4096
+
+DRAIN_S = 10
+"""How long requests under way may still end when the server is told to."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server is to run."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    """0 takes a free one."""
+    hosts: tuple[str, ...] = ()
+    """Names besides its own by which it is called."""
+    cors: tuple[str, ...] = ()
+    """Origins of web pages that may use it."""
+    limits: Limits = Limits()
+    retention: Retention = Retention()
+    upstreams: tuple[Upstream, ...] = STANDARD
+    tls_cert: str = ""
+    """Path of a certificate; empty to speak plain HTTP."""
+    tls_key: str = ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> App:
+    """The application around a store.
+
+    Args:
+        store: Closed when the application ends.
+        settings: How it is to run.
+        environ: Where the providers' keys are.
+
+    Raises:
+        ConfigError: It would listen to everybody, and there is no key.
+    """
+    open_to_all = is_loopback(settings.host)
+    if not open_to_all and not any(key.revoked_at is None for key in store.keys.list()):
+        raise ConfigError(
+            f"{settings.host} can be reached from other machines, and the store has no key.",
+            hint="Make one first: ratchet keys create NAME --scope admin",
+        )
+    metrics = Metrics()
+    spans = SpanWriter(store, pending_limit=settings.limits.pending_spans)
+    gatekeeper = Gatekeeper(
+        store,
+        open_to_all=open_to_all,
+        limits=settings.limits,
+        hosts=(*settings.hosts, settings.host),
+        cors=settings.cors,
+    )
+    gateway = Gateway(
+        settings.upstreams,
+        spans,
+        running=_running(store),
+        stream=gatekeeper.stream,
+        environ=environ,
+        body_limit=settings.limits.body_bytes,
+    )
+    services = Services(
+        store,
+        gatekeeper=gatekeeper,
+        limits=settings.limits,
+        metrics=metrics,
+        spans=spans,
+        gateway=gateway,
+        otlp=Otlp(spans, body_limit=settings.limits.body_bytes, metrics=metrics),
+        pruner=Pruner(store, settings.retention, metrics=metrics),
+        settle=gateway.settle,
+        parts=(gateway,),
+    )
+    return App(services)
+
+
+def serve(
+    store: Store,
+    settings: Settings,
+    *,
+    environ: Mapping[str, str] | None = None,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Answer requests until SIGTERM or SIGINT; what is under way then is finished first.
+
+    Args:
+        store: Closed at the end.
+        settings: How to run.
+        environ: Where the providers' keys are; this process's environment when left out.
+        on_ready: Called with the server's URL once it answers.
+
+    Raises:
+        ConfigError: The address cannot be listened to, or a key is needed and there is none.
+        StoreError: The store failed while the server started.
+    """
+    given = os.environ if environ is None else environ
+    uvloop.run(make_server(store, settings, environ=given, on_ready=on_ready).run_async())
+
+
+def make_server(
+    store: Store,
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    on_ready: Callable[[str], None],
+) -> Server:
+    """A server that listens already, and answers once its `run_async` runs.
+
+    Arguments and errors are those of `serve`.
+    """
+    app = make_app(store, settings, environ)
+    listening = _listen(settings.host, settings.port)
+    port = listening.getsockname()[1]
+    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    scheme = "https" if settings.tls_cert else "http"
+    return Server(app, settings, listening, lambda: on_ready(f"{scheme}://{shown}:{port}"))
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, which tells when it answers, and lets those go who wait before it ends."""
+
+    def __init__(
+        self,
+        app: App,
+        settings: Settings,
+        listening: socket.socket,
+        on_ready: Callable[[], None],
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=DRAIN_S,
+            backlog=BACKLOG,
+            ssl_certfile=settings.tls_cert or None,
+            ssl_keyfile=settings.tls_key or None,
+        )
+        super().__init__(config)
+        self.app = app
+        self._listening = listening
+        self._on_ready = on_ready
+
+    async def run_async(self) -> None:
+        """Answer until `stop`, SIGTERM or SIGINT.
+
+        Raises:
+            StoreError: The server did not start.
+        """
+        with contextlib.closing(self._listening):
+            await self.serve(sockets=[self._listening])
+        if not self.started:
+            raise StoreError("The server did not start; its log says why.")
+
+    def stop(self) -> None:
+        """End: no more requests, those under way are answered, everything is stored."""
+        self.app.services.closing.set()
+        self.app.services.desk.stop_waiting()
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's own."""
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
+
+    def _signalled(self) -> None:
+        # A second one is an order to drop what is under way; what was acknowledged is stored.
+        if self.should_exit:
+            self.force_exit = True
+        self.stop()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals end the server in order, and are not raised again afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        wanted = (signal.SIGINT, signal.SIGTERM)
+        for number in wanted:
+            loop.add_signal_handler(number, self._signalled)
+        try:
+            yield
+        finally:
+            for number in wanted:
+                loop.remove_signal_handler(number)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"The address {host}:{port} cannot be listened to: {error.strerror or error}.",
+            hint="Name another with --port or --host; --port 0 takes a free one.",
+        ) from None
+    listening.setblocking(False)
+    return listening
+
+
+def _running(store: Store) -> Running:
+    def look(rollout_id: str, fence: int) -> State:
+        rollout = store.rollouts.get([rollout_id]).get(rollout_id)
+        if rollout is None or fence > rollout.fence:
+            return "unknown"
+        current = rollout.status == "running" and rollout.fence == fence
+        return "running" if current else "over"
+
+    async def running(rollout_id: str, fence: int) -> State:
+        return await asyncio.to_thread(look, rollout_id, fence)
+
+    return running

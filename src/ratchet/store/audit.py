@@ -1,0 +1,77 @@
+"""Audit: who changed what at a server, and when."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import insert, select
+
+from ratchet.store.engine import Database
+from ratchet.store.feedback import seq_of
+from ratchet.store.tables import audit
+
+
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One change that somebody made, or tried to make, at a server."""
+
+    at: float
+    """Unix seconds."""
+    key_id: str = ""
+    """The key it was made with; empty when none was needed."""
+    address: str = ""
+    """Where the request came from."""
+    action: str
+    """What was asked for, such as `PUT /v1/agents/{name}/active`."""
+    target: str = ""
+    """What it was done to: a name or an id."""
+    status: int
+    """HTTP status of the answer."""
+
+
+class Audit:
+    """A log of changes that is only appended to, and pruned by age."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, rows: Sequence[AuditRow]) -> None:
+        """Append rows, in one transaction."""
+        values = [msgspec.structs.asdict(row) for row in rows]
+        if values:
+            self._database.write(lambda c: c.execute(insert(audit), values))
+
+    def list(
+        self, limit: int = 100, cursor: str | None = None
+    ) -> tuple[builtins.list[AuditRow], str | None]:
+        """One page, newest first.
+
+        Args:
+            limit: Rows on a page.
+            cursor: Where the page begins, as the page before returned it; None for the first.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+
+        Raises:
+            InputError: The cursor is none that this method returned.
+        """
+        query = select(audit)
+        if cursor is not None:
+            query = query.where(audit.c.seq < seq_of(cursor, "the audit log"))
+        query = query.order_by(audit.c.seq.desc()).limit(limit + 1)
+        rows = self._database.read(lambda c: c.execute(query).all())
+        page = rows[:limit]
+        shown = [
+            AuditRow(
+                at=row.at,
+                key_id=row.key_id,
+                address=row.address,
+                action=row.action,
+                target=row.target,
+                status=row.status,
+            )
+            for row in page
+        ]
+        return shown, str(page[-1].seq) if len(rows) > limit and page else None

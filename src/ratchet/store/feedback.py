@@ -1,0 +1,110 @@
+"""Feedback: what people and their behaviour say of rollouts, spans and conversations."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import select
+
+from ratchet.store.columns import encode
+from ratchet.store.engine import Database
+from ratchet.store.tables import feedback
+from ratchet.types import Feedback, InputError
+
+_decode = msgspec.json.Decoder(Feedback).decode
+
+
+class FeedbackLog:
+    """Feedback by what it is about; the first of an id is the one that is kept."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._insert = database.insert_new(feedback, "id")
+
+    def add(self, items: Sequence[Feedback], now: float) -> int:
+        """Store feedback; one whose id is stored already changes nothing.
+
+        Args:
+            items: The feedback.
+            now: Unix seconds; the time of those that state none.
+
+        Returns:
+            How many were new.
+        """
+        rows: builtins.list[dict[str, Any]] = []
+        for item in items:
+            stamped = msgspec.structs.replace(item, created_at=item.created_at or now)
+            rows.append(
+                {
+                    "id": item.id,
+                    "rollout_id": item.rollout_id,
+                    "trace_id": item.trace_id,
+                    "span_id": item.span_id,
+                    "conversation_id": item.conversation_id,
+                    "kind": item.kind,
+                    "value": item.value,
+                    "body": encode(stamped),
+                    "created_at": stamped.created_at,
+                }
+            )
+        if not rows:
+            return 0
+        return self._database.write(lambda c: c.execute(self._insert, rows).rowcount)
+
+    def list(
+        self,
+        *,
+        rollout_id: str | None = None,
+        trace_id: str | None = None,
+        conversation_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> tuple[builtins.list[Feedback], str | None]:
+        """One page, newest first.
+
+        Args:
+            rollout_id: Only about this rollout.
+            trace_id: Only about this trace.
+            conversation_id: Only about this conversation.
+            limit: How many on a page.
+            cursor: As the page before returned it.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+
+        Raises:
+            InputError: The cursor is none that this method returned.
+        """
+        query = select(feedback.c.seq, feedback.c.body)
+        wanted = {
+            "rollout_id": rollout_id,
+            "trace_id": trace_id,
+            "conversation_id": conversation_id,
+        }
+        for name, value in wanted.items():
+            if value is not None:
+                query = query.where(feedback.c[name] == value)
+        if cursor is not None:
+            query = query.where(feedback.c.seq < seq_of(cursor, "feedback"))
+        query = query.order_by(feedback.c.seq.desc()).limit(limit + 1)
+        rows = self._database.read(lambda c: c.execute(query).all())
+        page = rows[:limit]
+        more = len(rows) > limit and page
+        return [_decode(row.body) for row in page], str(page[-1].seq) if more else None
+
+
+def seq_of(cursor: str, what: str) -> int:
+    """The row number that a cursor stands for.
+
+    Raises:
+        InputError: It is no cursor.
+    """
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise InputError(
+            f"The cursor {cursor!r} is none that a page of {what} ended with.",
+            hint="Begin without a cursor.",
+        )
+    return int(cursor)

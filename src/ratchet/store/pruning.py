@@ -1,0 +1,180 @@
+"""Pruning: deletes what is old, in steps that are short however much there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Column, Connection, Table, delete, func, select, text
+
+from ratchet.store.engine import Database, chunks
+from ratchet.store.tables import attempts, audit, events, feedback, rollouts, runs, scores, spans
+from ratchet.types import FINAL, STAGE_TRANSITIONS, Stage
+
+PATIENCE_S = 2.0
+"""How long a step waits for a database that is away or locked; another will come."""
+
+# Any number will do, so long as every Ratchet uses the same: one server prunes at a time.
+_PRUNE_LOCK = 7_236_142_459
+
+_OVER: frozenset[Stage] = frozenset(stage for stage, then in STAGE_TRANSITIONS.items() if not then)
+
+
+class Step(NamedTuple):
+    """What a step did, and where the next begins."""
+
+    deleted: int
+    """Rows."""
+    after: int | None
+    """For the next step; None when nothing is left to do, or another server does it."""
+
+
+class Pruning:
+    """Deletes old rows, the oldest first.
+
+    Each method looks at `limit` rows after a given one and deletes the old ones of them. The
+    newest row of a table stays in any case: SQLite would give its number to the next one, and who
+    follows a table by its numbers would miss that.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def events(self, before: float, after: int = 0, limit: int = 500) -> Step:
+        """Delete events from before a moment.
+
+        Args:
+            before: Unix seconds.
+            after: 0, and then what the step before returned.
+            limit: Rows to look at.
+        """
+        return self._log(events, events.c.at, before, after, limit)
+
+    def audit(self, before: float, after: int = 0, limit: int = 500) -> Step:
+        """Delete rows of the audit log from before a moment; arguments as for `events`."""
+        return self._log(audit, audit.c.at, before, after, limit)
+
+    def feedback(self, before: float, after: int = 0, limit: int = 500) -> Step:
+        """Delete feedback from before a moment; arguments as for `events`."""
+        # Its times are its senders': rows behind one from the future may be old all the same.
+        return self._log(feedback, feedback.c.created_at, before, after, limit, in_order=False)
+
+    def rollouts(self, before: float, after: int = 0, limit: int = 500) -> Step:
+        """Delete rollouts that ended before a moment, with their attempts, spans and scores.
+
+        Those that `is_needed` are kept. Arguments as for `events`.
+        """
+        rows = self._window(
+            rollouts,
+            after,
+            limit,
+            rollouts.c.status,
+            rollouts.c.purpose,
+            rollouts.c.created_at,
+            rollouts.c.ended_at,
+        )
+        stages = self._stages({row.purpose for row in rows})
+        old = [
+            row.seq
+            for row in rows
+            if row.status in FINAL
+            # A runner tells when a rollout ended, and its clock may be behind.
+            and max(row.created_at, row.ended_at or 0.0) < before
+            and not is_needed(row.purpose, stages)
+        ]
+        aged = any(row.created_at < before for row in rows)
+        following = rows[-1].seq if aged and len(rows) == limit else None
+        if not old:
+            return Step(0, following)
+
+        def work(connection: Connection) -> Step:
+            if not self._is_mine(connection):
+                return Step(0, None)
+            theirs = select(spans.c.seq).where(spans.c.rollout_seq.in_(old)).limit(limit)
+            found = connection.scalars(theirs).all()
+            for chunk in chunks(found):
+                connection.execute(delete(spans).where(spans.c.seq.in_(chunk)))
+            if len(found) == limit:
+                # There may be more: the same rollouts again. They go when their spans are gone.
+                return Step(len(found), after)
+            gone = len(found)
+            for table in (scores, attempts):
+                gone += connection.execute(
+                    delete(table).where(table.c.rollout_seq.in_(old))
+                ).rowcount
+            gone += connection.execute(delete(rollouts).where(rollouts.c.seq.in_(old))).rowcount
+            return Step(gone, following)
+
+        return self._database.write(work, patience_s=PATIENCE_S)
+
+    def _log(
+        self,
+        table: Table,
+        at: Column[Any],
+        before: float,
+        after: int,
+        limit: int,
+        *,
+        in_order: bool = True,
+    ) -> Step:
+        rows = self._window(table, after, limit, at)
+        old = [row[0] for row in rows if row[1] < before]
+        more = len(rows) == limit and (bool(old) or not in_order)
+        following = rows[-1].seq if more else None
+        if not old:
+            return Step(0, following)
+
+        def work(connection: Connection) -> Step:
+            if not self._is_mine(connection):
+                return Step(0, None)
+            done = connection.execute(delete(table).where(table.c.seq.in_(old)))
+            return Step(done.rowcount, following)
+
+        return self._database.write(work, patience_s=PATIENCE_S)
+
+    def _window(self, table: Table, after: int, limit: int, *columns: Column[Any]) -> Sequence[Any]:
+        newest = select(func.max(table.c.seq)).scalar_subquery()
+        query = (
+            select(table.c.seq, *columns)
+            .where(table.c.seq > after, table.c.seq < newest)
+            .order_by(table.c.seq)
+            .limit(limit)
+        )
+        # Looked at outside of the transaction that deletes: SQLite's writers need not wait for it.
+        return self._database.read(lambda c: c.execute(query).all(), patience_s=PATIENCE_S)
+
+    def _stages(self, purposes: set[str]) -> dict[str, Stage]:
+        """Stages of the runs that purposes name."""
+        parts = sorted({part for purpose in purposes for part in purpose.split("/")[1:]})
+
+        def work(connection: Connection) -> dict[str, Stage]:
+            found: dict[str, Stage] = {}
+            for chunk in chunks(parts):
+                query = select(runs.c.id, runs.c.stage).where(runs.c.id.in_(chunk))
+                found.update((row.id, row.stage) for row in connection.execute(query))
+            return found
+
+        return self._database.read(work, patience_s=PATIENCE_S)
+
+    def _is_mine(self, connection: Connection) -> bool:
+        """Whether no other server prunes at this moment. SQLite has one writer anyway."""
+        if self._database.is_sqlite:
+            return True
+        lock = text("SELECT pg_try_advisory_xact_lock(:lock)")
+        return bool(connection.scalar(lock, {"lock": _PRUNE_LOCK}))
+
+
+def is_needed(purpose: str, stages: Mapping[str, Stage]) -> bool:
+    """Whether rollouts of a purpose are kept however old they are.
+
+    They are when they are evidence of an experiment, or when their run may go on: it would run
+    and pay for them again.
+
+    Args:
+        purpose: Such as `prove/RUN`, `learn/RUN` or `improve/RUN/learn`.
+        stages: Stages of the runs that the store knows, by id.
+    """
+    parts = purpose.split("/")
+    if "prove" in parts:
+        return True
+    return any(part in stages and stages[part] not in _OVER for part in parts[1:])

@@ -1,0 +1,37 @@
+"""Settings: what every server of a store must agree on, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, select
+
+from ratchet.store.engine import Database
+from ratchet.store.tables import settings
+
+
+class Settings:
+    """Values by name; each is made once, by whoever asks first."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._insert = database.insert_new(settings, "name")
+
+    def get_or_create(self, name: str, make: Callable[[], str]) -> str:
+        """The value of that name; the same for everybody, whoever made it.
+
+        Args:
+            name: The name.
+            make: Makes the value when there is none; what it returns may lose to another's.
+        """
+        query = select(settings.c.value).where(settings.c.name == name)
+        found = self._database.read(lambda c: c.execute(query).scalar())
+        if found is not None:
+            return str(found)
+        row = {"name": name, "value": make()}
+
+        def work(connection: Connection) -> str:
+            connection.execute(self._insert, row)
+            return str(connection.execute(query).scalar_one())
+
+        return self._database.write(work)

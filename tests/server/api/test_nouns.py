@@ -1,0 +1,160 @@
+"""Resources, candidates, agents, datasets, spans, scores and feedback over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ratchet.store import Store
+from tests.serving import RunningServer
+
+PROMPT = {"type": "prompt", "text": "Be {tone}.", "engine": "f-string"}
+
+
+@pytest.fixture
+def http(server: RunningServer) -> Any:
+    with server.client() as client:
+        yield client
+
+
+def ok(answer: Any, status: int = 200) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_a_resource_is_published_once_and_fetched_by_its_version(http: Any) -> None:
+    version = ok(http.post("/v1/resources", json={"name": "system", "resource": PROMPT}))["version"]
+    again = ok(http.post("/v1/resources", json={"name": "system", "resource": PROMPT}))
+    assert again["version"] == version
+    fetched = http.get(f"/v1/resources/{version}")
+    assert ok(fetched) == PROMPT
+    assert "immutable" in fetched.headers["cache-control"]
+    listed = ok(http.get("/v1/resources", params={"name": "system"}))["versions"]
+    assert [known["version"] for known in listed] == [version]
+    ok(http.get("/v1/resources/nothing"), 404)
+
+
+def test_a_resource_that_is_none_is_refused_with_its_own_sentence(http: Any) -> None:
+    bad = {"type": "prompt", "text": "Be {tone"}
+    problem = ok(http.post("/v1/resources", json={"name": "system", "resource": bad}), 422)
+    assert "not an f-string template" in problem["detail"]
+    unsafe = {"type": "prompt", "text": "{x.__class__}"}
+    ok(http.post("/v1/resources", json={"name": "system", "resource": unsafe}), 422)
+
+
+def test_the_active_candidate_has_an_etag(http: Any) -> None:
+    first = http.get("/v1/agents/booker/active")
+    assert ok(first)["candidate_id"] == ""
+    id = ok(http.post("/v1/candidates", json={"resources": {"system": PROMPT}}))["id"]
+    ok(http.put("/v1/agents/booker/active", json={"candidate_id": id, "reason": "better"}))
+    second = http.get("/v1/agents/booker/active", headers={"if-none-match": first.headers["etag"]})
+    assert ok(second)["resources"] == {"system": PROMPT}
+    assert second.headers["etag"] != first.headers["etag"]
+    unchanged = http.get(
+        "/v1/agents/booker/active", headers={"if-none-match": second.headers["etag"]}
+    )
+    assert (unchanged.status_code, unchanged.content) == (304, b"")
+    ok(http.put("/v1/agents/booker/active", json={"candidate_id": ""}))
+    assert ok(http.get("/v1/agents/booker/active"))["candidate_id"] == ""
+    history = ok(http.get("/v1/agents/booker/history"))["activations"]
+    assert [one["candidate_id"] for one in history] == ["", id]
+
+
+def test_an_unknown_candidate_does_not_become_active(http: Any) -> None:
+    problem = ok(http.put("/v1/agents/booker/active", json={"candidate_id": "nothing"}), 422)
+    assert problem["errors"][0]["field"] == "candidate_id"
+    assert ok(http.get("/v1/agents/booker/history"))["activations"] == []
+
+
+def test_an_agent_has_settings_whose_defaults_are_off(http: Any) -> None:
+    assert ok(http.get("/v1/agents/booker"))["substitute"] is False
+    ok(http.put("/v1/agents/booker", json={"substitute": True}))
+    assert ok(http.get("/v1/agents"))["agents"] == [{"name": "booker", "substitute": True}]
+    ok(http.get("/v1/agents/no%20name"), 422)
+
+
+def test_a_dataset_is_versioned_by_its_content(http: Any) -> None:
+    tasks = [{"id": "a", "input": 1, "expected": 2}, {"id": "b", "input": 2}]
+    body = {"name": "rooms", "tasks": tasks, "splits": {"a": "train", "b": "test"}}
+    version = ok(http.post("/v1/datasets", json=body))["version"]
+    fetched = ok(http.get(f"/v1/datasets/{version}"))
+    assert [task["id"] for task in fetched["tasks"]] == ["a", "b"]
+    assert ok(http.get("/v1/datasets", params={"name": "rooms"}))["version"] == version
+    ok(http.get("/v1/datasets", params={"name": "halls"}), 404)
+    ok(http.get("/v1/datasets/nothing"), 404)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"splits": {"a": "train"}}, "splits"),
+        ({"splits": {"a": "train", "b": "test", "c": "val"}}, "splits.c"),
+        ({"tasks": [{"id": "a", "input": 1}] * 2, "splits": {"a": "train"}}, "tasks[1].id"),
+    ],
+)
+def test_a_dataset_with_a_mistake_is_refused(http: Any, change: Any, field: str) -> None:
+    tasks = [{"id": "a", "input": 1}, {"id": "b", "input": 2}]
+    body = {"name": "rooms", "tasks": tasks, "splits": {"a": "train", "b": "test"}, **change}
+    assert ok(http.post("/v1/datasets", json=body), 422)["errors"][0]["field"] == field
+
+
+def test_spans_are_stored_before_they_are_acknowledged(http: Any, server: RunningServer) -> None:
+    span = {
+        "trace_id": "a" * 32,
+        "span_id": "b" * 16,
+        "name": "chat",
+        "start_ns": 5,
+        "end_ns": 6,
+    }
+    records = [{"span": span, "agent": "booker"}]
+    assert ok(http.post("/v1/spans", json={"records": records}))["stored"] == 1
+    with Store.open(server.store_url) as store:
+        assert [r.span.name for r in store.spans.of_trace("a" * 32)] == ["chat"]
+    assert len(ok(http.get("/v1/spans", params={"agent": "booker"}))["records"]) == 1
+    assert len(ok(http.get("/v1/spans", params={"trace_id": "a" * 32}))["records"]) == 1
+    ok(http.get("/v1/spans"), 422)
+    wrong = [{"span": {**span, "trace_id": "A" * 32}}]
+    problem = ok(http.post("/v1/spans", json={"records": wrong}), 422)
+    assert problem["errors"][0]["field"] == "records[0].span.trace_id"
+
+
+def test_scores_are_added_to_rollouts(http: Any) -> None:
+    ok(http.post("/v1/rollouts", json={"rollouts": [{"id": "r", "input": 1}]}))
+    score = {"evaluator": "judge", "version": "1", "value": 0.75, "rationale": "fine"}
+    ok(http.post("/v1/scores", json={"scores": [{"rollout_id": "r", "score": score}]}))
+    assert ok(http.get("/v1/rollouts/r/scores"))["scores"][0]["value"] == 0.75
+    both = {**score, "error": "and yet"}
+    ok(http.post("/v1/scores", json={"scores": [{"rollout_id": "r", "score": both}]}), 422)
+    ok(http.post("/v1/scores", json={"scores": [{"rollout_id": "none", "score": score}]}), 422)
+
+
+def test_feedback_is_kept_once_and_found_by_what_it_is_about(http: Any) -> None:
+    given = {"id": "f1", "kind": "thumbs", "value": 0, "conversation_id": "c", "comment": "No."}
+    assert ok(http.post("/v1/feedback", json={"feedback": [given]}))["stored"] == 1
+    assert ok(http.post("/v1/feedback", json={"feedback": [given]}))["stored"] == 0
+    (found,) = ok(http.get("/v1/feedback", params={"conversation_id": "c"}))["feedback"]
+    assert (found["comment"], found["value"]) == ("No.", 0)
+    assert found["created_at"] > 0
+    assert ok(http.get("/v1/feedback", params={"rollout_id": "r"}))["feedback"] == []
+    about_nothing = {"id": "f2", "kind": "thumbs", "value": 1}
+    ok(http.post("/v1/feedback", json={"feedback": [about_nothing]}), 422)
+
+
+def test_experiments_and_releases_are_listed(http: Any) -> None:
+    assert ok(http.get("/v1/experiments")) == {"experiments": []}
+    assert ok(http.get("/v1/releases")) == {"releases": []}
+    ok(http.get("/v1/experiments/none"), 404)
+    ok(http.get("/v1/releases/none"), 404)
+
+
+def test_keys_are_made_listed_and_revoked(http: Any) -> None:
+    made = http.post("/v1/keys", json={"name": "ci", "scopes": ["run"]})
+    body = ok(made, 201)
+    assert body["secret"].startswith("rk_")
+    assert made.headers["cache-control"] == "no-store"
+    listed = http.get("/v1/keys")
+    assert body["secret"] not in listed.text
+    assert [key["name"] for key in ok(listed)["keys"]] == ["ci"]
+    assert ok(http.delete(f"/v1/keys/{body['key']['id']}"))["revoked_at"] is not None
+    ok(http.delete("/v1/keys/nobody"), 404)

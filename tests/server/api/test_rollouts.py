@@ -1,0 +1,323 @@
+"""Rollouts over HTTP: the same queue, leases and fences as in the store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ratchet.store import Store
+from ratchet.types import Candidate, PromptTemplate
+from tests.serving import RunningServer
+
+
+def outcome(claim: dict[str, Any], status: str = "succeeded", **more: Any) -> dict[str, Any]:
+    return {
+        "rollout_id": claim["rollout"]["id"],
+        "fence": claim["fence"],
+        "status": status,
+        "started_at": 1.0,
+        "ended_at": 2.0,
+        "duration_s": 1.0,
+        **more,
+    }
+
+
+class Api:
+    """The calls of a runner."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self.http = server.client()
+
+    def post(self, path: str, body: Any, status: int = 200) -> Any:
+        answer = self.http.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def create(self, *ids: str, **more: Any) -> Any:
+        rollouts = [{"id": id, "input": f"do {id}", **more} for id in ids]
+        return self.post("/v1/rollouts", {"rollouts": rollouts})
+
+    def claim(self, limit: int = 1, **more: Any) -> list[dict[str, Any]]:
+        return self.post("/v1/rollouts/claim", {"worker": "w", "limit": limit, **more})["claims"]
+
+    def finish(self, *outcomes: dict[str, Any]) -> list[str | None]:
+        answer = self.post("/v1/rollouts/finish", {"outcomes": outcomes})
+        return [result["status"] for result in answer["results"]]
+
+    def get(self, path: str, expect: int = 200, /, **query: Any) -> Any:
+        answer = self.http.get(path, params=query)
+        assert answer.status_code == expect, answer.text
+        return answer.json()
+
+
+@pytest.fixture
+def api(server: RunningServer) -> Api:
+    return Api(server)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def either(request: pytest.FixtureRequest) -> RunningServer:
+    # The database first: it outlives the server then.
+    url = request.getfixturevalue(f"{request.param}_url")
+    started: RunningServer = request.getfixturevalue("serving")(url)
+    return started
+
+
+def test_a_rollout_goes_from_creation_over_claim_to_its_end(either: RunningServer) -> None:
+    api = Api(either)
+    assert api.create("a", "b") == {"created": 2, "ids": ["a", "b"]}
+    (claim,) = api.claim()
+    assert (claim["rollout"]["id"], claim["rollout"]["status"], claim["fence"]) == (
+        "a",
+        "running",
+        1,
+    )
+    assert claim["token"].startswith("ra_")
+    span = {
+        "trace_id": "1" * 32,
+        "span_id": "2" * 16,
+        "name": "step",
+        "start_ns": 1,
+        "end_ns": 2,
+    }
+    score = {"evaluator": "reward", "version": "1", "value": 0.5}
+    done = outcome(claim, output={"x": 1}, cost_usd=0.25, spans=[span], scores=[score])
+    assert api.finish(done) == ["succeeded"]
+    rollout = api.get("/v1/rollouts/a")
+    assert (rollout["status"], rollout["output"], rollout["cost_usd"]) == (
+        "succeeded",
+        {"x": 1},
+        0.25,
+    )
+    assert [s["name"] for s in api.get("/v1/rollouts/a/spans")["spans"]] == ["step"]
+    assert [s["value"] for s in api.get("/v1/rollouts/a/scores")["scores"]] == [0.5]
+    assert [a["status"] for a in api.get("/v1/rollouts/a/attempts")["attempts"]] == ["succeeded"]
+    assert api.get("/v1/rollouts/counts")["counts"] == {"queued": 1, "succeeded": 1}
+
+
+def test_creating_the_same_id_again_changes_nothing(api: Api) -> None:
+    api.create("a")
+    assert api.post("/v1/rollouts", {"rollouts": [{"id": "a", "input": "other"}]}) == {
+        "created": 0,
+        "ids": ["a"],
+    }
+    assert api.get("/v1/rollouts/a")["input"] == "do a"
+
+
+def test_a_rollout_without_an_id_gets_one(api: Api) -> None:
+    made = api.post("/v1/rollouts", {"rollouts": [{"input": 1}, {"input": 1}]})
+    assert made["created"] == 2
+    assert len(set(made["ids"])) == 2
+
+
+def test_a_wrong_fence_is_refused_and_the_right_one_counts(api: Api) -> None:
+    api.create("a")
+    (claim,) = api.claim()
+    assert api.finish(outcome({**claim, "fence": 7})) == [None]
+    assert api.finish(outcome(claim)) == ["succeeded"]
+
+
+def test_the_same_report_again_is_accepted_and_another_is_refused(api: Api) -> None:
+    api.create("a")
+    (claim,) = api.claim()
+    assert api.finish(outcome(claim)) == ["succeeded"]
+    assert api.finish(outcome(claim)) == ["succeeded"]
+    assert api.finish(outcome(claim, "failed", ended_at=9.0)) == [None]
+    assert api.get("/v1/rollouts/a")["status"] == "succeeded"
+
+
+def test_the_report_of_an_unknown_rollout_is_refused_and_the_others_count(api: Api) -> None:
+    api.create("a")
+    (claim,) = api.claim()
+    unknown = outcome({"rollout": {"id": "nobody"}, "fence": 1})
+    assert api.finish(unknown, outcome(claim)) == [None, "succeeded"]
+
+
+def test_an_expired_lease_is_handed_to_another_and_the_late_finish_is_refused(
+    api: Api, server: RunningServer
+) -> None:
+    api.create("a")
+    (late,) = api.claim()
+    with Store.open(server.store_url) as store:
+        assert store.rollouts.expire(time.time() + 100) == ["a"]
+    (second,) = api.claim()
+    assert second["fence"] == 2
+    assert api.finish(outcome(late)) == [None]
+    beat = {"attempts": [["a", 1], ["a", 2]], "lease_s": 60}
+    assert api.post("/v1/rollouts/heartbeat", beat) == {"running": [["a", 2]]}
+    assert api.finish(outcome(second)) == ["succeeded"]
+
+
+def test_who_waits_for_work_is_woken_when_some_is_queued(api: Api) -> None:
+    got: list[Any] = []
+    waiting = threading.Thread(target=lambda: got.extend(api.claim(wait_s=30)))
+    waiting.start()
+    Api.create(api, "a")
+    waiting.join(10)
+    assert [claim["rollout"]["id"] for claim in got] == ["a"]
+
+
+def test_who_waits_is_woken_when_work_is_given_back(api: Api) -> None:
+    api.create("a")
+    (claim,) = api.claim()
+    got: list[Any] = []
+    waiting = threading.Thread(target=lambda: got.extend(api.claim(wait_s=30)))
+    waiting.start()
+    given = {"attempts": [["a", claim["fence"]]]}
+    assert api.post("/v1/rollouts/release", given) == {"released": [["a", 1]]}
+    waiting.join(10)
+    assert [claim["fence"] for claim in got] == [2]
+
+
+def test_a_server_that_ends_lets_go_who_waits(serving: Any, sqlite_url: str) -> None:
+    server = serving(sqlite_url)
+    api = Api(server)
+    got: list[Any] = []
+    waiting = threading.Thread(target=lambda: got.append(api.claim(wait_s=60)))
+    waiting.start()
+    with Store.open(sqlite_url) as store:
+        assert store.rollouts.counts() == {}
+    begun = time.monotonic()
+    server.stop()
+    waiting.join(10)
+    assert got in ([[]], [])
+    assert time.monotonic() - begun < 8
+
+
+def test_a_waiting_runner_that_hangs_up_takes_nothing(api: Api, server: RunningServer) -> None:
+    import socket
+    from urllib.parse import urlsplit
+
+    body = b'{"worker":"w","wait_s":60}'
+    with socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0)) as raw:
+        raw.sendall(
+            b"POST /v1/rollouts/claim HTTP/1.1\r\nhost: localhost\r\ncontent-type:"
+            b" application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+        )
+        desk = server.app.services.desk
+        deadline = time.monotonic() + 10
+        while not desk.waiting("default") and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert desk.waiting("default") == 1
+    while desk.waiting("default") and time.monotonic() < deadline:
+        time.sleep(0.005)
+    api.create("a")
+    assert [claim["fence"] for claim in api.claim()] == [1]
+
+
+def test_runners_share_a_queue_and_no_rollout_runs_twice(either: RunningServer) -> None:
+    api = Api(either)
+    api.create(*(f"r{number}" for number in range(60)))
+    taken: list[str] = []
+
+    def run() -> None:
+        mine = Api(either)
+        while claims := mine.claim(limit=3):
+            taken.extend(claim["rollout"]["id"] for claim in claims)
+            assert set(mine.finish(*(outcome(claim) for claim in claims))) == {"succeeded"}
+
+    runners = [threading.Thread(target=run) for _ in range(6)]
+    for runner in runners:
+        runner.start()
+    for runner in runners:
+        runner.join(60)
+    assert sorted(taken) == sorted(f"r{number}" for number in range(60))
+    assert api.get("/v1/rollouts/counts")["counts"] == {"succeeded": 60}
+
+
+def test_two_servers_share_a_postgres_queue(
+    postgres_url: str, serving: Callable[..., RunningServer]
+) -> None:
+    first, second = Api(serving(postgres_url)), Api(serving(postgres_url))
+    got: list[Any] = []
+    waiting = threading.Thread(target=lambda: got.extend(second.claim(wait_s=30)))
+    waiting.start()
+    first.create("a")
+    waiting.join(10)
+    assert [claim["rollout"]["id"] for claim in got] == ["a"]
+    assert first.finish(outcome(got[0])) == ["succeeded"]
+
+
+def test_a_cancelled_rollout_is_told_by_the_next_heartbeat(api: Api) -> None:
+    api.create("a", "b")
+    api.claim()
+    assert api.post("/v1/rollouts/cancel", {"ids": ["a", "b", "c"]}) == {"cancelled": 2}
+    beat = {"attempts": [["a", 1]]}
+    assert api.post("/v1/rollouts/heartbeat", beat) == {"running": []}
+    assert api.claim() == []
+
+
+def test_pages_follow_each_other_newest_first(api: Api) -> None:
+    api.create(*(f"r{number}" for number in range(5)), queue="q", purpose="eval/1")
+    api.create("other")
+    first = api.get("/v1/rollouts", queue="q", limit=3)
+    assert [r["id"] for r in first["rollouts"]] == ["r4", "r3", "r2"]
+    rest = api.get("/v1/rollouts", queue="q", limit=3, cursor=first["next_cursor"])
+    assert [r["id"] for r in rest["rollouts"]] == ["r1", "r0"]
+    assert rest["next_cursor"] is None
+    assert len(api.get("/v1/rollouts", purpose="eval/")["rollouts"]) == 5
+    assert api.get("/v1/rollouts", status="running")["rollouts"] == []
+
+
+def test_several_are_looked_up_at_once(api: Api) -> None:
+    api.create("a", "b")
+    found = api.post("/v1/rollouts/lookup", {"ids": ["a", "nobody", "b"]})["rollouts"]
+    assert sorted(found) == ["a", "b"]
+
+
+def test_a_rollout_of_an_unknown_candidate_is_refused_before_any_is_queued(api: Api) -> None:
+    bad = {"rollouts": [{"id": "a", "input": 1}, {"id": "b", "input": 1, "candidate_id": "no"}]}
+    problem = api.post("/v1/rollouts", bad, 422)
+    assert problem["errors"][0]["field"] == "rollouts[1].candidate_id"
+    assert api.get("/v1/rollouts")["rollouts"] == []
+
+
+def test_a_rollout_runs_with_a_published_candidate(api: Api) -> None:
+    prompt = PromptTemplate("Be {tone}.")
+    resources = {"system": {"type": "prompt", "text": "Be {tone}."}}
+    id = api.post("/v1/candidates", {"resources": resources})["id"]
+    assert id == Candidate.of({"system": prompt}).id
+    api.create("a", candidate_id=id)
+    (claim,) = api.claim()
+    assert claim["rollout"]["candidate_id"] == id
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"rollouts": [{"input": 1, "seed": -1}]}, "rollouts[0].seed"),
+        ({"rollouts": [{"input": 1, "max_attempts": "2"}]}, "rollouts[0].max_attempts"),
+        ({"rollouts": [{"input": 1, "id": "a/b"}]}, "rollouts[0].id"),
+        ({"rollouts": [{"input": 1, "extra": 1}]}, "rollouts[0].extra"),
+        ({"rollouts": [{"id": "a"}]}, "rollouts[0].input"),
+        ({"rollouts": {}}, "rollouts"),
+        ([], "body"),
+    ],
+)
+def test_a_field_that_does_not_fit_is_named(api: Api, body: Any, field: str) -> None:
+    problem = api.post("/v1/rollouts", body, 422)
+    assert [error["field"] for error in problem["errors"]] == [field]
+
+
+def test_an_attempt_is_not_reported_as_expired(api: Api) -> None:
+    api.create("a")
+    (claim,) = api.claim()
+    problem = api.post("/v1/rollouts/finish", {"outcomes": [outcome(claim, "expired")]}, 422)
+    assert problem["errors"][0]["field"] == "outcomes[0].status"
+
+
+def test_times_that_no_database_holds_are_refused(api: Api) -> None:
+    api.create("a")
+    (claim,) = api.claim()
+    span = {"trace_id": "1", "span_id": "2", "name": "s", "start_ns": 2**70, "end_ns": 1}
+    problem = api.post("/v1/rollouts/finish", {"outcomes": [outcome(claim, spans=[span])]}, 422)
+    assert problem["errors"][0]["field"] == "outcomes[0].spans[0].start_ns"
+
+
+def test_an_unknown_rollout_is_404(api: Api) -> None:
+    for path in ("", "/attempts", "/spans", "/scores"):
+        assert "nobody" in api.get(f"/v1/rollouts/nobody{path}", 404)["detail"]

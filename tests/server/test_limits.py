@@ -1,0 +1,145 @@
+"""Limits: nobody gets more than is allowed, and whoever waits as told is let in."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.server.limits import Buckets, Limiter, Limits, neighbourhood, retry_after
+from ratchet.server.problems import Problem
+
+
+class Time:
+    """A clock that stands until it is moved."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+GAPS = st.lists(
+    st.one_of(st.just(0.0), st.floats(0.0, 0.2), st.floats(0.0, 20.0)), min_size=1, max_size=200
+)
+RATES = st.one_of(st.floats(0.1, 5_000.0), st.integers(1, 100).map(float))
+
+
+@given(GAPS, RATES, st.integers(1, 30), st.floats(0.0, 1e9))
+def test_no_stretch_of_time_admits_more_than_the_burst_and_what_came_back_in_it(
+    gaps: list[float], rate: float, burst: int, start: float
+) -> None:
+    time = Time()
+    buckets = Buckets(rate, burst, time)
+    admitted = []
+    for time.now in accumulate(gaps, initial=start):
+        if buckets.take("a") == 0.0:
+            admitted.append(time.now)
+    for first, begun in enumerate(admitted):
+        for last in range(first, len(admitted)):
+            seconds = admitted[last] - begun
+            assert last - first + 1 <= burst + seconds * rate + 1e-3
+
+
+@given(GAPS, RATES, st.integers(1, 30))
+def test_it_behaves_as_a_bucket_that_is_counted_token_by_token(
+    gaps: list[float], rate: float, burst: int
+) -> None:
+    time = Time()
+    buckets = Buckets(rate, burst, time)
+    tokens, counted_at = float(burst), 0.0
+    for time.now in accumulate(gaps):
+        tokens = min(burst, tokens + (time.now - counted_at) * rate)
+        counted_at = time.now
+        wait = buckets.take("a")
+        if wait == 0.0:
+            assert tokens > 1.0 - 1e-3
+            tokens -= 1.0
+        else:
+            assert tokens < 1.0 + 1e-3
+            assert wait == pytest.approx((1.0 - tokens) / rate, abs=1e-3)
+
+
+@given(GAPS, RATES, st.integers(1, 30))
+def test_whoever_waits_as_long_as_told_is_admitted(
+    gaps: list[float], rate: float, burst: int
+) -> None:
+    time = Time()
+    buckets = Buckets(rate, burst, time)
+    for gap in gaps:
+        time.now += gap
+        if wait := buckets.take("a"):
+            time.now += wait
+            assert buckets.take("a") == 0.0
+
+
+def test_names_do_not_share_and_a_token_may_be_given_back() -> None:
+    buckets = Buckets(1.0, 2, Time())
+    assert [buckets.take("a") for _ in range(3)] == [0.0, 0.0, 1.0]
+    assert buckets.take("b") == 0.0
+    buckets.give_back("a")
+    buckets.give_back("never seen")
+    assert buckets.take("a") == 0.0
+    assert buckets.take("a") > 0.0
+
+
+def test_names_that_are_idle_take_no_memory() -> None:
+    time = Time()
+    buckets = Buckets(10.0, 5, time)
+    for number in range(20_000):
+        buckets.take(f"caller {number}")
+        time.now += 0.01
+    # Each is busy for a tenth of a second, in which ten callers come; sweeps are spread out.
+    assert len(buckets) <= 1024 + 1
+
+
+def test_names_that_are_all_busy_are_bounded_and_the_newest_stays() -> None:
+    buckets = Buckets(0.001, 1, Time(), most=3_000)
+    for number in range(10_000):
+        assert buckets.take(f"caller {number}") == 0.0
+    assert len(buckets) <= 3_000
+    assert buckets.take("caller 9999") > 0.0
+
+
+def test_too_many_requests_are_told_when_to_come_again() -> None:
+    time = Time()
+    limiter = Limiter(Limits(requests_per_s=0.4, burst=1), time)
+    limiter.request("a")
+    with pytest.raises(Problem, match=r"more than 0\.4 requests a second") as raised:
+        limiter.request("a")
+    assert raised.value.status == 429
+    assert raised.value.headers == {"retry-after": "3"}
+    time.now = 2.5
+    limiter.request("a")
+
+
+def test_retry_after_is_whole_seconds_and_never_too_early() -> None:
+    assert [retry_after(s) for s in (0.0001, 0.5, 1.0, 1.2, 60.0)] == ["1", "1", "1", "2", "60"]
+
+
+def test_a_stream_counts_until_it_ends_however_it_ends() -> None:
+    limiter = Limiter(Limits(streams=2))
+    with limiter.stream("a"):
+        with pytest.raises(KeyError), limiter.stream("a"):
+            raise KeyError
+        with limiter.stream("a"), limiter.stream("b"):
+            assert limiter.open_streams == 3
+            with pytest.raises(Problem) as raised, limiter.stream("a"):
+                pytest.fail("a third stream was let in")
+            assert raised.value.status == 429
+            assert "retry-after" in raised.value.headers
+        assert limiter.open_streams == 1
+    assert limiter.open_streams == 0
+    assert limiter._streams == {}
+
+
+def test_an_ipv6_network_is_one_caller() -> None:
+    assert neighbourhood("2001:db8:1:2:3:4:5:6") == neighbourhood("2001:db8:1:2::9") != ""
+    assert neighbourhood("2001:db8:1:3::9") != neighbourhood("2001:db8:1:2::9")
+    assert neighbourhood("::ffff:10.1.2.3") == neighbourhood("10.1.2.3") == "10.1.2.3"
+    assert neighbourhood("fe80::1%eth0") == neighbourhood("fe80::2")
+    assert neighbourhood("::1") == "::"
+    for odd in ("", "a:b", "unix:"):
+        assert neighbourhood(odd) == odd
