@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -16,11 +17,12 @@ from ratchet.bind.discover import Discovery, Proposal, discover
 from ratchet.bind.recognise import MAX_TEXT, recognise, refill, refusal, shape_of
 from ratchet.bind.slot_names import slot_names
 
-WORDS = (
+WORDS = re.findall(
+    r"\w+",
     "refund policy customer please order item shipping returns window days the of and a to for"
-    " with late early email phone support contact ticket issue solve quickly slow price cost euro"
-).split()
-PEOPLE = "Ann Bob Carla Dmitri Eve Farid Grace Hiro".split()
+    " with late early email phone support contact ticket issue solve quickly slow price cost euro",
+)
+PEOPLE = ("Ann", "Bob", "Carla", "Dmitri", "Eve", "Farid", "Grace", "Hiro")
 
 BOOKING = (
     "You are a booking assistant for ACME.\nToday is {date}, and it is {time}.\nThe user {user}"
@@ -33,8 +35,8 @@ TRANSLATING = (
 )
 NAMING = "You name conversations of ACME in at most five words. Be brief. Never invent anything."
 JUDGING = (
-    "<context>\n{context}\n</context>\nYou judge whether the answer to the question follows from the"
-    " context above. Say yes or no.\n<question>\n{question}\n</question>"
+    "<context>\n{context}\n</context>\nYou judge whether the answer to the question follows from"
+    " the context above. Say yes or no.\n<question>\n{question}\n</question>"
 )
 
 
@@ -125,9 +127,9 @@ def test_one_sample_is_a_template_without_slots() -> None:
 
 
 def test_a_text_that_never_varies_is_a_template_without_slots() -> None:
-    found = discover([(NAMING, 300), (NAMING + "\n", 20), (NAMING.replace(" ", "\r\n", 1), 0)])
-    assert found.proposals[0].count == 320
-    assert texts_of(found)[0] == NAMING
+    found = discover([(NAMING, 300), (NAMING + "\n", 20), ("\r\n" + NAMING, 1)])
+    assert found.proposals[0].count == 321
+    assert texts_of(found) == [NAMING]
 
 
 def test_two_fixed_versions_of_a_prompt_are_two_prompts() -> None:

@@ -474,7 +474,7 @@ def test_limits_belong_to_a_key_and_not_to_its_address(store: Store) -> None:
             other = await keeper.admit(request(second))
             with keeper.stream(caller):
                 with keeper.stream(other):
-                    assert keeper.limiter.open_streams == 2
+                    assert keeper.open_streams == 2
                 with pytest.raises(Problem) as raised, keeper.stream(caller):
                     pass
                 assert raised.value.status == 429

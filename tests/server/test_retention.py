@@ -176,8 +176,16 @@ def test_evidence_and_rollouts_of_runs_that_may_go_on_stay(store: Store) -> None
     )
     store.rollouts.create([rollout("newest")], now=NOW)
     sweep(store)
-    needed = {p for p in purposes if "prove" in p or "going" in p or "broken" in p}
+    parts = {purpose: purpose.split("/") for purpose in purposes}
+    needed = {p for p in purposes if {"prove", "going", "broken"} & {*parts[p]}}
     assert left(store) == {*needed, "newest"}
+
+
+def test_rollouts_that_stay_keep_nothing_behind_them(store: Store) -> None:
+    kept = [over(f"kept{n}", 100, "prove/run") for n in range(2 * LARGEST)]
+    store.rollouts.create([*kept, over("old", 100), rollout("newest")], now=NOW)
+    assert sweep(store)["rollouts"] == 1
+    assert left(store) == {"newest", *(r.id for r in kept)}
 
 
 @pytest.mark.parametrize("stage", STAGE_TRANSITIONS)

@@ -122,24 +122,31 @@ def _common(
 
 def _anchors(tokens: Sequence[list[str]], gap: _Gap, size: int) -> list[tuple[int, ...]]:
     """Where runs of that size stand that are in every text once, in the same order in all."""
-    places: dict[tuple[str, ...], list[int]] | None = None
-    for each, start, stop in zip(tokens, *gap, strict=True):
-        here: dict[tuple[str, ...], int] = {}
-        for at in range(start, stop - size + 1):
-            run = tuple(each[at : at + size])
-            if places is None or run in places:
-                here[run] = -1 if run in here else at
-        once = {run: at for run, at in here.items() if at >= 0 and any(map(_tells, run))}
-        if places is None:
-            places = {run: [at] for run, at in once.items()}
-        else:
-            places = {run: [*known, once[run]] for run, known in places.items() if run in once}
+    places = {
+        run: [at] for run, at in _once(tokens[0], gap, 0, size).items() if any(map(_tells, run))
+    }
+    for number in range(1, len(tokens)):
         if not places:
             return []
-    found = sorted(tuple(at) for at in (places or {}).values())
+        here = _once(tokens[number], gap, number, size)
+        shared = [run for run in places if run in here]
+        for run in shared:
+            places[run].append(here[run])
+        places = {run: places[run] for run in shared}
+    found = sorted(map(tuple, places.values()))
     for column in range(1, len(tokens)):
         found = _rising(found, column)
     return found
+
+
+def _once(tokens: list[str], gap: _Gap, number: int, size: int) -> dict[tuple[str, ...], int]:
+    """Where each run stands that stands once in the gap of one text."""
+    begin, end = gap.starts[number], gap.stops[number]
+    found: dict[tuple[str, ...], int] = {}
+    columns = [tokens[begin + shift : end] for shift in range(size)]
+    for at, run in enumerate(zip(*columns, strict=False), start=begin):
+        found[run] = -1 if run in found else at
+    return {run: at for run, at in found.items() if at >= 0}
 
 
 def _tells(word: str) -> bool:

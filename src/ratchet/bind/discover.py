@@ -38,8 +38,11 @@ FEW = 8
 _ALIGNED = 12
 """Texts that are aligned at first; others that do not fit are added, so many at a time."""
 
-_ALIGNED_CHARACTERS = 600_000
+_ALIGNED_CHARACTERS = 300_000
 _REFINEMENTS = 8
+
+_EFFORT = 6_000_000
+"""Characters that are aligned in all: seconds at the worst."""
 
 _SHOWN_DRAFTS = 64
 """Templates found before that are compared with what is new; those of the most texts."""
@@ -123,6 +126,7 @@ class _Search:
         self.left = sorted(counts, key=lambda text: -counts[text])
         self.drafts: dict[tuple[str, ...], list[str]] = {}
         """Texts of each template that was found, by its constant pieces."""
+        self._effort = _EFFORT
 
     def run(self) -> None:
         """Search; `members` tells what was found."""
@@ -193,6 +197,9 @@ class _Search:
             return None
         shown = _within(_spread(texts, _ALIGNED), _ALIGNED_CHARACTERS)
         for _ in range(_REFINEMENTS):
+            self._effort -= sum(map(len, shown))
+            if self._effort < 0:
+                return None
             pieces = tuple(align(shown))
             template = _template(pieces)
             if refusal(template):

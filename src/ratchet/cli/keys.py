@@ -155,7 +155,7 @@ def duration(text: str) -> float:
     Raises:
         InputError: It is none, or longer than a century.
     """
-    found = re.fullmatch(r"(\d{1,9})([hdw])", text.strip().lower())
+    found = re.fullmatch(r"([0-9]{1,9})([hdw])", text.strip().lower())
     seconds = int(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 0.0 < seconds <= _LONGEST_S:
         raise InputError(

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ratchet.bind import Binding, bound
-from ratchet.observe import Collector, SideEffectBlocked, collecting, plain, readable
+from ratchet.bind import Binding, bind_process, bound
+from ratchet.observe import (
+    Collector,
+    SideEffectBlocked,
+    collect_process,
+    collecting,
+    plain,
+    readable,
+)
 from ratchet.run.agent import Agent
 from ratchet.types import AttemptStatus, Claim, Outcome, Resource, Score
 
@@ -160,6 +167,19 @@ async def call_async(recorder: Recorder, timeout_s: float) -> Outcome:
     if late:
         return recorder.stopped("timed_out", timed_out(timeout_s))
     return recorder.succeeded(result)
+
+
+def call_alone(recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Outcome:
+    """Run an attempt in a process that runs no other meanwhile: all of it is the attempt's."""
+    bind_process(recorder.binding)
+    collect_process(recorder.collector)
+    try:
+        if recorder.agent.is_async:
+            return loop.run(call_async(recorder, timeout_s))
+        return call_sync(recorder)
+    finally:
+        bind_process(None)
+        collect_process(None)
 
 
 def timed_out(timeout_s: float) -> str:

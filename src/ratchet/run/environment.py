@@ -20,6 +20,9 @@ PROVIDER_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUT
 NO_TOKEN = "ratchet"  # noqa: S105 - says that there is none
 """Shown to a gateway that asks for no key: the providers' libraries do not start without one."""
 
+AT_IMPORT = "a-client-made-while-the-agent-was-imported@0"
+"""A scope that no gateway knows."""
+
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
@@ -29,16 +32,17 @@ def without(environ: Mapping[str, str], *names: frozenset[str]) -> dict[str, str
     return {name: value for name, value in environ.items() if name not in hidden}
 
 
-def gateway_variables(server: str, claim: Claim) -> dict[str, str]:
+def gateway_variables(server: str, claim: Claim | None) -> dict[str, str]:
     """What makes the providers' libraries call the gateway, in the name of an attempt.
 
     Args:
         server: The server's address.
-        claim: The attempt; its token is the key.
+        claim: The attempt; its token is the key. None before the first one: a client that is made
+            then and used later is told so by the gateway, in the name it calls for.
     """
-    scope = quote(f"{claim.rollout.id}@{claim.fence}", safe="@:")
+    scope = quote(f"{claim.rollout.id}@{claim.fence}", safe="@:") if claim else AT_IMPORT
     gateway = f"{server}/gateway/{scope}"
-    key = claim.token or NO_TOKEN
+    key = (claim.token if claim else "") or NO_TOKEN
     return {
         "OPENAI_BASE_URL": f"{gateway}/openai/v1",
         "OPENAI_API_BASE": f"{gateway}/openai/v1",

@@ -16,16 +16,13 @@ import select
 import signal
 import socket
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-import msgspec
-
-from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding, bind_process
-from ratchet.observe import BLOCKED_SUFFIX, carry_context, collect_process, warm_up
+from ratchet.bind import SEED_VARIABLE, Binding
+from ratchet.observe import carry_context, warm_up
 from ratchet.run.agent import Agent, load_agent
-from ratchet.run.attempt import Recorder, blocked, call_async, call_sync
+from ratchet.run.attempt import Recorder, call_alone
 from ratchet.run.environment import PROVIDER_KEYS, gateway_variables
 from ratchet.run.messages import (
     HEADER,
@@ -37,10 +34,10 @@ from ratchet.run.messages import (
     ToWorker,
     Unusable,
     Work,
-    binding_file,
     decode_to_worker,
     frame,
 )
+from ratchet.run.scratch import Scratch
 from ratchet.types import Outcome, RatchetError, Resource
 
 BACKSTOP_S = 5.0
@@ -67,6 +64,7 @@ def main(descriptor: int, *kept_open: int) -> None:
     if setup.gateway:
         for name in PROVIDER_KEYS:
             os.environ.pop(name, None)
+        os.environ.update(gateway_variables(setup.gateway, None))
     path = list(sys.path)
     faulthandler.enable(all_threads=False)
     # What it prints is shown when it crashes, and a crash flushes nothing.
@@ -81,7 +79,7 @@ def main(descriptor: int, *kept_open: int) -> None:
     carry_context()
     warm_up()
     _limit_memory(setup.memory_bytes)
-    with asyncio.Runner() as loop, _Scratch(setup.scratch) as scratch:
+    with asyncio.Runner() as loop, Scratch(setup.scratch) as scratch:
         parent.send(Ready())
         left = _serve(parent, setup, agent, loop, scratch)
         if left:
@@ -122,7 +120,7 @@ def _end_children() -> None:
 
 
 def _serve(
-    parent: _Parent, setup: Setup, agent: Agent, loop: asyncio.Runner, scratch: _Scratch
+    parent: _Parent, setup: Setup, agent: Agent, loop: asyncio.Runner, scratch: Scratch
 ) -> list[Outcome]:
     """Run what the parent sends until it is gone; return the outcomes that it has not stored."""
     resources: dict[str, Resource] = {}
@@ -141,7 +139,7 @@ def _serve(
         os.environ[SEED_VARIABLE] = str(message.claim.rollout.seed)
         if setup.gateway:
             os.environ.update(gateway_variables(setup.gateway, message.claim))
-        outcome = _attempt(agent, Recorder(agent, message.claim, resources), loop, setup.timeout_s)
+        outcome = _attempt(Recorder(agent, message.claim, resources), loop, setup.timeout_s)
         outcome = scratch.judge(outcome)
         _trim_log()
         unstored[outcome.rollout_id, outcome.fence] = outcome
@@ -152,21 +150,15 @@ def _serve(
     return list(unstored.values())
 
 
-def _attempt(agent: Agent, recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Outcome:
+def _attempt(recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Outcome:
     own = os.getpid()
     # This watchdog of the interpreter needs no lock: it ends even a call that holds the GIL.
     faulthandler.dump_traceback_later(timeout_s + BACKSTOP_S, exit=True)
-    bind_process(recorder.binding)
-    collect_process(recorder.collector)
     try:
-        if agent.is_async:
-            return loop.run(call_async(recorder, timeout_s))
-        return call_sync(recorder)
+        return call_alone(recorder, loop, timeout_s)
     finally:
         if os.getpid() != own:
             os._exit(0)  # a fork of the agent's came back: the rollout is not its to report
-        bind_process(None)
-        collect_process(None)
         faulthandler.cancel_dump_traceback_later()
 
 
@@ -207,46 +199,6 @@ class _Parent:
                 return None
             data += chunk
         return bytes(data)
-
-
-class _Scratch:
-    """The file through which the agent's own child processes find their binding."""
-
-    def __init__(self, folder: str) -> None:
-        self._path = Path(folder) / binding_file(os.getpid())
-        self._blocked = self._path.with_name(self._path.name + BLOCKED_SUFFIX)
-
-    def __enter__(self) -> _Scratch:
-        return self
-
-    def publish(self, binding: Binding) -> None:
-        """Make child processes started from now on inherit this binding."""
-        try:
-            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
-                file.write(msgspec.json.encode(binding))
-            os.replace(file.name, self._path)
-        except OSError as error:
-            print(
-                f"ratchet: child processes will not inherit the candidate: {error}", file=sys.stderr
-            )
-            self._path.unlink(missing_ok=True)
-        # Even without the file it tells child processes that they are part of a rollout.
-        os.environ[BINDING_VARIABLE] = str(self._path)
-
-    def judge(self, outcome: Outcome) -> Outcome:
-        """The outcome, or an inconclusive one when a child process called a blocked tool."""
-        try:
-            tool = self._blocked.read_text()
-            self._blocked.unlink()
-        except OSError:
-            return outcome
-        return msgspec.structs.replace(
-            outcome, status="inconclusive", output=None, error=blocked(tool), scores=()
-        )
-
-    def __exit__(self, *_: object) -> None:
-        for path in (self._path, self._blocked):
-            path.unlink(missing_ok=True)
 
 
 def _limit_memory(size: int) -> None:

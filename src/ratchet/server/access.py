@@ -88,7 +88,7 @@ class Gatekeeper:
         clock: Clock = time.time,
         ticks: Clock = time.monotonic,
     ) -> None:
-        self.limiter = Limiter(limits, ticks)
+        self._limiter = Limiter(limits, ticks)
         self._open_to_all = open_to_all
         self._hosts = frozenset(host.lower() for host in hosts)
         self._cors = check_origins(cors)
@@ -134,11 +134,11 @@ class Gatekeeper:
         shown = _shown(scope["headers"])
         if shown.startswith(b"rk_"):
             key = await self._key(shown, address)
-            self.limiter.request(key.id)
+            self._limiter.request(key.id)
             return Caller(key_id=key.id, scopes=frozenset(key.scopes), address=address)
         if shown:
             caller = Caller(attempt=self._attempt(shown), address=address)
-            self.limiter.request(_name(caller))
+            self._limiter.request(_name(caller))
             return caller
         if not self._open_to_all:
             raise _unauthorized("This server needs a key, and the request shows none.", error="")
@@ -182,13 +182,18 @@ class Gatekeeper:
         Raises:
             Problem: It has as many open as it may (429).
         """
-        return self.limiter.stream(_name(caller))
+        return self._limiter.stream(_name(caller))
 
     def token(self, rollout_id: str, fence: int) -> str:
         """The token of an attempt. Every server of the store accepts it and keeps nothing."""
         subject = f"{rollout_id}@{fence}".encode(errors="surrogatepass")
         digest = hmac.digest(self._signer, subject, hashlib.sha256)[:_MAC_BYTES]
         return f"ra_{_base64(digest)}{_base64(subject)}"
+
+    @property
+    def open_streams(self) -> int:
+        """Streams of all callers together."""
+        return self._limiter.open_streams
 
     async def close(self) -> None:
         """Store when keys were last used."""

@@ -29,7 +29,7 @@ FIRST_S = 60.0
 LONGEST_STEP_S = 0.05
 """What a step may take; the next one is smaller when it took longer."""
 
-SMALLEST, LARGEST = 100, 500
+SMALLEST, LARGEST = 100, 250
 """Rows of a step. Not fewer: a step's time may be time that it waited for others."""
 
 PAUSES_S = (0.02, 0.2)

@@ -96,6 +96,8 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
         environ=environ,
         body_limit=settings.limits.body_bytes,
     )
+    metrics.watch("pending_spans", "Spans that wait for the store.", lambda: spans.pending)
+    metrics.watch("open_streams", "Streams of all callers.", lambda: gatekeeper.open_streams)
     services = Services(
         store,
         gatekeeper=gatekeeper,

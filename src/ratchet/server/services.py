@@ -85,6 +85,7 @@ class Services:
 
     async def start(self) -> None:
         """Start every part."""
+        self._stack.push_async_callback(self.gatekeeper.close)
         for part in self._parts:
             await part.start()
             self._stack.push_async_callback(part.close)

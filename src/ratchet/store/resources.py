@@ -63,6 +63,14 @@ class Resources:
         )
         return self._database.read(lambda c: [(version, at) for version, at in c.execute(query)])
 
+    def names(self, kind: str | None = None) -> list[str]:
+        """Names that resources go by, sorted; only those of one kind when it is given."""
+        query = select(resource_names.c.name).distinct().order_by(resource_names.c.name)
+        if kind is not None:
+            query = query.join(resources, resources.c.version == resource_names.c.version)
+            query = query.where(resources.c.kind == kind)
+        return self._database.read(lambda c: list(c.scalars(query)))
+
     def put_all(
         self, connection: Connection, named: Mapping[str, Resource], now: float
     ) -> dict[str, str]:

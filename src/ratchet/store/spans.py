@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, delete, select, text
+from sqlalchemy import Connection, bindparam, delete, select, text, union_all, update
 
 from ratchet.store.columns import clean, encode
 from ratchet.store.engine import PATIENCE_S, Database, chunks
@@ -14,13 +15,20 @@ from ratchet.store.keys import NO_ROLLOUT, keys_of
 from ratchet.store.tables import rollouts, spans
 from ratchet.types import InputError, Span, SpanEvent, SpanRecord
 
-UNKNOWN_ROLLOUT = "ratchet.rollout.id"
-"""Attribute of a live span that names the rollout it was sent for, which the store has not."""
+UNKNOWN_ROLLOUT, UNKNOWN_ATTEMPT = "ratchet.rollout.id", "ratchet.attempt"
+"""Attributes of a live span that name the rollout and attempt it was sent for, which the store has
+not."""
 
 MAX_ID = 200
 """Characters of an id or an agent's name; databases bound the length of what is indexed."""
 
-_UNNAMED = "unknown"
+_WINDOW = 1_000
+"""Spans of an agent that are looked at for old ones, those that were stored first."""
+
+_SEARCH = 200_000
+"""Spans that one search for old ones looks at."""
+
+UNNAMED = "unknown"
 """Agent of live spans that name none."""
 
 _INT64 = 2**63
@@ -60,7 +68,7 @@ class Spans:
             f" VALUES ({', '.join([mark] * len(_Row._fields))})"
             f" ON CONFLICT ({', '.join(_KEY)}) DO NOTHING"
         )
-        self._looked_at = 0
+        self._pruned_agent = ""
 
     def add(self, rollout_id: str | None, fence: int, items: Sequence[Span]) -> None:
         """Store spans; one that is stored already is left alone.
@@ -76,7 +84,8 @@ class Spans:
 
         def work(connection: Connection) -> None:
             key = keys_of(connection, [rollout_id])[rollout_id] if rollout_id else NO_ROLLOUT
-            self.add_all(connection, ((key, fence, span) for span in items))
+            agent = "" if rollout_id else UNNAMED
+            self._add_rows(connection, [_row(key, fence, agent, span) for span in items])
 
         self._database.write(work)
 
@@ -112,24 +121,29 @@ class Spans:
                 key = keys.get(record.rollout_id)
                 if key is None:
                     free.append(_live_row(record))
-                    continue
-                row = _row(key, record.fence, "", record.span)
-                if record.cost_usd:
-                    costing.append((record, row))
+                elif record.cost_usd:
+                    costing.append((record, _row(key, record.fence, "", record.span)))
                 else:
-                    free.append(row)
+                    free.append(_row(key, record.fence, "", record.span))
             new = self._add_rows(connection, free)
-            costs: dict[str, float] = {}
-            for record, row in costing:
-                if self._add_rows(connection, [row]):
-                    new += 1
-                    costs[record.rollout_id] = costs.get(record.rollout_id, 0.0) + record.cost_usd
-            # In the order of ids, as the queue locks them.
-            for id in sorted(costs):
-                connection.execute(_SPEND, {"at": keys[id], "cost": costs[id]})
+            if costing:
+                spent = self._add_costing(connection, costing)
+                new += len(spent)
+                _spend(connection, spent, keys)
             return new
 
         return self._database.write(work, patience_s=patience_s)
+
+    def _add_costing(
+        self, connection: Connection, items: Sequence[tuple[SpanRecord, _Row]]
+    ) -> list[SpanRecord]:
+        """Add rows; return the records of those that were new."""
+        with connection.begin_nested() as savepoint:
+            if self._add_rows(connection, [row for _, row in items]) == len(items):
+                return [record for record, _ in items]
+            savepoint.rollback()
+        # Some are stored already, which seldom happens: one by one the database says which.
+        return [record for record, row in items if self._add_rows(connection, [row])]
 
     def _add_rows(self, connection: Connection, rows: list[_Row]) -> int:
         if not rows:
@@ -159,17 +173,19 @@ class Spans:
 
     def of_trace(self, trace_id: str) -> list[Span]:
         """Spans of a trace in the order they started, live ones and those of rollouts."""
-        query = select(spans).where(spans.c.trace_id == trace_id)
+        live = select(spans.c.seq).where(*_ALONE, spans.c.trace_id == trace_id)
+        rest = select(spans.c.seq).where(_OF_ROLLOUTS, spans.c.trace_id == trace_id)
+        query = select(spans).where(spans.c.seq.in_(union_all(live, rest)))
         query = query.order_by(spans.c.start_ns, spans.c.seq)
         return self._database.read(lambda c: [_span(row) for row in c.execute(query)])
 
     def live(
-        self, agent: str | None = None, limit: int = 100, cursor: str | None = None
+        self, agent: str, limit: int = 100, cursor: str | None = None
     ) -> tuple[list[Span], str | None]:
-        """One page of live spans, newest first. Spans stored meanwhile move no page.
+        """One page of a live agent's spans, newest first. Spans stored meanwhile move no page.
 
         Args:
-            agent: Only those of this agent; all live agents when left out.
+            agent: The live agent.
             limit: Spans on a page.
             cursor: Where the page begins, as the page before returned it; None for the first.
 
@@ -179,13 +195,13 @@ class Spans:
         Raises:
             InputError: The cursor is none that this method returned.
         """
-        query = select(spans).where(_LIVE)
-        if agent is not None:
-            query = query.where(spans.c.agent == agent)
+        wanted = select(spans.c.seq).where(_LIVE, spans.c.agent == agent)
         if cursor is not None:
-            query = query.where(spans.c.seq < _seq_of(cursor))
+            wanted = wanted.where(spans.c.seq < _seq_of(cursor))
         # One more than asked for tells whether there is a next page.
-        query = query.order_by(spans.c.seq.desc()).limit(limit + 1)
+        wanted = wanted.order_by(spans.c.seq.desc()).limit(limit + 1)
+        # An index alone finds the page, whatever else is in the table.
+        query = select(spans).where(spans.c.seq.in_(wanted)).order_by(spans.c.seq.desc())
         rows = self._database.read(lambda c: c.execute(query).all())
         page = rows[:limit]
         more = len(rows) > limit and page
@@ -196,11 +212,7 @@ class Spans:
         return self._database.read(lambda c: list(c.scalars(_AGENTS)))
 
     def prune(self, before_ns: int, limit: int = 1_000) -> int:
-        """Delete live spans that ended before a moment, those stored first at first.
-
-        A step looks at a bounded number of spans. Once the oldest that it sees are to be kept,
-        the next steps look at those after them, and begin anew at the end: a span whose clock was
-        far ahead keeps nothing behind it alive.
+        """Delete live spans that ended before a moment, those of an agent stored first at first.
 
         Args:
             before_ns: Unix time in nanoseconds.
@@ -209,42 +221,65 @@ class Spans:
         Returns:
             How many were deleted.
         """
+        # Searching takes no lock that writers wait for; a span that goes meanwhile is gone.
+        old = self._database.read(lambda c: self._old(c, before_ns, limit))
+        if not old:
+            return 0
 
         def work(connection: Connection) -> int:
-            deleted = self._prune_after(connection, 0, before_ns, limit)
-            if not deleted and self._looked_at:
-                deleted = self._prune_after(connection, self._looked_at, before_ns, limit)
+            deleted = 0
+            for chunk in chunks(old):
+                gone = delete(spans).where(spans.c.seq.in_(chunk))
+                deleted += connection.execute(gone).rowcount
             return deleted
 
         return self._database.write(work)
 
-    def _prune_after(self, connection: Connection, seq: int, before_ns: int, limit: int) -> int:
-        window = (
-            select(spans.c.seq, spans.c.end_ns)
-            .where(_LIVE, spans.c.seq > seq)
-            .order_by(spans.c.seq)
-            .limit(limit)
-        )
-        rows = connection.execute(window).all()
-        old = [row.seq for row in rows if row.end_ns < before_ns]
-        if seq or not old:
-            self._looked_at = rows[-1].seq if rows else 0
-        for chunk in chunks(old):
-            connection.execute(delete(spans).where(spans.c.seq.in_(chunk)))
-        return len(old)
+    def _old(self, connection: Connection, before_ns: int, limit: int) -> list[int]:
+        """Keys of live spans to delete.
+
+        Of each agent the first ones are looked at, and not just the very first: one span whose
+        clock was far ahead does not keep those behind it alive. A search is bounded, and the next
+        one begins where it ended.
+        """
+        names = list(connection.scalars(_AGENTS))
+        begin = bisect_left(names, self._pruned_agent)
+        old: list[int] = []
+        looked_at = 0
+        for name in names[begin:] + names[:begin]:
+            self._pruned_agent = name
+            window = (
+                select(spans.c.seq, spans.c.end_ns)
+                .where(_LIVE, spans.c.agent == name)
+                .order_by(spans.c.seq)
+                .limit(max(limit, _WINDOW))
+            )
+            rows = connection.execute(window).all()
+            old += [row.seq for row in rows if row.end_ns < before_ns]
+            looked_at += len(rows)
+            if len(old) >= limit or looked_at >= _SEARCH:
+                break
+        return old[:limit]
 
 
-_LIVE = text("spans.rollout_seq = 0")
+_LIVE = text("spans.agent > ''")
+_OF_ROLLOUTS = text("spans.rollout_seq > 0")
 """Written out, since SQLite ignores a partial index when its condition is a bound argument."""
 
-_SPEND = text("UPDATE rollouts SET cost_usd = cost_usd + :cost WHERE seq = :at")
+_ALONE = (spans.c.rollout_seq == NO_ROLLOUT, spans.c.fence == 0)
+
+_SPEND = (
+    update(rollouts)
+    .where(rollouts.c.seq == bindparam("at"))
+    .values(cost_usd=rollouts.c.cost_usd + bindparam("cost"))
+)
 
 # One look-up in the index for each agent, however many spans it has.
 _AGENTS = text(
     "WITH RECURSIVE live(label) AS ("
-    " SELECT (SELECT min(agent) FROM spans WHERE rollout_seq = 0)"
+    " SELECT (SELECT min(agent) FROM spans WHERE agent > '')"
     " UNION ALL"
-    " SELECT (SELECT min(agent) FROM spans WHERE rollout_seq = 0 AND agent > label)"
+    " SELECT (SELECT min(agent) FROM spans WHERE agent > '' AND agent > label)"
     " FROM live WHERE label IS NOT NULL"
     ") SELECT label FROM live WHERE label IS NOT NULL"
 )
@@ -260,12 +295,27 @@ def _known(connection: Connection, ids: set[str]) -> dict[str, int]:
     return {id: found[as_stored] for id, as_stored in stored.items() if as_stored in found}
 
 
+def _spend(connection: Connection, records: Sequence[SpanRecord], keys: Mapping[str, int]) -> None:
+    """Add what spans cost to their rollouts."""
+    costs: dict[str, float] = {}
+    for record in records:
+        costs[record.rollout_id] = costs.get(record.rollout_id, 0.0) + record.cost_usd
+    if costs:
+        # In the order of ids, as the queue locks them.
+        rows = [{"at": keys[id], "cost": costs[id]} for id in sorted(costs)]
+        connection.execute(_SPEND, rows)
+
+
 def _live_row(record: SpanRecord) -> _Row:
     span = record.span
     if record.rollout_id:
-        attributes = {**span.attributes, UNKNOWN_ROLLOUT: record.rollout_id}
+        attributes = {
+            **span.attributes,
+            UNKNOWN_ROLLOUT: record.rollout_id,
+            UNKNOWN_ATTEMPT: record.fence,
+        }
         span = msgspec.structs.replace(span, attributes=attributes)
-    return _row(NO_ROLLOUT, 0, record.agent or _UNNAMED, span)
+    return _row(NO_ROLLOUT, 0, record.agent or UNNAMED, span)
 
 
 def _row(rollout_seq: int, fence: int, agent: str, span: Span) -> _Row:

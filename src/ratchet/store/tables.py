@@ -187,8 +187,10 @@ spans = Table(
     Column("attributes", Json, nullable=False),
     Column("events", Json, nullable=False),
     UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
-    # Only what belongs to no rollout is in this index, by its migration.
-    Index("ix_spans_agent", "agent", "seq"),
+    # Only what has an agent is in the first index, and only what belongs to one in the
+    # second, by their migration. The unique key finds live spans by their trace.
+    Index("ix_spans_agent", "agent", "seq", "end_ns"),
+    Index("ix_spans_trace", "trace_id"),
 )
 
 scores = Table(

@@ -110,9 +110,9 @@ def test_spans_are_stored_before_they_are_acknowledged(http: Any, server: Runnin
     records = [{"span": span, "agent": "booker"}]
     assert ok(http.post("/v1/spans", json={"records": records}))["stored"] == 1
     with Store.open(server.store_url) as store:
-        assert [r.span.name for r in store.spans.of_trace("a" * 32)] == ["chat"]
-    assert len(ok(http.get("/v1/spans", params={"agent": "booker"}))["records"]) == 1
-    assert len(ok(http.get("/v1/spans", params={"trace_id": "a" * 32}))["records"]) == 1
+        assert [s.name for s in store.spans.of_trace("a" * 32)] == ["chat"]
+    assert len(ok(http.get("/v1/spans", params={"agent": "booker"}))["spans"]) == 1
+    assert len(ok(http.get("/v1/spans", params={"trace_id": "a" * 32}))["spans"]) == 1
     ok(http.get("/v1/spans"), 422)
     wrong = [{"span": {**span, "trace_id": "A" * 32}}]
     problem = ok(http.post("/v1/spans", json={"records": wrong}), 422)

@@ -41,6 +41,8 @@ from ratchet.types import (
 group = Group("rollouts")
 
 Pairs = Annotated[list[tuple[RolloutId, Fence]], Meta(max_length=MOST)]
+PairOut = Annotated[list[str | int], Meta(min_length=2, max_length=2)]
+"""Rollout id and fence. Described as a list: many readers of OpenAPI know no tuples."""
 Ids = Annotated[list[RolloutId], Meta(max_length=MOST)]
 
 
@@ -219,13 +221,14 @@ class Beat(Request, frozen=True, kw_only=True):
 class Running(msgspec.Struct, frozen=True):
     """Attempts that go on; the others were cancelled, or lost to another runner."""
 
-    running: list[tuple[str, int]]
+    running: list[PairOut]
 
 
 @group.route("POST", "/v1/rollouts/heartbeat", RUN)
 async def beat(server: Services, body: Beat) -> Running:
     """Prolong leases."""
-    return Running(sorted(await server.desk.heartbeat(body.attempts, body.lease_s)))
+    kept = await server.desk.heartbeat(body.attempts, body.lease_s)
+    return Running([list(pair) for pair in sorted(kept)])
 
 
 class ReportedScore(Request, frozen=True, kw_only=True):
@@ -337,13 +340,14 @@ class Pairing(Request, frozen=True, kw_only=True):
 class Released(msgspec.Struct, frozen=True):
     """Attempts that were given back; the others had ended."""
 
-    released: list[tuple[str, int]]
+    released: list[PairOut]
 
 
 @group.route("POST", "/v1/rollouts/release", RUN)
 async def release_rollouts(server: Services, body: Pairing) -> Released:
     """Give attempts back: their rollouts are queued again, and no failure is counted."""
-    return Released(sorted(await server.desk.release(body.attempts)))
+    given = await server.desk.release(body.attempts)
+    return Released([list(pair) for pair in sorted(given)])
 
 
 class Cancelled(msgspec.Struct, frozen=True):

@@ -78,7 +78,7 @@ class LiveFilter(Page, frozen=True, kw_only=True):
 class SpanPage(msgspec.Struct, frozen=True):
     """Spans; of a trace in the order they started, of an agent the newest first."""
 
-    records: list[SpanRecord]
+    spans: list[Span]
     next_cursor: str | None
 
 

@@ -80,6 +80,7 @@ class Recording:
         self.target = target
         self.attributes = attributes
         self.context = context
+        attributes["gen_ai.operation.name"] = dialect.OPERATION
         self.status = 0
         """The answer's HTTP status; 0 while there is none."""
         self._dialect = dialect

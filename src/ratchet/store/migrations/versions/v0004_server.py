@@ -13,7 +13,8 @@ branch_labels = None
 depends_on = None
 
 _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-_LIVE = sa.text("rollout_seq = 0")
+_LIVE = sa.text("agent > ''")
+_OF_ROLLOUTS = sa.text("rollout_seq > 0")
 
 
 def _seq() -> sa.Column[Any]:
@@ -34,15 +35,14 @@ def _float(name: str, nullable: bool = False) -> sa.Column[Any]:
 
 
 def upgrade() -> None:
-    """Add a column to spans, and the new tables."""
+    """Add a column and indexes to spans, and the new tables."""
     op.add_column("spans", sa.Column("agent", _TEXT, nullable=False, server_default=""))
-    op.create_index(
-        "ix_spans_agent",
-        "spans",
-        ["agent", "seq"],
-        sqlite_where=_LIVE,
-        postgresql_where=_LIVE,
-    )
+    op.execute("UPDATE spans SET agent = 'unknown' WHERE rollout_seq = 0")
+    for name, columns, condition in (
+        ("ix_spans_agent", ["agent", "seq", "end_ns"], _LIVE),
+        ("ix_spans_trace", ["trace_id"], _OF_ROLLOUTS),
+    ):
+        op.create_index(name, "spans", columns, sqlite_where=condition, postgresql_where=condition)
     op.create_table(
         "agents",
         sa.Column("name", _TEXT, primary_key=True),

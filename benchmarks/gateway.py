@@ -1,0 +1,360 @@
+"""How much the gateway adds to a model's answer, beside the LiteLLM proxy in the same run.
+
+    python benchmarks/gateway.py [--quick]
+
+A stub upstream answers at once. The same 16 connections call it directly, through `ratchet serve`
+with a store in a SQLite file, and through the LiteLLM proxy, one request at a time each; all of
+them run on this machine and share its cores. Our server records every call, the peer records none.
+Both are one process and were warmed up. The peer is installed into .bench/litellm on first use. The
+last line printed is one JSON object:
+
+- requests_per_s: through the gateway
+- added_p50_ms: median latency through the gateway, less that of the stub alone
+- peer_requests_per_s, ratio: the peer's, and ours over the peer's
+- sent, recorded: calls sent through the gateway, and spans of them in the database afterwards
+- growth_mb: memory that the server gained over the last half of the calls; the whole gain since
+  its warm-up is growth_from_warm_mb
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import uvloop
+
+PEER = "litellm[proxy]==1.106.2"
+CONNECTIONS = 16
+ROOT = Path(__file__).resolve().parent.parent
+
+REQUEST = json.dumps(
+    {
+        "model": "gpt-4o-mini",
+        "messages": [
+            {"role": "system", "content": "You answer questions about bookings of rooms. " * 12},
+            {"role": "user", "content": "Is a room for ten people free on Friday at nine? " * 9},
+        ],
+        "temperature": 0.2,
+    }
+).encode()
+
+ANSWER = json.dumps(
+    {
+        "id": "chatcmpl-BdT0aKQ9",
+        "object": "chat.completion",
+        "created": 1760000000,
+        "model": "gpt-4o-mini-2024-07-18",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "Room A2 is free on Friday. " * 8},
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": 231, "completion_tokens": 56, "total_tokens": 287},
+    }
+).encode()
+
+
+class Stub(asyncio.Protocol):
+    """An upstream that answers every request with the same completion."""
+
+    answer = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        % len(ANSWER)
+    ) + ANSWER
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.received = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+        while True:
+            end = self.received.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            whole = end + 4 + length_of(self.received[:end])
+            if len(self.received) < whole:
+                return
+            self.received = self.received[whole:]
+            self.transport.write(self.answer)  # type: ignore[attr-defined]
+
+
+def length_of(head: bytes) -> int:
+    """What the head of a message says of its body's length; -1 when it comes in chunks."""
+    lower = head.lower()
+    found = lower.find(b"content-length:")
+    if found >= 0:
+        return int(lower[found + 15 :].split(b"\r\n", 1)[0])
+    return -1 if b"transfer-encoding: chunked" in lower else 0
+
+
+async def serve_stub() -> None:
+    server = await asyncio.get_running_loop().create_server(Stub, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+async def load(url: str, count: int, seconds: float) -> dict[str, Any]:
+    """Call an address from all connections, until so many calls or seconds are over."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    name, _, port = host.partition(":")
+    head = (
+        f"POST /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
+        f"authorization: Bearer sk-benchmark\r\ncontent-length: {len(REQUEST)}\r\n\r\n"
+    )
+    request = head.encode() + REQUEST
+    took: list[float] = []
+    left = count
+    deadline = time.perf_counter() + seconds
+
+    async def one() -> None:
+        nonlocal left
+        reader, writer = await asyncio.open_connection(name, int(port))
+        while left > 0 and time.perf_counter() < deadline:
+            left -= 1
+            begin = time.perf_counter()
+            writer.write(request)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            if b" 200 " not in answer[:20]:
+                raise SystemExit(f"{url} answered: {answer.decode(errors='replace')}")
+            length = length_of(answer)
+            if length >= 0:
+                await reader.readexactly(length)
+            else:
+                while size := int(await reader.readline(), 16):
+                    await reader.readexactly(size + 2)
+                await reader.readline()
+            took.append(time.perf_counter() - begin)
+        writer.close()
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(CONNECTIONS)))
+    seconds = time.perf_counter() - begin
+    took.sort()
+    return {
+        "count": len(took),
+        "per_s": len(took) / seconds,
+        "p50_ms": took[len(took) // 2] * 1e3,
+        "p99_ms": took[int(len(took) * 0.99)] * 1e3,
+    }
+
+
+def call(url: str, count: int, seconds: float = 3600.0) -> dict[str, Any]:
+    """Have another process call an address, so that the load is nobody's own."""
+    command = [sys.executable, __file__, "--load", url, str(count), str(seconds)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return dict(json.loads(done.stdout))
+
+
+@contextmanager
+def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, text=True, **options)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def stub() -> Iterator[str]:
+    with running([sys.executable, __file__, "--stub"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}/v1"
+
+
+@contextmanager
+def ratchet(folder: Path, upstream: str) -> Iterator[tuple[str, int]]:
+    """`ratchet serve`: its address and its process."""
+    (folder / "ratchet.toml").write_text(
+        # One client stands for many: the limit on what a single one may do is out of the way.
+        "[server.limits]\nrequests_per_s = 1_000_000\nburst = 1_000_000\n"
+        f'[upstreams.stub]\ndialect = "openai"\nbase_url = "{upstream}"\n'
+    )
+    store = f"sqlite:///{folder / 'ratchet.db'}"
+    command = [sys.executable, "-m", "ratchet", "serve", "--project", str(folder)]
+    command += ["--store", store, "--port", "0", "--json"]
+    with running(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        yield f"{said['url']}/gateway/benchmark/openai/v1/chat/completions", said["pid"]
+
+
+@contextmanager
+def litellm(folder: Path, upstream: str) -> Iterator[str]:
+    """The LiteLLM proxy with as little to do as it lets one have."""
+    config = folder / "litellm.yaml"
+    config.write_text(
+        "model_list:\n- model_name: gpt-4o-mini\n  litellm_params:\n"
+        f"    model: openai/gpt-4o-mini\n    api_base: {upstream}\n    api_key: sk-stub\n"
+        "litellm_settings:\n  telemetry: false\n  set_verbose: false\n"
+    )
+    port = free_port()
+    environment = {
+        **os.environ,
+        "LITELLM_LOG": "ERROR",
+        "LITELLM_MODE": "PRODUCTION",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        # As ours on loopback, it asks nobody for a key.
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    }
+    command = [str(peer_bin() / "litellm"), "--config", str(config), "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--num_workers", "1"]
+    with (
+        (folder / "litellm.log").open("w") as log,
+        running(command, env=environment, cwd=folder, stdout=log, stderr=log) as process,
+    ):
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit((folder / "litellm.log").read_text()[-3000:]) from None
+                time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1/chat/completions"
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def peer_bin() -> Path:
+    return ROOT / ".bench" / "litellm" / "bin"
+
+
+def install_peer() -> None:
+    """Make the peer's environment, once."""
+    stamp = ROOT / ".bench" / "litellm" / "installed"
+    if stamp.exists() and stamp.read_text() == PEER:
+        return
+    say(f"installing {PEER} into .bench/litellm, once")
+    home = stamp.parent
+    shutil.rmtree(home, ignore_errors=True)
+    home.parent.mkdir(exist_ok=True)
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    beside = Path(sys.executable).parent / "uv"
+    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
+    python = str(peer_bin() / "python")
+    if uv:
+        subprocess.run([uv, "pip", "install", "-q", "--python", python, PEER], check=True)
+    else:
+        subprocess.run([python, "-m", "pip", "install", "-q", PEER], check=True)
+    stamp.write_text(PEER)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def recorded(database: Path) -> int:
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as connection:
+        found = connection.execute("SELECT count(*) FROM spans WHERE agent = 'benchmark'")
+        return int(found.fetchone()[0])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
+    parser.add_argument("--no-peer", action="store_true", help="leave the peer out")
+    parser.add_argument("--stub", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--load", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.stub:
+        uvloop.run(serve_stub())
+        return
+    if given.load:
+        url, count, seconds = given.load
+        print(json.dumps(uvloop.run(load(url, int(count), float(seconds)))))
+        return
+
+    warm, measured, growth = (1_000, 5_000, 10_000) if given.quick else (5_000, 20_000, 100_000)
+    peer_seconds = 8.0 if given.quick else 30.0
+    if not given.no_peer:
+        install_peer()
+    with tempfile.TemporaryDirectory() as home, stub() as upstream:
+        folder = Path(home)
+        call(f"{upstream}/chat/completions", warm)
+        alone = call(f"{upstream}/chat/completions", measured)
+        show("stub alone", alone)
+        with ratchet(folder, upstream) as (address, pid):
+            process = psutil.Process(pid)
+            idle_mb = process.memory_info().rss / 1e6
+            sent = call(address, warm)["count"]
+            warm_mb = process.memory_info().rss / 1e6
+            ours = call(address, measured)
+            sent += ours["count"]
+            show("ratchet", ours)
+            half_mb = 0.0
+            for part in range(2):
+                sent += call(address, (growth - warm - measured) // 2)["count"]
+                if part == 0:
+                    half_mb = process.memory_info().rss / 1e6
+            end_mb = process.memory_info().rss / 1e6
+        # The server has ended: what is in the database now is all there will be.
+        found = recorded(folder / "ratchet.db")
+        say(f"sent {sent:,}, recorded {found:,}")
+        say(
+            f"memory: {idle_mb:.0f} MB idle, {warm_mb:.0f} after {warm:,} calls,"
+            f" {half_mb:.0f} after half, {end_mb:.0f} after {sent:,}"
+        )
+        peer = {"per_s": 0.0}
+        if not given.no_peer:
+            with litellm(folder, upstream) as address:
+                call(address, 300 if given.quick else 1_000)
+                peer = call(address, 10**9, peer_seconds)
+            show("litellm", peer)
+    print(
+        json.dumps(
+            {
+                "requests_per_s": round(ours["per_s"], 1),
+                "added_p50_ms": round(ours["p50_ms"] - alone["p50_ms"], 3),
+                "peer_requests_per_s": round(peer["per_s"], 1),
+                "ratio": round(ours["per_s"] / peer["per_s"], 1) if peer["per_s"] else None,
+                "sent": sent,
+                "recorded": found,
+                "growth_mb": round(end_mb - half_mb, 1),
+                "growth_from_warm_mb": round(end_mb - warm_mb, 1),
+                "idle_mb": round(idle_mb, 1),
+                "p99_ms": round(ours["p99_ms"], 2),
+                "stub_p50_ms": round(alone["p50_ms"], 3),
+                "quick": given.quick,
+            }
+        )
+    )
+    if found != sent:
+        raise SystemExit(f"{sent} calls were sent, {found} are recorded")
+
+
+def show(name: str, measured: dict[str, Any]) -> None:
+    say(
+        f"{name}: {measured['per_s']:,.0f} requests/s,"
+        f" p50 {measured['p50_ms']:.2f} ms, p99 {measured['p99_ms']:.2f} ms"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+"""The command executor: each attempt runs a program of any language, in a process of its own.
+
+The program gets the task as JSON on standard input, and in the file that RATCHET_TASK_FILE names;
+`task_json` says what stands there. What it prints on standard output is its result, as `result_of`
+reads it. Standard error is for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
+from ratchet.observe import BLOCKED_SUFFIX, capture, plain
+from ratchet.observe.trace_context import attempt_span_id, attempt_trace_id
+from ratchet.run.attempt import MAX_OUTPUT_BYTES, blocked, timed_out
+from ratchet.run.child import Child, Ended
+from ratchet.run.ends import Clock, cut_off
+from ratchet.run.environment import (
+    PROVIDER_KEYS,
+    STORE_SECRETS,
+    gateway_variables,
+    trace_variables,
+    without,
+)
+from ratchet.types import AgentError, AttemptStatus, Claim, ConfigError, Outcome, Resource, Span
+
+TASK_FILE = "task.json"
+BINDING_FILE = "binding.json"
+
+
+class CommandExecutor:
+    """Runs a command for each attempt, without a shell.
+
+    A time-out, and the command's own end, kill whatever it started and left in its process group.
+
+    Args:
+        command: Program and arguments.
+        folder: Where it runs.
+        state: Folder for scratch files.
+        slots: How many run at once.
+        timeout_s: Seconds that one attempt may take.
+        server: Address of the server whose gateway its model calls go through; empty for none.
+        environ: Its environment, before what is added and taken away; this process's when left out.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        state: Path,
+        slots: int,
+        timeout_s: float,
+        server: str = "",
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._command = tuple(command)
+        self._folder = folder
+        self._scratch = state / "tmp"
+        self._slots = slots
+        self._timeout_s = timeout_s
+        self._server = server
+        given = os.environ if environ is None else environ
+        self._environ = without(given, STORE_SECRETS, PROVIDER_KEYS if server else frozenset())
+
+    @property
+    def slots(self) -> int:
+        """How many attempts run at once."""
+        return self._slots
+
+    async def start(self) -> None:
+        """See that the command can be run.
+
+        Raises:
+            AgentError: There is no such program, or no such folder.
+        """
+        program = self._command[0]
+        if not self._folder.is_dir():
+            raise AgentError(f"The command cannot run in {self._folder}: there is no such folder.")
+        place = program if os.sep not in program else str(self._folder / program)
+        if shutil.which(place, path=self._environ.get("PATH")) is None:
+            where = "on the PATH" if os.sep not in program else f"in {self._folder}"
+            raise AgentError(
+                f"The command {program!r} was not found {where}, or may not be executed.",
+                hint="Install it, or give its path.",
+            )
+        await asyncio.to_thread(os.makedirs, self._scratch, exist_ok=True)
+
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        """Run the command once, to its end or its time-out."""
+        clock = Clock()
+        try:
+            folder = await asyncio.to_thread(self._prepared, claim, resources)
+        except OSError as error:
+            return cut_off(claim, "failed", f"The scratch folder cannot be written: {error}.")
+        child = Child(
+            self._command,
+            cwd=self._folder,
+            environ=self._variables(claim, folder),
+            stdin=folder / TASK_FILE,
+        )
+        try:
+            ended = await child.run(self._timeout_s, MAX_OUTPUT_BYTES)
+        except OSError as error:
+            return cut_off(claim, "failed", f"The command cannot be started: {error}.")
+        finally:
+            tool = await asyncio.shield(asyncio.to_thread(_swept, folder))
+        return self._outcome(claim, clock, ended, tool)
+
+    def _prepared(self, claim: Claim, resources: Mapping[str, Resource]) -> Path:
+        """A scratch folder with what the command is told."""
+        rollout = claim.rollout
+        folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        binding = Binding(
+            resources=dict(resources), candidate_id=rollout.candidate_id, seed=rollout.seed
+        )
+        (folder / TASK_FILE).write_bytes(task_json(claim, resources))
+        (folder / BINDING_FILE).write_bytes(msgspec.json.encode(binding))
+        return folder
+
+    def _variables(self, claim: Claim, folder: Path) -> dict[str, str]:
+        """The command's environment."""
+        return {
+            **self._environ,
+            **(gateway_variables(self._server, claim) if self._server else {}),
+            **trace_variables(self._environ, self._server, claim),
+            "RATCHET_ROLLOUT_ID": claim.rollout.id,
+            "RATCHET_ATTEMPT": str(claim.fence),
+            "RATCHET_TASK_FILE": str(folder / TASK_FILE),
+            "RATCHET_SCRATCH": str(folder),
+            BINDING_VARIABLE: str(folder / BINDING_FILE),
+            SEED_VARIABLE: str(claim.rollout.seed),
+        }
+
+    def _outcome(self, claim: Claim, clock: Clock, ended: Ended, tool: str) -> Outcome:
+        status: AttemptStatus = "failed"
+        output: object = None
+        if tool:
+            status, error = "inconclusive", blocked(tool)
+        elif ended.why == "late":
+            status, error = "timed_out", timed_out(self._timeout_s) + ended.tail()
+        elif ended.why == "flood":
+            error = (
+                f"The command printed more than {MAX_OUTPUT_BYTES} bytes on standard output, which"
+                " is for the result; what is for people goes to standard error."
+            )
+        elif ended.code:
+            status = "crashed" if ended.code < 0 else "failed"
+            error = ended.sentence() + ended.tail()
+        else:
+            status, error, output = "succeeded", "", result_of(ended.stdout)
+        outcome = msgspec.structs.replace(cut_off(claim, status, error, clock), output=output)
+        return msgspec.structs.replace(outcome, spans=(self._span(claim, outcome),))
+
+    def _span(self, claim: Claim, outcome: Outcome) -> Span:
+        """The attempt as a whole; the gateway's spans and the program's own stand under it."""
+        name = Path(self._command[0]).name
+        attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": name,
+            "ratchet.command": shlex.join(self._command),
+            "ratchet.input": capture(claim.rollout.input),
+        }
+        if outcome.status == "succeeded":
+            attributes["ratchet.output"] = capture(outcome.output)
+        start_ns = int(outcome.started_at * 1e9)
+        return Span(
+            trace_id=attempt_trace_id(claim.rollout.id, claim.fence),
+            span_id=attempt_span_id(claim.rollout.id, claim.fence),
+            name=shlex.join(self._command)[:200],
+            start_ns=start_ns,
+            end_ns=start_ns + int(outcome.duration_s * 1e9),
+            status="ok" if outcome.status == "succeeded" else "error",
+            message=outcome.error,
+            attributes=attributes,
+        )
+
+    def stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Nothing to do: no other process keeps them."""
+
+    async def close(self) -> None:
+        """Nothing to give back: commands end with their attempts."""
+
+
+def parse_command(line: str) -> tuple[str, ...]:
+    """Program and arguments of a command line, as a shell would split it; no shell runs it.
+
+    Raises:
+        ConfigError: It is empty, or a quote does not end.
+    """
+    try:
+        parts = tuple(shlex.split(line))
+    except ValueError as error:
+        raise ConfigError(f"The command {line!r} cannot be read: {error}.") from None
+    if not parts:
+        raise ConfigError("The command is empty.", hint='Give one: --command "node agent.js"')
+    return parts
+
+
+def task_json(claim: Claim, resources: Mapping[str, Resource]) -> bytes:
+    """What a program is told of its task; never the expected answer."""
+    rollout = claim.rollout
+    return msgspec.json.encode(
+        {
+            "rollout_id": rollout.id,
+            "attempt": claim.fence,
+            "task_id": rollout.task_id,
+            "input": rollout.input,
+            "metadata": rollout.metadata,
+            "seed": rollout.seed,
+            "candidate_id": rollout.candidate_id,
+            "resources": resources,
+        }
+    )
+
+
+def result_of(stdout: bytes) -> object:
+    """The result in what a program printed.
+
+    All of it, when it is JSON. Else its last line, when that is a JSON object or list: what stands
+    before it is taken for talk. Else the text itself, without white space around it.
+    """
+    text = stdout.decode("utf-8", "replace").strip()
+    last = text.rpartition("\n")[2].strip()
+    for part, whole in ((text, True), (last, False)):
+        if not whole and part[:1] not in ("{", "["):
+            break
+        try:
+            return plain(msgspec.json.decode(part))
+        except (msgspec.DecodeError, RecursionError):
+            continue
+    return text
+
+
+def _swept(folder: Path) -> str:
+    """Delete a scratch folder; return the tool with side effects that was called, if one was."""
+    tool = ""
+    with contextlib.suppress(OSError):
+        tool = (folder / f"{BINDING_FILE}{BLOCKED_SUFFIX}").read_text(errors="replace")
+    shutil.rmtree(folder, ignore_errors=True)
+    return tool

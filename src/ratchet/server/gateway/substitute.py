@@ -1,0 +1,246 @@
+"""Substitutes: replaces registered prompts in requests by those of a candidate.
+
+For an attempt it is the rollout's candidate, for live traffic the agent's active one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from ratchet.bind.recognise import (
+    Recognised,
+    Recogniser,
+    Registered,
+    placed,
+    refill,
+)
+from ratchet.server.gateway.dialects import Dialect, Path
+from ratchet.server.gateway.kept import Kept
+from ratchet.server.gateway.substitution import Substitution
+from ratchet.server.gateway.target import Target
+from ratchet.store import Store
+from ratchet.types import Candidate, InputError, PromptTemplate, RatchetError, version_of
+
+KEEP_S = 2.0
+"""How long settings, activations and versions that were read hold, in seconds."""
+
+PATIENCE_S = 3.0
+"""How long a call waits for the store, in seconds."""
+
+NEWEST = 100
+"""Versions of a prompt that are recognised."""
+
+MAX_PROMPTS = 1_000
+"""Versions of all prompts of a candidate that are recognised."""
+
+MAX_TEXTS = 32
+"""Texts of a request that are looked at."""
+
+LONG = 20_000
+"""Characters from which on a text is looked at in a thread: it may take milliseconds."""
+
+CANDIDATE = "ratchet.candidate_id"
+"""Attribute of a call's span: the candidate whose prompts were looked for a place."""
+
+NAME = "ratchet.prompt.name"
+"""Name of the prompt that was recognised; a list when a request has several."""
+
+VERSION = "ratchet.prompt.version"
+"""The version that was recognised."""
+
+CANDIDATE_VERSION = "ratchet.prompt.candidate_version"
+"""The version that was sent; empty when the recognised one stayed against the candidate."""
+
+NOT_REPLACED = "ratchet.prompt.not_replaced"
+"""Why something stayed as it was."""
+
+_log = logging.getLogger(__name__)
+
+
+class _Rollout(NamedTuple):
+    agent: str
+    candidate_id: str
+
+
+class _Treatment(NamedTuple):
+    """How an agent is treated."""
+
+    substitute: bool
+    active_id: str
+    """Empty when no candidate is active."""
+
+
+class _Book(NamedTuple):
+    """What a candidate puts in the place of what."""
+
+    candidate_id: str
+    prompts: dict[str, tuple[str, PromptTemplate]]
+    """Version and template by name."""
+    recogniser: Recogniser
+
+
+class Substitutes:
+    """Replaces prompts, where an agent's settings say so.
+
+    Args:
+        store: Where rollouts, candidates, settings and prompts are.
+        clock: Seconds that only grow.
+        patience_s: How long a call waits for the store.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._store = store
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="ratchet-prompts")
+        kept = functools.partial(Kept, executor=self._threads, clock=clock, patience_s=patience_s)
+        # What a rollout runs with never changes.
+        self._rollouts: Kept[_Rollout] = kept(self._read_rollout, keep_s=math.inf, limit=20_000)
+        self._agents: Kept[_Treatment] = kept(self._read_agent, keep_s=KEEP_S, limit=2_000)
+        self._books: Kept[_Book] = kept(self._read_book, keep_s=KEEP_S, limit=32)
+        # What goes by a content hash never changes either.
+        self._template = functools.lru_cache(maxsize=4_096)(self._read_template)
+        self._candidate = functools.lru_cache(maxsize=64)(store.candidates.get)
+        self._recogniser = functools.lru_cache(maxsize=32)(self._make_recogniser)
+
+    async def __call__(
+        self, target: Target, request: dict[str, Any], dialect: Dialect
+    ) -> Substitution | None:
+        """The request with its prompts replaced; see `Substitute`."""
+        try:
+            book = await self._book(target)
+            if book is None or not book.prompts:
+                return None
+            return await _substituted(book, request, dialect)
+        except RatchetError:
+            raise
+        except Exception as error:
+            _log.exception("Prompts of %s could not be replaced.", target)
+            raise RatchetError(
+                f"Prompts could not be replaced: {type(error).__name__}: {error}"[:500]
+            ) from error
+
+    async def _book(self, target: Target) -> _Book | None:
+        """What is to be replaced in a call; None when nothing is."""
+        if target.is_attempt:
+            agent, candidate_id = await self._rollouts.get(target.rollout_id)
+            treatment = await self._agents.get(agent)
+        else:
+            treatment = await self._agents.get(target.agent)
+            candidate_id = treatment.active_id
+        if not treatment.substitute or not candidate_id:
+            return None
+        return await self._books.get(candidate_id)
+
+    def _read_rollout(self, rollout_id: str) -> _Rollout:
+        rollout = self._store.rollouts.get([rollout_id]).get(rollout_id)
+        if rollout is None:
+            raise InputError(f"The store has no rollout {rollout_id!r}.")
+        return _Rollout(rollout.queue, rollout.candidate_id)
+
+    def _read_agent(self, name: str) -> _Treatment:
+        if not self._store.agents.settings(name).substitute:
+            return _Treatment(False, "")
+        active = self._store.agents.active(name)
+        return _Treatment(True, active.candidate_id if active else "")
+
+    def _read_book(self, candidate_id: str) -> _Book:
+        candidate: Candidate = self._candidate(candidate_id)
+        prompts = {
+            name: (version_of(resource), resource)
+            for name, resource in candidate.resources.items()
+            if isinstance(resource, PromptTemplate)
+        }
+        each = min(NEWEST, MAX_PROMPTS // max(len(prompts), 1))
+        registered: list[tuple[str, str]] = []
+        for name, (version, _) in prompts.items():
+            known = [known for known, _ in self._store.resources.versions(name)]
+            # The candidate's own comes last, so that of two alike it is the one that is found.
+            registered += [(name, one) for one in known[-each:] if one != version]
+            registered.append((name, version))
+        return _Book(candidate_id, prompts, self._recogniser(tuple(registered)))
+
+    def _read_template(self, version: str) -> PromptTemplate | None:
+        resource = self._store.resources.get(version)
+        return resource if isinstance(resource, PromptTemplate) else None
+
+    def _make_recogniser(self, registered: tuple[tuple[str, str], ...]) -> Recogniser:
+        found = ((name, version, self._template(version)) for name, version in registered)
+        return Recogniser(Registered(n, v, template) for n, v, template in found if template)
+
+
+class _Seen(NamedTuple):
+    """A prompt that was recognised, and what became of it."""
+
+    found: Recognised
+    text: str | None
+    """What is put in its place; None when it stays."""
+    reason: str
+    """Why it stays though the candidate has another one."""
+
+
+async def _substituted(
+    book: _Book, request: dict[str, Any], dialect: Dialect
+) -> Substitution | None:
+    texts = dialect.system_texts(request)[:MAX_TEXTS]
+    if not texts:
+        return None
+    replaced: dict[Path, str] = {}
+    seen: list[_Seen] = []
+    for path, text in texts:
+        if len(text) < LONG:
+            one = _look(book, text)
+        else:
+            one = await asyncio.to_thread(_look, book, text)
+        if one is None:
+            continue
+        seen.append(one)
+        if one.text is not None:
+            replaced[path] = one.text
+    changed = dialect.with_texts(request, replaced) if replaced else request
+    return Substitution(changed, _attributes(book, seen))
+
+
+def _look(book: _Book, text: str) -> _Seen | None:
+    found = book.recogniser.find(text)
+    if found is None:
+        return None
+    version, template = book.prompts[found.name]
+    if version == found.version:
+        return _Seen(found, None, "")
+    try:
+        return _Seen(found, placed(refill(template, found.slots), text), "")
+    except InputError as error:
+        return _Seen(found, None, error.message)
+
+
+def _attributes(book: _Book, seen: list[_Seen]) -> dict[str, Any]:
+    if not seen:
+        return {NOT_REPLACED: "No registered prompt was recognised in the request."}
+    names = [one.found.name for one in seen]
+    placed_versions = ["" if one.reason else book.prompts[one.found.name][0] for one in seen]
+    attributes = {
+        CANDIDATE: book.candidate_id,
+        NAME: _one_or_all(names),
+        VERSION: _one_or_all([one.found.version for one in seen]),
+        CANDIDATE_VERSION: _one_or_all(placed_versions),
+    }
+    reasons = [f"{one.found.name}: {one.reason}" for one in seen if one.reason]
+    if reasons:
+        attributes[NOT_REPLACED] = " ".join(reasons)
+    return attributes
+
+
+def _one_or_all(values: list[str]) -> str | list[str]:
+    return values[0] if len(values) == 1 else values

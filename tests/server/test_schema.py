@@ -1,0 +1,76 @@
+"""What schemathesis makes of the OpenAPI description: the server answers everything, never by 5xx."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode, checks
+from schemathesis.specs.openapi import checks as openapi_checks
+
+from ratchet.server.api import GROUPS
+from tests.serving import RunningServer
+
+EXAMPLES = int(os.environ.get("RATCHET_EXAMPLES", "12"))
+"""Requests for each route; more of them by hand."""
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The description of a running server."""
+    server = RunningServer(f"sqlite:///{tmp_path_factory.mktemp('described')}/ratchet.db")
+    yield schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+    server.stop()
+
+
+ROUTES = [
+    (route.method, route.path)
+    for group in GROUPS
+    for route in group.routes
+    if route.path != "/v1/events"  # a stream without end
+]
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize(("method", "path"), ROUTES, ids=[f"{m} {p}" for m, p in ROUTES])
+def test_no_request_fails_the_server(
+    described: Any, method: str, path: str, mode: GenerationMode
+) -> None:
+    requests = described[path][method].as_strategy(generation_mode=mode)
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.explicit, Phase.generate],
+        database=None,
+    )
+    @given(case=requests)
+    def try_it(case: Any) -> None:
+        # Nobody waits for work here.
+        for part in (case.body, case.query):
+            if isinstance(part, dict):
+                part.pop("wait_s", None)
+        case.call_and_validate(checks=CHECKS)
+
+    if mode is GenerationMode.NEGATIVE and path in TAKES_NOTHING:
+        with pytest.raises(Unsatisfiable):
+            try_it()
+    else:
+        try_it()
+
+
+TAKES_NOTHING = ("/healthz", "/readyz", "/openapi.json")
+"""Nothing can be wrong with a request that takes nothing."""
+
+CHECKS = [
+    checks.not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_schema_conformance,
+]

@@ -1,0 +1,188 @@
+"""Every route with every scope, and with none: what the table says holds, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ratchet.server.api import GROUPS
+from ratchet.server.gateway import Upstream
+from ratchet.server.routes import SEND, Route
+from ratchet.server.serve import Settings
+from ratchet.store import Store
+from ratchet.types import SCOPES, Scope
+from tests.serving import RunningServer
+
+ROUTES = [route for group in GROUPS for route in group.routes]
+RAW: list[tuple[str, str, frozenset[Scope]]] = [
+    ("POST", "/v1/traces", SEND),
+    ("POST", "/gateway/agent/openai/v1/chat/completions", SEND),
+    ("POST", "/gateway/agent/openai/v1/responses", SEND),
+    ("POST", "/gateway/agent/openai/v1/completions", SEND),
+    ("POST", "/gateway/agent/openai/v1/embeddings", SEND),
+    ("POST", "/gateway/agent/anthropic/v1/messages", SEND),
+]
+ALL = [(route.method, route.path, route.scopes) for route in ROUTES] + RAW
+
+EXPECTED: dict[str, set[Scope]] = {
+    "POST /v1/rollouts": {"run"},
+    "GET /v1/rollouts": {"read", "run"},
+    "POST /v1/rollouts/lookup": {"read", "run"},
+    "GET /v1/rollouts/counts": {"read", "run"},
+    "POST /v1/rollouts/claim": {"run"},
+    "POST /v1/rollouts/heartbeat": {"run"},
+    "POST /v1/rollouts/finish": {"run"},
+    "POST /v1/rollouts/release": {"run"},
+    "POST /v1/rollouts/cancel": {"run"},
+    "GET /v1/rollouts/{id}": {"read", "run"},
+    "GET /v1/rollouts/{id}/attempts": {"read", "run"},
+    "GET /v1/rollouts/{id}/spans": {"read", "run"},
+    "GET /v1/rollouts/{id}/scores": {"read", "run"},
+    "POST /v1/resources": {"run"},
+    "GET /v1/resources": {"read", "run"},
+    "GET /v1/resources/{version}": {"read", "run"},
+    "POST /v1/candidates": {"run"},
+    "GET /v1/candidates/{id}": {"read", "run"},
+    "GET /v1/agents": {"read", "run"},
+    "GET /v1/agents/{name}": {"read", "run"},
+    "PUT /v1/agents/{name}": {"admin"},
+    "GET /v1/agents/{name}/active": {"read", "run"},
+    "PUT /v1/agents/{name}/active": {"admin"},
+    "GET /v1/agents/{name}/history": {"read", "run"},
+    "POST /v1/datasets": {"run"},
+    "GET /v1/datasets": {"read", "run"},
+    "GET /v1/datasets/{version}": {"read", "run"},
+    "POST /v1/spans": {"ingest", "run"},
+    "GET /v1/spans": {"read", "run"},
+    "POST /v1/scores": {"run"},
+    "POST /v1/feedback": {"feedback", "ingest", "run"},
+    "GET /v1/feedback": {"read", "run"},
+    "GET /v1/experiments": {"read", "run"},
+    "GET /v1/experiments/{id}": {"read", "run"},
+    "GET /v1/releases": {"read", "run"},
+    "GET /v1/releases/{id}": {"read", "run"},
+    "GET /v1/events": {"read"},
+    "GET /v1/keys": {"admin"},
+    "POST /v1/keys": {"admin"},
+    "DELETE /v1/keys/{id}": {"admin"},
+    "GET /v1/audit": {"admin"},
+    "GET /healthz": set(),
+    "GET /readyz": set(),
+    "GET /metrics": {"read"},
+    "GET /openapi.json": set(),
+    "GET /task": {"run"},
+    "GET /resources/latest": {"read", "run"},
+    "GET /resources/{resources_id}": {"read", "run"},
+    "POST /rollout": {"run"},
+}
+"""Written out, so that a scope that is loosened by mistake is seen."""
+
+
+def test_the_table_grants_what_is_meant_to_be_granted() -> None:
+    def granted(route: Route) -> set[Scope]:
+        return set(route.scopes)
+
+    assert {f"{r.method} {r.path}": granted(r) for r in ROUTES} == EXPECTED
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[RunningServer, dict[str, str]]]:
+    """A server on every address of the machine, and a key for each scope."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('guarded')}/ratchet.db"
+    with Store.open(url) as store:
+        keys = {scope: store.keys.create(scope, (scope,), 1.0)[1] for scope in SCOPES}
+        token = store.keys.create("gone", ("admin",), 1.0)
+        store.keys.revoke(token[0].id, 2.0)
+    nobody = [
+        Upstream(name=name, dialect=name, base_url="http://127.0.0.1:9/v1", key_env="PROVIDER")
+        for name in ("openai", "anthropic")
+    ]
+    settings = Settings(host="0.0.0.0", port=0, upstreams=tuple(nobody))
+    server = RunningServer(url, settings, {"PROVIDER": "sk-test"})
+    keys["revoked"] = token[1]
+    keys["unknown"] = "rk_" + "x" * 40
+    yield server, keys
+    server.stop()
+
+
+def ask(server: RunningServer, method: str, path: str, key: str) -> int:
+    """The status of a request that is malformed beyond its key: nothing changes."""
+    filled = path.replace("{", "").replace("}", "")
+    with server.client(key) as http:
+        options: dict[str, Any] = {"headers": {"content-type": "application/json"}}
+        if method in ("POST", "PUT"):
+            options["content"] = b"{"
+        if path == "/v1/events":
+            options["params"] = {"after": "none"}
+        url = server.url.replace("0.0.0.0", "127.0.0.1")
+        return http.request(method, f"{url}{filled}", **options).status_code
+
+
+@pytest.mark.parametrize(("method", "path", "scopes"), ALL, ids=[f"{m} {p}" for m, p, _ in ALL])
+def test_a_route_opens_to_its_scopes_alone(
+    guarded: tuple[RunningServer, dict[str, str]],
+    method: str,
+    path: str,
+    scopes: frozenset[Scope],
+) -> None:
+    server, keys = guarded
+    if not scopes:
+        assert ask(server, method, path, "") == 200
+        return
+    for scope in SCOPES:
+        status = ask(server, method, path, keys[scope])
+        if scope in scopes or scope == "admin":
+            assert status not in (401, 403), f"{scope} is refused"
+            assert status < 500 or (path.startswith("/gateway/") and status == 502)
+        else:
+            assert status == 403, f"{scope} is admitted"
+    for name in ("revoked", "unknown"):
+        assert ask(server, method, path, keys[name]) == 401
+    assert ask(server, method, path, "") == 401
+    assert ask(server, method, path, "sk-somebody-elses") == 401
+
+
+def test_an_attempts_token_opens_its_gateway_and_traces_and_nothing_else(
+    guarded: tuple[RunningServer, dict[str, str]],
+) -> None:
+    server, keys = guarded
+    url = server.url.replace("0.0.0.0", "127.0.0.1")
+    with server.client(keys["run"]) as http:
+        http.post(f"{url}/v1/rollouts", json={"rollouts": [{"id": "mine", "input": 1}]})
+        claim = http.post(f"{url}/v1/rollouts/claim", json={"worker": "w"}).json()["claims"][0]
+    token = claim["token"]
+    for method, path, scopes in ALL:
+        if (method, path) == ("POST", "/v1/traces") or path.startswith("/gateway/"):
+            continue
+        expected = {403} if scopes else {200}
+        assert ask(server, method, path, token) in expected, f"{method} {path}"
+    assert ask(server, "POST", "/v1/traces", token) == 400
+    own = "/gateway/mine@1/openai/v1/chat/completions"
+    assert ask(server, "POST", own, token) not in (401, 403, 404)
+    for other in ("other@1", "mine@2", "agent"):
+        path = f"/gateway/{other}/openai/v1/chat/completions"
+        assert ask(server, "POST", path, token) == 403
+
+
+def test_refusals_are_in_the_audit_log(guarded: tuple[RunningServer, dict[str, str]]) -> None:
+    server, keys = guarded
+    url = server.url.replace("0.0.0.0", "127.0.0.1")
+    ask(server, "GET", "/v1/keys", keys["read"])
+    with server.client(keys["admin"]) as http:
+        for _ in range(100):
+            rows = http.get(f"{url}/v1/audit").json()["rows"]
+            if any(r["target"] == "/v1/keys" and r["status"] == 403 for r in rows):
+                return
+    pytest.fail("the refusal was not written")
+
+
+def test_it_refuses_to_listen_to_everybody_without_a_key(
+    serving: Callable[..., RunningServer], sqlite_url: str
+) -> None:
+    with pytest.raises(RuntimeError) as refused:
+        serving(sqlite_url, Settings(host="0.0.0.0", port=0))
+    assert "ratchet keys create" in str(refused.value.__cause__)
