@@ -5,8 +5,6 @@ PYTHON ?= python3
 ARGS ?=
 # Where `make demo` puts its agent.
 DEMO ?= $(if $(findstring --shuffle-answers,$(ARGS)),demo-shuffled,demo)
-ADDRESS := 127.0.0.1
-PORT ?= 8765
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 BIN := .venv/bin
 # A checkout that was moved needs its .venv anew: scripts and the editable install hold its path.
@@ -37,8 +35,8 @@ check: .venv/.dev  ## Check format, lint, types and the floors of the house
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
-faults: .venv/.dev  ## Run only the tests that kill, starve and corrupt
-	$(BIN)/python -m pytest -n $(CORES) tests/faults $(ARGS)
+faults: .venv/.dev  ## Run the tests that kill, starve and corrupt, for longer
+	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults $(ARGS)
 
 bench: .venv/.dev  ## Run the benchmarks; ARGS=--quick for smaller ones
 	@failed=; for file in benchmarks/*.py; do \
@@ -51,9 +49,8 @@ docs: .venv/.docs  ## Build the handbook into docs/_build/html
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo 'Built: docs/_build/html/index.html'
 
-serve: docs  ## Show the handbook at http://127.0.0.1:8765
-	@echo 'The handbook is at http://$(ADDRESS):$(PORT) until Ctrl-C.'
-	@$(BIN)/python -m http.server $(PORT) --bind $(ADDRESS) --directory docs/_build/html || [ $$? -eq 130 ]
+serve: .venv/.core  ## Serve API, gateway and traces at http://127.0.0.1:8765
+	@$(BIN)/ratchet serve $(ARGS) || [ $$? -eq 130 ]
 
 constraints: .venv/.dev  ## Pin the newest versions of all dependencies anew
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q

@@ -48,7 +48,7 @@ PEER = ROOT / ".bench" / "mlflow"
 PEER_VERSION = "3.17.0"
 
 CONNECTIONS = 8
-SPANS_PER_TRACE = 5
+SPANS_PER_TRACE = 10
 
 SYSTEM = (
     "You are the booking assistant of a travel agency. Answer in the language of the customer,"
@@ -66,8 +66,11 @@ ANSWER = (
 ARGUMENTS = (
     '{"city": "Lisbon", "from": "2026-05-02", "to": "2026-05-04", "adults": 2, "children": 1}'
 )
-FOUND = '[{"hotel": "Sol", "eur": 412}, {"hotel": "Miradouro", "eur": 388}, {"hotel": "Casa Azul", "eur": 356}]'
-SCHEMA = '{"type": "object", "properties": {"city": {"type": "string"}, "from": {"type": "string"}, "to": {"type": "string"}}}'
+FOUND = json.dumps([{"hotel": name, "eur": 350} for name in ("Sol", "Miradouro", "Casa Azul")])
+SCHEMA = json.dumps(
+    {"type": "object", "properties": {name: {"type": "string"} for name in ("city", "from", "to")}}
+)
+PARAMETERS = '{"model": "gpt-4o-mini", "temperature": 0.2, "max_tokens": 600}'
 
 
 def gen_ai_call() -> dict[str, Any]:
@@ -107,7 +110,7 @@ def openinference_call() -> dict[str, Any]:
         "openinference.span.kind": "LLM",
         "llm.system": "openai",
         "llm.model_name": "gpt-4o-mini-2024-07-18",
-        "llm.invocation_parameters": '{"model": "gpt-4o-mini", "temperature": 0.2, "max_tokens": 600}',
+        "llm.invocation_parameters": PARAMETERS,
         "llm.input_messages.0.message.role": "system",
         "llm.input_messages.0.message.content": SYSTEM,
         "llm.input_messages.1.message.role": "user",
@@ -214,7 +217,7 @@ class Template:
 
     @classmethod
     def of(cls, count: int) -> Template:
-        """A request of `count` spans, five in a trace."""
+        """A request of `count` spans, in traces of ten."""
         request = ExportTraceServiceRequest()
         resource = request.resource_spans.add()
         resource.resource.attributes.extend(
@@ -319,8 +322,8 @@ async def send(
     """One connection, which sends request after request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = (
-        f"POST /v1/traces HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/x-protobuf\r\n"
-        f"{headers}content-length: {len(template.body)}\r\n\r\n"
+        f"POST /v1/traces HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n{headers}"
+        f"content-type: application/x-protobuf\r\ncontent-length: {len(template.body)}\r\n\r\n"
     ).encode()
     with suppress(OSError, asyncio.IncompleteReadError):
         while time.perf_counter() < until:
@@ -427,6 +430,14 @@ def memory_mb(pid: int) -> float:
     return float(sum(each.memory_info().rss for each in family)) / 1e6
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far."""
+    import psutil
+
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
 @contextmanager
 def ratchet_server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
     """`ratchet serve` on a new SQLite file: the process, its port, the file."""
@@ -452,8 +463,9 @@ def measure_ours(count: int, seconds: float) -> float:
         ratchet_server(Path(folder)) as (process, port, path),
     ):
         run_client(port, count, 1.0)  # imports, caches
-        before = rows(path)
+        before, cpu_s = rows(path), cpu_seconds(process.pid)
         outcome = run_client(port, count, seconds)
+        cpu_s = cpu_seconds(process.pid) - cpu_s
         persisted = rows(path) - before
         if outcome.refused or persisted != outcome.spans:
             raise SystemExit(
@@ -462,9 +474,11 @@ def measure_ours(count: int, seconds: float) -> float:
             )
         per_s = persisted / outcome.wall_s
         say(
-            f"ratchet, {count} spans a request: {per_s:,.0f} spans/s persisted,"
-            f" slowest request {outcome.slowest_s * 1000:.0f} ms, server {memory_mb(process.pid):.0f} MB,"
-            f" client took {outcome.cpu_s / outcome.wall_s:.0%} of a core"
+            f"ratchet, {count} spans a request: {per_s:,.0f} spans/s persisted"
+            f" ({cpu_s / persisted * 1e6:.0f} µs of the server's CPU time each);"
+            f" slowest request {outcome.slowest_s * 1000:.0f} ms,"
+            f" server {memory_mb(process.pid):.0f} MB,"
+            f" client {outcome.cpu_s / outcome.wall_s:.0%} of a core"
         )
         return per_s
 

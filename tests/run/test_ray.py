@@ -79,6 +79,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
             slots=2,
             timeout_s=2.0,
             gateway="http://server",
+            cpus=0.5,  # room for two executors
             options=SMALL,
         )
 
@@ -147,11 +148,7 @@ def test_the_cluster_it_started_ends_with_it(ran: Ran) -> None:
 
 def test_a_cluster_that_is_not_there_is_a_clear_error() -> None:
     executor = RayExecutor(
-        AgentSpec(entry="a:b", root="."),
-        address="127.0.0.1:1",
-        slots=1,
-        timeout_s=1,
-        options={"_node_ip_address": "127.0.0.1"},
+        AgentSpec(entry="a:b", root="."), address="127.0.0.1:1", slots=1, timeout_s=1
     )
     with pytest.raises(ConfigError, match=r"127\.0\.0\.1:1.*cannot be used"):
         asyncio.run(executor.start())

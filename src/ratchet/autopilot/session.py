@@ -65,7 +65,7 @@ def make_executor(project: Project, agent: Agent, state: Path, keep_open: int | 
         state=state,
         slots=slots,
         timeout_s=run.timeout_s,
-        memory_bytes=_memory(run.memory_mb, slots),
+        memory_bytes=memory_of_each(run.memory_mb, slots),
         keep_open=keep_open,
     )
 
@@ -86,7 +86,8 @@ async def _when_free(lock: FileLock, patience_s: float, say: Say) -> int | None:
             await asyncio.sleep(0.05)
 
 
-def _memory(megabytes: int | None, slots: int) -> int:
+def memory_of_each(megabytes: int | None, slots: int) -> int:
+    """Bytes of private memory that one of so many workers may use."""
     if megabytes is not None:
         return megabytes * 1024 * 1024
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("evaluation", "evaluate"),
     "improve": ("improve", "improve"),
     "serve": ("serve", "serve"),
+    "runner": ("runner", "runner"),
     "status": ("status", "status"),
     "show": ("show", "show"),
     "diff": ("diff", "diff"),
@@ -28,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "releases": ("releases", "releases"),
     "rollback": ("releases", "rollback"),
     "keys": ("keys", "keys"),
+    "prompts": ("prompts", "prompts"),
 }
 """Module and function by command, in the order of the help. Only what is asked for is imported.
 In the place of a function may stand a group of commands."""

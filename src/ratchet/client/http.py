@@ -145,6 +145,11 @@ class Contact:
         """The server's address."""
         return self._server.address.url
 
+    @property
+    def key(self) -> str | None:
+        """Its key, for those who make another client of the kind."""
+        return self._server.key.secret if self._server.key else None
+
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError(f"The client of {self.url} is closed.", hint="Make a new one.")

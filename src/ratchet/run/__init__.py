@@ -4,8 +4,11 @@ from ratchet.run.agent import Agent, AgentSpec, load_agent
 from ratchet.run.executor import Executor
 from ratchet.run.inprocess import AsyncExecutor
 from ratchet.run.locks import FileLock
+from ratchet.run.patience import PatientLine
 from ratchet.run.pool import ProcessExecutor
 from ratchet.run.runner import Runner
+from ratchet.run.server_line import ServerLine
+from ratchet.run.watching import RunnerWatcher
 
 __all__ = [
     "Agent",
@@ -13,7 +16,10 @@ __all__ = [
     "AsyncExecutor",
     "Executor",
     "FileLock",
+    "PatientLine",
     "ProcessExecutor",
     "Runner",
+    "RunnerWatcher",
+    "ServerLine",
     "load_agent",
 ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ from ratchet.types import AgentError, Claim, ConfigError, Outcome, Resource
 
 LEFT_HERE = (".git", ".ratchet", ".venv", "venv", "node_modules", "__pycache__")
 """Folders of the project that are not sent to the cluster."""
+
+CONNECT_S = 10.0
+"""How long a cluster may take to answer the first knock."""
 
 _read_outcome = msgspec.json.Decoder(Outcome).decode
 
@@ -152,6 +156,7 @@ class RayExecutor:
             ) from None
         if ray.is_initialized():
             return
+        self._knock()
         given: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
         if self._address == "local":
             given |= {"num_cpus": max(1, round(self._slots * self._cpus))}
@@ -162,11 +167,24 @@ class RayExecutor:
         try:
             ray.init(self._address, **{**given, **self._options})
         except Exception as error:  # Ray raises whatever its parts do
-            raise ConfigError(
-                f"The Ray cluster {self._address!r} cannot be used: {_first_line(error)}",
-                hint="Write --ray local, auto, HOST:PORT or ray://HOST:PORT.",
-            ) from None
+            raise self._unusable(error) from None
         self._connected = True
+
+    def _knock(self) -> None:
+        """See that something listens at the address: Ray itself would try for minutes."""
+        host, _, port = self._address.removeprefix("ray://").rpartition(":")
+        if not host or not port.isdigit():
+            return
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        except (OSError, OverflowError) as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> ConfigError:
+        return ConfigError(
+            f"The Ray cluster {self._address!r} cannot be used: {_first_line(error)}",
+            hint="Write --ray local, auto, HOST:PORT or ray://HOST:PORT.",
+        )
 
     async def _start_into_idle(self) -> None:
         self._idle.put_nowait(await self._start_actor())

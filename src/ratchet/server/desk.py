@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ratchet.server.together import Together
 from ratchet.store import Store
 from ratchet.store.queue import Answers, Pair
 from ratchet.types import Claim, Outcome, RatchetError, Rollout
@@ -28,7 +29,10 @@ REAP_S = 5.0
 """How often leases that ran out are looked for."""
 
 TOGETHER = 1_000
-"""Outcomes that share a transaction at most."""
+"""Outcomes or claims that share a transaction at most."""
+
+MOST_LINES = 1_000
+"""Queues whose lines are remembered while nobody stands in them."""
 
 
 class Desk:
@@ -38,22 +42,22 @@ class Desk:
         self._store = store
         self._services = services
         self._waiting: defaultdict[str, deque[asyncio.Event]] = defaultdict(deque)
-        self._outcomes: deque[tuple[Sequence[Outcome], asyncio.Future[Answers]]] = deque()
-        self._to_store = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        self._claims: dict[tuple[str, float], Together[tuple[str, int], list[Claim]]] = {}
+        self._finishing = Together(self._finish, size=len, most=TOGETHER)
+        self._reaping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to store outcomes and to look for leases that ran out."""
-        self._tasks = [asyncio.create_task(self._store_loop()), asyncio.create_task(self._reap())]
+        """Begin to look for leases that ran out."""
+        self._reaping = asyncio.create_task(self._reap())
 
     async def close(self) -> None:
         """Store what is left."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        while self._outcomes:
-            await self._store_some()
+        if self._reaping is not None:
+            self._reaping.cancel()
+            await asyncio.wait({self._reaping})
+        await self._finishing.drain()
+        for line in self._claims.values():
+            await line.drain()
 
     async def create(self, rollouts: Sequence[Rollout]) -> int:
         """Queue rollouts, and wake who waits for them."""
@@ -98,15 +102,12 @@ class Desk:
                     del self._waiting[queue]
 
     async def _take(self, queue: str, worker: str, limit: int, lease_s: float) -> list[Claim]:
-        taking = asyncio.ensure_future(
-            self._services.in_thread(
-                self._store.rollouts.claim, queue, worker, limit, lease_s, time.time()
-            )
-        )
+        line = self._line(queue, lease_s)
+        taking = line.submit((worker, limit))
         try:
             claims = await asyncio.shield(taking)
         except asyncio.CancelledError:
-            # The transaction goes on in its thread: nobody would ever run what it takes.
+            # The transaction goes on: nobody would ever run what it takes.
             claims = await taking
             await self.release([(claim.rollout.id, claim.fence) for claim in claims])
             raise
@@ -118,15 +119,28 @@ class Desk:
             for claim in claims
         ]
 
+    def _line(self, queue: str, lease_s: float) -> Together[tuple[str, int], list[Claim]]:
+        """Claims of one queue share transactions."""
+        line = self._claims.get((queue, lease_s))
+        if line is None:
+            if len(self._claims) >= MOST_LINES:
+                self._claims = {key: one for key, one in self._claims.items() if not one.idle}
+
+            async def claim(wanted: Sequence[tuple[str, int]]) -> list[list[Claim]]:
+                return await self._services.in_thread(
+                    self._store.rollouts.claim_each, queue, wanted, lease_s, time.time()
+                )
+
+            line = Together(claim, size=lambda item: item[1], most=TOGETHER)
+            self._claims[queue, lease_s] = line
+        return line
+
     async def finish(self, outcomes: Sequence[Outcome]) -> Answers:
         """End attempts. An outcome that is stored already exactly so is accepted again."""
         for outcome in outcomes:
             await self._services.settle(outcome.rollout_id, outcome.fence)
-        future: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
-        self._outcomes.append((outcomes, future))
-        self._to_store.set()
-        # Shielded by itself: a client that hangs up does not take its outcomes out of the line.
-        return await asyncio.shield(future)
+        # A client that hangs up does not take its outcomes out of the line.
+        return await asyncio.shield(self._finishing.submit(outcomes))
 
     async def release(self, pairs: Sequence[Pair]) -> set[Pair]:
         """Give attempts back, and wake who waits."""
@@ -172,34 +186,9 @@ class Desk:
             for waiting in line:
                 waiting.set()
 
-    async def _store_loop(self) -> None:
-        while True:
-            await self._to_store.wait()
-            self._to_store.clear()
-            while self._outcomes:
-                await asyncio.shield(self._store_some())
-
-    async def _store_some(self) -> None:
-        """Store what has gathered, in one transaction."""
-        batch: list[tuple[Sequence[Outcome], asyncio.Future[Answers]]] = []
-        size = 0
-        while self._outcomes and (not batch or size + len(self._outcomes[0][0]) <= TOGETHER):
-            batch.append(self._outcomes.popleft())
-            size += len(batch[-1][0])
-        outcomes = [outcome for part, _ in batch for outcome in part]
-        try:
-            answers = await self._services.in_thread(self._finish, outcomes)
-        except Exception as error:
-            for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
-                    future.exception()  # heard, should nobody wait any more
-            return
-        for part, future in batch:
-            if not future.done():
-                future.set_result(
-                    {(o.rollout_id, o.fence): answers[o.rollout_id, o.fence] for o in part}
-                )
+    async def _finish(self, batch: Sequence[Sequence[Outcome]]) -> list[Answers]:
+        outcomes = [outcome for part in batch for outcome in part]
+        answers = await self._services.in_thread(self._store_ends, outcomes)
         ended = [(pair, status) for pair, status in answers.items() if status is not None]
         if any(status == "queued" for _, status in ended):
             self._wake_all()
@@ -209,8 +198,9 @@ class Desk:
                 "rollouts.finished",
                 {"rollouts": [{"id": id, "status": status} for (id, _), status in ended[:100]]},
             )
+        return [{(o.rollout_id, o.fence): answers[o.rollout_id, o.fence] for o in p} for p in batch]
 
-    def _finish(self, outcomes: Sequence[Outcome]) -> Answers:
+    def _store_ends(self, outcomes: Sequence[Outcome]) -> Answers:
         answers = self._store.rollouts.finish(outcomes, time.time())
         refused = [o for o in outcomes if answers[o.rollout_id, o.fence] is None]
         if refused:

@@ -20,6 +20,8 @@ log = logging.getLogger("ratchet.server")
 EVERY_S = 0.2
 """How long what gathers may wait."""
 
+REFUSED_S = 60.0
+
 MOST = 10_000
 """Rows that wait at most while the store is away; then the oldest events are dropped."""
 
@@ -32,6 +34,8 @@ class Journal:
         self._in_thread = in_thread
         self._events: deque[tuple[str, Any]] = deque(maxlen=MOST)
         self._rows: deque[AuditRow] = deque(maxlen=MOST)
+        self._refused: dict[tuple[str, str, str, int], float] = {}
+        """Until when a refusal is not noted again."""
         self._more = asyncio.Event()
         self._written = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
@@ -42,14 +46,29 @@ class Journal:
         self._more.set()
 
     def audit(self, caller: Caller | None, scope: Any, action: str, status: int) -> None:
-        """Note who did what, or tried to."""
+        """Note who did what, or tried to.
+
+        The same refusal of the same caller is noted once a minute: whoever knocks without end
+        must not fill the disk.
+        """
         client = scope.get("client")
+        now = time.time()
+        key_id = caller.key_id if caller else ""
+        address = str(client[0]) if client else ""
+        action = f"{scope['method']} {action}"
+        if status >= 400:
+            what = (key_id, address, action, status)
+            if now < self._refused.get(what, 0.0):
+                return
+            if len(self._refused) >= MOST:
+                self._refused.clear()
+            self._refused[what] = now + REFUSED_S
         self._rows.append(
             AuditRow(
-                at=time.time(),
-                key_id=caller.key_id if caller else "",
-                address=str(client[0]) if client else "",
-                action=f"{scope['method']} {action}"[:200],
+                at=now,
+                key_id=key_id,
+                address=address,
+                action=action[:200],
                 target=scope["path"][:500],
                 status=status,
             )

@@ -21,8 +21,9 @@ LOOK_UP_S = 5.0
 USED_EVERY_S = 60.0
 """How often it is stored that a key is in use."""
 
-WRONG_PER_S, WRONG_BURST = 5.0, 50
-"""Wrong keys that an address may try; more are refused without asking the store."""
+WRONG_PER_S, WRONG_BURST = 20.0, 200
+"""Wrong keys that an address may try; more are refused without asking the store. No key can be
+guessed; this keeps those who try from the store."""
 
 MOST = 10_000
 """Keys that are remembered, and as many wrong ones."""

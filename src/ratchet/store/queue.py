@@ -65,24 +65,44 @@ class Queue:
             lease_s: Seconds until the claims end unless a heartbeat comes.
             now: Unix seconds.
         """
-        if limit <= 0:
-            return []
+        return self.claim_each(queue, [(worker, limit)], lease_s, now)[0]
 
-        def work(connection: Connection) -> list[Claim]:
+    def claim_each(
+        self, queue: str, wanted: Sequence[tuple[str, int]], lease_s: float, now: float
+    ) -> list[list[Claim]]:
+        """Claim for several workers in one transaction; who comes first is served first.
+
+        Args:
+            queue: Which rollouts.
+            wanted: Worker, and how many it takes at most.
+            lease_s: As for `claim`.
+            now: Unix seconds.
+
+        Returns:
+            The claims of each.
+        """
+        # Who will run each rollout that may be found, in order.
+        places = [number for number, (_, limit) in enumerate(wanted) for _ in range(limit)]
+        if not places:
+            return [[] for _ in wanted]
+
+        def work(connection: Connection) -> list[list[Claim]]:
+            taken: list[list[Claim]] = [[] for _ in wanted]
             self._expire(connection, now, queue, ())
-            wanted = {"wanted": queue, "how_many": limit}
-            rows = connection.execute(OLDEST, wanted).all()
+            rows = connection.execute(OLDEST, {"wanted": queue, "how_many": len(places)}).all()
             if not rows:
-                return []
+                return taken
             for row in rows:
                 require(row.status, "running")
+            until = now + lease_s
             connection.execute(HAND_OUT, [{"at": row.seq} for row in rows])
-            new = [new_attempt(row, worker, now + lease_s, now) for row in rows]
+            served = list(zip(places, rows, strict=False))
+            new = [new_attempt(row, wanted[place][0], until, now) for place, row in served]
             connection.execute(NEW_ATTEMPT, new)
-            return [
-                Claim(rollout_of(row, "running", row.fence + 1), row.fence + 1, now + lease_s)
-                for row in rows
-            ]
+            for place, row in served:
+                fence = row.fence + 1
+                taken[place].append(Claim(rollout_of(row, "running", fence), fence, until))
+            return taken
 
         return self._database.write(work)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +31,10 @@ _SEARCH = 200_000
 
 UNNAMED = "unknown"
 """Agent of live spans that name none."""
+
+_TOGETHER = 64
+"""Rows in one INSERT on SQLite. Its driver lets go of Python's lock at each statement, and may wait
+long until it gets it back; and a build of SQLite may allow no more than 999 values in one."""
 
 _INT64 = 2**63
 _INT32 = 2**31
@@ -61,13 +66,9 @@ class Spans:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        mark = "?" if database.is_sqlite else "%s"
         # Straight to the driver: a row's way through SQLAlchemy costs more than its INSERT.
-        self._insert = (
-            f"INSERT INTO spans ({', '.join(_Row._fields)})"  # noqa: S608
-            f" VALUES ({', '.join([mark] * len(_Row._fields))})"
-            f" ON CONFLICT ({', '.join(_KEY)}) DO NOTHING"
-        )
+        self._insert = _insert("?" if database.is_sqlite else "%s", 1)
+        self._insert_together = _insert("?", _TOGETHER) if database.is_sqlite else None
         self._pruned_agent = ""
 
     def add(self, rollout_id: str | None, fence: int, items: Sequence[Span]) -> None:
@@ -146,14 +147,16 @@ class Spans:
         return [record for record, row in items if self._add_rows(connection, [row])]
 
     def _add_rows(self, connection: Connection, rows: list[_Row]) -> int:
-        if not rows:
-            return 0
-        done = connection.exec_driver_sql(
-            self._insert,
-            rows,
-            execution_options={"preserve_rowcount": True},
-        )
-        return done.rowcount
+        """Add rows as they are; return how many were new."""
+        new = begin = 0
+        if self._insert_together is not None:
+            while len(rows) - begin >= _TOGETHER:
+                some = chain.from_iterable(rows[begin : begin + _TOGETHER])
+                new += _execute(connection, self._insert_together, tuple(some))
+                begin += _TOGETHER
+        if begin < len(rows):
+            new += _execute(connection, self._insert, rows[begin:])
+        return new
 
     def of(self, rollout_id: str | None, fence: int | None = None) -> list[Span]:
         """Spans of a rollout in the order they started.
@@ -260,6 +263,23 @@ class Spans:
             if len(old) >= limit or looked_at >= _SEARCH:
                 break
         return old[:limit]
+
+
+def _insert(mark: str, count: int) -> str:
+    """INSERT of so many rows that leaves those alone which are there already."""
+    columns = ", ".join(_Row._fields)
+    row = f"({', '.join([mark] * len(_Row._fields))})"
+    return (
+        f"INSERT INTO spans ({columns}) VALUES {', '.join([row] * count)}"  # noqa: S608
+        f" ON CONFLICT ({', '.join(_KEY)}) DO NOTHING"
+    )
+
+
+def _execute(connection: Connection, statement: str, values: Any) -> int:
+    done = connection.exec_driver_sql(
+        statement, values, execution_options={"preserve_rowcount": True}
+    )
+    return done.rowcount
 
 
 _LIVE = text("spans.agent > ''")

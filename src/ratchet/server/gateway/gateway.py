@@ -152,18 +152,19 @@ class Gateway:
         self._calls[task] = target
         try:
             if dialect is None:
-                await self._pass_through(name, path, scope, receive, send)
+                await self._pass_through(task, name, path, scope, receive, send)
             else:
-                await self._call(target, name, path, dialect, scope, receive, send)
+                await self._call(task, target, name, path, dialect, scope, receive, send)
         finally:
             del self._calls[task]
 
     async def _admit(self, target: Target, scope: Scope) -> None:
         if self._closing:
             raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
-        if len(self._calls) >= CALLS_LIMIT or self._ledger.full:
-            what = "recordings wait for the store" if self._ledger.full else "calls are under way"
-            raise Problem(429, f"Too many {what}.", headers={"retry-after": "1"})
+        if self._ledger.full:
+            raise Problem(429, "Too many calls wait to be recorded.", headers={"retry-after": "1"})
+        if len(self._calls) >= CALLS_LIMIT:
+            raise Problem(429, "Too many calls are under way.", headers={"retry-after": "1"})
         attempt = getattr(scope.get("ratchet.caller"), "attempt", None)
         if attempt is not None and attempt != (target.rollout_id, target.fence):
             raise Problem(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
 
 from ratchet.llm import load, loaded
 from ratchet.server.gateway.recording import Recording
@@ -16,7 +17,14 @@ from ratchet.types import SpanRecord
 BYTES_PENDING = 134_217_728
 """Bytes of recordings that are handed over before it is waited for the store."""
 
-LATE_LIMIT = 1_000
+GATHER_S = 0.02
+"""How long recordings gather before they are handed over, in seconds: nobody waits for them, and a
+transaction costs the same for one as for many."""
+
+GATHER_MOST = 200
+"""Recordings that gather at most."""
+
+LATE_LIMIT = 5_000
 """Recordings that wait for the writer; while there are more, no new call is taken."""
 
 KEPT_ATTEMPTS = 50_000
@@ -50,14 +58,17 @@ class Ledger:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._late: dict[asyncio.Task[None], Target] = {}
         self._fresh: dict[Target, None] = {}
+        self._gathered: list[SpanRecord] = []
+        self._hand_over_at: asyncio.TimerHandle | None = None
         self._bytes = 0
+        self._late: set[asyncio.Task[None]] = set()
+        self._late_count = 0
 
     @property
     def full(self) -> bool:
         """Whether so much waits that no new call is to be taken."""
-        return len(self._late) >= LATE_LIMIT
+        return self._late_count >= LATE_LIMIT
 
     def enter(self, recording: Recording, kind: str = "", message: str = "") -> None:
         """Note the end of a call.
@@ -67,71 +78,96 @@ class Ledger:
             kind: What went wrong, empty when nothing did.
             message: The same in a sentence.
         """
-        target = recording.target
-        if loaded() and not self._late:
-            record = recording.end(kind, message)
-            if self._bytes < BYTES_PENDING and self._writer.post((record,)):
-                self._bytes += recording.size
-                self._remember(target)
-                return
-            later = self._write(record, recording.size)
+        if recording.target.is_attempt:
+            self._remember(recording.target)
+        if loaded():
+            self._gather(recording.end(kind, message), recording.size)
         else:
-            later = self._price_and_write(recording, kind, message)
-        task = asyncio.get_running_loop().create_task(later)
-        self._late[task] = target
-        task.add_done_callback(self._late.pop)
+            self._later(self._price_and_gather(recording, kind, message), 1)
 
     async def settle(self, target: Target) -> None:
         """Return when what was entered for an attempt is stored, or after SETTLE_S."""
-        late = [task for task, whose in self._late.items() if whose == target]
-        if not late and target not in self._fresh:
+        if target not in self._fresh:
             return
         try:
             async with asyncio.timeout(SETTLE_S):
-                if late:
-                    await asyncio.wait(late)
+                # First those that wait for prices, then those that the writer refused.
+                for _ in range(2):
+                    self._hand_over()
+                    if self._late:
+                        await asyncio.wait(list(self._late))
                 await self._writer.flush()
             self._fresh.pop(target, None)
         except TimeoutError:
             _log.warning("The calls of %s are not stored after %g s.", target, SETTLE_S)
 
     async def close(self, patience_s: float) -> None:
-        """Hand over what is late, within a bound."""
-        if self._late:
-            _, missing = await asyncio.wait(list(self._late), timeout=patience_s)
+        """Hand over everything, within a bound."""
+        self._hand_over()
+        try:
+            async with asyncio.timeout(patience_s):
+                while self._late:
+                    await asyncio.wait(list(self._late))
+                    self._hand_over()
+        except TimeoutError:
+            _log.error("%d calls could not be recorded before the end.", self._late_count)
+            missing = list(self._late)
             for task in missing:
                 task.cancel()
-            if missing:
-                _log.error("%d calls could not be recorded before the end.", len(missing))
-                await asyncio.wait(missing)
+            await asyncio.wait(missing)
+
+    def _gather(self, record: SpanRecord, size: int) -> None:
+        self._bytes += size
+        self._gathered.append(record)
+        if len(self._gathered) >= GATHER_MOST:
+            self._hand_over()
+        elif self._hand_over_at is None:
+            loop = asyncio.get_running_loop()
+            self._hand_over_at = loop.call_later(GATHER_S, self._hand_over)
+
+    def _hand_over(self) -> None:
+        if self._hand_over_at is not None:
+            self._hand_over_at.cancel()
+            self._hand_over_at = None
+        records, self._gathered = self._gathered, []
+        if not records:
+            return
+        if self._bytes >= BYTES_PENDING or not self._writer.post(records):
+            self._later(self._write(records), len(records))
+
+    def _later(self, work: Coroutine[Any, Any, None], count: int) -> None:
+        def done(task: asyncio.Task[None]) -> None:
+            self._late.discard(task)
+            self._late_count -= count
+
+        task = asyncio.get_running_loop().create_task(work)
+        self._late.add(task)
+        self._late_count += count
+        task.add_done_callback(done)
 
     def _remember(self, target: Target) -> None:
-        if target.is_attempt:
-            if len(self._fresh) >= KEPT_ATTEMPTS:
-                # Nobody settles these here, or the oldest would not be there: they are stored.
-                del self._fresh[next(iter(self._fresh))]
-            self._fresh[target] = None
+        if len(self._fresh) >= KEPT_ATTEMPTS:
+            # Nobody settles these here, or the oldest would not be there: they are stored.
+            del self._fresh[next(iter(self._fresh))]
+        self._fresh[target] = None
 
-    async def _price_and_write(self, recording: Recording, kind: str, message: str) -> None:
+    async def _price_and_gather(self, recording: Recording, kind: str, message: str) -> None:
         if not loaded():
             await asyncio.get_running_loop().run_in_executor(None, load)
-        await self._write(recording.end(kind, message), recording.size)
+            # The prices stay for ever: the garbage collector need not walk over them.
+            gc.freeze()
+        self._gather(recording.end(kind, message), recording.size)
 
-    async def _write(self, record: SpanRecord, size: int) -> None:
-        if self._bytes >= BYTES_PENDING:
-            await self._writer.flush()
-            self._bytes = 0
-        if self._writer.post((record,)):
-            self._bytes += size
-            if record.rollout_id:
-                self._remember(Target(rollout_id=record.rollout_id, fence=record.fence))
-            return
-        while True:
+    async def _write(self, records: list[SpanRecord]) -> None:
+        """Have records stored that the writer does not take now."""
+        await self._writer.flush()
+        self._bytes = 0
+        while not self._writer.post(records):
             try:
-                await self._writer.write((record,))
+                await self._writer.write(records)
                 return
             except Problem as problem:
                 if problem.status not in (429, 503):
-                    _log.error("A call cannot be recorded: %s", problem.detail)
+                    _log.error("%d calls cannot be recorded: %s", len(records), problem.detail)
                     return
                 await asyncio.sleep(float(problem.headers.get("retry-after", "1")))

@@ -270,7 +270,7 @@ class Recording:
             trace_id, parent_id = attempt_trace_id(target.rollout_id, target.fence), None
         else:
             trace_id, parent_id = f"{_random.getrandbits(128) or 1:032x}", None
-        self.size = _OVERHEAD + sum(map(_size, self.attributes.values()))
+        self.size = _size(self.attributes)
         model = self.attributes.get("gen_ai.request.model", "")
         took_ns = int((ended_at - self._started_at) * 1e9)
         span = Span(
@@ -291,12 +291,25 @@ class Recording:
         )
 
 
-_OVERHEAD = 1_000
+_OVERHEAD = 2_000
+_LARGE = (
+    "gen_ai.input.messages",
+    "gen_ai.output.messages",
+    "gen_ai.system_instructions",
+    "gen_ai.tool.definitions",
+    "ratchet.request.body",
+    "ratchet.response.body",
+)
+_LARGE_LISTS = ("ratchet.prompt_token_ids", "ratchet.token_ids", "ratchet.logprobs")
 
 
-def _size(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, list):
-        return sum(16 * len(one) if isinstance(one, list) else 16 for one in value)
-    return 0
+def _size(attributes: Mapping[str, Any]) -> int:
+    """About how many bytes a span with these attributes takes."""
+    size = _OVERHEAD
+    for key in _LARGE:
+        if key in attributes:
+            size += len(attributes[key])
+    for key in _LARGE_LISTS:
+        for numbers in attributes.get(key, ()):
+            size += 16 * len(numbers or ())
+    return size

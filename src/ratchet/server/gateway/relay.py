@@ -87,15 +87,18 @@ class Relay:
         self.hung_up = False
         """Whether the client went away before the end."""
 
-    async def run(self, receive: Receive, send: Send) -> None:
+    async def run(self, task: asyncio.Task[Any], receive: Receive, send: Send) -> None:
         """Relay the call. When this returns without an error, the client got all or hung up.
+
+        Args:
+            task: The current one.
+            receive: The ASGI channel, whose request was read.
+            send: The ASGI channel.
 
         Raises:
             Failure: The upstream failed. When the answer had `begun`, it is to be cut.
             Problem: Too many calls are with the upstream.
         """
-        task = asyncio.current_task()
-        assert task is not None
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch, receive, task)
         line = self._outgoing.line
         try:

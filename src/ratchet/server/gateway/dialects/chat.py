@@ -223,6 +223,8 @@ def _answer(choice: dict[str, Any]) -> dict[str, Any]:
 
 def _parts(message: dict[str, Any], role: str) -> list[parts.Part]:
     content = message.get("content")
+    if len(message) == 2 and isinstance(content, str) and role != "tool":  # most are like this
+        return [{"type": "text", "content": words(content)}]
     if role in ("tool", "function"):
         own = _content(content)
         # A tool returns words, nearly always.

@@ -1,0 +1,302 @@
+"""`ratchet prompts`: the prompts of agents whose code is not changed."""
+
+from __future__ import annotations
+
+import string
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from ratchet.bind.recognise import refusal
+from ratchet.cli.console import Folder, Json, one_line, out, print_json, short, table
+from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.cli.proposals import (
+    for_machines,
+    highlighted,
+    named_proposals,
+    print_found,
+    print_proposal,
+    register_proposals,
+)
+from ratchet.cli.recorded import active_candidate, look_at, names_of, versions_of
+from ratchet.store import Store
+from ratchet.types import AgentSettings, Candidate, InputError, PromptTemplate
+
+prompts = typer.Typer(
+    help="Find the prompts of an agent whose code is not changed, and have them replaced.",
+    no_args_is_help=True,
+)
+
+AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.")]
+
+
+@prompts.command()
+def discover(
+    agent: Annotated[
+        str, typer.Option(help="Name of the live agent, and of the queue of its rollouts.")
+    ],
+    limit: Annotated[int, typer.Option(min=1, help="Newest calls to look at.")] = 2000,
+    least: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of the prompts that a proposal covers.")
+    ] = 0.01,
+    register: Annotated[
+        bool, typer.Option("--register", help="Store the proposals, so that they are recognised.")
+    ] = False,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What to call a proposal, in their order; by default AGENT.system, and so on."
+        ),
+    ] = None,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Propose prompt templates from recorded calls: constant text, and slots for what differs.
+
+    The calls are those that an agent made through the gateway, or that its telemetry reported.
+    With --register the templates are stored under names of their own. Then a candidate can have
+    other texts of these names, and the gateway puts them in the place of what it recognises once
+    that is switched on (ratchet prompts on AGENT).
+
+    Examples:
+
+      ratchet prompts discover --agent support
+
+      ratchet prompts discover --agent support --register
+
+      ratchet prompts discover --agent support --register --name support.triage
+    """
+    check_name(agent)
+    with open_store(folder, store) as opened:
+        found = look_at(opened, agent, limit)
+        shown = [p for p in found.discovery.proposals if p.share >= least]
+        named = named_proposals(opened, agent, shown, name or [])
+        candidate = register_proposals(opened, agent, named) if register and named else None
+    if json:
+        print_json(for_machines(agent, found, named, candidate))
+        return
+    print_found(agent, found, len(found.discovery.proposals) - len(shown))
+    for number, (chosen, proposal) in enumerate(named, start=1):
+        print_proposal(number, chosen, proposal)
+    if candidate is not None:
+        out.print(
+            f"Registered. Candidate {short(candidate.id)} holds the agent's prompts as they stand;"
+            " others can be derived from it.\n"
+            f"Have the gateway replace them: ratchet prompts on {agent}",
+            markup=False,
+        )
+    elif named:
+        out.print("Nothing is registered yet. Do so with --register.")
+
+
+@prompts.command("list")
+def list_(
+    agent: Annotated[str | None, typer.Option(help="Only the prompts of this agent.")] = None,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """List the registered prompts, and the agents whose prompts are replaced.
+
+    Examples:
+
+      ratchet prompts list
+
+      ratchet prompts list --agent support --json
+    """
+    with open_store(folder, store) as opened:
+        names = names_of(opened, agent) if agent else opened.resources.names("prompt")
+        rows = [_row(opened, name) for name in names]
+        agents = [s for s in opened.agents.list() if agent in (None, s.name)]
+    if json:
+        print_json({"prompts": rows, "agents": agents})
+        return
+    if not rows:
+        out.print("No prompt is registered. Find some: ratchet prompts discover --agent NAME")
+    else:
+        shown = table("prompt", "versions", "newest", "since", "text", right=("versions",))
+        for row in rows:
+            since = datetime.fromtimestamp(row["since"]).astimezone()
+            shown.add_row(
+                row["name"],
+                str(row["versions"]),
+                short(row["newest"]),
+                f"{since:%Y-%m-%d %H:%M}",
+                Text(one_line(row["text"], 60)),
+            )
+        out.print(shown)
+    for settings in agents:
+        if settings.substitute:
+            out.print(f"Replaced in the traffic of {settings.name}.", markup=False)
+
+
+@prompts.command()
+def show(
+    name: Annotated[str, typer.Argument(help="The prompt's name.")],
+    version: Annotated[
+        str | None, typer.Option(help="Start of a version; the newest by default.")
+    ] = None,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Show a registered prompt with its slots, and its versions.
+
+    Examples:
+
+      ratchet prompts show support.system
+
+      ratchet prompts show support.system --version 1a2b3c4d
+    """
+    with open_store(folder, store) as opened:
+        known = opened.resources.versions(name)
+        chosen, template = _chosen(opened, name, version)
+    reason = refusal(template)
+    if json:
+        versions = [{"version": one, "created_at": at} for one, at in known]
+        print_json(
+            {
+                "name": name,
+                "version": chosen,
+                "resource": template,
+                "not_recognised": reason,
+                "versions": versions,
+            }
+        )
+        return
+    out.print(f"[bold]{name}[/], version {short(chosen)}:", highlight=False)
+    out.print(highlighted(template))
+    if reason:
+        out.print(f"It is never recognised in a request: {reason}", markup=False)
+    out.print("Versions:")
+    for one, at in reversed(known):
+        when = datetime.fromtimestamp(at).astimezone()
+        out.print(f"  {short(one)}  {when:%Y-%m-%d %H:%M}", markup=False)
+
+
+@prompts.command()
+def on(
+    agent: AgentName, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
+) -> None:
+    """Have the gateway replace an agent's registered prompts by the candidate's.
+
+    In rollouts of the queue AGENT it is the rollout's candidate, in live traffic the active one.
+
+    Examples:
+
+      ratchet prompts on support
+    """
+    _switch(agent, True, folder, store, json)
+
+
+@prompts.command()
+def off(
+    agent: AgentName, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
+) -> None:
+    """Have the gateway pass an agent's prompts on as they come.
+
+    Examples:
+
+      ratchet prompts off support
+    """
+    _switch(agent, False, folder, store, json)
+
+
+def check_name(agent: str) -> None:
+    """Raise InputError when a path of the gateway cannot hold the agent's name."""
+    allowed = string.ascii_letters + string.digits + "._-"
+    if not 1 <= len(agent) <= 100 or not set(agent) <= set(allowed):
+        raise InputError(
+            f"{agent!r} cannot name an agent.",
+            hint="Names hold letters, digits, '.', '_' and '-', 100 at most.",
+        )
+
+
+def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -> None:
+    check_name(agent)
+    with open_store(folder, store) as opened:
+        settings = AgentSettings(name=agent, substitute=on)
+        opened.agents.put(settings, time.time())
+        active = active_candidate(opened, agent)
+        names = names_of(opened, agent)
+        refused = {
+            name: reason
+            for name in names
+            for _, template in versions_of(opened, name, 1)
+            if (reason := refusal(template))
+        }
+    held = (
+        [n for n, r in active.resources.items() if isinstance(r, PromptTemplate)] if active else []
+    )
+    if json:
+        print_json(
+            {
+                "agent": agent,
+                "substitute": on,
+                "active": active.id if active else "",
+                "active_prompts": held,
+                "registered": names,
+                "not_recognised": refused,
+            }
+        )
+        return
+    if not on:
+        out.print(f"Off: the prompts of {agent} pass as they come, within 2 s.", markup=False)
+        return
+    lines = [
+        "On, within 2 s, at every server of this store, for calls through the gateway.",
+        f"Rollouts of the queue {agent}: what is recognised becomes the text of the rollout's"
+        " candidate.",
+        _live_line(agent, active, held),
+    ]
+    if not names:
+        lines.append(
+            f"No prompt of {agent} is registered, so none is recognised:"
+            f" ratchet prompts discover --agent {agent} --register"
+        )
+    lines += [f"{name} is never recognised: {reason}" for name, reason in refused.items()]
+    lines.append("The span of each call says which prompt was recognised and which was sent.")
+    for line in lines:
+        out.print(line, markup=False)
+
+
+def _live_line(agent: str, active: Candidate | None, held: Sequence[str]) -> str:
+    where = f"Live traffic (/gateway/{agent}/…): "
+    if active is None:
+        return f"{where}no candidate is active, so nothing is replaced until one is."
+    if not held:
+        return f"{where}the active candidate {short(active.id)} has no prompts."
+    return f"{where}the active candidate {short(active.id)} has {', '.join(held)}."
+
+
+def _row(store: Store, name: str) -> dict[str, Any]:
+    known = store.resources.versions(name)
+    newest, template = _chosen(store, name, None)
+    return {
+        "name": name,
+        "versions": len(known),
+        "newest": newest,
+        "since": known[-1][1],
+        "text": template.text,
+        "slots": sorted(template.placeholders),
+    }
+
+
+def _chosen(store: Store, name: str, version: str | None) -> tuple[str, PromptTemplate]:
+    """The version that is meant, and its template."""
+    known = list(versions_of(store, name, 10_000 if version else 1))
+    if not known:
+        raise InputError(f"No prompt is named {name!r}.", hint="List them: ratchet prompts list.")
+    fitting = [one for one in known if one[0].startswith(version or "")]
+    if not fitting:
+        raise InputError(
+            f"{name!r} has no version that begins with {version!r}.",
+            hint=f"List them: ratchet prompts show {name}.",
+        )
+    return fitting[-1]

@@ -1,0 +1,53 @@
+"""System prompts in the attributes of recorded spans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+_LEADING = frozenset({"system", "developer"})
+
+_CUT = re.compile(r"… \[\d+ more characters\]\Z")
+"""How a text ends that was too long to be recorded whole; see `capture.shorten`."""
+
+
+def system_prompts(attributes: Mapping[str, Any]) -> list[str]:
+    """The instructions that a model call was made with, each as it stood in the request.
+
+    Args:
+        attributes: Of the call's span, as OpenTelemetry's GenAI conventions name them; foreign
+            data, so anything may be missing or malformed.
+    """
+    found = list(_texts(attributes.get("gen_ai.system_instructions")))
+    # A completion has no other place for instructions than its prompt.
+    whole = attributes.get("gen_ai.operation.name") == "text_completion"
+    for message in _entries(attributes.get("gen_ai.input.messages")):
+        if whole or message.get("role") in _LEADING:
+            found.extend(_texts(message.get("parts")))
+    return found
+
+
+def was_cut(text: str) -> bool:
+    """Whether a recorded text is only the beginning of what was sent."""
+    return _CUT.search(text) is not None
+
+
+def _texts(parts: Any) -> Iterator[str]:
+    for part in _entries(parts):
+        content = part.get("content")
+        if part.get("type") == "text" and isinstance(content, str):
+            yield content
+
+
+def _entries(value: Any) -> Iterator[dict[str, Any]]:
+    """The objects of a list, which may be JSON text."""
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except (msgspec.DecodeError, RecursionError):
+            return
+    if isinstance(value, list):
+        yield from (entry for entry in value if isinstance(entry, dict))

@@ -1,0 +1,364 @@
+"""`ratchet prompts`, as a person and as a script use it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ratchet.cli.app import run
+from ratchet.server.gateway.dialects import DIALECTS
+from ratchet.store import Store
+from ratchet.types import (
+    Activation,
+    Candidate,
+    Int,
+    Params,
+    PromptTemplate,
+    Rollout,
+    Span,
+    SpanRecord,
+)
+
+SYSTEM = "You are the assistant of {company}.\nToday is {date}.\nNever promise a refund."
+NAMING = "You name conversations in at most five words."
+CHAT = DIALECTS["openai", "chat/completions"]
+MESSAGES = DIALECTS["anthropic", "messages"]
+
+Ratchet = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ratchet(
+    sqlite_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Ratchet:
+    """Runs `ratchet prompts` on a store; gives the exit code and both outputs."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(["prompts", *arguments, "--store", sqlite_url])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def disk(sqlite_url: str) -> Iterator[Store]:
+    """The same store."""
+    with Store.open(sqlite_url) as opened:
+        yield opened
+
+
+numbers = itertools.count(1)
+
+
+def span(attributes: dict[str, Any]) -> Span:
+    number = next(numbers)
+    return Span(
+        trace_id=f"{number:032x}",
+        span_id=f"{number:016x}",
+        name="chat m",
+        start_ns=number,
+        end_ns=number + 1,
+        attributes=attributes,
+    )
+
+
+def chat(system: str) -> Span:
+    """A call as the gateway records it."""
+    return span(
+        CHAT.request_attributes(
+            {
+                "model": "m",
+                "messages": [
+                    {"role": "system", "content": system},
+                    {"role": "user", "content": "Hello"},
+                ],
+            }
+        )
+    )
+
+
+def record(store: Store, agent: str, spans: list[Span]) -> None:
+    store.spans.put([SpanRecord(span=one, agent=agent) for one in spans])
+
+
+def filled(count: int) -> list[str]:
+    return [
+        SYSTEM.format(company=f"Company {n % 7}", date=f"2026-11-{n % 28 + 1:02}")
+        for n in range(count)
+    ]
+
+
+@pytest.fixture
+def recorded(disk: Store) -> Store:
+    """A store with an agent's calls: one prompt with slots, and one that never varies."""
+    record(disk, "support", [chat(text) for text in filled(30)])
+    record(disk, "support", [chat(NAMING) for _ in range(10)])
+    record(disk, "support", [span({"gen_ai.operation.name": "execute_tool"}) for _ in range(5)])
+    record(disk, "other", [chat("You are somebody else altogether, and you write poems.")])
+    return disk
+
+
+def test_templates_are_proposed_with_their_slots_and_their_share(
+    ratchet: Ratchet, recorded: Store
+) -> None:
+    code, out, err = ratchet("discover", "--agent", "support")
+    assert (code, err) == (0, "")
+    assert "40 prompts in 40 calls of support." in out
+    assert "1. support.system  75% of them, 30 times, 28 different texts" in out
+    assert "    Today is {date}." in out
+    assert re.search(r"date +28  '2026-11-\d\d', '2026", out)
+    assert "2. support.system_2  25% of them, 10 times, always the same text" in out
+    assert "Nothing is registered yet" in out
+    assert "poems" not in out
+    assert recorded.resources.names() == []
+
+
+def test_machines_get_the_proposals_as_json(ratchet: Ratchet, recorded: Store) -> None:
+    code, out, _ = ratchet("discover", "--agent", "support", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["calls"], found["prompts"], found["candidate"]) == (40, 40, "")
+    first, second = found["proposals"]
+    assert first["template"].endswith("Never promise a refund.")
+    assert (first["count"], first["share"], first["version"]) == (30, 0.75, "")
+    assert [slot["name"] for slot in first["slots"]][-1] == "date"
+    assert second["template"] == NAMING
+
+
+def test_registered_proposals_are_recognised_from_then_on(
+    ratchet: Ratchet, recorded: Store
+) -> None:
+    code, out, _ = ratchet("discover", "--agent", "support", "--register")
+    assert code == 0
+    assert "Registered. Candidate" in out
+    assert "ratchet prompts on support" in out
+    assert recorded.resources.names("prompt") == ["support.system", "support.system_2"]
+    _, out, _ = ratchet("discover", "--agent", "support", "--json")
+    again = json.loads(out)
+    assert again["proposals"] == []
+    assert {(one["name"], one["count"]) for one in again["registered"]} == {
+        ("support.system", 30),
+        ("support.system_2", 10),
+    }
+    _, out, _ = ratchet("discover", "--agent", "support")
+    assert "30 are support.system" in out
+
+
+def test_the_candidate_holds_what_is_registered_beside_what_is_active(
+    ratchet: Ratchet, recorded: Store
+) -> None:
+    active = Candidate.of({"support.role": PromptTemplate("You are kind.")})
+    recorded.candidates.put(active)
+    recorded.agents.activate(Activation(agent="support", candidate_id=active.id, activated_at=1.0))
+    _, out, _ = ratchet("discover", "--agent", "support", "--register", "--json")
+    candidate = recorded.candidates.get(json.loads(out)["candidate"])
+    assert sorted(candidate.resources) == ["support.role", "support.system", "support.system_2"]
+    assert candidate.parents == (active.id,)
+    proposal = json.loads(out)["proposals"][0]
+    assert candidate.versions()[proposal["name"]] == proposal["version"]
+    # What is active is still what was.
+    found = recorded.agents.active("support")
+    assert found is not None
+    assert found.candidate_id == active.id
+
+
+def test_proposals_take_the_names_that_are_given(ratchet: Ratchet, recorded: Store) -> None:
+    recorded.resources.put("support.system", PromptTemplate("Something quite different, once."))
+    arguments = ("discover", "--agent", "support", "--register", "--name", "support.answer")
+    assert ratchet(*arguments)[0] == 0
+    assert recorded.resources.names() == ["support.answer", "support.system", "support.system_2"]
+
+
+@pytest.mark.parametrize("names", [["a b"], [""], ["a", "a"], ["knobs"]])
+def test_names_that_cannot_be_are_refused(
+    ratchet: Ratchet, recorded: Store, names: list[str]
+) -> None:
+    recorded.resources.put("knobs", Params({"k": Int(5, 1, 20)}))
+    options = [option for name in names for option in ("--name", name)]
+    code, _, err = ratchet("discover", "--agent", "support", "--register", *options)
+    assert code == 2
+    assert "name" in err
+    assert recorded.resources.names("prompt") == []
+
+
+def test_rollouts_of_the_queue_are_looked_at_too(ratchet: Ratchet, disk: Store) -> None:
+    texts = filled(6)
+    disk.rollouts.create(
+        [
+            Rollout(id=f"r{n}", queue="support", candidate_id="", task_id="t", input=n)
+            for n in range(3)
+        ],
+        time.time(),
+    )
+    for number, text in enumerate(texts[:3]):
+        disk.spans.add(f"r{number}", 1, [chat(text)])
+    record(disk, "support", [chat(text) for text in texts[3:]])
+    _, out, _ = ratchet("discover", "--agent", "support", "--json")
+    found = json.loads(out)
+    assert found["calls"] == 6
+    assert found["proposals"][0]["count"] == 6
+
+
+def test_the_newest_calls_are_looked_at_and_no_more_than_asked_for(
+    ratchet: Ratchet, disk: Store
+) -> None:
+    record(disk, "support", [chat(NAMING) for _ in range(20)])
+    record(disk, "support", [chat(text) for text in filled(20)])
+    _, out, _ = ratchet("discover", "--agent", "support", "--limit", "15", "--json")
+    found = json.loads(out)
+    assert found["calls"] == 15
+    assert [one["count"] for one in found["proposals"]] == [15]
+    assert "Today is" in found["proposals"][0]["template"]
+
+
+def test_instructions_of_every_dialect_are_read(ratchet: Ratchet, disk: Store) -> None:
+    system = [{"type": "text", "text": NAMING}]
+    record(disk, "support", [span(MESSAGES.request_attributes({"system": system, "messages": []}))])
+    _, out, _ = ratchet("discover", "--agent", "support", "--json")
+    assert [one["template"] for one in json.loads(out)["proposals"]] == [NAMING]
+
+
+def test_a_prompt_too_long_to_be_recorded_whole_makes_no_template(
+    ratchet: Ratchet, disk: Store
+) -> None:
+    record(disk, "support", [chat("You are helpful. " + "x" * 100_000) for _ in range(3)])
+    _, out, _ = ratchet("discover", "--agent", "support", "--json")
+    found = json.loads(out)
+    assert (found["cut"], found["proposals"]) == (3, [])
+    _, out, _ = ratchet("discover", "--agent", "support")
+    assert "3 were too long to be recorded whole" in out
+
+
+def test_rare_proposals_are_shown_when_asked_for(ratchet: Ratchet, disk: Store) -> None:
+    record(disk, "support", [chat(NAMING) for _ in range(300)])
+    record(disk, "support", [chat(text) for text in filled(2)])
+    _, out, _ = ratchet("discover", "--agent", "support")
+    assert "Today is" not in out
+    assert "1 rare proposals are not shown" in out
+    _, out, _ = ratchet("discover", "--agent", "support", "--least", "0")
+    assert "Today is" in out
+
+
+def test_an_agent_that_nothing_is_known_of_is_told_how_to_become_known(
+    ratchet: Ratchet, disk: Store
+) -> None:
+    code, out, _ = ratchet("discover", "--agent", "nobody")
+    assert code == 0
+    assert "No call of nobody with a system prompt is recorded" in out
+    assert "/gateway/nobody/openai/v1" in out
+
+
+def test_what_stands_in_a_prompt_is_shown_as_it_is(ratchet: Ratchet, disk: Store) -> None:
+    text = 'You are [bold]brave[/bold] and answer with {{"a": [1]}} :smile: whatever happens.'
+    record(disk, "support", [chat(text) for _ in range(3)])
+    code, out, _ = ratchet("discover", "--agent", "support", "--register")
+    assert code == 0
+    assert "[bold]brave[/bold]" in out
+    assert ":smile:" in out
+    code, out, _ = ratchet("show", "support.system")
+    assert code == 0
+    assert "[bold]brave[/bold]" in out
+    code, out, _ = ratchet("list")
+    assert "[bold]brave[/bold]" in out
+
+
+def test_the_list_shows_prompts_with_their_versions_and_agents_that_are_switched_on(
+    ratchet: Ratchet, disk: Store
+) -> None:
+    code, out, _ = ratchet("list")
+    assert code == 0
+    assert "No prompt is registered" in out
+    disk.resources.put("support.system", PromptTemplate("First."))
+    newest = disk.resources.put("support.system", PromptTemplate("Second, of {a}."))
+    disk.resources.put("other.system", PromptTemplate("Third."))
+    disk.resources.put("support.knobs", Params({"k": Int(5, 1, 20)}))
+    ratchet("on", "support")
+    code, out, _ = ratchet("list")
+    assert "support.system" in out
+    assert "Second, of {a}." in out
+    assert "other.system" in out
+    assert "knobs" not in out
+    assert "Replaced in the traffic of support." in out
+    _, out, _ = ratchet("list", "--agent", "support", "--json")
+    found = json.loads(out)
+    assert found["agents"] == [{"name": "support", "substitute": True}]
+    (row,) = found["prompts"]
+    assert (row["name"], row["versions"], row["newest"], row["slots"]) == (
+        "support.system",
+        2,
+        newest,
+        ["a"],
+    )
+
+
+def test_a_prompt_is_shown_with_its_versions(ratchet: Ratchet, disk: Store) -> None:
+    first = disk.resources.put("support.system", PromptTemplate("Only {x}"))
+    second = disk.resources.put("support.system", PromptTemplate("Second."))
+    code, out, _ = ratchet("show", "support.system")
+    assert code == 0
+    assert "Second." in out
+    assert first[:8] in out
+    assert second[:8] in out
+    _, out, _ = ratchet("show", "support.system", "--version", first[:8])
+    assert "Only {x}" in out
+    assert "It is never recognised in a request" in out
+    _, out, _ = ratchet("show", "support.system", "--json")
+    found = json.loads(out)
+    assert (found["version"], len(found["versions"])) == (second, 2)
+    code, _, err = ratchet("show", "nothing")
+    assert (code, "No prompt is named 'nothing'" in err) == (2, True)
+    code, _, err = ratchet("show", "support.system", "--version", "zz")
+    assert (code, "no version that begins with 'zz'" in err) == (2, True)
+
+
+def test_switching_on_says_what_will_happen(ratchet: Ratchet, disk: Store) -> None:
+    code, out, _ = ratchet("on", "support")
+    assert code == 0
+    assert disk.agents.settings("support").substitute
+    assert "no candidate is active, so nothing is replaced until one is" in out
+    assert "ratchet prompts discover --agent support --register" in out
+    disk.resources.put("support.short", PromptTemplate("Only {x}"))
+    active = Candidate.of({"support.system": PromptTemplate("You are kind to everybody.")})
+    disk.candidates.put(active)
+    disk.agents.activate(Activation(agent="support", candidate_id=active.id, activated_at=1.0))
+    _, out, _ = ratchet("on", "support")
+    assert f"the active candidate {active.id[:8]} has support.system." in out
+    assert "support.short is never recognised" in out
+    _, out, _ = ratchet("on", "support", "--json")
+    found = json.loads(out)
+    assert found["active_prompts"] == ["support.system"]
+    assert list(found["not_recognised"]) == ["support.short"]
+
+
+def test_switching_off_is_possible(ratchet: Ratchet, disk: Store) -> None:
+    ratchet("on", "support")
+    code, out, _ = ratchet("off", "support")
+    assert code == 0
+    assert "pass as they come" in out
+    assert not disk.agents.settings("support").substitute
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "a@1", "x" * 101, "ü"])
+def test_an_agent_that_the_gateway_could_not_name_is_refused(
+    ratchet: Ratchet, disk: Store, name: str
+) -> None:
+    code, _, err = ratchet("on", name)
+    assert code == 2
+    assert "cannot name an agent" in err
+    assert disk.agents.list() == []
+
+
+def test_every_command_has_examples_in_its_help(ratchet: Ratchet) -> None:
+    for command in ("discover", "list", "show", "on", "off"):
+        code, out, _ = ratchet(command, "--help")
+        assert code == 0
+        assert f"ratchet prompts {command}" in out

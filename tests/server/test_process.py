@@ -1,0 +1,190 @@
+"""`ratchet serve` as a process: how it starts, what it takes, how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import psutil
+import pytest
+
+Serve = Callable[..., "Served"]
+
+
+class Served:
+    """A `ratchet serve` that answers."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "ratchet", "serve", "--json", "--port", "0", *arguments]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("RATCHET_")}
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(self.process.communicate()[1])
+        self.url: str = json.loads(line)["url"]
+
+    def end(self, how: int = signal.SIGTERM) -> tuple[int, str]:
+        """End it; its exit code and what it said."""
+        self.process.send_signal(how)
+        _, said = self.process.communicate(timeout=30)
+        return self.process.returncode, said
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts `ratchet serve` in an empty folder."""
+    started: list[Served] = []
+
+    def start(*arguments: str) -> Served:
+        started.append(Served(tmp_path, *arguments))
+        return started[-1]
+
+    yield start
+    for served in started:
+        if served.process.poll() is None:
+            served.process.kill()
+            served.process.communicate()
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ratchet", *arguments]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RATCHET_")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_it_serves_an_empty_folder_without_any_configuration(serve: Serve, tmp_path: Path) -> None:
+    served = serve()
+    assert httpx2.get(f"{served.url}/readyz").json()["status"] == "ready"
+    assert (tmp_path / ".ratchet" / "ratchet.db").exists()
+    assert served.end() == (0, "")
+
+
+def test_idle_it_takes_at_most_150_megabytes(serve: Serve) -> None:
+    served = serve()
+    for path in ("/readyz", "/openapi.json", "/metrics", "/v1/rollouts"):
+        assert httpx2.get(f"{served.url}{path}").status_code == 200
+    megabytes = psutil.Process(served.process.pid).memory_info().rss / 1e6
+    print(f"{megabytes:.0f} MB")
+    assert megabytes <= 150
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_what_is_under_way_be_answered(serve: Serve, how: int) -> None:
+    served = serve()
+    body = b'{"rollouts":[{"id":"a","input":1}]}'
+    address = ("127.0.0.1", urlsplit(served.url).port or 0)
+    with socket.create_connection(address) as raw:
+        raw.settimeout(20)
+        raw.sendall(
+            b"POST /v1/rollouts HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n%s" % (len(body), body[:10])
+        )
+        # The server has the request once it answers another one.
+        assert httpx2.get(f"{served.url}/healthz").status_code == 200
+        served.process.send_signal(how)
+        raw.sendall(body[10:])
+        answer = raw.recv(4096)
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert b'"created":1' in answer
+    _, said = served.process.communicate(timeout=30)
+    assert (served.process.returncode, said) == (0, "")
+
+
+def test_what_was_acknowledged_survives_a_kill(serve: Serve) -> None:
+    served = serve()
+    rollouts = [{"id": f"r{number}", "input": number} for number in range(100)]
+    httpx2.post(f"{served.url}/v1/rollouts", json={"rollouts": rollouts})
+    served.process.kill()
+    served.process.wait()
+    again = serve()
+    counts = httpx2.get(f"{again.url}/v1/rollouts/counts").json()["counts"]
+    assert counts == {"queued": 100}
+
+
+def test_it_refuses_every_address_without_a_key_and_takes_it_with_one(
+    serve: Serve, tmp_path: Path
+) -> None:
+    refused = run(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0")
+    assert refused.returncode == 2
+    assert "ratchet keys create" in refused.stderr
+    made = run(tmp_path, "keys", "create", "ops", "--scope", "admin", "--json")
+    secret = json.loads(made.stdout)["secret"]
+    url = serve("--host", "0.0.0.0").url.replace("0.0.0.0", "127.0.0.1")
+    assert httpx2.get(f"{url}/v1/rollouts").status_code == 401
+    headers = {"authorization": f"Bearer {secret}"}
+    assert httpx2.get(f"{url}/v1/rollouts", headers=headers).status_code == 200
+
+
+def test_an_address_in_use_is_a_sentence(serve: Serve, tmp_path: Path) -> None:
+    taken = str(urlsplit(serve().url).port)
+    refused = run(tmp_path, "serve", "--port", taken)
+    assert refused.returncode == 2
+    assert "cannot be listened to: Address already in use" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("[server]\nprot = 1\n", "Did you mean 'port'?"),
+        ("[server.limits]\nbody = 1\n", "Did you mean 'body_mb'?"),
+        ("[upstreams.a]\ndialect = 'openai'\n", "upstreams.a.base_url"),
+        ("[upstreams.a]\ndialect = 'cohere'\nbase_url = 'http://x'\n", "upstreams.a.dialect"),
+        ("[upstreams.a]\nbase_ulr = 'http://x'\ndialect = 'openai'\n", "Did you mean 'base_url'?"),
+        ("[retention]\nspans_days = 0\n", "retention.spans_days"),
+        ("[server]\ncors = ['*']\n", "'*', which is no origin"),
+    ],
+)
+def test_a_mistake_in_the_configuration_names_the_key(
+    tmp_path: Path, config: str, words: str
+) -> None:
+    (tmp_path / "ratchet.toml").write_text(config)
+    refused = run(tmp_path, "serve", "--port", "0")
+    assert refused.returncode == 2
+    assert words in " ".join(refused.stderr.split())
+
+
+def test_a_file_that_names_an_agent_serves_too(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "ratchet.toml").write_text(
+        '[agent]\nentry = "nowhere:answer"\n[server]\nhost = "localhost"\n'
+    )
+    assert urlsplit(serve().url).hostname == "localhost"
+
+
+def test_https_is_spoken_with_a_certificate(serve: Serve, tmp_path: Path) -> None:
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+        + ["-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost"]
+        + ["-addext", "subjectAltName=IP:127.0.0.1"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    served = serve("--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    assert served.url.startswith("https://")
+    import ssl
+
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    answer: Any = httpx2.get(f"{served.url}/healthz", verify=trusted)
+    assert answer.json()["status"] == "ok"
+    half = run(tmp_path, "serve", "--port", "0", "--tls-cert", str(tmp_path / "cert.pem"))
+    assert "both --tls-cert and --tls-key" in half.stderr
