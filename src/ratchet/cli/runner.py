@@ -17,7 +17,7 @@ from ratchet.cli.console import Folder, Interrupted, Json, print_json
 from ratchet.cli.failure import err
 from ratchet.cli.runner_executor import Joining, Kind, Wanted, joining
 from ratchet.cli.runner_progress import RunnerProgress
-from ratchet.client import KEY_VARIABLE, AsyncClient
+from ratchet.client import KEY_VARIABLE, AsyncClient, Key
 from ratchet.run import PatientLine, Runner, ServerLine
 from ratchet.types import AgentError, ConfigError, RatchetError, Span, SpanRecord
 
@@ -110,10 +110,10 @@ def runner(
     )
     progress = RunnerProgress(err)
     client = AsyncClient(server, key, patience_s=HICCUP_S)
-    work = _Work(client, queue, progress, lease_s=lease, drain_s=drain, max_idle_s=max_idle)
+    work = _Work(client, key, queue, progress, lease_s=lease, drain_s=drain, max_idle_s=max_idle)
     plan: Joining | None = None
     try:
-        plan = joining(wanted, client.url, key)
+        plan = joining(wanted, client.url, key.secret)
         asyncio.run(work.do(plan))
     except AgentError as error:
         asyncio.run(_tell_server(client.url, key, queue, error))
@@ -133,6 +133,7 @@ class _Work:
     def __init__(
         self,
         client: AsyncClient,
+        key: Key,
         queue: str,
         progress: RunnerProgress,
         *,
@@ -141,6 +142,7 @@ class _Work:
         max_idle_s: float | None,
     ) -> None:
         self._client = client
+        self._key = key
         self._queue = queue
         self._progress = progress
         self._lease_s = lease_s
@@ -181,7 +183,7 @@ class _Work:
             StoreError: It cannot be reached.
             ConfigError: It refuses the key.
         """
-        async with AsyncClient(self._client.url, self._client.key, patience_s=JOIN_S) as patient:
+        async with AsyncClient(self._client.url, self._key, patience_s=JOIN_S) as patient:
             asking = asyncio.create_task(patient.rollouts.counts(self._queue))
             stopped = asyncio.create_task(self._stop.wait())
             done, _ = await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -208,7 +210,7 @@ class _Work:
             self._runner.cut()
 
 
-def _take_key(variable: str) -> str:
+def _take_key(variable: str) -> Key:
     """The server's key; it is taken out of the environment, which is the agent's too.
 
     Raises:
@@ -218,10 +220,10 @@ def _take_key(variable: str) -> str:
     os.environ.pop(KEY_VARIABLE, None)
     if not key and variable != KEY_VARIABLE:
         raise ConfigError(f"The environment variable {variable} holds no key.")
-    return key
+    return Key(key, variable)
 
 
-async def _tell_server(url: str, key: str, queue: str, error: RatchetError) -> None:
+async def _tell_server(url: str, key: Key, queue: str, error: RatchetError) -> None:
     """Leave a note of an agent that does not load, where somebody looks for its rollouts."""
     now = time.time_ns()
     span = Span(

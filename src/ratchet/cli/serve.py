@@ -24,6 +24,9 @@ from ratchet.server.serve import serve as run
 from ratchet.store import Store
 from ratchet.types import ConfigError
 
+PATIENCE_S = 10.0
+"""How long a server waits for a database that starts beside it."""
+
 
 def serve(
     folder: Folder = Path("."),
@@ -79,7 +82,7 @@ def serve(
             soft_wrap=True,
         )
 
-    run(Store.open(store), settings, on_ready=ready)
+    run(Store.open(store, patience_s=PATIENCE_S), settings, on_ready=ready)
     if not json:
         err.print("Ended; everything that was acknowledged is stored.")
 

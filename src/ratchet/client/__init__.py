@@ -1,6 +1,6 @@
 """The typed client of a server: the store's repositories, over HTTP."""
 
-from ratchet.client.address import KEY_VARIABLE, URL_VARIABLE, is_server
+from ratchet.client.address import KEY_VARIABLE, URL_VARIABLE, Key, is_server
 from ratchet.client.agents import Active
 from ratchet.client.awaiting import AsyncClient
 from ratchet.client.blocking import Client
@@ -13,5 +13,6 @@ __all__ = [
     "AsyncClient",
     "Client",
     "Event",
+    "Key",
     "is_server",
 ]

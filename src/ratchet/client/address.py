@@ -70,14 +70,18 @@ def address_of(url: str | None) -> Address:
     return Address(url=given.rstrip("/"), loopback=_is_loopback(host))
 
 
-def key_of(key: str | None, variable: str = KEY_VARIABLE) -> Key | None:
-    """Check a key; that of an environment variable when none is given.
+def key_of(key: str | Key | None) -> Key | None:
+    """Check a key, that of RATCHET_KEY when none is given.
 
     Raises:
         ConfigError: It holds what no header can.
     """
-    origin = "the call" if key is not None else variable
-    secret = (key if key is not None else os.environ.get(variable, "")).strip()
+    if isinstance(key, Key):
+        secret, origin = key.secret.strip(), key.origin
+    elif key is not None:
+        secret, origin = key.strip(), "the call"
+    else:
+        secret, origin = os.environ.get(KEY_VARIABLE, "").strip(), KEY_VARIABLE
     if not secret:
         return None
     if not secret.isascii() or not secret.isprintable() or " " in secret:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from ratchet.client.address import Key
 from ratchet.client.call import Answer, Awaiting, Request, Steps
 from ratchet.client.events import READ_S, Event, Following
 from ratchet.client.failures import Refused, Unreached
@@ -42,7 +43,7 @@ class AsyncClient(Contact, Rooms[Awaiting]):
     def __init__(
         self,
         url: str | None = None,
-        key: str | None = None,
+        key: str | Key | None = None,
         *,
         patience_s: float = 30.0,
         timeout_s: float = 30.0,

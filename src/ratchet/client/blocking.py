@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from ratchet.client.address import Key
 from ratchet.client.call import Answer, Blocking, Request, Steps
 from ratchet.client.events import READ_S, Event, Following
 from ratchet.client.failures import Refused, Unreached
@@ -52,7 +53,7 @@ class Client(Contact, Rooms[Blocking]):
     def __init__(
         self,
         url: str | None = None,
-        key: str | None = None,
+        key: str | Key | None = None,
         *,
         patience_s: float = 30.0,
         timeout_s: float = 30.0,

@@ -134,7 +134,7 @@ class Contact:
     """What the two clients have in common: the server, and how patient they are with it."""
 
     def __init__(
-        self, url: str | None, key: str | None, patience_s: float, timeout_s: float
+        self, url: str | None, key: str | Key | None, patience_s: float, timeout_s: float
     ) -> None:
         self._server = Server(address=address_of(url), key=key_of(key), timeout_s=timeout_s)
         self._patience_s = patience_s
@@ -144,11 +144,6 @@ class Contact:
     def url(self) -> str:
         """The server's address."""
         return self._server.address.url
-
-    @property
-    def key(self) -> str | None:
-        """Its key, for those who make another client of the kind."""
-        return self._server.key.secret if self._server.key else None
 
     def _check_open(self) -> None:
         if self._closed:

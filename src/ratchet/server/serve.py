@@ -91,6 +91,7 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
     gateway = Gateway(
         settings.upstreams,
         spans,
+        substitute=Substitutes(store),
         running=_running(store),
         stream=gatekeeper.stream,
         environ=environ,

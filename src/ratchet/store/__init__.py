@@ -65,12 +65,13 @@ class Store:
         self.pruning = Pruning(database)
 
     @classmethod
-    def open(cls, url: str) -> Store:
+    def open(cls, url: str, *, patience_s: float = 0.0) -> Store:
         """Open a store, creating or upgrading its database when that is due.
 
         Args:
             url: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` (the folder is made
                 when it is missing) or `postgresql://user:password@host:port/name`.
+            patience_s: How long to try again while the database cannot be reached, in seconds.
 
         Raises:
             StoreError: The URL names no database that can be opened, read and written; or the
@@ -79,7 +80,7 @@ class Store:
         """
         database = Database(parse(url))
         try:
-            prepare(database)
+            prepare(database, patience_s=patience_s)
         except BaseException:
             database.close()
             raise

@@ -28,22 +28,28 @@ VERSION_TABLE = "ratchet_version"
 _UPGRADE_LOCK = 7_236_142_458
 
 
-def prepare(database: Database) -> None:
+def prepare(database: Database, *, patience_s: float = 0.0) -> None:
     """Create, upgrade or just check the schema.
+
+    Args:
+        database: The database.
+        patience_s: How long to try again while it cannot be reached. None by default: whoever
+            opens a store waits for an answer, and a wrong URL stays wrong.
 
     Raises:
         StoreError: The database is newer than this Ratchet, belongs to something else, is
             damaged, or cannot be reached or written.
     """
-    # No patience: whoever opens a store waits for an answer, and a wrong URL stays wrong.
     found = (
         _sqlite_version(database.place)
         if database.is_sqlite
-        else database.read(_version_on, patience_s=0.0)
+        else database.read(_version_on, patience_s=patience_s)
     )
     _refuse_newer(found, database.place)
     if found != VERSIONS[-1]:
-        database.write(lambda connection: _upgrade(connection, database.place), patience_s=0.0)
+        database.write(
+            lambda connection: _upgrade(connection, database.place), patience_s=patience_s
+        )
 
 
 def config(connection: Connection) -> Config:

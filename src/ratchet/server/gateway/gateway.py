@@ -47,6 +47,32 @@ _log = logging.getLogger(__name__)
 Scope = Mapping[str, Any]
 
 
+class _Request:
+    """A request that was let in."""
+
+    __slots__ = ("path", "provider", "receive", "scope", "send", "target", "task")
+
+    def __init__(
+        self,
+        task: asyncio.Task[Any],
+        target: Target,
+        provider: str,
+        path: str,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        self.task = task
+        self.target = target
+        self.provider = provider
+        """What the client speaks."""
+        self.path = path
+        """Below the provider's version."""
+        self.scope = scope
+        self.receive = receive
+        self.send = send
+
+
 class Gateway:
     """The ASGI application under /gateway/.
 
@@ -132,11 +158,11 @@ class Gateway:
         parts = scope["path"].split("/", 4)
         if len(parts) != 5 or parts[3] not in ("openai", "anthropic"):
             raise _nothing(scope["path"])
-        name = parts[3]
+        provider = parts[3]
         # Clients differ in whether the version is part of their base URL.
         path = parts[4].removeprefix("v1/")
-        dialect = DIALECTS.get((name, path))
-        expected = "POST" if dialect is not None else PASSED_THROUGH.get((name, path))
+        dialect = DIALECTS.get((provider, path))
+        expected = "POST" if dialect is not None else PASSED_THROUGH.get((provider, path))
         if expected is None:
             raise _nothing(scope["path"])
         if scope["method"] != expected:
@@ -145,16 +171,16 @@ class Gateway:
                 f"{scope['path']} answers {expected}, not {scope['method']}.",
                 headers={"allow": expected},
             )
-        target = target_of(parts[2])
-        await self._admit(target, scope)
         task = asyncio.current_task()
         assert task is not None
-        self._calls[task] = target
+        request = _Request(task, target_of(parts[2]), provider, path, scope, receive, send)
+        await self._admit(request.target, scope)
+        self._calls[task] = request.target
         try:
             if dialect is None:
-                await self._pass_through(task, name, path, scope, receive, send)
+                await self._pass_through(request)
             else:
-                await self._call(task, target, name, path, dialect, scope, receive, send)
+                await self._call(request, dialect)
         finally:
             del self._calls[task]
 
@@ -176,36 +202,20 @@ class Gateway:
         if self._attempts is not None and target.is_attempt:
             await self._attempts.check(target)
 
-    async def _call(
-        self,
-        target: Target,
-        name: str,
-        path: str,
-        dialect: Dialect,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> None:
+    async def _call(self, request: _Request, dialect: Dialect) -> None:
         """Relay and record a call of a model."""
-        outgoing, recording, streams = await self._prepare(
-            target, name, path, dialect, scope, receive
-        )
+        outgoing, recording, streams = await self._prepare(request, dialect)
         held: AbstractContextManager[None] = nullcontext()
         if streams and self._stream is not None:
-            held = self._stream(scope.get("ratchet.caller"))
+            held = self._stream(request.scope.get("ratchet.caller"))
         with held:
-            await self._relay(Relay(self._pool, outgoing, recording), recording, receive, send)
+            await self._relay(Relay(self._pool, outgoing, recording), recording, request)
 
     async def _prepare(
-        self,
-        target: Target,
-        name: str,
-        path: str,
-        dialect: Dialect,
-        scope: Scope,
-        receive: Receive,
+        self, request: _Request, dialect: Dialect
     ) -> tuple[Outgoing, Recording, bool]:
         """What is sent, its recording, and whether the answer is to be streamed."""
+        scope, target = request.scope, request.target
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         encoding, parent, length = "", b"", 0
         for key, value in headers:
@@ -219,34 +229,32 @@ class Gateway:
             raise Problem(
                 413, f"The body has {length} bytes; {self._body_limit} are the limit here."
             )
-        body = await read_body(receive, self._body_limit)
+        body = await read_body(request.receive, self._body_limit)
         plain = _plain(body, encoding, self._body_limit)
-        request = _request(plain)
-        asked = request.get("model") if request is not None else None
-        line, sent = self._choose(name, asked if isinstance(asked, str) else None)
+        given = _decoded(plain)
+        asked = given.get("model") if given is not None else None
+        line, sent = self._choose(request.provider, asked if isinstance(asked, str) else None)
         self._check_key(line, headers)
         attributes: dict[str, Any] = dict(line.attributes)
-        if request is not None:
-            changed = request
+        if given is not None:
+            changed = given
             if self._substitute is not None:
-                changed = await self._substituted(target, request, dialect, attributes)
+                changed = await self._substituted(target, given, dialect, attributes)
             if sent is not None and sent != asked:
                 attributes["ratchet.asked_model"] = asked
                 changed = {**changed, "model": sent}
-            if changed is not request:
-                body = _rewritten(plain, request, changed)
-                request = changed
+            if changed is not given:
+                body = _rewritten(plain, given, changed)
+                given = changed
                 headers = [one for one in headers if one[0] != b"content-encoding"]
         context = trace_context(parent) if parent else None
-        recording = Recording(target, dialect, request, plain, attributes, context, line.sellers)
-        outgoing = self._outgoing(line, "POST", path, scope, headers, body)
-        return outgoing, recording, request is not None and request.get("stream") is True
+        recording = Recording(target, dialect, given, plain, attributes, context, line.sellers)
+        outgoing = self._outgoing(line, request, headers, body)
+        return outgoing, recording, given is not None and given.get("stream") is True
 
-    async def _relay(
-        self, relay: Relay, recording: Recording, receive: Receive, send: Send
-    ) -> None:
+    async def _relay(self, relay: Relay, recording: Recording, request: _Request) -> None:
         try:
-            await relay.run(receive, send)
+            await relay.run(request.task, request.receive, request.send)
         except Failure as failure:
             self._ledger.enter(recording, failure.kind, failure.detail)
             if not relay.begun:
@@ -265,25 +273,23 @@ class Gateway:
             else:
                 self._ledger.enter(recording)
 
-    async def _pass_through(
-        self, name: str, path: str, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _pass_through(self, request: _Request) -> None:
         """Relay what is no call of a model."""
         body: bytes | None = None
-        line, sent = self._choose(name, None)
-        if scope["method"] == "POST":
-            body = await read_body(receive, self._body_limit)
-            request = _request(body)
-            asked = request.get("model") if request is not None else None
-            if request is not None and isinstance(asked, str):
-                line, sent = self._choose(name, asked)
+        headers = request.scope["headers"]
+        line, _ = self._choose(request.provider, None)
+        if request.scope["method"] == "POST":
+            body = await read_body(request.receive, self._body_limit)
+            given = _decoded(body)
+            asked = given.get("model") if given is not None else None
+            if given is not None and isinstance(asked, str):
+                line, sent = self._choose(request.provider, asked)
                 if sent != asked:
-                    body = _rewritten(body, request, {**request, "model": sent})
-        self._check_key(line, scope["headers"])
-        outgoing = self._outgoing(line, scope["method"], path, scope, scope["headers"], body)
-        relay = Relay(self._pool, outgoing, None)
+                    body = _rewritten(body, given, {**given, "model": sent})
+        self._check_key(line, headers)
+        relay = Relay(self._pool, self._outgoing(line, request, headers, body), None)
         try:
-            await relay.run(receive, send)
+            await relay.run(request.task, request.receive, request.send)
         except Failure as failure:
             if not relay.begun:
                 raise Problem(failure.status, failure.detail) from failure
@@ -311,26 +317,26 @@ class Gateway:
     def _outgoing(
         self,
         line: Line,
-        method: str,
-        path: str,
-        scope: Scope,
+        request: _Request,
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes | None,
     ) -> Outgoing:
         sent = request_headers(headers, line.upstream.dialect, line.key)
-        return Outgoing(line, method, line.url(path, scope["query_string"]), sent, body)
+        url = line.url(request.path, request.scope["query_string"])
+        return Outgoing(line, request.scope["method"], url, sent, body)
 
     async def _substituted(
         self,
         target: Target,
-        request: dict[str, Any],
+        given: dict[str, Any],
         dialect: Dialect,
         attributes: dict[str, Any],
     ) -> dict[str, Any]:
+        """The request to send instead of the given one."""
         assert self._substitute is not None
         try:
             async with asyncio.timeout(SUBSTITUTE_S):
-                found = await self._substitute(target, request, dialect)
+                found = await self._substitute(target, given, dialect)
         except (RatchetError, TimeoutError) as error:
             why = str(error) or f"It took longer than {SUBSTITUTE_S:g} s."
             if target.is_attempt:
@@ -341,9 +347,9 @@ class Gateway:
                 ) from error
             _log.warning("Prompts of %s were not replaced: %s", target, why)
             attributes["ratchet.substitution.error"] = why[:500]
-            return request
+            return given
         if found is None:
-            return request
+            return given
         attributes.update(found.attributes)
         return found.request
 
@@ -360,12 +366,12 @@ def _plain(body: bytes, encoding: str, limit: int) -> bytes:
         return b""
 
 
-def _request(body: bytes) -> dict[str, Any] | None:
+def _decoded(body: bytes) -> dict[str, Any] | None:
     try:
-        request = decoded(body)
+        given = decoded(body)
     except ValueError:
         return None
-    return request if isinstance(request, dict) else None
+    return given if isinstance(given, dict) else None
 
 
 def _rewritten(body: bytes, before: dict[str, Any], after: dict[str, Any]) -> bytes:

@@ -1,0 +1,161 @@
+"""Patience, with a clock that is given: when requests are sent again, and when no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.client.call import Answer, Request, Steps, batches, get
+from ratchet.client.events import Following
+from ratchet.client.failures import Refused, Unreached
+from ratchet.client.patience import LONGEST_PAUSE_S, Pause, patiently
+from ratchet.types import InputError, RatchetError, StoreError
+
+AWAY = Unreached(reason="refused", place="http://server")
+BUSY = Refused(status=503, detail="busy")
+WRONG = Refused(status=422, detail="wrong")
+GOOD = Answer(status=200, headers={}, body=b"1", place="http://server")
+
+
+def once() -> Steps[int]:
+    answer = yield get("a")
+    return answer.read(int)
+
+
+def go(
+    steps: Steps[Any], came: Sequence[Any], patience_s: float, luck: float = 1.0
+) -> tuple[Any, float, int]:
+    """Go through a call against scripted answers: its result, the time it took, requests sent."""
+    now, sent, script = 0.0, 0, list(came)
+    course = patiently(steps, patience_s, clock=lambda: now, luck=lambda: luck)
+    answer: Any = None
+    try:
+        while True:
+            wanted = course.send(answer)
+            if isinstance(wanted, Pause):
+                now += wanted.seconds
+                answer = None
+            else:
+                sent += 1
+                answer = script.pop(0) if len(script) > 1 else script[0]
+    except StopIteration as end:
+        return end.value, now, sent
+    except RatchetError as error:
+        return error, now, sent
+
+
+def test_it_waits_longer_each_time_and_gives_up_in_time() -> None:
+    error, took, sent = go(once(), [AWAY], 30.0)
+    assert isinstance(error, StoreError)
+    assert took == pytest.approx(0.1 + 0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 4 * LONGEST_PAUSE_S, abs=4.0)
+    assert took <= 30.0
+    assert sent == 11
+
+
+@given(st.floats(0, 0.999), st.floats(0, 100))
+def test_no_pause_goes_past_patience(luck: float, patience_s: float) -> None:
+    _, took, sent = go(once(), [AWAY], patience_s, luck)
+    assert took <= patience_s
+    assert sent >= 1
+
+
+def test_patience_begins_anew_with_each_request_of_a_call() -> None:
+    def twice() -> Steps[int]:
+        first = yield get("a")
+        second = yield get("b")
+        return first.read(int) + second.read(int)
+
+    result, took, sent = go(twice(), [AWAY, AWAY, AWAY, GOOD, AWAY, AWAY, AWAY, GOOD], 1.0)
+    assert (result, sent) == (2, 8)
+    assert took == pytest.approx(1.4)
+
+
+def test_retry_after_is_kept_to() -> None:
+    later = Refused(status=429, detail="much", retry_after_s=7.0)
+    result, took, sent = go(once(), [later, GOOD], 30.0)
+    assert (result, sent) == (1, 2)
+    assert took >= 7.0
+
+
+def test_what_cannot_pass_is_told_at_once() -> None:
+    for failure in (WRONG, Unreached(reason="certificate", final=True)):
+        error, took, sent = go(once(), [failure], 30.0)
+        assert isinstance(error, RatchetError)
+        assert (took, sent) == (0.0, 1)
+
+
+def test_a_call_may_go_on_after_an_error() -> None:
+    def either() -> Steps[str]:
+        try:
+            yield get("a")
+        except InputError:
+            answer = yield get("b")
+            return str(answer.read(int))
+        return "a"
+
+    assert go(either(), [WRONG, GOOD], 1.0)[0] == "1"
+
+
+def test_items_are_sent_in_parts_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ratchet.client.call.MAX_BODY_BYTES", 100)
+    monkeypatch.setattr("ratchet.client.call.MAX_ITEMS", 10)
+    items = ["x" * 40, "x" * 40, "x" * 40, "x" * 500, *["y"] * 12]
+    parts = list(batches(items))
+    assert [len(part) for part, _ in parts] == [2, 1, 1, 10, 2]
+    assert [item for part, _ in parts for item in part] == items
+    assert bytes(parts[0][1]) == b'["' + b"x" * 40 + b'","' + b"x" * 40 + b'"]'
+
+
+def test_a_path_cannot_be_left_by_what_is_put_into_it() -> None:
+    assert get("rollouts", "a/../../keys?x=1#y", "attempts").path == (
+        "/v1/rollouts/a%2F..%2F..%2Fkeys%3Fx%3D1%23y/attempts"
+    )
+    assert get("rollouts", queue="a&b=c", limit=3, cursor=None).path == (
+        "/v1/rollouts?queue=a%26b%3Dc&limit=3"
+    )
+
+
+def follow(**options: Any) -> tuple[Following, list[float]]:
+    now = [0.0]
+    return Following(None, 10.0, clock=lambda: now[0], luck=lambda: 1.0, **options), now
+
+
+def test_a_follower_of_events_goes_on_from_the_last_it_heard() -> None:
+    following, _ = follow()
+    assert "last-event-id" not in following.request().headers
+    event = following.heard("rollouts.created", '{"at": 3.5, "created": 2}', "17")
+    assert event is not None
+    assert (event.id, event.kind, event.at, event.body) == (
+        "17",
+        "rollouts.created",
+        3.5,
+        {"created": 2},
+    )
+    assert following.request().headers["last-event-id"] == "17"
+    assert following.heard("x", "no JSON", "18") is None
+    assert following.request().headers["last-event-id"] == "18"
+
+
+def test_a_follower_gives_up_when_nothing_is_heard_for_its_patience() -> None:
+    following, now = follow()
+    tries = 0
+    with pytest.raises(StoreError, match="cannot be reached"):
+        while True:
+            now[0] += following.lost(AWAY)
+            tries += 1
+    assert now[0] <= 10.0
+    assert tries > 4
+    following.connected()
+    assert following.lost(BUSY) > 0, "what was heard makes it patient again"
+    with pytest.raises(InputError):
+        following.lost(WRONG)
+
+
+def test_requests_are_what_the_api_expects() -> None:
+    request = next(once())
+    assert isinstance(request, Request)
+    assert (request.method, request.path, request.body) == ("GET", "/v1/a", b"")
