@@ -143,10 +143,15 @@ def test_a_follower_of_events_goes_on_from_the_last_it_heard() -> None:
 def test_a_follower_gives_up_when_nothing_is_heard_for_its_patience() -> None:
     following, now = follow()
     tries = 0
-    with pytest.raises(StoreError, match="cannot be reached"):
+
+    def try_on() -> None:
+        nonlocal tries
         while True:
             now[0] += following.lost(AWAY)
             tries += 1
+
+    with pytest.raises(StoreError, match="cannot be reached"):
+        try_on()
     assert now[0] <= 10.0
     assert tries > 4
     following.connected()

@@ -19,6 +19,7 @@ from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
 from ratchet.server.gateway.attempts import Running, State
+from ratchet.server.gateway.substitute import Substitutes
 from ratchet.server.limits import Limits
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp import Otlp

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -596,26 +598,37 @@ def test_prompts_are_replaced_in_every_dialect(
         assert "Today is" not in recorded
 
 
-def test_what_else_is_in_the_request_stays_letter_for_letter(
-    site: Site, upstream: StubUpstream
-) -> None:
-    body = (
-        b'{"model" : "m","temperature":0.10,"messages":[{"role":"system","content":'
-        b'"You are a booking assistant. Today is \\u0032\\u0030.\\n\\nBe brief."},'
-        b'{"role":"user","content":"caf\\u00e9"}],"seed":12345678901234567890,"unknown":[1e5]}'
-    )
-    import urllib.request
-
+def sent_as(site: Site, upstream: StubUpstream, body: bytes) -> bytes:
+    """What the upstream gets of a raw request."""
     url = f"{site.url('bot')}/chat/completions"
     headers = {"content-type": "application/json", "authorization": "Bearer k"}
     urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10).close()
-    sent = upstream.seen[0].body
+    return upstream.seen[-1].body
+
+
+def test_what_else_is_in_the_request_stays_as_it_is(site: Site, upstream: StubUpstream) -> None:
+    sent = sent_as(
+        site,
+        upstream,
+        b'{"model" : "m","temperature":0.10,"messages":[{"role":"system","content":'
+        b'"You are a booking assistant. Today is \\u0032\\u0030.\\n\\nBe brief."},'
+        b'{"role":"user","content":"caf\\u00e9"}],"seed":12345678901234567890,"more":[1e5]}',
+    )
     assert b'"temperature":0.10' in sent
     assert b'"seed":12345678901234567890' in sent
-    assert b'"unknown":[1e5]' in sent
+    assert b'"more":[1e5]' in sent
     system, user = upstream.seen[0].json["messages"]
-    assert system["content"] == "\n\nYou book rooms. It is 20. Ask back when unsure.".strip()
+    assert system["content"] == "You book rooms. It is 20. Ask back when unsure."
     assert user["content"] == "café"
+
+
+def test_half_a_character_in_a_request_does_not_keep_its_prompt_from_being_replaced(
+    site: Site, upstream: StubUpstream
+) -> None:
+    system = {"role": "system", "content": OLD}
+    messages = [system, {"role": "user", "content": "\ud83d?"}]
+    sent_as(site, upstream, json.dumps({"model": "m", "messages": messages}).encode())
+    assert upstream.seen[0].json["messages"] == [{**system, "content": NEW}, messages[1]]
 
 
 def test_an_attempt_does_not_run_with_the_wrong_prompt_when_the_store_fails(

@@ -85,12 +85,12 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
         if isinstance(asked, str) and asked in OPERATIONS:
             found[names.OPERATION] = OPERATIONS[asked]
     is_tool = kind == "tool"
-    for key, normal in (
-        ("traceloop.entity.input", names.TOOL_ARGUMENTS if is_tool else names.INPUT),
-        ("traceloop.entity.output", names.TOOL_RESULT if is_tool else names.OUTPUT),
-    ):
-        if key in attributes:
-            found[normal] = form.as_json(attributes[key])
+    if "traceloop.entity.input" in attributes:
+        given = _given(attributes["traceloop.entity.input"])
+        found[names.TOOL_ARGUMENTS if is_tool else names.INPUT] = given
+    if "traceloop.entity.output" in attributes:
+        returned = _returned(attributes["traceloop.entity.output"])
+        found[names.TOOL_RESULT if is_tool else names.OUTPUT] = returned
     lists = _LAYOUT.gather(attributes)
     if lists:
         _read_lists(found, lists)
@@ -100,6 +100,27 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
     if reason:
         found.setdefault(names.FINISH_REASONS, [form.word(reason)])
     return found
+
+
+def _given(value: Any) -> str:
+    """What went in, without what its frameworks' callbacks wrap around it."""
+    said = form.decoded(value)
+    if isinstance(said, dict):
+        if "inputs" in said and "tags" in said:  # LangChain
+            return form.json_text(said["inputs"])
+        if said.keys() == {"args", "kwargs"} and not said["args"]:  # their own decorators
+            return form.json_text(said["kwargs"])
+    return form.as_json(value)
+
+
+def _returned(value: Any) -> str:
+    """What came out, in the same way."""
+    said = form.decoded(value)
+    if isinstance(said, dict) and isinstance(said.get("kwargs"), dict):
+        for key in ("output", "outputs"):
+            if said.keys() == {key, "kwargs"}:
+                return form.json_text(said[key])
+    return form.as_json(value)
 
 
 def _read_lists(found: dict[str, Any], lists: dict[str, Any]) -> None:
@@ -118,9 +139,12 @@ def _read_lists(found: dict[str, Any], lists: dict[str, Any]) -> None:
 
 
 def _message(one: dict[str, Any], default_role: str) -> form.Message:
-    if one.get("role") == "tool" or "tool_call_id" in one:
+    role = one.get("role")
+    if role == "unknown":
+        role = None
+    if role == "tool" or "tool_call_id" in one:
         return form.message(
-            one.get("role"), "tool", [form.tool_result(one.get("tool_call_id"), one.get("content"))]
+            role, "tool", [form.tool_result(one.get("tool_call_id"), one.get("content"))]
         )
     parts = form.chat_parts(one.get("content"))
     if one.get("refusal"):
@@ -130,7 +154,7 @@ def _message(one: dict[str, Any], default_role: str) -> form.Message:
     if "function_call.name" in one:
         arguments = one.get("function_call.arguments")
         parts.append(form.tool_call(None, one["function_call.name"], arguments))
-    return form.message(one.get("role"), default_role, parts, one.get("finish_reason"))
+    return form.message(role, default_role, parts, one.get("finish_reason"))
 
 
 def _tool(one: dict[str, Any]) -> dict[str, Any]:

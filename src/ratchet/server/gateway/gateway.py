@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -386,8 +387,11 @@ def _rewritten(body: bytes, before: dict[str, Any], after: dict[str, Any]) -> by
         if key not in after:
             raw.pop(key, None)
     try:
-        return msgspec.json.encode(raw)
-    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+        try:
+            return msgspec.json.encode(raw)
+        except UnicodeEncodeError:  # half a character, which only JSON's escapes can hold
+            return json.dumps(after).encode()
+    except (TypeError, ValueError, RecursionError):
         raise Problem(400, "The body is no JSON that can be changed.") from None
 
 

@@ -1,0 +1,333 @@
+"""The client against a real server: every repository, both kinds of client, and reconnections."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import ratchet
+from ratchet.client import Event
+from ratchet.server.serve import Settings
+from ratchet.store import Store
+from ratchet.types import (
+    AgentSettings,
+    Candidate,
+    ConfigError,
+    Dataset,
+    Experiment,
+    Feedback,
+    InputError,
+    Int,
+    Outcome,
+    Params,
+    PromptTemplate,
+    Rollout,
+    Score,
+    Span,
+    SpanRecord,
+    StoreError,
+    Task,
+)
+from tests.client.conftest import Call
+from tests.serving import RunningServer
+
+KNOBS = Params({"k": Int(5, 1, 20)}, {"k": 9})
+PROMPT = PromptTemplate("Answer {question}")
+CANDIDATE = Candidate.of({"knobs": KNOBS, "system": PROMPT}, algorithm="tune", reason="Better.")
+
+
+def rollout(id: str, **fields: object) -> Rollout:
+    given = {"queue": "q", "candidate_id": "", "task_id": "t", "input": {"x": [1, "é"]}, **fields}
+    return Rollout(id=id, **given)  # type: ignore[arg-type]
+
+
+def outcome(id: str, fence: int = 1, **fields: object) -> Outcome:
+    now = time.time()
+    given = {"status": "succeeded", "started_at": now, "ended_at": now, "duration_s": 0.1, **fields}
+    return Outcome(rollout_id=id, fence=fence, **given)  # type: ignore[arg-type]
+
+
+def span(number: int, **fields: object) -> Span:
+    given = {"trace_id": "a" * 32, "span_id": f"{number:016x}", "name": "step", **fields}
+    return Span(start_ns=number, end_ns=number + 1, **given)  # type: ignore[arg-type]
+
+
+def test_a_rollout_goes_through_the_queue(server: RunningServer, call: Call) -> None:
+    url = server.url
+    wanted = [rollout("r1", expected=3, seed=5, purpose="eval"), rollout("r2"), rollout("r3")]
+    assert call(url, "rollouts.create", wanted) == 3
+    assert call(url, "rollouts.create", wanted) == 0, "the same again changes nothing"
+    first, _ = call(url, "rollouts.claim", "q", "me", 2, 30.0)
+    assert (first.rollout.id, first.fence, first.rollout.seed) == ("r1", 1, 5)
+    assert first.token.startswith("ra_")
+    pairs = [("r1", 1), ("r2", 1), ("r3", 1)]
+    assert call(url, "rollouts.heartbeat", pairs, 30.0) == {("r1", 1), ("r2", 1)}
+    assert call(url, "rollouts.release", [("r2", 1)]) == {("r2", 1)}
+    given = outcome("r1", output="done", spans=(span(1),), scores=(score(1.0),))
+    late = outcome("r2")
+    answers = call(url, "rollouts.finish", [given, late])
+    assert answers == {("r1", 1): "succeeded", ("r2", 1): None}
+    again = call(url, "rollouts.finish", [given])
+    assert again == {("r1", 1): "succeeded"}, "who did not hear the answer may report again"
+    assert call(url, "rollouts.cancel", ["r3", "r1"]) == 1
+    assert call(url, "rollouts.counts", "q") == {"queued": 1, "succeeded": 1, "cancelled": 1}
+    assert call(url, "rollouts.counts", purpose="nothing") == {}
+    found = call(url, "rollouts.get", ["r1", "unknown"])
+    assert found.keys() == {"r1"}
+    assert (found["r1"].output, found["r1"].expected) == ("done", 3)
+    assert [attempt.status for attempt in call(url, "rollouts.attempts", "r2")] == ["released"]
+    assert [each.name for each in call(url, "spans.of", "r1")] == ["step"]
+    assert call(url, "spans.of", "r1", 7) == []
+    assert [each.value for each in call(url, "scores.of", ["r1"])["r1"]] == [1.0]
+
+
+def score(value: float, evaluator: str = "match") -> Score:
+    return Score(evaluator=evaluator, version="1", value=value)
+
+
+def test_rollouts_are_listed_page_by_page(server: RunningServer, call: Call) -> None:
+    call(server.url, "rollouts.create", [rollout(f"r{n}") for n in range(5)])
+    page, cursor = call(server.url, "rollouts.list", queue="q", limit=3)
+    assert [each.id for each in page] == ["r4", "r3", "r2"]
+    page, cursor = call(server.url, "rollouts.list", queue="q", limit=3, cursor=cursor)
+    assert [each.id for each in page] == ["r1", "r0"]
+    assert cursor is None
+    assert call(server.url, "rollouts.list", status="failed")[0] == []
+
+
+def test_what_is_asked_of_nothing_is_not_sent(call: Call) -> None:
+    nowhere = "http://127.0.0.1:1"
+    assert call(nowhere, "rollouts.create", []) == 0
+    assert call(nowhere, "rollouts.finish", []) == {}
+    assert call(nowhere, "rollouts.heartbeat", []) == set()
+    assert call(nowhere, "rollouts.release", []) == set()
+    assert call(nowhere, "rollouts.claim", "q", "me", 0) == []
+
+
+def test_a_claim_waits_for_work(server: RunningServer, call: Call) -> None:
+    def once_somebody_waits() -> None:
+        while not server.app.services.desk._waiting:
+            time.sleep(0.005)
+        with ratchet.Client(server.url) as client:
+            client.rollouts.create([rollout("r1")])
+
+    creating = threading.Thread(target=once_somebody_waits, daemon=True)
+    creating.start()
+    (claim,) = call(server.url, "rollouts.claim", "q", "me", 5, wait_s=20.0)
+    creating.join()
+    assert claim.rollout.id == "r1"
+    assert call(server.url, "rollouts.claim", "q", "me", 5, wait_s=0.1) == []
+
+
+def test_a_claim_that_is_given_up_takes_nothing(server: RunningServer) -> None:
+    async def main() -> None:
+        async with ratchet.AsyncClient(server.url) as client:
+            waiting = server.app.services.desk._waiting
+            claiming = asyncio.create_task(client.rollouts.claim("q", "me", 5, wait_s=30.0))
+            async with asyncio.timeout(20):
+                while not waiting:
+                    await asyncio.sleep(0.01)
+                claiming.cancel()
+                await asyncio.wait({claiming})
+                while waiting:
+                    await asyncio.sleep(0.01)
+            await client.rollouts.create([rollout("r1")])
+            assert await client.rollouts.counts() == {"queued": 1}
+
+    asyncio.run(main())
+
+
+def test_candidates_are_fetched_with_their_resources(server: RunningServer, call: Call) -> None:
+    assert call(server.url, "candidates.put", CANDIDATE) == CANDIDATE.id
+    assert call(server.url, "candidates.get", CANDIDATE.id) == CANDIDATE
+    with pytest.raises(InputError, match="no candidate 'unknown'"):
+        call(server.url, "candidates.get", "unknown")
+    version = call(server.url, "resources.put", "system", PROMPT)
+    assert call(server.url, "resources.get", version) == PROMPT
+    assert [found for found, _ in call(server.url, "resources.versions", "system")] == [version]
+
+
+def test_a_resource_is_fetched_once(server: RunningServer) -> None:
+    other = CANDIDATE.derive({"system": PromptTemplate("Say {question}")}, algorithm="tune")
+    with ratchet.Client(server.url) as client:
+        client.candidates.put(CANDIDATE)
+        client.candidates.put(other)
+        client.candidates.get(CANDIDATE.id)
+        with Store.open(server.store_url) as store:
+            fetched: list[str] = []
+            real = server.app.services.store.resources.get
+            server.app.services.store.resources.get = lambda v: fetched.append(v) or real(v)
+            assert client.candidates.get(other.id) == other
+            assert client.candidates.get(CANDIDATE.id) == CANDIDATE
+            assert fetched == [other.versions()["system"]], "the knobs they share are known"
+            assert store.candidates.get(other.id) == other
+
+
+def test_datasets_keep_their_tasks(server: RunningServer, call: Call) -> None:
+    tasks = (Task("a", {"q": 1}, "x", {"m": 1}), Task("b", "text"))
+    dataset = Dataset("qa", tasks, {"a": "train", "b": "test"})
+    version = call(server.url, "datasets.put", dataset)
+    assert version == dataset.version
+    assert call(server.url, "datasets.get", version) == dataset
+    assert call(server.url, "datasets.latest", "qa") == dataset
+    with pytest.raises(InputError, match="no dataset"):
+        call(server.url, "datasets.latest", "other")
+
+
+def test_spans_scores_and_feedback_are_stored(server: RunningServer, call: Call) -> None:
+    call(server.url, "rollouts.create", [rollout("r1")])
+    call(server.url, "rollouts.claim", "q", "me")
+    records = [
+        SpanRecord(span=span(1), rollout_id="r1", fence=1),
+        SpanRecord(span=span(2, trace_id="b" * 32), agent="live"),
+    ]
+    assert call(server.url, "spans.put", records) == 2
+    assert [each.start_ns for each in call(server.url, "spans.of", "r1", 1)] == [1]
+    assert [each.start_ns for each in call(server.url, "spans.of_trace", "b" * 32)] == [2]
+    page, cursor = call(server.url, "spans.live", "live")
+    assert ([each.start_ns for each in page], cursor) == ([2], None)
+    call(server.url, "scores.add", [("r1", score(0.5)), ("r1", score(0.7, "judge"))])
+    call(server.url, "scores.add", [("r1", score(0.6))])
+    found = call(server.url, "scores.of", ["r1"])["r1"]
+    assert [(each.evaluator, each.value) for each in found] == [("match", 0.6), ("judge", 0.7)]
+    thumbs = Feedback(id="f1", kind="thumbs", value=1.0, rollout_id="r1")
+    assert call(server.url, "feedback.add", [thumbs]) == 1
+    assert call(server.url, "feedback.add", [thumbs]) == 0
+    (kept,), _ = call(server.url, "feedback.list", rollout_id="r1")
+    assert (kept.id, kept.kind) == ("f1", "thumbs")
+
+
+def test_agents_are_configured_and_activated(server: RunningServer, call: Call) -> None:
+    call(server.url, "candidates.put", CANDIDATE)
+    assert call(server.url, "agents.active", "bot").candidate_id == ""
+    call(server.url, "agents.put", AgentSettings(name="bot", substitute=True))
+    assert call(server.url, "agents.get", "bot").substitute
+    assert call(server.url, "agents.activate", "bot", CANDIDATE.id, "It won.").reason == "It won."
+    active = call(server.url, "agents.active", "bot")
+    assert (active.candidate_id, active.resources) == (CANDIDATE.id, CANDIDATE.resources)
+    assert [each.candidate_id for each in call(server.url, "agents.history", "bot")] == [
+        CANDIDATE.id
+    ]
+    assert [each.name for each in call(server.url, "agents.list")] == ["bot"]
+    with pytest.raises(InputError, match="no candidate 'unknown'"):
+        call(server.url, "agents.activate", "bot", "unknown")
+
+
+def test_an_active_candidate_is_sent_again_only_when_it_has_changed(server: RunningServer) -> None:
+    with ratchet.Client(server.url) as client:
+        client.candidates.put(CANDIDATE)
+        client.agents.activate("bot", CANDIDATE.id)
+        first = client.agents.active("bot")
+        assert client.agents.active("bot") is first, "a 304 holds nothing to make another of"
+        client.agents.activate("bot", "")
+        assert client.agents.active("bot").candidate_id == ""
+
+
+def test_experiments_and_releases_are_read(server: RunningServer, call: Call) -> None:
+    experiment = Experiment(
+        id="e1",
+        run_id="r",
+        baseline_id="a",
+        candidate_id="b",
+        dataset_version="d",
+        alpha=0.05,
+        created_at=1.0,
+    )
+    with Store.open(server.store_url) as store:
+        store.experiments.put(experiment)
+    assert call(server.url, "experiments.get", "e1") == experiment
+    assert call(server.url, "experiments.get", "unknown") is None
+    assert call(server.url, "experiments.list") == [experiment]
+    assert call(server.url, "releases.get", "unknown") is None
+    assert call(server.url, "releases.list") == []
+
+
+def test_threads_and_forks_share_a_client(server: RunningServer) -> None:
+    with ratchet.Client(server.url) as client:
+        with ThreadPoolExecutor(8) as pool:
+            ids = [f"r{n}" for n in range(40)]
+            assert sum(pool.map(lambda id: client.rollouts.create([rollout(id)]), ids)) == 40
+        child = os.fork()
+        if child == 0:
+            try:
+                code = 0 if client.rollouts.counts() == {"queued": 40} else 1
+            except BaseException:
+                code = 2
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert client.rollouts.counts() == {"queued": 40}
+
+
+def test_an_async_client_may_be_used_in_one_loop_after_another(server: RunningServer) -> None:
+    client = ratchet.AsyncClient(server.url)
+    assert asyncio.run(client.rollouts.counts()) == {}
+    assert asyncio.run(client.rollouts.counts()) == {}
+
+
+def test_a_call_outlasts_a_server_that_is_started_again(
+    serving: Callable[..., RunningServer], sqlite_url: str, call: Call
+) -> None:
+    first = serving(sqlite_url)
+    url, port = first.url, int(first.url.rpartition(":")[2])
+    first.stop()
+    timer = threading.Timer(0.3, lambda: serving(sqlite_url, Settings(port=port)))
+    timer.start()
+    assert call(url, "rollouts.create", [rollout("r1")]) == 1
+    timer.join()
+
+
+def test_a_key_is_needed_where_everybody_can_come(
+    serving: Callable[..., RunningServer], sqlite_url: str, call: Call
+) -> None:
+    with Store.open(sqlite_url) as store:
+        _, reader = store.keys.create("reader", ("read",), time.time())
+    server = serving(sqlite_url, Settings(host="0.0.0.0", port=0))
+    url = server.url.replace("0.0.0.0", "127.0.0.1")
+    with pytest.raises(ConfigError, match="none was given"):
+        call(url, "rollouts.counts")
+    assert call(url, "rollouts.counts", key=reader) == {}
+    with pytest.raises(ConfigError, match=r"may not do this .* scope run") as caught:
+        call(url, "rollouts.create", [rollout("r1")], key=reader)
+    assert reader not in str(caught.value)
+
+
+def test_events_are_followed_through_a_restart(
+    serving: Callable[..., RunningServer], sqlite_url: str
+) -> None:
+    first = serving(sqlite_url)
+    port = int(first.url.rpartition(":")[2])
+    with ratchet.Client(first.url) as client:
+        client.rollouts.create([rollout("r1")])
+        events = client.events(after="0")
+        event = next(events)
+        assert (event.kind, event.body["created"]) == ("rollouts.created", 1)
+        first.stop()
+        serving(sqlite_url, Settings(port=port))
+        client.rollouts.create([rollout("r2")])
+        following = next(events)
+        assert following.kind == "rollouts.created"
+        assert int(following.id) > int(event.id)
+        events.close()
+
+
+def test_events_are_followed_asynchronously(server: RunningServer) -> None:
+    async def main() -> Event:
+        async with ratchet.AsyncClient(server.url) as client:
+            await client.rollouts.create([rollout("r1")])
+            async for event in client.events(after="0"):
+                return event
+        raise AssertionError("the stream ended")
+
+    assert asyncio.run(main()).kind == "rollouts.created"
+
+
+def test_events_of_a_server_that_stays_away_end_in_an_error() -> None:
+    client = ratchet.Client("http://127.0.0.1:1", patience_s=0.0)
+    with pytest.raises(StoreError, match="cannot be reached"):
+        next(client.events())

@@ -1,0 +1,430 @@
+"""A runner that serves a queue, of a server or of a store, whatever happens to either."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import ratchet
+from ratchet.run import (
+    AgentSpec,
+    AsyncExecutor,
+    PatientLine,
+    Runner,
+    RunnerWatcher,
+    ServerLine,
+    load_agent,
+)
+from ratchet.run import patience as patience_module
+from ratchet.server.limits import Limits
+from ratchet.server.serve import Settings
+from ratchet.store import Store
+from ratchet.types import (
+    AgentError,
+    Candidate,
+    Claim,
+    ConfigError,
+    Outcome,
+    Rollout,
+    RolloutStatus,
+    StoreError,
+)
+from tests.serving import RunningServer
+
+WriteAgent = Callable[..., AgentSpec]
+Serving = Callable[..., RunningServer]
+
+AGENT = """
+    import asyncio
+    import ratchet
+
+    KNOBS = ratchet.params("knobs", k=ratchet.Int(5, 1, 20))
+    calls = []
+    gate = asyncio.Event()
+
+    @ratchet.agent
+    async def run(x):
+        calls.append(x)
+        if x == "waits":
+            await gate.wait()
+        if x == "for ever":
+            await asyncio.Event().wait()
+        if x == "large":
+            return "x" * 200_000
+        return [x, KNOBS.k]
+"""
+
+
+class Watcher(RunnerWatcher):
+    """Remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.ends: list[tuple[str, str, RolloutStatus | None]] = []
+        self.heard: list[str] = []
+        self.taken = 0
+        self.lost_ones = 0
+
+    def claimed(self, number: int) -> None:
+        self.taken += number
+
+    def ended(self, outcome: Outcome, status: RolloutStatus | None) -> None:
+        self.ends.append((outcome.rollout_id, outcome.status, status))
+
+    def lost(self, number: int) -> None:
+        self.lost_ones += number
+
+    def away(self, error: StoreError) -> None:
+        self.heard.append("away")
+
+    def back(self, after_s: float) -> None:
+        self.heard.append("back")
+
+
+class Setting:
+    """An agent in this process, and runners for it at a server."""
+
+    def __init__(self, spec: AgentSpec, server: RunningServer) -> None:
+        self.agent = load_agent(spec)
+        self.server = server
+        self.watcher = Watcher()
+        module: dict[str, Any] = self.agent.function.__wrapped__.__globals__  # type: ignore[attr-defined]
+        self.calls: list[Any] = module["calls"]
+        self.gate: asyncio.Event = module["gate"]
+
+    def runner(self, client: ratchet.AsyncClient, slots: int = 4, **options: Any) -> Runner:
+        line = PatientLine(ServerLine(client), self.watcher)
+        executor = options.pop("executor", None)
+        executor = executor or AsyncExecutor(self.agent, slots=slots, timeout_s=30)
+        return Runner(line, "agent", executor, watcher=self.watcher, **options)
+
+    def serve(
+        self, meanwhile: Callable[[Runner, asyncio.Event], Awaitable[None]], **options: Any
+    ) -> None:
+        """Serve the queue until `meanwhile` is over."""
+
+        async def main() -> None:
+            stop = asyncio.Event()
+            async with (
+                asyncio.timeout(40),
+                ratchet.AsyncClient(self.server.url, patience_s=0.0) as client,
+                self.runner(client, **options) as runner,
+            ):
+                serving = asyncio.create_task(runner.serve(stop))
+                try:
+                    await meanwhile(runner, stop)
+                finally:
+                    stop.set()
+                    await serving
+
+        asyncio.run(main())
+
+    @property
+    def store(self) -> Store:
+        store: Store = self.server.app.services.store
+        return store
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that happens in another task, thread or process, a bounded while."""
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def rollout(id: str, given: Any = "x", candidate_id: str = "", **fields: Any) -> Rollout:
+    return Rollout(
+        id=id, queue="agent", candidate_id=candidate_id, task_id="t", input=given, **fields
+    )
+
+
+def numbered(*numbers: int, **fields: Any) -> list[Rollout]:
+    return [rollout(f"r{number}", number, **fields) for number in numbers]
+
+
+@pytest.fixture
+def setting(write_agent: WriteAgent, server: RunningServer) -> Setting:
+    return Setting(write_agent(AGENT), server)
+
+
+def test_a_runner_serves_what_is_queued_until_it_is_told_to_stop(
+    setting: Setting, candidate: Candidate
+) -> None:
+    setting.store.candidates.put(candidate)
+    ends = setting.watcher.ends
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        with ratchet.Client(setting.server.url) as client:
+            for numbers in (range(20), range(20, 40)):
+                new = numbered(*numbers, candidate_id=candidate.id)
+                await asyncio.to_thread(client.rollouts.create, new)
+                await until(lambda so_far=numbers[-1] + 1: len(ends) == so_far)  # type: ignore[misc]
+
+    setting.serve(meanwhile)
+    assert setting.store.rollouts.counts() == {"succeeded": 40}
+    assert Counter(setting.calls) == Counter(range(40))
+    assert setting.store.rollouts.get(["r3"])["r3"].output == [3, 9], "the candidate's 9"
+    assert setting.watcher.taken == 40
+    assert setting.watcher.heard == []
+
+
+def test_without_a_candidate_the_agent_runs_as_its_source_stands(setting: Setting) -> None:
+    setting.store.rollouts.create(numbered(1), 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: bool(setting.watcher.ends))
+
+    setting.serve(meanwhile)
+    assert setting.store.rollouts.get(["r1"])["r1"].output == [1, 5]
+
+
+def test_a_candidate_that_cannot_be_had_fails_its_rollout_and_the_rest_goes_on(
+    setting: Setting,
+) -> None:
+    # By way of the store: the API takes no rollout of a candidate that it does not know.
+    lost = rollout("lost", candidate_id="nowhere", max_attempts=1)
+    setting.store.rollouts.create([lost, *numbered(1, 2)], 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: len(setting.watcher.ends) == 3)
+
+    setting.serve(meanwhile)
+    assert setting.store.rollouts.counts() == {"failed": 1, "succeeded": 2}
+    assert "no candidate 'nowhere'" in setting.store.rollouts.get(["lost"])["lost"].error
+
+
+def test_outcomes_that_end_while_the_server_is_away_are_reported_when_it_is_back(
+    write_agent: WriteAgent, serving: Serving, sqlite_url: str
+) -> None:
+    server = serving(sqlite_url)
+    setting = Setting(write_agent(AGENT), server)
+    setting.store.rollouts.create([*numbered(1, 2), rollout("waits", "waits")], 0.0)
+    watcher = setting.watcher
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: "waits" in setting.calls and len(watcher.ends) == 2)
+        await asyncio.to_thread(server.stop)
+        await until(lambda: watcher.heard == ["away"])
+        setting.gate.set()
+        await asyncio.sleep(0.3)  # it tries, and fails, more than once
+        assert len(watcher.ends) == 2
+        port = int(server.url.rpartition(":")[2])
+        again = await asyncio.to_thread(serving, sqlite_url, Settings(port=port))
+        await until(lambda: len(watcher.ends) == 3)
+        again.app.services.store.rollouts.create(numbered(7), 0.0)
+        await until(lambda: len(watcher.ends) == 4)
+
+    setting.serve(meanwhile)
+    assert watcher.heard == ["away", "back"], "each is said once"
+    assert Counter(setting.calls) == Counter([1, 2, "waits", 7]), "nothing is run twice"
+    with Store.open(sqlite_url) as store:
+        assert store.rollouts.counts() == {"succeeded": 4}
+        assert len(store.rollouts.attempts("waits")) == 1
+
+
+def test_an_attempt_whose_lease_was_lost_is_dropped(setting: Setting) -> None:
+    setting.store.rollouts.create([rollout("mine", "for ever"), *numbered(1)], 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: "for ever" in setting.calls and len(setting.watcher.ends) == 1)
+        assert setting.store.rollouts.cancel(["mine"], 0.0) == 1
+        await until(lambda: setting.watcher.lost_ones == 1)
+
+    setting.serve(meanwhile, lease_s=1.0)
+    assert setting.store.rollouts.counts() == {"succeeded": 1, "cancelled": 1}
+    assert setting.watcher.ends == [("r1", "succeeded", "succeeded")], "its outcome has no takers"
+
+
+def test_a_report_of_an_attempt_that_was_taken_away_is_refused(setting: Setting) -> None:
+    setting.store.rollouts.create([rollout("mine", "waits")], 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: "waits" in setting.calls)
+        setting.store.rollouts.expire(0.0, dead_workers=[runner.name])
+        (claim,) = setting.store.rollouts.claim("agent", "another", 1, 60.0, time.time())
+        setting.gate.set()
+        await until(lambda: bool(setting.watcher.ends))
+        assert claim.fence == 2
+
+    setting.serve(meanwhile)
+    assert setting.watcher.ends == [("mine", "succeeded", None)]
+    assert setting.store.rollouts.counts() == {"running": 1}
+
+
+def test_draining_gives_back_what_has_not_begun_and_finishes_what_runs(setting: Setting) -> None:
+    waiting = [rollout(f"w{n}", "waits") for n in range(4)]
+    setting.store.rollouts.create([*waiting, *numbered(*range(9))], 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: setting.calls.count("waits") == 4)
+        stop.set()
+        asyncio.get_running_loop().call_later(0.05, setting.gate.set)
+
+    setting.serve(meanwhile, drain_s=20.0)
+    assert setting.store.rollouts.counts() == {"queued": 9, "succeeded": 4}
+    assert setting.calls == ["waits"] * 4, "nothing begins once it is told to stop"
+
+
+def test_a_drain_that_is_cut_gives_back_what_runs(setting: Setting) -> None:
+    setting.store.rollouts.create([rollout("a", "for ever"), *numbered(1)], 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: "for ever" in setting.calls and len(setting.watcher.ends) == 1)
+        stop.set()
+        asyncio.get_running_loop().call_later(0.05, runner.cut)
+
+    begun = time.monotonic()
+    setting.serve(meanwhile, drain_s=30.0)
+    assert time.monotonic() - begun < 20
+    assert setting.store.rollouts.counts() == {"queued": 1, "succeeded": 1}
+    assert setting.store.rollouts.get(["a"])["a"].failures == 0
+
+
+def test_slow_work_is_not_claimed_ahead(setting: Setting) -> None:
+    setting.store.rollouts.create([rollout(f"w{n}", "waits") for n in range(10)], 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: setting.calls.count("waits") == 2)
+        # Another machine with free slots finds all the rest.
+        others = setting.store.rollouts.claim("agent", "another", 10, 60.0, time.time())
+        assert len(others) == 8
+        setting.gate.set()
+        await until(lambda: len(setting.watcher.ends) == 2)
+
+    setting.serve(meanwhile, slots=2)
+
+
+def test_a_runner_without_work_ends_when_it_was_told_how_long_to_wait(setting: Setting) -> None:
+    setting.store.rollouts.create(numbered(1), 0.0)
+
+    async def main() -> None:
+        async with ratchet.AsyncClient(setting.server.url) as client:
+            async with setting.runner(client) as runner:
+                async with asyncio.timeout(20):
+                    await runner.serve(asyncio.Event(), max_idle_s=0.2)
+
+    asyncio.run(main())
+    assert setting.store.rollouts.counts() == {"succeeded": 1}
+
+
+def test_an_outcome_that_the_server_does_not_take_fails_and_the_others_are_kept(
+    write_agent: WriteAgent, serving: Serving, sqlite_url: str
+) -> None:
+    server = serving(sqlite_url, Settings(port=0, limits=Limits(body_bytes=100_000)))
+    setting = Setting(write_agent(AGENT), server)
+    large = rollout("large", "large", max_attempts=1)
+    setting.store.rollouts.create([large, *numbered(*range(6))], 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: len(setting.watcher.ends) == 7)
+
+    setting.serve(meanwhile)
+    assert setting.store.rollouts.counts() == {"succeeded": 6, "failed": 1}
+    error = setting.store.rollouts.get(["large"])["large"].error
+    assert "Its outcome (succeeded) was refused" in error
+    assert "100000 are the limit" in error
+
+
+def test_a_key_that_is_refused_ends_the_runner_with_a_reason(setting: Setting) -> None:
+    async def main() -> None:
+        async with ratchet.AsyncClient(setting.server.url, "rk_" + "x" * 40) as client:
+            async with setting.runner(client) as runner:
+                await runner.serve(asyncio.Event())
+
+    with pytest.raises(ConfigError, match="refuses the key"):
+        asyncio.run(asyncio.wait_for(main(), 20))
+
+
+class Broken(AsyncExecutor):
+    """Loses its workers for good after the first attempt."""
+
+    ran = 0
+
+    async def execute(self, claim: Claim, resources: Any) -> Outcome:
+        self.ran += 1
+        if self.ran > 1:
+            raise AgentError("No worker loads the agent any more.")
+        return await super().execute(claim, resources)
+
+
+def test_an_executor_that_is_broken_ends_the_runner_and_gives_back_what_it_held(
+    setting: Setting,
+) -> None:
+    setting.store.rollouts.create(numbered(*range(5)), 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with ratchet.AsyncClient(setting.server.url) as client:
+            broken = Broken(setting.agent, slots=1, timeout_s=30)
+            async with setting.runner(client, executor=broken) as runner:
+                await runner.serve(asyncio.Event())
+
+    with pytest.raises(AgentError, match="any more"):
+        asyncio.run(asyncio.wait_for(main(), 20))
+    assert setting.store.rollouts.counts() == {"queued": 4, "succeeded": 1}
+
+
+def test_leaving_while_the_server_is_away_ends_in_an_error_and_no_hang(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience_module, "HURRY_S", 0.2)
+    setting.store.rollouts.create([rollout("a", "for ever")], 0.0)
+
+    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
+        await until(lambda: "for ever" in setting.calls)
+        await asyncio.to_thread(setting.server.stop)
+
+    with pytest.raises(StoreError, match="cannot be reached"):
+        setting.serve(meanwhile, drain_s=0.1)
+    with Store.open(setting.server.store_url) as store:
+        assert store.rollouts.counts() == {"running": 1}, "its lease runs out"
+
+
+def test_a_store_is_served_as_a_server_is(
+    write_agent: WriteAgent, server: RunningServer, lite: Store
+) -> None:
+    setting = Setting(write_agent(AGENT), server)
+
+    async def main() -> None:
+        executor = AsyncExecutor(setting.agent, slots=2, timeout_s=30)
+        stop = asyncio.Event()
+        async with Runner(lite, "agent", executor, watcher=setting.watcher) as runner:
+            serving = asyncio.create_task(runner.serve(stop))
+            lite.rollouts.create(numbered(*range(5)), 0.0)
+            await until(lambda: len(setting.watcher.ends) == 5)
+            stop.set()
+            await serving
+
+    asyncio.run(main())
+    assert lite.rollouts.counts() == {"succeeded": 5}
+
+
+def test_a_server_can_be_asked_for_rollouts_of_ones_own(setting: Setting) -> None:
+    async def main() -> dict[str, Rollout]:
+        async with ratchet.AsyncClient(setting.server.url) as client:
+            async with setting.runner(client) as runner:
+                return await runner.run(numbered(*range(5)), [])
+
+    done = asyncio.run(asyncio.wait_for(main(), 30))
+    assert {each.output[0] for each in done.values()} == set(range(5))
+    assert setting.store.rollouts.counts() == {"succeeded": 5}
+
+
+def test_a_blocking_client_is_a_store_to_a_runner(setting: Setting) -> None:
+    from ratchet.run.line import StoreLine
+
+    async def main(client: ratchet.Client) -> dict[str, Rollout]:
+        executor = AsyncExecutor(setting.agent, slots=2, timeout_s=30)
+        async with Runner(StoreLine(client), "agent", executor) as runner:
+            return await runner.run(numbered(*range(5)), [])
+
+    with ratchet.Client(setting.server.url) as client:
+        done = asyncio.run(asyncio.wait_for(main(client), 30))
+    assert len(done) == 5
+    assert setting.store.rollouts.counts() == {"succeeded": 5}

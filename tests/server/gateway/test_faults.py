@@ -1,0 +1,611 @@
+"""Upstreams that fail, clients that vanish, and stores that are slow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import openai
+import pytest
+
+from ratchet.server.gateway import Upstream
+from ratchet.server.problems import Problem
+from ratchet.server.span_writer import SpanWriter
+from ratchet.store import Store
+from ratchet.types import SpanRecord
+from tests.server.gateway.conftest import (
+    Site,
+    both,
+    http_request,
+    messages,
+    raw_call,
+    read_all,
+)
+from tests.server.gateway.upstreams import (
+    Seen,
+    StubUpstream,
+    Wire,
+    chunk,
+    event,
+    reply,
+    stream_head,
+)
+
+CHAT = "/gateway/bot/openai/v1/chat/completions"
+
+
+def ask(site: Site, body: bytes = b"{}", target: str = CHAT) -> tuple[int, Any]:
+    """Status and decoded body of an answer of the gateway's own."""
+    request = http_request(target, body, {"connection": "close"})
+    with raw_call(site.port, request) as wire:
+        head, _, content = read_all(wire).partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(content)
+
+
+def hello(text: str) -> bytes:
+    return event({"choices": [{"index": 0, "delta": {"content": text}}]})
+
+
+# Upstreams
+
+
+def test_an_upstream_that_is_down_is_named(open_site: Callable[..., Site]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    site = open_site(
+        Upstream(name="away", dialect="openai", base_url=f"http://127.0.0.1:{port}/v1")
+    )
+    status, problem = ask(site)
+    assert status == 502
+    assert "The upstream 'away' cannot be reached" in problem["detail"]
+    span = site.span()
+    assert (span.status, span.attributes["error.type"]) == ("error", "connect_error")
+    assert "http.response.status_code" not in span.attributes
+
+
+def test_a_name_that_does_not_resolve_is_a_bad_gateway(open_site: Callable[..., Site]) -> None:
+    site = open_site(Upstream(name="away", dialect="openai", base_url="http://nowhere.invalid/v1"))
+    assert ask(site)[0] == 502
+    assert site.span().attributes["error.type"] == "connect_error"
+
+
+def test_an_upstream_that_is_slow_to_answer_times_out(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream, timeout_s=0.2))
+    ended = threading.Event()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        if wire.wait_for_end():
+            ended.set()
+
+    upstream.script = script
+    status, problem = ask(site)
+    assert status == 504
+    assert problem["detail"] == "The upstream 'one' sent nothing for 0.2 s."
+    assert ended.wait(5), "the upstream was not hung up on"
+    assert site.span().attributes["error.type"] == "timeout"
+
+
+def test_a_stream_that_stalls_is_cut(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream, timeout_s=0.2))
+
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(stream_head() + chunk(hello("Hi")))
+        wire.wait_for_end()
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b'{"stream": true}')) as wire:
+        received = read_all(wire)
+    assert b"Hi" in received
+    assert not received.endswith(b"0\r\n\r\n")
+    span = site.span()
+    assert (span.status, span.attributes["error.type"]) == ("error", "timeout")
+    assert span.attributes["http.response.status_code"] == 200
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_an_answer_that_is_cut_is_cut_for_the_client_too(
+    site: Site, upstream: StubUpstream, chunked: bool
+) -> None:
+    def script(seen: Seen, wire: Wire) -> None:
+        if chunked:
+            wire.send(stream_head() + chunk(hello("One")))
+        else:
+            wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
+            wire.send(b"content-length: 500\r\n\r\n" + hello("One"))
+        # The last words come just before the end.
+        wire.send(chunk(hello(" two")) if chunked else hello(" two"))
+        wire.cut()
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b'{"stream": true}')) as wire:
+        received = read_all(wire)
+    assert b"One" in received
+    assert b" two" in received
+    assert not received.endswith(b"0\r\n\r\n")
+    span = site.span()
+    assert span.status == "error"
+    assert span.attributes["error.type"] == "upstream_disconnected"
+    assert messages(span, "gen_ai.output.messages")[0]["parts"][0]["content"] == "One two"
+
+
+def test_a_client_library_sees_that_its_stream_was_cut(site: Site, upstream: StubUpstream) -> None:
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(stream_head() + chunk(hello("One")))
+        wire.cut()
+
+    upstream.script = script
+    client = openai.OpenAI(base_url=site.url("bot"), api_key="sk-x", max_retries=0)
+    stream = client.chat.completions.create(
+        model="m", messages=[{"role": "user", "content": "Hi"}], stream=True
+    )
+    with pytest.raises(Exception, match="peer closed connection|incomplete"):
+        list(stream)
+
+
+def test_an_upstream_that_hangs_up_without_a_word_is_a_bad_gateway(
+    site: Site, upstream: StubUpstream
+) -> None:
+    upstream.script = lambda seen, wire: wire.cut()
+    assert ask(site)[0] == 502
+    assert site.span().attributes["error.type"] == "upstream_disconnected"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x00\x01\x02\x03" * 100,
+        b"SSH-2.0-OpenSSH_9.0\r\n",
+        b"HTTP/1.1 999 Odd\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: -5\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\nabcde",
+        b"HTTP/1.1 200 OK\r\n" + b"x-many: y\r\n" * 5000,
+        b"HTTP/1.1 200 OK\r\nx-long: " + b"y" * 100_000 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_a_bad_gateway(
+    site: Site, upstream: StubUpstream, garbage: bytes
+) -> None:
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(garbage)
+        wire.cut()
+
+    upstream.script = script
+    status, problem = ask(site)
+    assert status == 502
+    assert "The upstream 'one'" in problem["detail"]
+    assert site.span().status == "error"
+
+
+def test_chunks_that_are_none_cut_the_answer(site: Site, upstream: StubUpstream) -> None:
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(stream_head() + chunk(hello("Hi")) + b"zzz\r\nwhat\r\n")
+        wire.cut()
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b"{}")) as wire:
+        assert not read_all(wire).endswith(b"0\r\n\r\n")
+    assert site.span().status == "error"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<html>Bad gateway</html>",
+        b"",
+        b"null",
+        b"[1, 2]",
+        b'"text"',
+        b'{"choices": "none", "usage": [1], "model": {"a": 1}}',
+        b'{"choices": [null, {"message": 3}], "usage": {"prompt_tokens": -1}}',
+        b'{"choices": [{"message": {"content": "\\ud800 NaN"}, "x": NaN}]}',
+        b"[" * 100_000,
+        b'{"a":' * 900 + b"1" + b"}" * 900,
+        b"\xff\xfe\x00",
+    ],
+)
+def test_an_answer_that_is_not_understood_passes_and_is_recorded(
+    site: Site, upstream: StubUpstream, content: bytes
+) -> None:
+    upstream.answers(content)
+    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
+        assert read_all(wire).partition(b"\r\n\r\n")[2] == content
+    span = site.span()
+    assert span.attributes["http.response.status_code"] == 200
+    json.dumps(span.attributes)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not json",
+        b"\xff\xfe",
+        b"[]",
+        b'{"model": 7, "messages": {"role": 1}, "stop": 3, "tools": "x"}',
+        b'{"messages": [null, 1, {"role": null, "content": [null, {"type": 2}]}]}',
+        b'{"messages": [{"role": "user", "content": "\\ud83d"}], "temperature": NaN}',
+        b'{"model": "m", "messages": ' + b"[" * 100_000,
+        b'{"model": "m", "x": ' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"model": "' + b"m" * 100_000 + b'"}',
+        b'{"max_tokens": 1e999, "seed": 123456789012345678901234567890}',
+    ],
+)
+def test_a_request_that_is_not_understood_passes_and_is_recorded(
+    site: Site, upstream: StubUpstream, content: bytes
+) -> None:
+    upstream.answers({"error": {"message": "No.", "type": "invalid_request_error"}}, 400)
+    for provider, path in (
+        ("openai", "chat/completions"),
+        ("openai", "responses"),
+        ("openai", "completions"),
+        ("openai", "embeddings"),
+        ("anthropic", "messages"),
+    ):
+        status, _ = ask(site, content, f"/gateway/bot/{provider}/v1/{path}")
+        assert status == 400
+        assert upstream.seen[-1].body == content
+    for span in site.spans(5):
+        assert span.attributes["error.type"] == "invalid_request_error"
+        assert len(span.name) < 1100
+
+
+def test_an_error_in_the_midst_of_a_stream_is_recorded(site: Site, upstream: StubUpstream) -> None:
+    upstream.streams(
+        [hello("One"), event({"error": {"message": "Overloaded.", "type": "overloaded_error"}})]
+    )
+    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
+        read_all(wire)
+    span = site.span()
+    assert (span.status, span.message) == ("error", "Overloaded.")
+    assert span.attributes["error.type"] == "overloaded_error"
+
+
+# Sizes
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_read(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream), body_limit=1000)
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n"
+    with raw_call(site.port, f"{head}content-length: 1001\r\n\r\n".encode()) as wire:
+        assert b" 413 " in wire.recv(65536)
+    chunks = b"".join(chunk(b"x" * 600) for _ in range(2)) + chunk(b"")
+    request = f"{head}transfer-encoding: chunked\r\n\r\n".encode() + chunks
+    with raw_call(site.port, request) as wire:
+        assert b" 413 " in wire.recv(65536)
+    assert not upstream.seen
+
+
+def test_a_large_call_passes_and_its_recording_is_bounded(
+    site: Site, upstream: StubUpstream
+) -> None:
+    text = "word " * 500_000
+    many = [{"role": "user", "content": f"message {n} " + "x" * 5000} for n in range(1500)]
+    body = json.dumps({"model": "m", "messages": [*many, {"role": "user", "content": text}]})
+    answer = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+    upstream.answers(answer)
+    with raw_call(site.port, http_request(CHAT, body.encode(), {"connection": "close"})) as wire:
+        assert read_all(wire).partition(b"\r\n\r\n")[2] == answer
+    assert upstream.seen[0].body == body.encode()
+    span = site.span()
+    assert len(json.dumps(span.attributes)) < 700_000
+    given = messages(span, "gen_ai.input.messages")
+    assert given[0]["parts"][0]["content"].startswith("message 0 ")
+    assert any(one["role"] == "omitted" and one["count"] > 1000 for one in given)
+    assert "more characters]" in given[-1]["parts"][0]["content"]
+    assert "more characters]" in messages(span, "gen_ai.output.messages")[0]["parts"][0]["content"]
+
+
+def test_a_decompression_bomb_harms_nobody(site: Site, upstream: StubUpstream) -> None:
+    import zlib
+
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = b"".join(packer.compress(b" " * 1_000_000) for _ in range(100)) + packer.flush()
+    upstream.answers(bomb, content_encoding="gzip")
+    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
+        assert read_all(wire).endswith(bomb[-100:])
+    assert "longer than" in site.span().attributes["ratchet.recording.error"]
+
+
+# Clients
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_hangs_up_ends_the_upstreams_call(
+    site: Site, upstream: StubUpstream, stream: bool
+) -> None:
+    ended = threading.Event()
+    asked = threading.Event()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        if stream:
+            wire.send(stream_head() + chunk(hello("Hi")))
+        asked.set()
+        if wire.wait_for_end():
+            ended.set()
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b'{"stream": true}')) as wire:
+        assert asked.wait(5)
+        if stream:
+            received = b""
+            while b"Hi" not in received:
+                received += wire.recv(65536)
+    assert ended.wait(5), "the upstream does not know that the client is gone"
+    span = site.span()
+    assert (span.status, span.attributes["error.type"]) == ("error", "client_disconnected")
+    if stream:
+        assert messages(span, "gen_ai.output.messages")[0]["parts"][0]["content"] == "Hi"
+
+
+def test_a_client_that_hangs_up_before_its_request_is_whole_leaves_no_trace(
+    site: Site, upstream: StubUpstream
+) -> None:
+    upstream.answers({})
+    request = http_request(CHAT, b"x" * 1000)
+    raw_call(site.port, request[:-10]).close()
+    assert ask(site)[0] == 200
+    assert len(upstream.seen) == 1
+    site.spans(1)
+
+
+def test_a_slow_client_does_not_make_the_server_hold_the_answer(
+    site: Site, upstream: StubUpstream
+) -> None:
+    """What the client does not read stays with the upstream."""
+    blocked = threading.Event()
+    finished = threading.Event()
+    whole = 200_000_000
+
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(b"HTTP/1.1 200 OK\r\ncontent-type: x/y\r\ncontent-length: %d\r\n\r\n" % whole)
+        wire.socket.settimeout(1.0)
+        sent = 0
+        try:
+            while sent < whole:
+                sent += wire.socket.send(b"x" * 65536)
+        except TimeoutError:
+            blocked.set()
+            wire.wait_for_end()
+        finished.set()
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b"{}")):
+        assert blocked.wait(10)
+    assert finished.wait(10)
+
+
+# Retries and limits
+
+
+def flaky(times: int, failure: bytes) -> Callable[[Seen, Wire], None]:
+    left = [times]
+
+    def script(seen: Seen, wire: Wire) -> None:
+        left[0] -= 1
+        wire.send(failure if left[0] >= 0 else reply({"id": "ok"}))
+
+    return script
+
+
+def test_nothing_is_tried_again_unless_told(site: Site, upstream: StubUpstream) -> None:
+    upstream.script = flaky(1, reply({}, 500))
+    assert ask(site)[0] == 500
+    assert len(upstream.seen) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_failing_upstream_is_tried_again_when_told(
+    open_site: Callable[..., Site], upstream: StubUpstream, status: int
+) -> None:
+    site = open_site(*both(upstream, retries=2))
+    upstream.script = flaky(2, reply({}, status, retry_after="0"))
+    assert ask(site, b'{"a": 1}') == (200, {"id": "ok"})
+    assert [seen.body for seen in upstream.seen] == [b'{"a": 1}'] * 3
+    assert site.span().attributes["ratchet.retries"] == 2
+
+
+def test_the_last_failure_is_the_answer_when_retries_are_used_up(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream, retries=1))
+    upstream.script = flaky(9, reply({"n": 1}, 500, retry_after="0"))
+    assert ask(site) == (500, {"n": 1})
+    assert len(upstream.seen) == 2
+
+
+def test_an_upstream_that_asks_for_a_long_pause_is_not_waited_for(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream, retries=3))
+    upstream.script = flaky(9, reply({"n": 1}, 429, retry_after="3600"))
+    begin = time.monotonic()
+    assert ask(site) == (429, {"n": 1})
+    assert time.monotonic() - begin < 5
+
+
+def test_a_stream_that_began_is_never_tried_again(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream, retries=3))
+
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(stream_head() + chunk(hello("One")))
+        wire.cut()
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b"{}")) as wire:
+        read_all(wire)
+    assert len(upstream.seen) == 1
+
+
+def test_calls_beyond_an_upstreams_concurrency_wait_and_then_are_refused(
+    open_site: Callable[..., Site], upstream: StubUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet.server.gateway.pool.WAIT_S", 0.1)
+    site = open_site(*both(upstream, concurrency=1))
+    go = threading.Event()
+    asked = threading.Event()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        asked.set()
+        go.wait(5)
+        wire.send(reply({}))
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as first:
+        assert asked.wait(5)
+        status, problem = ask(site)
+        assert status == 429
+        assert "raise concurrency under [upstreams.one]" in problem["detail"]
+        go.set()
+        assert b" 200 " in read_all(first)
+    assert ask(site)[0] == 200
+    kinds = [span.attributes.get("error.type") for span in site.spans(3)]
+    assert sorted(map(str, kinds)) == ["None", "None", "overloaded"]
+
+
+# Recording
+
+
+class Stubborn(SpanWriter):
+    """A writer that has no room for a while."""
+
+    refuse = True
+
+    def post(self, records: Sequence[SpanRecord]) -> bool:
+        return False if self.refuse else super().post(records)
+
+    async def write(self, records: Sequence[SpanRecord]) -> None:
+        if self.refuse:
+            raise Problem(429, "Too much.", headers={"retry-after": "0.01"})
+        await super().write(records)
+
+
+def test_every_call_is_recorded_though_the_writer_has_no_room(
+    open_site: Callable[..., Site], upstream: StubUpstream, disk: Store
+) -> None:
+    writer = Stubborn(disk)
+    site = open_site(*both(upstream), writer=writer)
+    upstream.answers({})
+    for _ in range(5):
+        assert ask(site)[0] == 200
+    assert disk.spans.of(None) == []
+    writer.refuse = False
+    site.spans(5)
+
+
+def test_no_call_is_taken_while_too_many_wait_to_be_recorded(
+    open_site: Callable[..., Site],
+    upstream: StubUpstream,
+    disk: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ratchet.server.gateway.ledger.LATE_LIMIT", 3)
+    monkeypatch.setattr("ratchet.server.gateway.ledger.GATHER_MOST", 1)
+    writer = Stubborn(disk)
+    site = open_site(*both(upstream), writer=writer)
+    upstream.answers({})
+    assert [ask(site)[0] for _ in range(3)] == [200] * 3
+    status, problem = ask(site)
+    assert (status, problem["detail"]) == (429, "Too many calls wait to be recorded.")
+    writer.refuse = False
+    site.spans(3)
+    assert ask(site)[0] == 200
+
+
+def test_an_attempt_is_settled_when_its_calls_are_stored(
+    site: Site, upstream: StubUpstream, attempt: tuple[str, int], disk: Store
+) -> None:
+    usage = {"prompt_tokens": 1000, "completion_tokens": 1000}
+    upstream.answers({"model": "gpt-4o-mini", "choices": [], "usage": usage})
+    rollout_id, fence = attempt
+    scope = f"{rollout_id}@{fence}"
+    for _ in range(3):
+        ask(site, b'{"model": "gpt-4o-mini"}', f"/gateway/{scope}/openai/v1/chat/completions")
+    site.run(site.gateway.settle(rollout_id, fence))
+    spans = disk.spans.of(rollout_id, fence)
+    assert len(spans) == 3
+    spent = disk.rollouts.get([rollout_id])[rollout_id].cost_usd
+    assert spent == pytest.approx(3 * (1000 * 0.15e-6 + 1000 * 0.6e-6))
+
+
+def test_settling_includes_the_calls_that_a_killed_agent_left_open(
+    site: Site, upstream: StubUpstream, attempt: tuple[str, int], disk: Store
+) -> None:
+    asked = threading.Event()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(stream_head() + chunk(hello("Hi")))
+        asked.set()
+        wire.wait_for_end()
+
+    upstream.script = script
+    rollout_id, fence = attempt
+    target = f"/gateway/{rollout_id}@{fence}/openai/v1/chat/completions"
+    with raw_call(site.port, http_request(target, b'{"stream": true}')):
+        assert asked.wait(5)
+    site.run(site.gateway.settle(rollout_id, fence))
+    (span,) = disk.spans.of(rollout_id, fence)
+    assert span.attributes["error.type"] == "client_disconnected"
+
+
+def test_settling_what_made_no_calls_is_immediate(site: Site) -> None:
+    async def settle() -> None:
+        async with asyncio.timeout(0):
+            await site.gateway.settle("nobody", 1)
+
+    site.run(settle())
+
+
+def test_a_server_that_ends_lets_calls_end_and_stores_them(
+    open_site: Callable[..., Site], upstream: StubUpstream, disk: Store
+) -> None:
+    site = open_site(*both(upstream))
+    go = threading.Event()
+    asked = threading.Event()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        asked.set()
+        go.wait(10)
+        wire.send(reply({"id": "late"}))
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
+        assert asked.wait(5)
+        ending = threading.Thread(target=site.close)
+        ending.start()
+        go.set()
+        assert b'"late"' in read_all(wire)
+        ending.join(10)
+    assert len(disk.spans.of(None)) == 1
+
+
+def test_a_server_that_may_wait_no_longer_cuts_calls_and_stores_them(
+    open_site: Callable[..., Site], upstream: StubUpstream, disk: Store
+) -> None:
+    site = open_site(*both(upstream), drain_s=0.05)
+    asked = threading.Event()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        asked.set()
+        wire.wait_for_end()
+
+    upstream.script = script
+    with raw_call(site.port, http_request(CHAT, b"{}")):
+        assert asked.wait(5)
+        site.run(site.gateway.close())
+    site.close()
+    (span,) = disk.spans.of(None)
+    assert span.attributes["error.type"] in ("cancelled", "client_disconnected")
