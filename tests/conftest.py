@@ -19,6 +19,9 @@ from ratchet.store import Store
 if TYPE_CHECKING:
     from tests.serving import RunningServer
 
+# However wide the terminal is, if there is one: tables and sentences are not broken.
+os.environ["COLUMNS"] = "200"
+
 # Where changes are judged the same examples are tried each time; on a desk new ones are looked for.
 settings.register_profile("judged", derandomize=True, deadline=None)
 settings.register_profile("desk", deadline=None)

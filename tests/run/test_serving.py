@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.serving import RunningServer
 
 import ratchet
 from ratchet.run import (
@@ -34,7 +35,6 @@ from ratchet.types import (
     RolloutStatus,
     StoreError,
 )
-from tests.serving import RunningServer
 
 WriteAgent = Callable[..., AgentSpec]
 Serving = Callable[..., RunningServer]
@@ -210,8 +210,7 @@ def test_outcomes_that_end_while_the_server_is_away_are_reported_when_it_is_back
         await asyncio.to_thread(server.stop)
         await until(lambda: watcher.heard == ["away"])
         setting.gate.set()
-        await asyncio.sleep(0.3)  # it tries, and fails, more than once
-        assert len(watcher.ends) == 2
+        await until(lambda: runner._reports.pending)
         port = int(server.url.rpartition(":")[2])
         again = await asyncio.to_thread(serving, sqlite_url, Settings(port=port))
         await until(lambda: len(watcher.ends) == 3)
@@ -302,12 +301,13 @@ def test_a_runner_without_work_ends_when_it_was_told_how_long_to_wait(setting: S
     setting.store.rollouts.create(numbered(1), 0.0)
 
     async def main() -> None:
-        async with ratchet.AsyncClient(setting.server.url) as client:
-            async with setting.runner(client) as runner:
-                async with asyncio.timeout(20):
-                    await runner.serve(asyncio.Event(), max_idle_s=0.2)
+        async with (
+            ratchet.AsyncClient(setting.server.url) as client,
+            setting.runner(client) as runner,
+        ):
+            await runner.serve(asyncio.Event(), max_idle_s=0.2)
 
-    asyncio.run(main())
+    asyncio.run(asyncio.wait_for(main(), 20))
     assert setting.store.rollouts.counts() == {"succeeded": 1}
 
 
@@ -331,9 +331,11 @@ def test_an_outcome_that_the_server_does_not_take_fails_and_the_others_are_kept(
 
 def test_a_key_that_is_refused_ends_the_runner_with_a_reason(setting: Setting) -> None:
     async def main() -> None:
-        async with ratchet.AsyncClient(setting.server.url, "rk_" + "x" * 40) as client:
-            async with setting.runner(client) as runner:
-                await runner.serve(asyncio.Event())
+        async with (
+            ratchet.AsyncClient(setting.server.url, "rk_" + "x" * 40) as client,
+            setting.runner(client) as runner,
+        ):
+            await runner.serve(asyncio.Event())
 
     with pytest.raises(ConfigError, match="refuses the key"):
         asyncio.run(asyncio.wait_for(main(), 20))
@@ -355,9 +357,6 @@ def test_an_executor_that_is_broken_ends_the_runner_and_gives_back_what_it_held(
     setting: Setting,
 ) -> None:
     setting.store.rollouts.create(numbered(*range(5)), 0.0)
-
-    async def meanwhile(runner: Runner, stop: asyncio.Event) -> None:
-        await asyncio.Event().wait()
 
     async def main() -> None:
         async with ratchet.AsyncClient(setting.server.url) as client:
@@ -407,9 +406,11 @@ def test_a_store_is_served_as_a_server_is(
 
 def test_a_server_can_be_asked_for_rollouts_of_ones_own(setting: Setting) -> None:
     async def main() -> dict[str, Rollout]:
-        async with ratchet.AsyncClient(setting.server.url) as client:
-            async with setting.runner(client) as runner:
-                return await runner.run(numbered(*range(5)), [])
+        async with (
+            ratchet.AsyncClient(setting.server.url) as client,
+            setting.runner(client) as runner,
+        ):
+            return await runner.run(numbered(*range(5)), [])
 
     done = asyncio.run(asyncio.wait_for(main(), 30))
     assert {each.output[0] for each in done.values()} == set(range(5))

@@ -168,3 +168,19 @@ def test_a_template_that_pads_without_bounds_is_refused() -> None:
     with pytest.raises(InputError, match="9999"):
         PromptTemplate("{x:9999999999}")
     assert PromptTemplate("{x:>12}").format(x="a") == "a".rjust(12)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{{ 'a' * 10**10 }}", "{{ 'a'|center(10000000000) }}", "{{ lipsum(n=10**9) }}{{ 9**9**9 }}"],
+)
+def test_a_template_that_would_be_huge_is_only_looked_at(text: str) -> None:
+    assert PromptTemplate(text, "jinja2").placeholders == frozenset()
+
+
+def test_what_a_jinja2_template_makes_itself_is_no_placeholder() -> None:
+    text = (
+        "{% set greeting = 'Hi' %}{% macro row(x) %}{{ x }}{% endmacro %}"
+        "{% for item in items %}{{ loop.index }}{{ row(item) }}{{ range(3) }}{% endfor %}{{ name }}"
+    )
+    assert PromptTemplate(text, "jinja2").placeholders == {"items", "name"}

@@ -41,7 +41,7 @@ _ALIGNED = 12
 _ALIGNED_CHARACTERS = 300_000
 _REFINEMENTS = 8
 
-_EFFORT = 6_000_000
+_EFFORT = 3_000_000
 """Characters that are aligned in all: seconds at the worst."""
 
 _SHOWN_DRAFTS = 64

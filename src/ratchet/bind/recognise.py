@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -80,6 +81,8 @@ def shape_of(template: PromptTemplate) -> Shape:
 
 def refusal(template: PromptTemplate) -> str:
     """Why texts are never recognised as this template; empty when they may be."""
+    if len(template.text) > MAX_TEXT:
+        return f"The prompt is longer than {MAX_TEXT} characters."
     shape = _shape(template)
     if isinstance(shape, str):
         return shape
@@ -110,7 +113,7 @@ def recognise(template: PromptTemplate, text: str) -> dict[str, str] | None:
     """
     if len(text) > MAX_TEXT or refusal(template):
         return None
-    return _match(template, text)
+    return _match(shape_of(template), text)
 
 
 def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
@@ -137,6 +140,12 @@ def placed(text: str, original: str) -> str:
     return text if original != original.strip() else text.strip()
 
 
+class _Entry(NamedTuple):
+    name: str
+    version: str
+    shape: Shape
+
+
 class Recogniser:
     """Many registered prompts, indexed by how they begin or end.
 
@@ -147,28 +156,29 @@ class Recogniser:
     def __init__(self, registered: Iterable[Registered]) -> None:
         self.refused: dict[tuple[str, str], str] = {}
         """Why a prompt is never recognised, by name and version."""
-        self._fixed: dict[str, list[Registered]] = {}
-        self._open: list[Registered] = []
-        for entry in registered:
-            reason = refusal(entry.template)
+        self._fixed: dict[str, list[_Entry]] = {}
+        self._open: list[_Entry] = []
+        for one in registered:
+            reason = refusal(one.template)
             if reason:
-                self.refused[entry.name, entry.version] = reason
-            elif shape_of(entry.template).slots:
+                self.refused[one.name, one.version] = reason
+                continue
+            entry = _Entry(one.name, one.version, shape_of(one.template))
+            if entry.shape.slots:
                 self._open.append(entry)
             else:
-                plain = _plain(shape_of(entry.template).pieces[0])
-                self._fixed.setdefault(plain, []).insert(0, entry)
+                self._fixed.setdefault(_plain(entry.shape.pieces[0]), []).insert(0, entry)
         # The most constant text first, so that the first that fits is the best; sorting keeps the
         # order of equals, which is the latest first.
         self._open.reverse()
-        self._open.sort(key=lambda entry: -shape_of(entry.template).constant)
+        self._open.sort(key=lambda entry: -entry.shape.constant)
         self._ends: list[tuple[str, ...]] = []
         """Ends of the constant pieces by rank."""
         self._heads: dict[str, list[int]] = {}
         self._tails: dict[str, list[int]] = {}
         self._needles: dict[str, list[int]] = {}
         for rank, entry in enumerate(self._open):
-            pieces = [_plain(piece) for piece in shape_of(entry.template).pieces]
+            pieces = [_plain(piece) for piece in entry.shape.pieces]
             self._ends.append(tuple({piece[-_TAIL:]: None for piece in pieces if piece}))
             if pieces[0]:
                 self._heads.setdefault(pieces[0][:_PREFIX], []).append(rank)
@@ -189,14 +199,14 @@ class Recogniser:
         plain = _plain(text)
         fixed = self._fixed.get(plain)
         if fixed:
-            same = (entry for entry in fixed if shape_of(entry.template).pieces[0] == text)
+            same = (entry for entry in fixed if entry.shape.pieces[0] == text)
             entry = next(same, fixed[0])
             return Recognised(entry.name, entry.version, {})
         for rank in sorted(self._likely(plain)):
             if not all(end in plain for end in self._ends[rank]):
                 continue
             entry = self._open[rank]
-            slots = _match(entry.template, text)
+            slots = _match(entry.shape, text)
             if slots is not None:
                 return Recognised(entry.name, entry.version, slots)
         return None
@@ -215,8 +225,7 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n").strip()
 
 
-def _match(template: PromptTemplate, text: str) -> dict[str, str] | None:
-    shape = shape_of(template)
+def _match(shape: Shape, text: str) -> dict[str, str] | None:
     found = _fill(shape.pieces, shape.slots, text)
     if found is not None:
         return found

@@ -27,6 +27,9 @@ HICCUP_S = 2.0
 JOIN_S = 30.0
 """How long the server may be away when the runner wants to join it."""
 
+TELL_AFTER_S = 3.0
+"""When that is told."""
+
 
 def runner(
     server: Annotated[
@@ -186,7 +189,12 @@ class _Work:
         async with AsyncClient(self._client.url, self._key, patience_s=JOIN_S) as patient:
             asking = asyncio.create_task(patient.rollouts.counts(self._queue))
             stopped = asyncio.create_task(self._stop.wait())
-            done, _ = await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            either = {asking, stopped}
+            first = asyncio.FIRST_COMPLETED
+            done, _ = await asyncio.wait(either, timeout=TELL_AFTER_S, return_when=first)
+            if not done:
+                self._progress.say(f"No answer from {self._client.url} yet; trying on.", "yellow")
+                done, _ = await asyncio.wait(either, return_when=first)
             stopped.cancel()
             if asking not in done:
                 asking.cancel()

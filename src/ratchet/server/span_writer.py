@@ -214,10 +214,14 @@ class SpanWriter:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
+        turn = True
         while True:
-            if self._again and loop.time() >= self._try_again_at:
+            due = self._again and loop.time() >= self._try_again_at
+            if due and (turn or not self._fresh):
+                turn = False  # what is new comes next, and shows whether the store works
                 await self._retry(self._again.popleft())
             elif self._fresh:
+                turn = True
                 parts = self._next()
                 error = await self._put(parts)
                 if error is not None:

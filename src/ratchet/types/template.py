@@ -144,13 +144,25 @@ class _Anything:
 
 
 def _jinja_placeholders(text: str) -> frozenset[str]:
-    from jinja2 import TemplateSyntaxError, meta
+    from jinja2 import TemplateSyntaxError, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+    environment = ImmutableSandboxedEnvironment()
     try:
-        return frozenset(
-            meta.find_undeclared_variables(ImmutableSandboxedEnvironment().parse(text))
-        )
+        # Jinja2's own search for names compiles, which computes what is constant: `10**9` letters
+        # of a text, say. A template is only looked at here.
+        tree = environment.parse(text)
+        for kind, known in ((nodes.Filter, environment.filters), (nodes.Test, environment.tests)):
+            for call in tree.find_all(kind):
+                if call.name not in known:
+                    what = kind.__name__.lower()
+                    raise InputError(
+                        f"The prompt is not a Jinja2 template: there is no {what} {call.name!r}."
+                    )
+        used = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "load"}
+        made = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"}
+        made |= {macro.name for macro in tree.find_all(nodes.Macro)}
+        return frozenset(used - made - environment.globals.keys() - {"loop", "caller", "varargs"})
     except TemplateSyntaxError as error:
         raise InputError(f"The prompt is not a Jinja2 template: {error.message}.") from None
     except (RecursionError, MemoryError):

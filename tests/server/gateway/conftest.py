@@ -165,10 +165,10 @@ def both(stub: StubUpstream, **options: Any) -> tuple[Upstream, Upstream]:
 @pytest.fixture
 def attempt(disk: Store) -> tuple[str, int]:
     """Rollout id and fence of an attempt that runs."""
-    disk.rollouts.create(
-        [Rollout(id="r1", queue="default", candidate_id="", task_id="t", input="?")]
-    )
-    claim = disk.rollouts.claim("default", "tests/1/1", 1, 60.0, time.time())[0]
+    now = time.time()
+    rollout = Rollout(id="r1", queue="default", candidate_id="", task_id="t", input="?")
+    disk.rollouts.create([rollout], now)
+    claim = disk.rollouts.claim("default", "tests/1/1", 1, 60.0, now)[0]
     return claim.rollout.id, claim.fence
 
 

@@ -25,7 +25,6 @@ from tests.server.gateway.upstreams import (
     Wire,
     chunk,
     event,
-    reply,
     stream_head,
 )
 

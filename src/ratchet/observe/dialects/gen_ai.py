@@ -90,7 +90,7 @@ def _read_events(found: dict[str, Any], events: Sequence[SpanEvent]) -> None:
             continue
         if kind == _DETAILS:
             for key, value in event.attributes.items():
-                if key.startswith("gen_ai."):
+                if key.startswith("gen_ai.") and value is not None:
                     found.setdefault(key, value)
         elif kind in _ROLES:
             sent.append(form.chat_message(_body(event), _ROLES[kind]))

@@ -197,7 +197,9 @@ class Recording:
 
     def _whole(self) -> Mapping[str, Any]:
         """The answer, however it came."""
-        if self._assembly is not None:
+        if self._events is not None and self._assembly is not None:
+            if self._events.skipped:
+                self._trouble = f"Events that are too long were left out: {self._events.skipped}."
             return self._assembly.response()
         body = b"".join(self._pieces)
         self._pieces.clear()

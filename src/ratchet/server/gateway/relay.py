@@ -31,6 +31,10 @@ rather decides itself."""
 BACK_OFF_S = (0.25, 8.0)
 """Shortest and longest pause between tries where the upstream asks for none."""
 
+LOOK_S = 0.5
+"""How often it is looked whether the connection of a stream still stands, in seconds. aiohttp tells
+nobody who reads when it closes one in the middle of a body because of what came on it."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -74,13 +78,23 @@ class Relay:
         recording: What is noted of it; None for what is not recorded.
     """
 
-    __slots__ = ("_outgoing", "_over", "_pool", "_recording", "_watcher", "begun", "hung_up")
+    __slots__ = (
+        "_next_look",
+        "_outgoing",
+        "_over",
+        "_pool",
+        "_recording",
+        "_watcher",
+        "begun",
+        "hung_up",
+    )
 
     def __init__(self, pool: Pool, outgoing: Outgoing, recording: Recording | None) -> None:
         self._pool = pool
         self._outgoing = outgoing
         self._recording = recording
         self._watcher: asyncio.Task[None] | None = None
+        self._next_look: asyncio.TimerHandle | None = None
         self._over = False
         self.begun = False
         """Whether the client got the head of an answer."""
@@ -120,6 +134,7 @@ class Relay:
     async def _relay(self, send: Send) -> None:
         response = await self._open()
         whole = False
+        self._look(response)
         try:
             status = response.status
             headers = response_headers(response.raw_headers)
@@ -147,10 +162,24 @@ class Relay:
             await self._pass_on_rest(response.content, send)
             raise self._failure(error) from error
         finally:
+            if self._next_look is not None:
+                self._next_look.cancel()
             if whole:
                 response.release()
             else:
                 response.close()
+
+    def _look(self, response: aiohttp.ClientResponse) -> None:
+        """Let the reader know when its connection is gone; look again until the end."""
+        content, connection = response.content, response.connection
+        if connection is None or content.at_eof() or content.exception() is not None:
+            return
+        transport = connection.transport
+        if self._next_look is not None and (transport is None or transport.is_closing()):
+            content.set_exception(aiohttp.ClientPayloadError("What came is no body."))
+            return
+        loop = asyncio.get_running_loop()
+        self._next_look = loop.call_later(LOOK_S, self._look, response)
 
     async def _pass_on_rest(self, content: aiohttp.StreamReader, send: Send) -> None:
         """Pass on what came just before the upstream cut its answer.

@@ -5,6 +5,9 @@ from __future__ import annotations
 EVENT_LIMIT = 16_777_216
 """Bytes of the longest event that is looked at."""
 
+_PASSED = b":"
+"""The begun line of an event that is skipped, as a comment: what follows is the rest of it."""
+
 
 class Events:
     """Gathers bytes into events; of an event only its data matters here.
@@ -31,10 +34,12 @@ class Events:
         if self._size > EVENT_LIMIT and not self._skipping:
             self._skipping = True
             self._data.clear()
-            self._rest.clear()
+            self._rest = [_PASSED] if self._rest else []
         lines = piece.split(b"\n")
         if len(lines) == 1:
-            if not self._skipping:
+            if self._skipping:
+                self._rest = [_PASSED]
+            else:
                 self._rest.append(piece)
             return []
         if self._rest:
@@ -54,5 +59,8 @@ class Events:
                 self._size = len(last)
             elif line.startswith(b"data:") and not self._skipping:
                 self._data.append(line[6:] if line[5:6] == b" " else line[5:])
-        self._rest = [last] if last and not self._skipping else []
+        if not last:
+            self._rest = []
+        else:
+            self._rest = [_PASSED if self._skipping else last]
         return ended

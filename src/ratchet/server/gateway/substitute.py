@@ -15,13 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from ratchet.bind.recognise import (
+    MAX_TEXT,
     Recognised,
     Recogniser,
     Registered,
     placed,
     refill,
 )
-from ratchet.server.gateway.dialects import Dialect, Path
+from ratchet.server.gateway.dialects import Dialect
 from ratchet.server.gateway.kept import Kept
 from ratchet.server.gateway.substitution import Substitution
 from ratchet.server.gateway.target import Target
@@ -44,7 +45,7 @@ MAX_TEXTS = 32
 """Texts of a request that are looked at."""
 
 LONG = 20_000
-"""Characters from which on a text is looked at in a thread: it may take milliseconds."""
+"""Characters of texts from which on a thread looks at them: it may take milliseconds."""
 
 CANDIDATE = "ratchet.candidate_id"
 """Attribute of a call's span: the candidate whose prompts were looked for a place."""
@@ -162,7 +163,7 @@ class Substitutes:
             for name, resource in candidate.resources.items()
             if isinstance(resource, PromptTemplate)
         }
-        each = min(NEWEST, MAX_PROMPTS // max(len(prompts), 1))
+        each = min(NEWEST, max(MAX_PROMPTS // max(len(prompts), 1), 1))
         registered: list[tuple[str, str]] = []
         for name, (version, _) in prompts.items():
             known = [known for known, _ in self._store.resources.versions(name)]
@@ -173,7 +174,9 @@ class Substitutes:
 
     def _read_template(self, version: str) -> PromptTemplate | None:
         resource = self._store.resources.get(version)
-        return resource if isinstance(resource, PromptTemplate) else None
+        if isinstance(resource, PromptTemplate) and len(resource.text) <= MAX_TEXT:
+            return resource
+        return None
 
     def _make_recogniser(self, registered: tuple[tuple[str, str], ...]) -> Recogniser:
         found = ((name, version, self._template(version)) for name, version in registered)
@@ -196,20 +199,17 @@ async def _substituted(
     texts = dialect.system_texts(request)[:MAX_TEXTS]
     if not texts:
         return None
-    replaced: dict[Path, str] = {}
-    seen: list[_Seen] = []
-    for path, text in texts:
-        if len(text) < LONG:
-            one = _look(book, text)
-        else:
-            one = await asyncio.to_thread(_look, book, text)
-        if one is None:
-            continue
-        seen.append(one)
-        if one.text is not None:
-            replaced[path] = one.text
+    if sum(len(text) for _, text in texts) < LONG:
+        looked = [_look(book, text) for _, text in texts]
+    else:
+        looked = await asyncio.to_thread(lambda: [_look(book, text) for _, text in texts])
+    replaced = {
+        path: one.text
+        for (path, _), one in zip(texts, looked, strict=True)
+        if one is not None and one.text is not None
+    }
     changed = dialect.with_texts(request, replaced) if replaced else request
-    return Substitution(changed, _attributes(book, seen))
+    return Substitution(changed, _attributes(book, [one for one in looked if one is not None]))
 
 
 def _look(book: _Book, text: str) -> _Seen | None:

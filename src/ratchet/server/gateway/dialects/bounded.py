@@ -187,7 +187,7 @@ def omitted(missing: int) -> dict[str, Any]:
     return {"role": "omitted", "type": "omitted", "parts": [], "count": missing}
 
 
-def json_text(entries: Sequence[Any], *, first: int = 1) -> str:
+def json_text(entries: Sequence[dict[str, Any]], *, first: int = 1) -> str:
     """JSON text of a list whose entries this package made, within its limit.
 
     Args:
@@ -207,7 +207,8 @@ def json_text(entries: Sequence[Any], *, first: int = 1) -> str:
         if left < 0:
             break
         tail.append(entry)
-    missing = len(each) - len(head) - len(tail)
+    left_out = entries[len(head) : len(entries) - len(tail)]
+    missing = sum(one["count"] if one.get("type") == "omitted" else 1 for one in left_out)
     note = encoded(omitted(missing))
     return (b"[" + b",".join([*head, note, *reversed(tail)]) + b"]").decode()
 

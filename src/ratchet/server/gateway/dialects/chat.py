@@ -32,8 +32,8 @@ __all__ = [
 
 OPERATION = "chat"
 
-_TEXTS = frozenset({"text"})
-_LEADING = frozenset({"system", "developer"})
+_TEXTS = ("text",)
+_LEADING = ("system", "developer")
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ __all__ = [
 
 OPERATION = "chat"
 
-_TEXTS = frozenset({"text"})
+_TEXTS = ("text",)
 _MODALITIES = {"image": "image", "document": "document", "video": "video", "audio": "audio"}
 
 

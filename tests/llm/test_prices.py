@@ -1,0 +1,110 @@
+"""Dollars of calls."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+from genai_prices import Usage as TheirUsage
+from genai_prices import calc_price
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.llm import Usage, dollars, load, prices
+
+
+def test_a_known_model_has_its_published_price() -> None:
+    usage = Usage(input_tokens=1_000_000, output_tokens=100_000, cache_read_tokens=200_000)
+    assert dollars("openai", "gpt-4o-mini", usage) == pytest.approx(
+        0.8 * 0.15 + 0.2 * 0.075 + 0.1 * 0.6
+    )
+    assert dollars("https://api.openai.com/v1", "gpt-4o-mini", usage) == dollars(
+        "openai", "gpt-4o-mini", usage
+    )
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("openai", "no-such-model"),
+        ("nobody", "gpt-4o-mini"),
+        ("http://127.0.0.1:8000/v1", "gpt-4o-mini"),
+        ("openai", ""),
+        ("openai", "m" * 100_000),
+        ("openai", "\x00\ud800"),
+        ("", "gpt-4o-mini"),
+    ],
+)
+def test_what_nobody_prices_costs_nothing_known(provider: str, model: str) -> None:
+    if not provider:  # without one the name alone decides, as the library has it
+        assert dollars("nobody", model, Usage(input_tokens=1)) is None
+        return
+    assert dollars(provider, model, Usage(input_tokens=1)) is None
+
+
+def test_more_cached_than_there_was_is_no_price() -> None:
+    assert dollars("openai", "gpt-4o-mini", Usage(input_tokens=1, cache_read_tokens=2)) is None
+
+
+TOKENS = st.integers(0, 400_000)
+
+
+@given(
+    model=st.sampled_from(
+        [
+            ("openai", "gpt-4o-mini"),
+            ("openai", "gpt-5"),
+            ("openai", "o3"),
+            ("anthropic", "claude-sonnet-4-5"),
+            ("anthropic", "claude-opus-4-1"),
+            ("google", "gemini-2.5-pro"),
+            ("groq", "llama-3.3-70b-versatile"),
+        ]
+    ),
+    fresh=TOKENS,
+    read=TOKENS,
+    output=TOKENS,
+)
+def test_the_price_is_the_librarys_own(
+    model: tuple[str, str], fresh: int, read: int, output: int
+) -> None:
+    provider, name = model
+    ours = dollars(
+        provider,
+        name,
+        Usage(input_tokens=fresh + read, output_tokens=output, cache_read_tokens=read),
+    )
+    theirs = calc_price(
+        TheirUsage(input_tokens=fresh + read, output_tokens=output, cache_read_tokens=read or None),
+        name,
+        provider_id=provider,
+    )
+    assert ours == pytest.approx(float(theirs.total_price))
+
+
+def test_a_service_tier_has_its_own_price() -> None:
+    usage = Usage(input_tokens=1000, output_tokens=1000)
+    standard = dollars("openai", "gpt-4o-mini", usage)
+    assert dollars("openai", "gpt-4o-mini", usage, "default") == standard
+    priority = dollars("openai", "gpt-4o-mini", usage, "priority")
+    assert standard is not None
+    assert priority is not None
+    assert priority > standard
+
+
+def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(prices, "_snapshot", None)
+    prices._kept.clear()
+    load()
+    assert dollars("openai", "gpt-4o-mini", Usage(input_tokens=1)) is not None
+
+
+def test_names_that_clients_make_up_take_a_bounded_room() -> None:
+    for number in range(prices.MAX_KEPT + 10):
+        dollars("openai", f"made-up-{number}", Usage(input_tokens=1))
+    assert len(prices._kept) <= prices.MAX_KEPT

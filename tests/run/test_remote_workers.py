@@ -1,0 +1,180 @@
+"""Worker processes whose store is a server: what they see of it, and what they tell it alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.serving import RunningServer
+
+from ratchet.run import AgentSpec, ProcessExecutor
+from ratchet.server.serve import Settings
+from ratchet.store import Store
+from ratchet.types import Claim, Outcome, Rollout
+
+Pool = Callable[..., ProcessExecutor]
+WriteAgent = Callable[..., AgentSpec]
+Claims = Callable[..., list[Claim]]
+
+PARENT = """
+import asyncio, json, os, sys
+from pathlib import Path
+import msgspec
+import pytest
+import ratchet
+from ratchet.run import AgentSpec, PatientLine, ProcessExecutor, Runner, RunnerWatcher, ServerLine
+
+given = json.loads(sys.argv[1])
+
+async def main():
+    key = os.environ["RATCHET_KEY"]
+    async with ratchet.AsyncClient(given["url"]) as client:
+        executor = ProcessExecutor(msgspec.convert(given["agent"], AgentSpec),
+                                   store_url=given["url"], store_key=key,
+                                   state=Path(given["state"]), slots=2,
+                                   timeout_s=60, memory_bytes=2**31)
+        line = PatientLine(ServerLine(client), RunnerWatcher())
+        async with Runner(line, "agent", executor) as runner:
+            await runner.serve(asyncio.Event())
+
+asyncio.run(main())
+"""
+
+AGENT = """
+    import os
+    from pathlib import Path
+    HERE = Path(__file__).parent
+
+    def run(x):
+        with open(HERE / "started", "a") as file:
+            file.write(x)
+        with open(HERE / "gate", "rb", buffering=0) as gate:
+            gate.read(1)
+        return x
+"""
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait, without a busy loop, for what another process does."""
+    deadline = time.monotonic() + 30.0
+    while not condition():
+        assert time.monotonic() < deadline, what
+        select.select([], [], [], 0.01)
+
+
+def test_workers_whose_runner_is_killed_report_to_the_server_themselves(
+    write_agent: WriteAgent,
+    serving: Callable[..., RunningServer],
+    sqlite_url: str,
+    tmp_path: Path,
+) -> None:
+    with Store.open(sqlite_url) as store:
+        _, key = store.keys.create("runner", ("run",), time.time())
+    server = serving(sqlite_url, Settings(host="0.0.0.0", port=0))
+    spec = write_agent(AGENT)
+    started = Path(spec.root) / "started"
+    os.mkfifo(Path(spec.root) / "gate")
+    # Read and write, so that neither end waits for the other to open.
+    gate = os.open(Path(spec.root) / "gate", os.O_RDWR)
+    wanted = [
+        Rollout(id=id, queue="agent", candidate_id="", task_id=id, input=id) for id in ("a", "b")
+    ]
+    server.app.services.store.rollouts.create(wanted, time.time())
+    given = {
+        "url": server.url.replace("0.0.0.0", "127.0.0.1"),
+        "agent": spec,
+        "state": str(tmp_path / "state"),
+    }
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, msgspec.json.encode(given)],
+        env={**os.environ, "RATCHET_KEY": key},
+        start_new_session=True,
+    )
+    try:
+        until(lambda: started.exists() and len(started.read_text()) == 2, "both should start")
+        parent.kill()
+        parent.wait()
+        os.write(gate, b"..")
+        rollouts = server.app.services.store.rollouts
+        until(lambda: rollouts.counts() == {"succeeded": 2}, "the workers should report")
+    finally:
+        parent.kill()
+        parent.wait()
+        os.close(gate)
+    assert started.read_text() in ("ab", "ba"), "nothing was run twice"
+
+
+def attempt(executor: ProcessExecutor, claims: list[Claim]) -> list[Outcome]:
+    """Run attempts one after another."""
+
+    async def main() -> list[Outcome]:
+        await executor.start()
+        try:
+            return [await executor.execute(claim, {}) for claim in claims]
+        finally:
+            await executor.close()
+
+    return asyncio.run(main())
+
+
+def test_an_agent_does_not_see_the_key_of_its_runner(
+    write_agent: WriteAgent, pool: Pool, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = write_agent("""
+        import os
+        from pathlib import Path
+        imported = dict(os.environ)
+
+        def run(x):
+            raw = Path("/proc/self/environ")
+            return [imported, dict(os.environ), raw.read_text() if raw.exists() else ""]
+    """)
+    monkeypatch.setenv("RATCHET_KEY", "rk_hush")
+    (outcome,) = attempt(pool(spec, slots=1, store_key="rk_hush"), claims("x"))
+    assert outcome.status == "succeeded"
+    assert "rk_hush" not in str(outcome.output)
+
+
+def test_each_attempt_calls_the_gateway_in_its_own_name(
+    write_agent: WriteAgent, pool: Pool, claims: Claims
+) -> None:
+    spec = write_agent("""
+        import os
+        NAMES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+        imported = [os.environ[name] for name in NAMES]
+
+        def run(x):
+            return [imported, [os.environ[name] for name in NAMES]]
+    """)
+    first, second = (
+        Claim(claim.rollout, 4, 1e12, f"ra_{claim.rollout.id}") for claim in claims(1, 2)
+    )
+    outcomes = attempt(pool(spec, slots=1, gateway="http://server"), [first, second])
+    for number, outcome in enumerate(outcomes):
+        imported, then = outcome.output
+        gateway = f"http://server/gateway/r{number}@4"
+        token = f"ra_r{number}"
+        assert then == [f"{gateway}/openai/v1", token, f"{gateway}/anthropic", token]
+        assert "a-client-made-while-the-agent-was-imported@0" in imported[0]
+
+
+def test_what_a_child_process_does_without_a_candidate_is_known_to_be_a_rollouts(
+    write_agent: WriteAgent, pool: Pool, claims: Claims
+) -> None:
+    spec = write_agent("""
+        import subprocess, sys
+        CHILD = "import ratchet; ratchet.tool(side_effects=True)(lambda: None)()"
+
+        def run(x):
+            subprocess.run([sys.executable, "-c", CHILD], capture_output=True)
+    """)
+    (outcome,) = attempt(pool(spec, slots=1), claims("x", candidate_id=""))
+    assert outcome.status == "inconclusive", "its tool must not act"

@@ -1,0 +1,298 @@
+"""What a call leaves behind: token ids, traces, streams that were cut, bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ratchet.observe.trace_context import attempt_trace_id
+from ratchet.server.gateway.dialects import DIALECTS, chat, completions, messages, responses
+from ratchet.server.gateway.dialects.bounded import JSON_LIMIT, TEXT_LIMIT, Growing
+from ratchet.server.gateway.sse import EVENT_LIMIT, Events
+from tests.server.gateway.conftest import Site, both, http_request, raw_call, read_all
+from tests.server.gateway.test_sdks import MESSAGE, MESSAGE_EVENTS
+from tests.server.gateway.upstreams import StubUpstream, event
+
+CHAT = "/gateway/bot/openai/v1/chat/completions"
+
+
+def ask(site: Site, body: Any, target: str = CHAT, **headers: str) -> None:
+    request = http_request(target, json.dumps(body).encode(), {"connection": "close", **headers})
+    with raw_call(site.port, request) as wire:
+        read_all(wire)
+
+
+# Token ids and log-probabilities, as vLLM returns them
+
+
+def test_token_ids_and_logprobs_of_a_chat_are_recorded(site: Site, upstream: StubUpstream) -> None:
+    def choice(ids: list[int], logprobs: list[float]) -> dict[str, Any]:
+        return {
+            "message": {"role": "assistant", "content": "x"},
+            "token_ids": ids,
+            "logprobs": {"content": [{"token": "t", "logprob": one} for one in logprobs]},
+        }
+
+    upstream.answers(
+        {
+            "prompt_token_ids": [1, 2, 3],
+            "choices": [choice([4, 5], [-0.1, -0.2]), choice([6], [-0.3])],
+        }
+    )
+    ask(site, {"model": "m", "return_token_ids": True, "logprobs": True, "n": 2})
+    found = site.span().attributes
+    assert found["ratchet.prompt_token_ids"] == [[1, 2, 3]]
+    assert found["ratchet.token_ids"] == [[4, 5], [6]]
+    assert found["ratchet.logprobs"] == [[-0.1, -0.2], [-0.3]]
+
+
+def test_token_ids_and_logprobs_of_a_streamed_chat_are_recorded(
+    site: Site, upstream: StubUpstream
+) -> None:
+    def part(ids: list[int], logprobs: list[float]) -> bytes:
+        content = [{"token": "t", "logprob": one} for one in logprobs]
+        return event(
+            {
+                "choices": [
+                    {
+                        "index": 0,
+                        "delta": {"content": "x"},
+                        "token_ids": ids,
+                        "logprobs": {"content": content},
+                    }
+                ]
+            }
+        )
+
+    first = {"prompt_token_ids": [1, 2], "choices": [{"index": 0, "delta": {"role": "assistant"}}]}
+    upstream.streams([event(first), part([3], [-0.5]), part([4, 5], [-0.25, -1.0])])
+    ask(site, {"model": "m", "stream": True})
+    found = site.span().attributes
+    assert found["ratchet.prompt_token_ids"] == [[1, 2]]
+    assert found["ratchet.token_ids"] == [[3, 4, 5]]
+    assert found["ratchet.logprobs"] == [[-0.5, -0.25, -1.0]]
+
+
+def test_token_ids_of_completions_are_recorded_for_each_prompt() -> None:
+    answer = {
+        "choices": [
+            {
+                "text": "x",
+                "prompt_token_ids": [1],
+                "token_ids": [2, 3],
+                "logprobs": {"token_logprobs": [None, -0.5]},
+            },
+            {"text": "y", "prompt_token_ids": [4], "token_ids": [5], "logprobs": None},
+        ]
+    }
+    found = completions.response_attributes(answer)
+    assert found["ratchet.prompt_token_ids"] == [[1], [4]]
+    assert found["ratchet.token_ids"] == [[2, 3], [5]]
+    assert found["ratchet.logprobs"] == [[None, -0.5], None]
+    # What is asked for by ids has ids.
+    asked = completions.request_attributes({"prompt": [[1, 2], [3]]})
+    assert asked["ratchet.prompt_token_ids"] == [[1, 2], [3]]
+
+
+def test_too_many_token_ids_are_left_out_rather_than_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("chat", "bounded"):
+        monkeypatch.setattr(f"ratchet.server.gateway.dialects.{module}.MAX_TOKENS", 10)
+    whole = {"choices": [{"message": {}, "token_ids": list(range(11))}]}
+    assert "ratchet.token_ids" not in chat.response_attributes(whole)
+    assembly = chat.assembly()
+    for number in range(30):
+        assembly.add({"choices": [{"index": 0, "delta": {}, "token_ids": [number]}]})
+    assert "ratchet.token_ids" not in chat.response_attributes(assembly.response())
+
+
+# Traces
+
+
+def test_a_call_joins_the_trace_that_the_client_names(site: Site, upstream: StubUpstream) -> None:
+    upstream.answers({})
+    ask(site, {}, traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
+    span = site.span()
+    assert (span.trace_id, span.parent_id) == ("a" * 32, "b" * 16)
+    # It passes on, as it would without a gateway.
+    assert upstream.seen[0].header("traceparent") == f"00-{'a' * 32}-{'b' * 16}-01"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"00-{'0' * 32}-{'b' * 16}-01",
+        f"00-{'a' * 32}-{'0' * 16}-01",
+        f"ff-{'a' * 32}-{'b' * 16}-01",
+        f"00-{'a' * 32}-{'b' * 16}-01-more",
+        f"00-{'A' * 32}-{'b' * 16}-01",
+        "nonsense",
+        "\xff\xfe",
+    ],
+)
+def test_an_invalid_trace_context_is_ignored(
+    site: Site, upstream: StubUpstream, header: str
+) -> None:
+    upstream.answers({})
+    ask(site, {}, traceparent=header)
+    span = site.span()
+    assert span.parent_id is None
+    assert span.trace_id not in ("a" * 32, "0" * 32)
+
+
+def test_calls_of_an_attempt_share_its_trace(
+    site: Site, upstream: StubUpstream, attempt: tuple[str, int]
+) -> None:
+    upstream.answers({})
+    rollout_id, fence = attempt
+    target = f"/gateway/{rollout_id}@{fence}/openai/v1/chat/completions"
+    ask(site, {}, target)
+    ask(site, {}, target)
+    first, second = site.spans(2, rollout_id)
+    assert first.trace_id == second.trace_id == attempt_trace_id(rollout_id, fence)
+    assert first.span_id != second.span_id
+
+
+def test_calls_of_a_live_agent_are_kept_by_its_name(site: Site, upstream: StubUpstream) -> None:
+    upstream.answers({})
+    ask(site, {}, "/gateway/bot.v-2_x/openai/v1/chat/completions")
+    site.spans(1)
+    with site.store._database.engine.connect() as connection:
+        rows = connection.exec_driver_sql("SELECT agent, rollout_seq, fence FROM spans").all()
+    assert [tuple(row) for row in rows] == [("bot.v-2_x", 0, 0)]
+
+
+# Streams
+
+
+def test_a_cut_stream_is_recorded_as_far_as_it_came() -> None:
+    assembly = messages.assembly()
+    for each in MESSAGE_EVENTS[:11]:
+        assembly.add(each)
+    found = messages.response_attributes(assembly.response())
+    assert "gen_ai.response.finish_reasons" not in found
+    assert json.loads(found["gen_ai.output.messages"])[0]["parts"] == [
+        {"type": "reasoning", "content": "Hm."},
+        {"type": "text", "content": "Let me look."},
+        {"type": "tool_call", "id": "tu_1", "name": "weather", "arguments": '{"city": '},
+    ]
+
+
+def test_a_whole_streamed_message_equals_one_that_was_not_streamed() -> None:
+    assembly = messages.assembly()
+    for each in MESSAGE_EVENTS:
+        assembly.add(each)
+    streamed = messages.response_attributes(assembly.response())
+    whole = messages.response_attributes(MESSAGE)
+    key = "gen_ai.output.messages"
+    assert json.loads(streamed.pop(key)) == json.loads(whole.pop(key))
+    assert streamed == whole
+
+
+def test_a_cut_stream_of_responses_is_recorded_as_far_as_it_came() -> None:
+    assembly = responses.assembly()
+    item = {"type": "function_call", "call_id": "c", "name": "weather", "arguments": ""}
+    for each in (
+        {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}},
+        {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "Hm."},
+        {"type": "response.output_text.delta", "output_index": 1, "delta": "Let "},
+        {"type": "response.output_text.delta", "output_index": 1, "delta": "me"},
+        {"type": "response.output_item.added", "output_index": 2, "item": item},
+        {
+            "type": "response.function_call_arguments.delta",
+            "output_index": 2,
+            "delta": '{"city": "Par',
+        },
+    ):
+        assembly.add(each)
+    found = responses.response_attributes(assembly.response())
+    assert found["gen_ai.response.id"] == "resp_1"
+    assert json.loads(found["gen_ai.output.messages"])[0]["parts"] == [
+        {"type": "reasoning", "content": "Hm."},
+        {"type": "text", "content": "Let me"},
+        {"type": "tool_call", "id": "c", "name": "weather", "arguments": '{"city": "Par'},
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_events_are_found_however_the_bytes_are_cut(size: int) -> None:
+    stream = (
+        b": hi\r\ndata: one\r\n\r\nevent: x\ndata:two\nid: 1\ndata: more\n\n\n\ndata: \n\ndata: cut"
+    )
+    events = Events()
+    found = [
+        data
+        for start in range(0, len(stream), size)
+        for data in events.feed(stream[start : start + size])
+    ]
+    assert found == [b"one", b"two\nmore", b""]
+
+
+def test_an_event_that_is_too_long_is_skipped_and_the_next_one_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert EVENT_LIMIT >= 1_000_000
+    monkeypatch.setattr("ratchet.server.gateway.sse.EVENT_LIMIT", 100)
+    events = Events()
+    found = events.feed(b"data: a\n\ndata: ")
+    for _ in range(50):
+        found += events.feed(b"x" * 10)
+    found += events.feed(b"\ndata: rest\n\ndata: b\n\n")
+    assert found == [b"a", b"b"]
+    assert events.skipped == 1
+
+
+# Bounds
+
+
+def test_a_text_that_grows_without_end_is_kept_to_its_limit() -> None:
+    growing = Growing()
+    for _ in range(TEXT_LIMIT + 5):
+        growing.add("x")
+    growing.add(None)
+    assert growing.text().endswith("x… [5 more characters]")
+    found = chat.response_attributes({"choices": [{"message": {"content": growing.text()}}]})
+    part = json.loads(found["gen_ai.output.messages"])[0]["parts"][0]
+    assert part["content"].count("more characters") == 1
+
+
+@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=[path for _, path in DIALECTS])
+def test_many_large_messages_stay_within_the_limit(dialect: Any) -> None:
+    large = [{"role": "user", "content": "y" * 10_000} for _ in range(2_000)]
+    tools = [{"type": "function", "name": "t", "description": "z" * 10_000}] * 200
+    texts = ["y" * 10_000] * 2_000
+    request = {
+        "messages": large,
+        "input": texts if dialect.OPERATION == "embeddings" else large,
+        "prompt": texts,
+        "tools": tools,
+        "system": [{"type": "text", "text": "y" * 10_000}] * 100,
+    }
+    for value in dialect.request_attributes(request).values():
+        if isinstance(value, str):
+            assert len(value) <= JSON_LIMIT
+            assert isinstance(json.loads(value), list)
+
+
+def test_a_deep_argument_stands_as_text() -> None:
+    deep = "[" * 1500 + "]" * 1500
+    for arguments in (deep, '{"a":' * 700 + "1" + "}" * 700):
+        call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
+        found = chat.response_attributes({"choices": [{"message": {"tool_calls": [call]}}]})
+        json.loads(found["gen_ai.output.messages"])
+
+
+def test_an_unknown_model_has_no_cost(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(*both(upstream))
+    usage = {"prompt_tokens": 5, "completion_tokens": 5}
+    upstream.answers({"model": "my-own-7b", "choices": [], "usage": usage})
+    ask(site, {"model": "my-own-7b"})
+    found = site.span().attributes
+    assert found["gen_ai.usage.input_tokens"] == 5
+    assert "ratchet.cost_usd" not in found
