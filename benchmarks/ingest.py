@@ -18,15 +18,12 @@ looked for. MLflow's server gets the same requests in the same run; its environm
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import multiprocessing
 import os
 import shutil
 import signal
 import socket
 import sqlite3
-import struct
 import subprocess
 import sys
 import tempfile
@@ -34,341 +31,18 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
-import uvloop
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
+import psutil
 
-ROOT = Path(__file__).resolve().parent.parent
+PARTS = Path(__file__).resolve().parent / "parts"
+sys.path.insert(0, str(PARTS))
+
+from otlp_load import Outcome  # noqa: E402  (it lies beside, in no package)
+
+ROOT = PARTS.parent.parent
 PEER = ROOT / ".bench" / "mlflow"
 PEER_VERSION = "3.17.0"
-
-CONNECTIONS = 8
-SPANS_PER_TRACE = 10
-
-SYSTEM = (
-    "You are the booking assistant of a travel agency. Answer in the language of the customer,"
-    " name prices with their currency, and never promise what the booking system has not"
-    " confirmed. Ask for the dates when they are missing. Use the tools to look up what is free."
-)
-QUESTION = (
-    "We are two adults and a child, and would like to go to Lisbon over the first weekend of May."
-)
-ANSWER = (
-    "There are three hotels near the Alfama with a family room from 2 to 4 May: the Sol at 412 EUR,"
-    " the Miradouro at 388 EUR with breakfast, and the Casa Azul at 356 EUR. The flight that fits"
-    " leaves on Friday at 16:40 and is back on Sunday at 21:05. Shall I hold one of them for you?"
-)
-ARGUMENTS = (
-    '{"city": "Lisbon", "from": "2026-05-02", "to": "2026-05-04", "adults": 2, "children": 1}'
-)
-FOUND = json.dumps([{"hotel": name, "eur": 350} for name in ("Sol", "Miradouro", "Casa Azul")])
-SCHEMA = json.dumps(
-    {"type": "object", "properties": {name: {"type": "string"} for name in ("city", "from", "to")}}
-)
-PARAMETERS = '{"model": "gpt-4o-mini", "temperature": 0.2, "max_tokens": 600}'
-
-
-def gen_ai_call() -> dict[str, Any]:
-    """A call of a model as OpenTelemetry's conventions have it."""
-    sent = [
-        {"role": "system", "parts": [{"type": "text", "content": SYSTEM}]},
-        {"role": "user", "parts": [{"type": "text", "content": QUESTION}]},
-    ]
-    said = [
-        {
-            "role": "assistant",
-            "parts": [{"type": "text", "content": ANSWER}],
-            "finish_reason": "stop",
-        }
-    ]
-    return {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "openai",
-        "gen_ai.request.model": "gpt-4o-mini",
-        "gen_ai.request.temperature": 0.2,
-        "gen_ai.request.max_tokens": 600,
-        "gen_ai.response.model": "gpt-4o-mini-2024-07-18",
-        "gen_ai.response.id": "chatcmpl-9uYtR2",
-        "gen_ai.response.finish_reasons": ["stop"],
-        "gen_ai.usage.input_tokens": 212,
-        "gen_ai.usage.output_tokens": 118,
-        "gen_ai.input.messages": json.dumps(sent),
-        "gen_ai.output.messages": json.dumps(said),
-        "server.address": "api.openai.com",
-        "server.port": 443,
-    }
-
-
-def openinference_call() -> dict[str, Any]:
-    """A call of a model as OpenInference's instrumentation of openai writes it."""
-    return {
-        "openinference.span.kind": "LLM",
-        "llm.system": "openai",
-        "llm.model_name": "gpt-4o-mini-2024-07-18",
-        "llm.invocation_parameters": PARAMETERS,
-        "llm.input_messages.0.message.role": "system",
-        "llm.input_messages.0.message.content": SYSTEM,
-        "llm.input_messages.1.message.role": "user",
-        "llm.input_messages.1.message.content": QUESTION,
-        "llm.output_messages.0.message.role": "assistant",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.id": "call_7Hq",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "find_hotels",
-        "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": ARGUMENTS,
-        "llm.tools.0.tool.json_schema": json.dumps(
-            {
-                "type": "function",
-                "function": {"name": "find_hotels", "parameters": json.loads(SCHEMA)},
-            }
-        ),
-        "llm.token_count.prompt": 212,
-        "llm.token_count.completion": 31,
-        "llm.token_count.total": 243,
-        "llm.finish_reason": "tool_calls",
-        "session.id": "conversation-31",
-    }
-
-
-def traceloop_call() -> dict[str, Any]:
-    """A call of a model as Traceloop's instrumentation of openai writes it."""
-    return {
-        "llm.request.type": "chat",
-        "gen_ai.system": "OpenAI",
-        "gen_ai.request.model": "gpt-4o-mini",
-        "gen_ai.response.model": "gpt-4o-mini-2024-07-18",
-        "gen_ai.prompt.0.role": "system",
-        "gen_ai.prompt.0.content": SYSTEM,
-        "gen_ai.prompt.1.role": "user",
-        "gen_ai.prompt.1.content": QUESTION,
-        "gen_ai.prompt.2.role": "tool",
-        "gen_ai.prompt.2.content": FOUND,
-        "gen_ai.prompt.2.tool_call_id": "call_7Hq",
-        "gen_ai.completion.0.role": "assistant",
-        "gen_ai.completion.0.content": ANSWER,
-        "gen_ai.completion.0.finish_reason": "stop",
-        "gen_ai.usage.prompt_tokens": 274,
-        "gen_ai.usage.completion_tokens": 118,
-        "llm.usage.total_tokens": 392,
-        "llm.is_streaming": False,
-    }
-
-
-def openinference_tool() -> dict[str, Any]:
-    """A call of a tool as OpenInference has it."""
-    return {
-        "openinference.span.kind": "TOOL",
-        "tool.name": "find_hotels",
-        "tool.description": "Hotels of a city that have a room in a time.",
-        "tool.parameters": SCHEMA,
-        "input.value": ARGUMENTS,
-        "input.mime_type": "application/json",
-        "output.value": FOUND,
-        "output.mime_type": "application/json",
-        "session.id": "conversation-31",
-        "user.id": "customer-8812",
-        "metadata": '{"langgraph_node": "tools", "langgraph_step": 2}',
-        "tag.tags": ["booking", "eu"],
-    }
-
-
-KINDS = (
-    ("ChatCompletion", openinference_call),
-    ("find_hotels", openinference_tool),
-    ("chat gpt-4o-mini", gen_ai_call),
-    ("openai.chat", traceloop_call),
-    ("chat gpt-4o-mini", gen_ai_call),
-)
-
-
-def any_value(value: Any) -> AnyValue:
-    if isinstance(value, bool):
-        return AnyValue(bool_value=value)
-    if isinstance(value, int):
-        return AnyValue(int_value=value)
-    if isinstance(value, float):
-        return AnyValue(double_value=value)
-    if isinstance(value, list):
-        return AnyValue(array_value=ArrayValue(values=[any_value(each) for each in value]))
-    return AnyValue(string_value=value)
-
-
-def pairs(attributes: dict[str, Any]) -> list[KeyValue]:
-    return [KeyValue(key=key, value=any_value(value)) for key, value in attributes.items()]
-
-
-@dataclass
-class Template:
-    """A request in bytes, whose ids and times are written anew for each use.
-
-    To serialise each request would measure the client.
-    """
-
-    body: bytes
-    traces: list[list[int]]
-    """Where each trace's id stands."""
-    spans: list[list[int]]
-    """Where each span's id stands: its own, and as the parent of others."""
-    times: list[tuple[int, int]]
-    """Where each span's start and end stand."""
-
-    @classmethod
-    def of(cls, count: int) -> Template:
-        """A request of `count` spans, in traces of ten."""
-        request = ExportTraceServiceRequest()
-        resource = request.resource_spans.add()
-        resource.resource.attributes.extend(
-            pairs(
-                {
-                    "service.name": "booking-agent",
-                    "service.version": "1.4.2",
-                    "deployment.environment.name": "production",
-                    "telemetry.sdk.language": "python",
-                    "telemetry.sdk.name": "opentelemetry",
-                    "telemetry.sdk.version": "1.39.0",
-                    "process.pid": 4711,
-                }
-            )
-        )
-        scope = resource.scope_spans.add()
-        scope.scope.name = "openinference.instrumentation.openai"
-        scope.scope.version = "0.1.40"
-        trace_ids: list[bytes] = []
-        span_ids: list[bytes] = []
-        stamps: list[tuple[bytes, bytes]] = []
-        for number in range(count):
-            if number % SPANS_PER_TRACE == 0:
-                trace_ids.append(os.urandom(16))
-                parent = b""
-            name, attributes = KINDS[number % len(KINDS)]
-            span_ids.append(os.urandom(8))
-            stamp = struct.unpack("<QQ", os.urandom(16))
-            scope.spans.add(
-                trace_id=trace_ids[-1],
-                span_id=span_ids[-1],
-                parent_span_id=parent,
-                name=name,
-                kind=3,
-                start_time_unix_nano=stamp[0],
-                end_time_unix_nano=stamp[1],
-                attributes=pairs(attributes()),
-                status={"code": 1},
-            )
-            stamps.append((struct.pack("<Q", stamp[0]), struct.pack("<Q", stamp[1])))
-            parent = span_ids[number - number % SPANS_PER_TRACE]
-        body = request.SerializeToString()
-        return cls(
-            body,
-            [places(body, each) for each in trace_ids],
-            [places(body, each) for each in span_ids],
-            [(places(body, start)[0], places(body, end)[0]) for start, end in stamps],
-        )
-
-    def fill(self) -> tuple[bytearray, list[bytes]]:
-        """A request with ids and times of its own, and the ids: trace and span in one."""
-        body = bytearray(self.body)
-        fresh = os.urandom(16 * len(self.traces) + 8 * len(self.spans))
-        ids: list[bytes] = []
-        at = 0
-        for where in self.traces:
-            for place in where:
-                body[place : place + 16] = fresh[at : at + 16]
-            at += 16
-        now = time.time_ns()
-        for number, where in enumerate(self.spans):
-            for place in where:
-                body[place : place + 8] = fresh[at : at + 8]
-            trace = 16 * (number // SPANS_PER_TRACE)
-            ids.append(fresh[trace : trace + 16] + fresh[at : at + 8])
-            at += 8
-            start, end = self.times[number]
-            struct.pack_into("<Q", body, start, now + number * 1_000_000)
-            struct.pack_into("<Q", body, end, now + number * 1_000_000 + 840_000)
-        return body, ids
-
-
-def places(body: bytes, wanted: bytes) -> list[int]:
-    """Every place where bytes stand."""
-    found = []
-    at = body.find(wanted)
-    while at >= 0:
-        found.append(at)
-        at = body.find(wanted, at + 1)
-    return found
-
-
-@dataclass
-class Outcome:
-    """What a client saw."""
-
-    spans: int = 0
-    """Acknowledged."""
-    requests: int = 0
-    refused: int = 0
-    """Requests that were answered with anything but success."""
-    wall_s: float = 0.0
-    cpu_s: float = 0.0
-    slowest_s: float = 0.0
-    ids: list[bytes] = field(default_factory=list)
-    """Of the acknowledged spans, when they are kept."""
-
-
-async def send(
-    port: int, template: Template, headers: str, until: float, outcome: Outcome, keep: bool
-) -> None:
-    """One connection, which sends request after request."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = (
-        f"POST /v1/traces HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n{headers}"
-        f"content-type: application/x-protobuf\r\ncontent-length: {len(template.body)}\r\n\r\n"
-    ).encode()
-    with suppress(OSError, asyncio.IncompleteReadError):
-        while time.perf_counter() < until:
-            body, ids = template.fill()
-            begun = time.perf_counter()
-            writer.write(head)
-            writer.write(body)
-            await writer.drain()
-            answer = await reader.readuntil(b"\r\n\r\n")
-            length = 0
-            for line in answer.lower().split(b"\r\n"):
-                if line.startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            said = await reader.readexactly(length) if length else b""
-            outcome.slowest_s = max(outcome.slowest_s, time.perf_counter() - begun)
-            outcome.requests += 1
-            # A body tells of spans that were not taken, or of a failure.
-            if answer.startswith(b"HTTP/1.1 200") and b"rejected" not in said:
-                outcome.spans += len(ids)
-                if keep:
-                    outcome.ids.extend(ids)
-            else:
-                outcome.refused += 1
-    writer.close()
-
-
-async def load(port: int, count: int, seconds: float, headers: str, keep: bool) -> Outcome:
-    """All connections, for some seconds."""
-    template = Template.of(count)
-    outcome = Outcome()
-    begun, cpu = time.perf_counter(), time.process_time()
-    until = begun + seconds
-    async with asyncio.TaskGroup() as group:
-        for _ in range(CONNECTIONS):
-            group.create_task(send(port, template, headers, until, outcome, keep))
-    outcome.wall_s = time.perf_counter() - begun
-    outcome.cpu_s = time.process_time() - cpu
-    return outcome
-
-
-def client(
-    pipe: Connection, port: int, count: int, seconds: float, headers: str, keep: bool
-) -> None:
-    """The client process."""
-    pipe.send(uvloop.run(load(port, count, seconds, headers, keep)))
 
 
 def run_client(
@@ -388,27 +62,18 @@ def run_client(
         headers: Further header lines.
         kill: A process to kill in the middle, and after how many seconds.
     """
-    context = multiprocessing.get_context("spawn")
-    mine, theirs = context.Pipe()
-    process = context.Process(
-        target=client, args=(theirs, port, count, seconds, headers, kill is not None)
-    )
-    process.start()
-    theirs.close()
-    if kill is not None:
-        wait_for_requests(kill[1])
-        os.kill(kill[0], signal.SIGKILL)
-    try:
-        outcome: Outcome = mine.recv()
-    except EOFError:
-        raise SystemExit("the client process failed") from None
-    process.join()
-    return outcome
-
-
-def wait_for_requests(seconds: float) -> None:
-    # Spawning a client takes a moment, in which nothing is sent yet.
-    time.sleep(1.0 + seconds)
+    given = json.dumps([port, count, seconds, headers, kill is not None])
+    command = [sys.executable, str(PARTS / "otlp_load.py"), given]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it begins
+        if kill is not None:
+            time.sleep(kill[1])
+            os.kill(kill[0], signal.SIGKILL)
+        line = process.stdout.readline()
+    if not line:
+        raise SystemExit("the client process failed")
+    return Outcome(**json.loads(line))
 
 
 def say(text: str) -> None:
@@ -423,8 +88,6 @@ def rows(path: Path) -> int:
 
 def memory_mb(pid: int) -> float:
     """Resident memory of a process and its children."""
-    import psutil
-
     process = psutil.Process(pid)
     family = [process, *process.children(recursive=True)]
     return float(sum(each.memory_info().rss for each in family)) / 1e6
@@ -432,8 +95,6 @@ def memory_mb(pid: int) -> float:
 
 def cpu_seconds(pid: int) -> float:
     """CPU time of a process so far."""
-    import psutil
-
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
 
@@ -491,10 +152,7 @@ def measure_kill(seconds: float) -> tuple[int, int]:
     ):
         outcome = run_client(port, 10, seconds * 10, kill=(process.pid, seconds))
         with sqlite3.connect(path) as database:
-            stored = {
-                bytes.fromhex(trace_id + span_id)
-                for trace_id, span_id in database.execute("SELECT trace_id, span_id FROM spans")
-            }
+            stored = {each for (each,) in database.execute("SELECT trace_id || span_id FROM spans")}
     found = sum(1 for each in outcome.ids if each in stored)
     say(
         f"killed under load: {len(outcome.ids)} spans were acknowledged, {found} of them are stored"

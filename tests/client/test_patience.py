@@ -137,7 +137,8 @@ def test_a_follower_of_events_goes_on_from_the_last_it_heard() -> None:
     )
     assert following.request().headers["last-event-id"] == "17"
     assert following.heard("x", "no JSON", "18") is None
-    assert following.request().headers["last-event-id"] == "18"
+    assert following.heard("x", "{}", "\u00e9\n") is not None
+    assert following.request().headers["last-event-id"] == "18", "what no header can hold"
 
 
 def test_a_follower_gives_up_when_nothing_is_heard_for_its_patience() -> None:

@@ -58,7 +58,7 @@ class Agents(Room[Carrier]):
             return known[1]
         active = answer.read(Active)
         tag = answer.headers.get("etag", "")
-        if tag:
+        if tag.isascii() and tag.isprintable() and tag:
             with self._lock:
                 if len(self._last) >= KNOWN:
                     self._last.clear()

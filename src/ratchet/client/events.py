@@ -68,7 +68,7 @@ class Following:
     def heard(self, kind: str, data: str, id: str) -> Event | None:
         """The event in a message of the stream; None when it is none that can be read."""
         self.connected()
-        if id:
+        if id and id.isascii() and id.isprintable():  # else no header can hold it
             self._last = id
         try:
             body = msgspec.json.decode(data, type=dict[str, Any])

@@ -81,7 +81,7 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
             hint="Make one first: ratchet keys create NAME --scope admin",
         )
     metrics = Metrics()
-    spans = SpanWriter(store, pending_limit=settings.limits.pending_spans)
+    spans = SpanWriter(store, pending_limit=settings.limits.pending_spans, metrics=metrics)
     gatekeeper = Gatekeeper(
         store,
         open_to_all=open_to_all,

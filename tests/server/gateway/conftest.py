@@ -82,7 +82,8 @@ class Site:
     def close(self) -> None:
         """End as a server does."""
         if self._thread.is_alive():
-            self._server.should_exit = True
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join(15)
         assert not self._thread.is_alive()
 
@@ -98,8 +99,18 @@ class Site:
             lifespan="on",
             timeout_graceful_shutdown=5,
         )
-        self._server = uvicorn.Server(config)
-        await self._server.serve(sockets=[self._socket])
+        config.load()
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        # Not `server.serve`, which takes a fifth of a second to end.
+        self._end = asyncio.Event()
+        await server.startup(sockets=[self._socket])
+        await self._end.wait()
+        for listening in server.servers:
+            listening.close()
+        for connection in list(server.server_state.connections):
+            connection.shutdown()
+        await server.lifespan.shutdown()
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":

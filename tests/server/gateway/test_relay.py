@@ -25,6 +25,7 @@ from tests.server.gateway.upstreams import (
     Wire,
     chunk,
     event,
+    reply,
     stream_head,
 )
 
@@ -212,6 +213,45 @@ def test_the_version_may_be_left_out_of_the_base_url(site: Site, upstream: StubU
     upstream.answers({})
     ask(site, http_request("/gateway/bot/openai/chat/completions", b"{}"))
     assert upstream.seen[0].target == "/v1/chat/completions"
+
+
+def test_a_redirect_is_the_clients_to_follow(site: Site, upstream: StubUpstream) -> None:
+    upstream.answers({}, 307, location="https://example.org/v1")
+    head, _ = ask(site, http_request(CHAT, b"{}"))
+    assert b" 307 " in head
+    assert b"location: https://example.org/v1" in head
+    assert len(upstream.seen) == 1
+
+
+def test_a_connection_that_the_upstream_closed_is_not_used_again(
+    site: Site, upstream: StubUpstream
+) -> None:
+    closed = threading.Event()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        wire.send(reply({}))
+        wire.cut()
+        closed.set()
+
+    upstream.script = script
+    for _ in range(5):
+        head, _ = ask(site, http_request(CHAT, b"{}"))
+        assert b" 200 " in head
+        assert closed.wait(5)
+        closed.clear()
+
+
+def test_calls_go_through_the_proxy_that_the_environment_names(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    site = open_site(
+        Upstream(name="far", dialect="openai", base_url="http://far.invalid/v1"),
+        environ={"http_proxy": f"http://127.0.0.1:{upstream.port}"},
+    )
+    upstream.answers({})
+    head, _ = ask(site, http_request(CHAT, b"{}"))
+    assert b" 200 " in head
+    assert upstream.seen[0].target == "http://far.invalid/v1/chat/completions"
 
 
 # Keys

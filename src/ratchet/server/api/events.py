@@ -46,7 +46,8 @@ async def stream_events(server: Services, query: From, headers: dict[str, str]) 
 
 
 async def _follow(server: Services, after: int) -> AsyncIterator[bytes]:
-    yield b": connected\n\n"
+    # Who connects again before the first event misses nothing either.
+    yield f"id: {after}\n: connected\n\n".encode()
     seen: OrderedDict[int, None] = OrderedDict()
     floor, quiet = after, 0.0
     while not server.closing.is_set():

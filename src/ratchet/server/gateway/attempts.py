@@ -16,6 +16,9 @@ Running: TypeAlias = Callable[[str, int], Awaitable[State]]
 FRESH_S = 2.0
 """How long an answer holds, in seconds."""
 
+UNKNOWN_S = 0.25
+"""How long it holds that there is no such rollout, in seconds: it may be made any moment."""
+
 MAX_KEPT = 10_000
 """Answers kept."""
 
@@ -46,7 +49,8 @@ class Attempts:
             state = await self._running(*key)
             if len(self._kept) >= MAX_KEPT:
                 self._kept.clear()
-            found = self._kept[key] = (self._clock() + FRESH_S, state)
+            holds_s = UNKNOWN_S if state == "unknown" else FRESH_S
+            found = self._kept[key] = (self._clock() + holds_s, state)
         if found[1] == "unknown":
             raise Problem(
                 404,

@@ -250,7 +250,9 @@ class Relay:
             patience = self._outgoing.line.upstream.timeout_s
             return Failure("timeout", 504, f"{who} sent nothing for {patience:g} s.")
         if isinstance(error, aiohttp.ClientConnectorError):
-            return Failure("connect_error", 502, f"{who} cannot be reached: {error.strerror}.")
+            return Failure(
+                "connect_error", 502, f"{who} cannot be reached: {error.strerror or error}."
+            )
         if isinstance(error, (aiohttp.ServerDisconnectedError, ConnectionError)):
             return Failure("upstream_disconnected", 502, f"{who} closed the connection.")
         if isinstance(error, aiohttp.ClientPayloadError):

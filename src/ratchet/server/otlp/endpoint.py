@@ -15,7 +15,7 @@ from ratchet.server.access import Caller
 from ratchet.server.body import Receive, decompressed, read_body
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp import otlp_json, protobuf
-from ratchet.server.otlp.received import MAX_SPANS, Group, Malformed, TooMany
+from ratchet.server.otlp.received import MAX_MESSAGES, MAX_SPANS, Group, Malformed, TooMany
 from ratchet.server.otlp.records import Records, describe, records_of
 from ratchet.server.problems import Problem
 from ratchet.server.span_writer import SpanWriter
@@ -158,7 +158,7 @@ class Otlp:
         except TooMany:
             raise Problem(
                 413,
-                f"The request has more than {MAX_SPANS} spans.",
+                f"The request has more than {MAX_SPANS} spans, or {MAX_MESSAGES} parts of them.",
                 hint="Send fewer at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE).",
             ) from None
         return len(plain), records_of(groups, caller.attempt)

@@ -14,10 +14,12 @@ import msgspec
 
 from ratchet.observe.capture import shorten
 from ratchet.server.otlp.received import (
+    MAX_ATTRIBUTES,
     MAX_DEPTH,
     MAX_EVENTS,
     MAX_ITEMS,
     MAX_LINKS,
+    MAX_MESSAGES,
     MAX_SPANS,
     MAX_TEXT,
     TOO_DEEP,
@@ -133,8 +135,10 @@ def decode(body: bytes) -> list[Group]:
 
     Raises:
         Malformed: The body is no ExportTraceServiceRequest.
-        TooMany: It holds too many spans.
+        TooMany: It holds too much.
     """
+    if body.count(b"{") > MAX_MESSAGES:
+        raise TooMany
     try:
         request = _decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -143,17 +147,23 @@ def decode(body: bytes) -> list[Group]:
         raise Malformed(f"The body is not JSON: {error}.") from None
     except RecursionError:
         raise Malformed("The body is nested too deeply.") from None
-    resources = request.resource_spans or ()
-    count = sum(len(scope.spans or ()) for each in resources for scope in each.scope_spans or ())
-    if count > MAX_SPANS:
+    full = [
+        (resource, scoped, spans)
+        for resource in request.resource_spans or ()
+        for scoped in resource.scope_spans or ()
+        if (spans := scoped.spans)
+    ]
+    if sum(len(spans) for _, _, spans in full) > MAX_SPANS:
         raise TooMany
     groups: list[Group] = []
-    for each in resources:
-        known = _attributes(each.resource.attributes if each.resource else None)
-        for scoped in each.scope_spans or ():
-            scope = scoped.scope or _Scope()
-            spans = [_span(span) for span in scoped.spans or ()]
-            groups.append(Group(known, scope.name or "", scope.version or "", spans))
+    known: dict[str, Any] = {}
+    last = None
+    for resource, scoped, spans in full:
+        if resource is not last:
+            known, last = _attributes((resource.resource or _Resource()).attributes), resource
+        scope = scoped.scope or _Scope()
+        made = [_span(each) for each in spans]
+        groups.append(Group(known, scope.name or "", scope.version or "", made))
     return groups
 
 
@@ -189,6 +199,7 @@ def _span(span: _Span) -> Received:
         ],
         [_link(link) for link in (span.links or ())[:MAX_LINKS]],
         max(_time(span.dropped_attributes_count), 0),
+        max(len(span.attributes or ()) - MAX_ATTRIBUTES, 0),
         max(len(span.events or ()) - MAX_EVENTS, 0),
     )
 
@@ -239,7 +250,7 @@ def _attributes(pairs: list[_Pair] | None) -> dict[str, Any]:
         else value.string_value
         if value.string_value is not None
         else _value(value, 0)
-        for pair in pairs
+        for pair in pairs[:MAX_ATTRIBUTES]
     }
 
 
@@ -303,8 +314,9 @@ def _double(value: int | float | str) -> Any:
 
 def _bytes(text: str) -> str:
     """Base64 as protobuf's other encoding gives it: padded, with + and /."""
+    standard = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        plain = base64.urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "==")
+        plain = base64.b64decode(standard + "=" * (-len(standard) % 4), validate=True)
     except ValueError:
         return text
     return base64.b64encode(plain).decode()

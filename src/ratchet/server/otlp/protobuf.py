@@ -14,10 +14,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from ratchet.observe.capture import shorten
 from ratchet.server.otlp.received import (
+    MAX_ATTRIBUTES,
     MAX_DEPTH,
     MAX_EVENTS,
     MAX_ITEMS,
     MAX_LINKS,
+    MAX_MESSAGES,
     MAX_SPANS,
     MAX_TEXT,
     TOO_DEEP,
@@ -28,6 +30,10 @@ from ratchet.server.otlp.received import (
     TooMany,
     more,
 )
+from ratchet.server.otlp.weighing import too_many
+
+_LIGHT = 1024 * 1024
+"""Bytes of a body that may hold whatever it likes."""
 
 
 def decode(body: bytes) -> list[Group]:
@@ -35,23 +41,30 @@ def decode(body: bytes) -> list[Group]:
 
     Raises:
         Malformed: The body is no ExportTraceServiceRequest.
-        TooMany: It holds too many spans.
+        TooMany: It holds too much.
     """
+    if len(body) > _LIGHT and too_many(body, MAX_MESSAGES):
+        raise TooMany
     try:
         request = ExportTraceServiceRequest.FromString(body)
     except DecodeError:
         raise Malformed("The body is no ExportTraceServiceRequest in protobuf.") from None
-    count = sum(
-        len(scope.spans) for resource in request.resource_spans for scope in resource.scope_spans
-    )
-    if count > MAX_SPANS:
+    full = [
+        (resource, scope)
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        if scope.spans
+    ]
+    if sum(len(scope.spans) for _, scope in full) > MAX_SPANS:
         raise TooMany
     groups: list[Group] = []
-    for resource in request.resource_spans:
-        known = _attributes(resource.resource.attributes)
-        for scope in resource.scope_spans:
-            spans = [_span(each) for each in scope.spans]
-            groups.append(Group(known, scope.scope.name, scope.scope.version, spans))
+    known: dict[str, Any] = {}
+    last = None
+    for resource, scope in full:
+        if resource is not last:
+            known, last = _attributes(resource.resource.attributes), resource
+        spans = [_span(each) for each in scope.spans]
+        groups.append(Group(known, scope.scope.name, scope.scope.version, spans))
     return groups
 
 
@@ -99,6 +112,7 @@ def _span(span: Any) -> Received:
         else [],
         [_link(link) for link in span.links[:MAX_LINKS]] if span.links else [],
         span.dropped_attributes_count,
+        max(len(span.attributes) - MAX_ATTRIBUTES, 0),
         max(len(span.events) - MAX_EVENTS, 0),
     )
 
@@ -112,7 +126,7 @@ def _link(link: Any) -> dict[str, Any]:
 
 def _attributes(pairs: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for pair in pairs:
+    for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
         value = pair.value
         # Most are texts, and to ask for one costs less than to ask what it is.
         found[pair.key] = value.string_value or _value(value, 0)

@@ -9,6 +9,9 @@ from ratchet.observe.capture import shorten
 MAX_SPANS = 20_000
 """Spans in a request. Exporters send 512 unless told otherwise."""
 
+MAX_MESSAGES = 1_000_000
+"""Messages in a body, or objects in JSON, all of them together. One span takes some forty."""
+
 MAX_ATTRIBUTES = 2_000
 """Attributes of a span, an event or a resource; the rest is dropped, and counted."""
 
@@ -64,6 +67,8 @@ class Received(NamedTuple):
     links: list[dict[str, Any]]
     dropped: int
     """Attributes that the sender dropped."""
+    more_attributes: int
+    """Attributes beyond `MAX_ATTRIBUTES`."""
     more_events: int
     """Events beyond `MAX_EVENTS`."""
 
@@ -88,7 +93,7 @@ class Malformed(Exception):
 
 
 class TooMany(Exception):
-    """A body holds more spans than `MAX_SPANS`."""
+    """A body holds more spans than `MAX_SPANS`, or more messages than `MAX_MESSAGES`."""
 
 
 def more(count: int) -> str:
@@ -96,17 +101,18 @@ def more(count: int) -> str:
     return f"[{count} more items]"
 
 
-def cut(attributes: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+def cut(attributes: dict[str, Any], notes: list[str], beyond: int = 0) -> dict[str, Any]:
     """Attributes within the limits.
 
     Args:
         attributes: As they came; left as they are.
         notes: What was cut is added here, in words.
+        beyond: Further attributes, which were left out already.
 
     Returns:
         The same dictionary when nothing had to be cut.
     """
-    fine = len(attributes) <= MAX_ATTRIBUTES
+    fine = len(attributes) <= MAX_ATTRIBUTES and not beyond
     if fine:
         for key, value in attributes.items():
             if len(key) > MAX_KEY or (value.__class__ is str and len(value) > MAX_TEXT):
@@ -122,6 +128,7 @@ def cut(attributes: dict[str, Any], notes: list[str]) -> dict[str, Any]:
             notes.append(f"{key}: {MAX_TEXT} of {len(value)} characters")
             value = shorten(value, MAX_TEXT)
         kept[key] = value
-    if len(kept) < len(attributes):
-        notes.append(f"{len(attributes) - len(kept)} attributes")
+    dropped = len(attributes) - len(kept) + beyond
+    if dropped:
+        notes.append(f"{dropped} attributes")
     return kept

@@ -159,7 +159,7 @@ def agent_name(name: str) -> str:
 
 def _span(span: Received, attributes: dict[str, Any], resource_notes: list[str]) -> Span:
     notes: list[str] = []
-    attributes = cut(attributes, notes)
+    attributes = cut(attributes, notes, span.more_attributes)
     if len(span.name) > MAX_NAME:
         notes.append(f"the name: {MAX_NAME} of {len(span.name)} characters")
     if span.more_events:

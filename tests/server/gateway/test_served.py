@@ -1,0 +1,138 @@
+"""The gateway as part of a server: attempts, their tokens, their costs; limits of a caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import openai
+import pytest
+
+from ratchet.server.gateway import Upstream
+from ratchet.server.gateway.attempts import Attempts, State
+from ratchet.server.gateway.target import Target
+from ratchet.server.problems import Problem
+from ratchet.server.serve import Settings
+from tests.server.gateway.conftest import Site, both
+from tests.server.gateway.upstreams import StubUpstream
+from tests.serving import RunningServer
+
+ANSWER = {
+    "id": "x",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "gpt-4o-mini",
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}
+    ],
+    "usage": {"prompt_tokens": 1_000_000, "completion_tokens": 0, "total_tokens": 1_000_000},
+}
+
+
+@pytest.fixture
+def server(
+    serving: Callable[..., RunningServer], sqlite_url: str, upstream: StubUpstream
+) -> RunningServer:
+    settings = Settings(
+        port=0,
+        upstreams=(
+            Upstream(name="stub", dialect="openai", base_url=upstream.url, key_env="PROVIDER"),
+        ),
+    )
+    return serving(sqlite_url, settings, {"PROVIDER": "sk-provider"})
+
+
+def ask(server: RunningServer, scope: str, key: str) -> Any:
+    client = openai.OpenAI(
+        base_url=f"{server.url}/gateway/{scope}/openai/v1", api_key=key, max_retries=0
+    )
+    return client.chat.completions.create(
+        model="gpt-4o-mini", messages=[{"role": "user", "content": "Hello"}]
+    )
+
+
+def test_an_attempt_pays_for_its_calls_and_may_make_none_when_it_is_over(
+    server: RunningServer, upstream: StubUpstream
+) -> None:
+    upstream.answers(ANSWER)
+    with server.client() as http:
+        made = http.post("/v1/rollouts", json={"rollouts": [{"id": "r-1", "input": "?"}]})
+        assert made.status_code == 200, made.text
+        body = {"queue": "default", "worker": "w", "limit": 1, "lease_s": 60}
+        claim = http.post("/v1/rollouts/claim", json=body).json()["claims"][0]
+        scope, token = f"r-1@{claim['fence']}", claim["token"]
+        for _ in range(2):
+            assert ask(server, scope, token).choices[0].message.content == "Hi"
+        assert upstream.seen[0].header("authorization") == "Bearer sk-provider"
+        with pytest.raises(openai.PermissionDeniedError, match="does not open"):
+            ask(server, "r-1@7", token)
+
+        outcome = {
+            "rollout_id": "r-1",
+            "fence": claim["fence"],
+            "status": "succeeded",
+            "started_at": 1.0,
+            "ended_at": 2.0,
+            "duration_s": 1.0,
+        }
+        done = http.post("/v1/rollouts/finish", json={"outcomes": [outcome]}).json()
+        assert done["results"][0]["status"] == "succeeded"
+        # Its calls are stored when it is finished, with what they cost.
+        assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.3)
+        assert len(http.get("/v1/rollouts/r-1/spans").json()["spans"]) == 2
+        with pytest.raises(openai.APIStatusError) as refused:
+            ask(server, scope, token)
+        assert refused.value.status_code in (401, 409)
+        with pytest.raises(openai.NotFoundError, match="There is no rollout 'nothing'"):
+            ask(server, "nothing@1", "sk-mine")
+
+
+def test_streams_of_a_caller_are_held_and_may_be_refused(
+    open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    held: list[Any] = []
+
+    @contextmanager
+    def hold(caller: Any) -> Iterator[None]:
+        if held:
+            raise Problem(429, "One is enough.", headers={"retry-after": "1"})
+        held.append(caller)
+        yield
+
+    site = open_site(*both(upstream), stream=hold)
+    upstream.streams([])
+    client = openai.OpenAI(base_url=site.url("bot"), api_key="sk-x", max_retries=0)
+    asked: Any = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+    list(client.chat.completions.create(**asked, stream=True))
+    with pytest.raises(openai.RateLimitError, match=r"One is enough\."):
+        client.chat.completions.create(**asked, stream=True)
+    upstream.answers(ANSWER)
+    assert client.chat.completions.create(**asked).id == "x"  # not streamed, so nothing is held
+
+
+def test_what_is_known_of_an_attempt_holds_for_a_while(site: Site) -> None:
+    now = 100.0
+    states: list[State] = ["unknown", "running", "over"]
+    asked: list[int] = []
+
+    async def running(rollout_id: str, fence: int) -> State:
+        asked.append(fence)
+        return states.pop(0)
+
+    attempts = Attempts(running, lambda: now)
+    target = Target(rollout_id="r", fence=1)
+
+    def status() -> int:
+        try:
+            site.run(attempts.check(target))
+        except Problem as problem:
+            return problem.status
+        return 200
+
+    assert [status(), status()] == [404, 404]
+    now += 0.5
+    assert [status(), status()] == [200, 200]
+    assert len(asked) == 2
+    attempts.forget("r", 1)
+    assert status() == 409

@@ -1,0 +1,111 @@
+"""Whatever bytes come: an answer that says so, no failure of the server, and it goes on."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+
+import httpx2
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ratchet.store import Store
+from tests.server.otlp.requests import JSON, PROTOBUF, as_json, encoded, request, span
+from tests.serving import RunningServer
+
+SOUND = request(
+    span(
+        {"llm.input_messages.0.message.content": "Hi", "openinference.span.kind": "LLM", "n": [1]},
+        events=[{"name": "e", "time_unix_nano": 3}],
+        links=[{"trace_id": b"t" * 16, "span_id": b"s" * 8}],
+    ),
+    service__name="bot",
+)
+BODIES = {PROTOBUF: encoded(SOUND, PROTOBUF), JSON: as_json(SOUND)}
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """A client of one server for all examples."""
+    server = RunningServer(f"sqlite:///{tmp_path_factory.mktemp('bytes')}/ratchet.db")
+    with server.client() as client:
+        yield client
+    server.stop()
+    with Store.open(server.store_url) as store:
+        assert len(store.spans.live("bot")[0]) >= 1
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A sound body with some of its bytes changed, left out or put in."""
+    media_type = draw(st.sampled_from([PROTOBUF, JSON]))
+    body = bytearray(BODIES[media_type])
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(body)))
+        until = draw(st.integers(at, min(at + 8, len(body))))
+        body[at:until] = draw(st.binary(max_size=8))
+    return media_type, bytes(body)
+
+
+def check(http: httpx2.Client, media_type: str, body: bytes, **headers: str) -> None:
+    given = {"content-type": media_type, **headers}
+    answer = http.post("/v1/traces", content=body, headers=given)
+    assert answer.status_code in (200, 400, 413), answer.content
+    assert answer.headers["content-type"] == media_type
+
+
+@given(st.sampled_from([PROTOBUF, JSON]), st.binary(max_size=300))
+@settings(max_examples=150)
+def test_any_bytes(http: httpx2.Client, media_type: str, body: bytes) -> None:
+    check(http, media_type, body)
+
+
+@given(mutated())
+@example((PROTOBUF, BODIES[PROTOBUF]))
+@example((JSON, BODIES[JSON]))
+@settings(max_examples=300)
+def test_bodies_that_are_almost_sound(http: httpx2.Client, one: tuple[str, bytes]) -> None:
+    check(http, *one)
+
+
+@given(mutated(), st.integers(0, 40), st.binary(max_size=4))
+@settings(max_examples=75)
+def test_compressed_bodies_that_are_almost_sound(
+    http: httpx2.Client, one: tuple[str, bytes], at: int, noise: bytes
+) -> None:
+    media_type, body = one
+    packed = bytearray(gzip.compress(body))
+    packed[at : at + len(noise)] = noise
+    check(http, media_type, bytes(packed), **{"content-encoding": "gzip"})
+
+
+HEADERS: st.SearchStrategy[str] = st.text(st.characters(min_codepoint=33, max_codepoint=126))
+
+
+@given(HEADERS, HEADERS)
+@settings(max_examples=50)
+def test_any_media_type_and_encoding(http: httpx2.Client, media_type: str, coding: str) -> None:
+    headers = {"content-type": media_type, "content-encoding": coding}
+    answer = http.post("/v1/traces", content=b"{}", headers=headers)
+    assert answer.status_code in (200, 400, 415)
+
+
+Post = Callable[..., httpx2.Response]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body"),
+    [
+        (JSON, b"[" * 1_000_000),
+        (JSON, b'{"resourceSpans":' * 100_000),
+        (JSON, b'{"resourceSpans":[{"scopeSpans":[{"spans":[' + b"{}," * 500_000 + b"{}]}]}]}"),
+        (JSON, b"\xf0\x9f" * 500_000),
+        (PROTOBUF, b"\x0a\x00" * 500_000),
+        (PROTOBUF, b"\x0a\x02\x12\x00" * 500_000),
+        (PROTOBUF, b"\x13" * 1_000_000),
+    ],
+    ids=["brackets", "objects", "no ids", "not UTF-8", "resources", "scopes", "groups"],
+)
+def test_large_bodies_of_nothing(http: httpx2.Client, media_type: str, body: bytes) -> None:
+    check(http, media_type, body)

@@ -1,0 +1,58 @@
+"""Whose spans they are, end to end: attempts by attribute and by token, unknown rollouts."""
+
+from __future__ import annotations
+
+import pytest
+
+from ratchet.store import Store
+from ratchet.types import Rollout
+from tests.server.otlp.conftest import Send
+from tests.server.otlp.requests import PROTOBUF, encoded, rejected, request, span
+from tests.serving import RunningServer
+
+OWNED = {"ratchet.rollout.id": "r", "ratchet.attempt": 1}
+
+
+@pytest.fixture
+def claimed(stored: Store) -> None:
+    """A rollout `r` whose first attempt runs."""
+    stored.rollouts.create(
+        [Rollout(id="r", queue="q", candidate_id="", task_id="", input=1, purpose="")], 1.0
+    )
+    assert stored.rollouts.claim("q", "test/1/1", 1, 1000.0, 1.0)[0].fence == 1
+
+
+@pytest.mark.usefixtures("claimed")
+def test_spans_reach_the_attempt_that_they_name(send: Send, stored: Store, media_type: str) -> None:
+    made = request(span(OWNED), span(), service__name="bot")
+    assert send(encoded(made, media_type), media_type).status_code == 200
+    assert len(stored.spans.of("r", 1)) == len(stored.spans.live("bot")[0]) == 1
+
+
+def test_spans_of_an_unknown_rollout_are_live_traffic_of_their_agent(
+    send: Send, stored: Store
+) -> None:
+    assert send(encoded(request(span(OWNED), service__name="bot"), PROTOBUF)).status_code == 200
+    ((kept,), _) = stored.spans.live("bot")
+    assert kept.attributes.items() >= OWNED.items()
+
+
+@pytest.mark.usefixtures("claimed")
+def test_an_attempts_token_sends_for_that_attempt_alone(
+    server: RunningServer, send: Send, stored: Store, media_type: str
+) -> None:
+    token = server.app.services.gatekeeper.token("r", 1)
+    made = request(span(), span(OWNED), span({**OWNED, "ratchet.attempt": 2}))
+    answer = send(encoded(made, media_type), media_type, authorization=f"Bearer {token}")
+    assert answer.status_code == 200
+    count, why = rejected(answer.content, media_type)
+    assert count == 1
+    assert "belong to another attempt than the token" in why
+    assert len(stored.spans.of("r", 1)) == 2
+    assert stored.spans.agents() == []
+
+
+def test_a_token_that_is_none_of_ours_is_refused(send: Send, stored: Store) -> None:
+    body = encoded(request(span()), PROTOBUF)
+    assert send(body, authorization="Bearer ra_" + "x" * 60).status_code == 401
+    assert stored.spans.agents() == []
