@@ -190,7 +190,12 @@ def mlflow_server(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, 
     arguments = ["server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     arguments += ["--backend-store-uri", f"sqlite:///{path}"]
     arguments += ["--default-artifact-root", str(folder / "artifacts")]
-    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
+    environment = {
+        **os.environ,
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        # Its workers for other jobs would only take CPU time from it.
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }
     process = subprocess.Popen(
         [str(command), *arguments], cwd=folder, env=environment, stdout=log, stderr=log,
         start_new_session=True,

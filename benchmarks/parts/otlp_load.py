@@ -16,7 +16,7 @@ import uvloop
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
 
-CONNECTIONS = 8
+CONNECTIONS = 16
 SPANS_PER_TRACE = 10
 
 SYSTEM = (

@@ -8,17 +8,10 @@ from ratchet.observe.collector import (
     collecting,
     current_collector,
 )
+from ratchet.observe.conversations import conversation
+from ratchet.observe.decorators import ENTRY_MARK, agent, llm, retriever, rollout, tool, trace
 from ratchet.observe.reward import emit_reward
-from ratchet.observe.step import (
-    ENTRY_MARK,
-    SideEffectBlocked,
-    Step,
-    agent,
-    is_async,
-    rollout,
-    tool,
-    trace,
-)
+from ratchet.observe.step import SideEffectBlocked, Step, is_async
 from ratchet.observe.threads import carry_context
 from ratchet.observe.tracer import warm_up
 
@@ -33,11 +26,14 @@ __all__ = [
     "carry_context",
     "collect_process",
     "collecting",
+    "conversation",
     "current_collector",
     "emit_reward",
     "is_async",
+    "llm",
     "plain",
     "readable",
+    "retriever",
     "rollout",
     "tool",
     "trace",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import re
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -14,7 +16,10 @@ SPARE_DEPTH = 200
 """How much deeper than stored data is nested the calls of those may be who handle it."""
 
 MAX_ITEMS = 100_000
-"""A larger array stands as its `repr`, which is short."""
+"""A larger array or table stands as its `repr`, which is short."""
+
+_DEPTH = 4
+"""How deep in a value is looked for what is huge before it is encoded."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -27,10 +32,53 @@ def readable(words: str) -> str:
 def capture(value: Any, limit: int = CAPTURE_LIMIT) -> str:
     """JSON text of a value; what JSON cannot hold stands as its `repr`, what is long is cut."""
     try:
-        text = msgspec.json.encode(value, enc_hook=_readable).decode("utf-8", "replace")
+        text = _encode(_trimmed(value, limit, _DEPTH)).decode("utf-8", "replace")
     except Exception as error:  # the user's object, whatever it does, must not break the agent
         text = _last_resort(value, error)
     return shorten(text, limit)
+
+
+def _trimmed(value: Any, limit: int, depth: int) -> Any:
+    """The value, or a copy of it in which is cut what no text of `limit` characters can show.
+
+    So that an agent does not wait while a hundred megabytes are encoded of which a page is kept.
+    """
+    kind = type(value)
+    if kind is str:
+        return value if len(value) <= 4 * limit else shorten(value, limit)
+    if kind is bytes or kind is bytearray:
+        return value if len(value) <= 4 * limit else f"<{kind.__name__} of {len(value)} bytes>"
+    if kind is dict:
+        if len(value) > limit:
+            more = {"…": f"[{len(value) - limit} more items]"}
+            return {**dict(islice(value.items(), limit)), **more}
+        changed = None
+        for key, inner in value.items():
+            if type(inner) in _LARGE:
+                kept = _trimmed(inner, limit, depth - 1) if depth else inner
+                if kept is not inner:
+                    changed = changed or dict(value)
+                    changed[key] = kept
+        return changed or value
+    if kind in _LISTS:
+        if len(value) > limit:
+            return [*islice(value, limit), f"… [{len(value) - limit} more items]"]
+        if not depth or kind is set or kind is frozenset or (value and type(value[0]) in _SMALL):
+            return value
+        kept_items = None
+        for number, inner in enumerate(value):
+            if type(inner) in _LARGE:
+                kept = _trimmed(inner, limit, depth - 1)
+                if kept is not inner:
+                    kept_items = kept_items or list(value)
+                    kept_items[number] = kept
+        return kept_items or value
+    return value
+
+
+_LISTS = frozenset({list, tuple, set, frozenset})
+_LARGE = frozenset({str, bytes, bytearray, dict}) | _LISTS
+_SMALL = frozenset({int, float, bool})
 
 
 def shorten(text: str, limit: int = CAPTURE_LIMIT) -> str:
@@ -60,23 +108,48 @@ def plain(value: Any) -> Any:
 
 
 def _readable(value: Any) -> Any:
+    try:
+        return _natural(value)
+    except Exception as error:  # one object among others that are fine
+        return _last_resort(value, error)
+
+
+def _natural(value: Any) -> Any:
     # Subclasses of the plain types (NumPy's float64 is one) are those types with more to them.
     for kind in (str, bool, int, float):
         if isinstance(value, kind):
             return str.__str__(value) if kind is str else kind(value)
+    if _is_large(value):
+        return readable(repr(value))
     for method in ("model_dump", "to_dict", "_asdict"):
         dump = getattr(value, method, None)
         if callable(dump) and not isinstance(value, type):
             return dump()
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
-    if callable(getattr(value, "tolist", None)) and getattr(value, "size", 0) <= MAX_ITEMS:
+    if callable(getattr(value, "tolist", None)):
         return value.tolist()
     return readable(repr(value))
+
+
+def _is_large(value: Any) -> bool:
+    """Whether it is an array or a table of many numbers, by what such things say of themselves."""
+    size = getattr(value, "size", 0)
+    if callable(size):  # PyTorch has a method of that name, and this one beside it
+        size = getattr(value, "numel", int)()
+    return isinstance(size, numbers.Integral) and int(size) > MAX_ITEMS
 
 
 def _last_resort(value: Any, error: Exception) -> str:
     try:
         return readable(repr(value))
     except Exception:  # a repr that raises says nothing; its type still does
-        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
+        return f"<{_type_name(value)} that cannot be shown: {_type_name(error)}>"
+
+
+def _type_name(value: Any) -> str:
+    # Not `type(value).__name__`, which a metaclass may make raise.
+    return str(type.__dict__["__name__"].__get__(type(value)))
+
+
+_encode = msgspec.json.Encoder(enc_hook=_readable).encode

@@ -6,8 +6,12 @@ import contextlib
 import os
 import threading
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from ratchet.types import Score, Span
+
+if TYPE_CHECKING:
+    from ratchet.observe.step_span import StepSpan
 
 MAX_SPANS = 10_000
 """Spans kept of one attempt; the rest is counted, not kept."""
@@ -15,6 +19,10 @@ MAX_SPANS = 10_000
 
 class Collector:
     """Gathers what one attempt of a rollout emits. Safe to use from several threads."""
+
+    content = True
+    tracer = None
+    content_beside = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,6 +42,10 @@ class Collector:
                 self._spans.append(span)
             else:
                 self.dropped += 1
+
+    def take(self, span: StepSpan) -> None:
+        """Keep a finished step."""
+        self.add(span.frozen())
 
     def score(self, score: Score) -> None:
         """Keep a score that the agent itself gave; the last one of a name holds."""

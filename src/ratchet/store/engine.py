@@ -263,7 +263,14 @@ def _postgres_engine(url: URL) -> Engine:
             pool_timeout=PATIENCE_S,
             pool_use_lifo=True,
             hide_parameters=True,
-            connect_args={"connect_timeout": 10},
+            # A server that vanished without a word must not hold a call for ever.
+            connect_args={
+                "connect_timeout": 10,
+                "keepalives_idle": 15,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 30_000,
+            },
         )
     except (ModuleNotFoundError, NoSuchModuleError):
         raise StoreError(

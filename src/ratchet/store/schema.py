@@ -18,7 +18,7 @@ from ratchet.types import StoreError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-VERSIONS = ("0001", "0002", "0003", "0004")
+VERSIONS = ("0001", "0002", "0003", "0004", "0005")
 """Every schema version there was, oldest first. Known without Alembic, which takes a third of a
 second to import and is needed only when there is something to upgrade."""
 

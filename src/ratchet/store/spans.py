@@ -5,23 +5,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, bindparam, delete, select, text, union_all, update
 
-from ratchet.store.columns import clean, encode
+from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database, chunks
 from ratchet.store.keys import NO_ROLLOUT, keys_of
+from ratchet.store.span_rows import Row, row_of, span_of, with_heads
 from ratchet.store.tables import rollouts, spans
-from ratchet.types import InputError, Span, SpanEvent, SpanRecord
+from ratchet.types import InputError, Span, SpanRecord
 
 UNKNOWN_ROLLOUT, UNKNOWN_ATTEMPT = "ratchet.rollout.id", "ratchet.attempt"
 """Attributes of a live span that name the rollout and attempt it was sent for, which the store has
 not."""
-
-MAX_ID = 200
-"""Characters of an id or an agent's name; databases bound the length of what is indexed."""
 
 _WINDOW = 1_000
 """Spans of an agent that are looked at for old ones, those that were stored first."""
@@ -32,31 +30,9 @@ _SEARCH = 200_000
 UNNAMED = "unknown"
 """Agent of live spans that name none."""
 
-_TOGETHER = 64
+_TOGETHER = 62
 """Rows in one INSERT on SQLite. Its driver lets go of Python's lock at each statement, and may wait
 long until it gets it back; and a build of SQLite may allow no more than 999 values in one."""
-
-_INT64 = 2**63
-_INT32 = 2**31
-
-
-class _Row(NamedTuple):
-    """A span as the database holds it, every column but the serial one."""
-
-    rollout_seq: int
-    fence: int
-    agent: str
-    trace_id: str
-    span_id: str
-    parent_id: str | None
-    name: str
-    start_ns: int
-    end_ns: int
-    status: str
-    message: str
-    attributes: str
-    events: str
-
 
 _KEY = ("rollout_seq", "fence", "trace_id", "span_id")
 
@@ -86,13 +62,15 @@ class Spans:
         def work(connection: Connection) -> None:
             key = keys_of(connection, [rollout_id])[rollout_id] if rollout_id else NO_ROLLOUT
             agent = "" if rollout_id else UNNAMED
-            self._add_rows(connection, [_row(key, fence, agent, span) for span in items])
+            rows = [row_of(key, fence, agent, span) for span in items]
+            self._add_rows(connection, with_heads(rows))
 
         self._database.write(work)
 
     def add_all(self, connection: Connection, items: Iterable[tuple[int, int, Span]]) -> None:
         """Store spans by their rollouts' keys and fences in a transaction that is open."""
-        self._add_rows(connection, [_row(key, fence, "", span) for key, fence, span in items])
+        rows = [row_of(key, fence, "", span) for key, fence, span in items]
+        self._add_rows(connection, with_heads(rows))
 
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S) -> int:
         """Store spans of rollouts and of live agents in one transaction.
@@ -116,19 +94,21 @@ class Spans:
 
         def work(connection: Connection) -> int:
             keys = _known(connection, {r.rollout_id for r in records if r.rollout_id})
-            free: list[_Row] = []
-            costing: list[tuple[SpanRecord, _Row]] = []
+            free: list[Row] = []
+            costing: list[SpanRecord] = []
             for record in records:
                 key = keys.get(record.rollout_id)
                 if key is None:
                     free.append(_live_row(record))
                 elif record.cost_usd:
-                    costing.append((record, _row(key, record.fence, "", record.span)))
+                    costing.append(record)
                 else:
-                    free.append(_row(key, record.fence, "", record.span))
-            new = self._add_rows(connection, free)
+                    free.append(row_of(key, record.fence, "", record.span))
+            new = self._add_rows(connection, with_heads(free))
             if costing:
-                spent = self._add_costing(connection, costing)
+                rows = [row_of(keys[r.rollout_id], r.fence, "", r.span) for r in costing]
+                items = list(zip(costing, with_heads(rows), strict=True))
+                spent = self._add_costing(connection, items)
                 new += len(spent)
                 _spend(connection, spent, keys)
             return new
@@ -136,7 +116,7 @@ class Spans:
         return self._database.write(work, patience_s=patience_s)
 
     def _add_costing(
-        self, connection: Connection, items: Sequence[tuple[SpanRecord, _Row]]
+        self, connection: Connection, items: Sequence[tuple[SpanRecord, Row]]
     ) -> list[SpanRecord]:
         """Add rows; return the records of those that were new."""
         with connection.begin_nested() as savepoint:
@@ -146,7 +126,7 @@ class Spans:
         # Some are stored already, which seldom happens: one by one the database says which.
         return [record for record, row in items if self._add_rows(connection, [row])]
 
-    def _add_rows(self, connection: Connection, rows: list[_Row]) -> int:
+    def _add_rows(self, connection: Connection, rows: list[Row]) -> int:
         """Add rows as they are; return how many were new."""
         new = begin = 0
         if self._insert_together is not None:
@@ -172,7 +152,7 @@ class Spans:
         if fence is not None:
             query = query.where(spans.c.fence == fence)
         query = query.order_by(spans.c.start_ns, spans.c.seq)
-        return self._database.read(lambda c: [_span(row) for row in c.execute(query)])
+        return self._database.read(lambda c: [span_of(row) for row in c.execute(query)])
 
     def of_trace(self, trace_id: str) -> list[Span]:
         """Spans of a trace in the order they started, live ones and those of rollouts."""
@@ -180,7 +160,7 @@ class Spans:
         rest = select(spans.c.seq).where(_OF_ROLLOUTS, spans.c.trace_id == trace_id)
         query = select(spans).where(spans.c.seq.in_(union_all(live, rest)))
         query = query.order_by(spans.c.start_ns, spans.c.seq)
-        return self._database.read(lambda c: [_span(row) for row in c.execute(query)])
+        return self._database.read(lambda c: [span_of(row) for row in c.execute(query)])
 
     def live(
         self, agent: str, limit: int = 100, cursor: str | None = None
@@ -208,7 +188,7 @@ class Spans:
         rows = self._database.read(lambda c: c.execute(query).all())
         page = rows[:limit]
         more = len(rows) > limit and page
-        return [_span(row) for row in page], str(page[-1].seq) if more else None
+        return [span_of(row) for row in page], str(page[-1].seq) if more else None
 
     def agents(self) -> list[str]:
         """Names of the agents that live spans came from, sorted."""
@@ -267,8 +247,8 @@ class Spans:
 
 def _insert(mark: str, count: int) -> str:
     """INSERT of so many rows that leaves those alone which are there already."""
-    columns = ", ".join(_Row._fields)
-    row = f"({', '.join([mark] * len(_Row._fields))})"
+    columns = ", ".join(Row._fields)
+    row = f"({', '.join([mark] * len(Row._fields))})"
     return (
         f"INSERT INTO spans ({columns}) VALUES {', '.join([row] * count)}"  # noqa: S608
         f" ON CONFLICT ({', '.join(_KEY)}) DO NOTHING"
@@ -326,7 +306,7 @@ def _spend(connection: Connection, records: Sequence[SpanRecord], keys: Mapping[
         connection.execute(_SPEND, rows)
 
 
-def _live_row(record: SpanRecord) -> _Row:
+def _live_row(record: SpanRecord) -> Row:
     span = record.span
     if record.rollout_id:
         attributes = {
@@ -335,56 +315,7 @@ def _live_row(record: SpanRecord) -> _Row:
             UNKNOWN_ATTEMPT: record.fence,
         }
         span = msgspec.structs.replace(span, attributes=attributes)
-    return _row(NO_ROLLOUT, 0, record.agent or UNNAMED, span)
-
-
-def _row(rollout_seq: int, fence: int, agent: str, span: Span) -> _Row:
-    trace_id, span_id = clean(span.trace_id), clean(span.span_id)
-    start_ns, end_ns = span.start_ns, span.end_ns
-    if (
-        len(trace_id) > MAX_ID
-        or len(span_id) > MAX_ID
-        or len(agent) > MAX_ID
-        or not -_INT32 <= fence < _INT32
-        or not -_INT64 <= start_ns < _INT64
-        or not -_INT64 <= end_ns < _INT64
-    ):
-        raise InputError(
-            f"The span {span_id[:40]!r} of trace {trace_id[:40]!r} cannot be stored.",
-            hint=f"Ids and names have at most {MAX_ID} characters, times fit into 64 bits and"
-            " fences into 32.",
-        )
-    parent_id = span.parent_id
-    return _Row(
-        rollout_seq,
-        fence,
-        clean(agent),
-        trace_id,
-        span_id,
-        None if parent_id is None else clean(parent_id),
-        clean(span.name),
-        start_ns,
-        end_ns,
-        span.status,
-        clean(span.message),
-        encode(span.attributes),
-        encode(span.events),
-    )
-
-
-def _span(row: Any) -> Span:
-    return Span(
-        trace_id=row.trace_id,
-        span_id=row.span_id,
-        parent_id=row.parent_id,
-        name=row.name,
-        start_ns=row.start_ns,
-        end_ns=row.end_ns,
-        status=row.status,
-        message=row.message,
-        attributes=row.attributes,
-        events=tuple(msgspec.convert(event, SpanEvent) for event in row.events),
-    )
+    return row_of(NO_ROLLOUT, 0, record.agent or UNNAMED, span)
 
 
 def _seq_of(cursor: str) -> int:

@@ -186,11 +186,28 @@ spans = Table(
     _words("message"),
     Column("attributes", Json, nullable=False),
     Column("events", Json, nullable=False),
+    # Taken from the attributes, since nothing queries inside of JSON.
+    _words("conversation_id", server_default=""),
+    _words("usage", server_default=""),
+    Column("head", Integer, nullable=False, server_default="0"),
     UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
     # Only what has an agent is in the first index, and only what belongs to one in the
     # second, by their migration. The unique key finds live spans by their trace.
     Index("ix_spans_agent", "agent", "seq", "end_ns"),
     Index("ix_spans_trace", "trace_id"),
+    # Only heads are in these, by their migration: one span of a trace and few more. They list
+    # traces by time, say which head is a trace's first, and find those of a conversation.
+    Index("ix_spans_heads", "head", "start_ns", "seq", "trace_id", "agent", "conversation_id"),
+    Index(
+        "ix_spans_first",
+        "trace_id",
+        "rollout_seq",
+        "fence",
+        "start_ns",
+        "seq",
+        "conversation_id",
+    ),
+    Index("ix_spans_conversation", "conversation_id", "head", "start_ns", "seq", "trace_id"),
 )
 
 scores = Table(

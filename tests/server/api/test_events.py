@@ -21,7 +21,7 @@ def follow(http: Any, **options: Any) -> Iterator[dict[str, Any]]:
             elif line:
                 name, _, value = line.partition(": ")
                 event[name] = json.loads(value) if name == "data" else value
-            elif event:
+            elif "data" in event:  # else it only says where the stream stands
                 yield event
                 event = {}
 

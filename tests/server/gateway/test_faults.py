@@ -534,6 +534,26 @@ def test_no_call_is_taken_while_too_many_wait_to_be_recorded(
     assert ask(site)[0] == 200
 
 
+def test_a_call_ends_when_its_answer_does_though_prices_are_still_to_be_read(
+    site: Site, upstream: StubUpstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+    ready: list[bool] = []
+
+    def slowly() -> None:
+        go.wait(5)
+        ready.append(True)
+
+    monkeypatch.setattr("ratchet.server.gateway.ledger.load", slowly)
+    monkeypatch.setattr("ratchet.server.gateway.ledger.loaded", lambda: bool(ready))
+    upstream.answers({})
+    assert ask(site)[0] == 200
+    site.run(asyncio.sleep(0))  # the server is past the end of the call
+    over_ns = time.time_ns()
+    go.set()
+    assert site.span().end_ns < over_ns
+
+
 def test_an_attempt_is_settled_when_its_calls_are_stored(
     site: Site, upstream: StubUpstream, attempt: tuple[str, int], disk: Store
 ) -> None:

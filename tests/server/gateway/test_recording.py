@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.observe.trace_context import attempt_trace_id
+from ratchet.observe.trace_context import attempt_span_id, attempt_trace_id
 from ratchet.server.gateway.dialects import DIALECTS, chat, completions, messages, responses
 from ratchet.server.gateway.dialects.bounded import JSON_LIMIT, TEXT_LIMIT, Growing
 from ratchet.server.gateway.sse import EVENT_LIMIT, Events
@@ -154,6 +154,7 @@ def test_calls_of_an_attempt_share_its_trace(
     ask(site, {}, target)
     first, second = site.spans(2, rollout_id)
     assert first.trace_id == second.trace_id == attempt_trace_id(rollout_id, fence)
+    assert first.parent_id == second.parent_id == attempt_span_id(rollout_id, fence)
     assert first.span_id != second.span_id
 
 

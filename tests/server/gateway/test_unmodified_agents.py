@@ -5,7 +5,6 @@ The model behind the gateway is a simulator (`model_simulator.py`); all else is 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shlex
@@ -31,13 +30,13 @@ from ratchet.types import (
     Span,
     version_of,
 )
+from tests.node_packages import CACHE, installed, node
 from tests.server.gateway.model_simulator import model_simulator
 from tests.server.gateway.upstreams import StubUpstream
 from tests.serving import RunningServer
 
 REPOSITORY = Path(__file__).parents[3]
 AGENTS = REPOSITORY / "tests" / "agents"
-CACHE = REPOSITORY / ".bench" / "node"
 
 SOURCE = PromptTemplate(
     "You are the travel assistant of {company}.\nToday is {date}. Look the weather up before you"
@@ -46,39 +45,15 @@ SOURCE = PromptTemplate(
 FRENCH = PromptTemplate("You help travellers of {company}. It is {date}. Answer in French.")
 NAME = "travel.system"
 
-OFFLINE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH")
-
 
 def node_agent() -> list[str]:
     """The command of the Node program, with its package installed as its lock file says."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("Node is not installed")
     source = AGENTS / "node_openai"
-    parts = [(source / name).read_bytes() for name in ("package.json", "package-lock.json")]
-    folder = CACHE / hashlib.sha256(b"".join(parts)).hexdigest()[:16]
-    if not (folder / "node_modules").is_dir():
-        # Made beside it and moved, so that tests that run at once see all of it or nothing.
-        fresh = folder.with_name(f"{folder.name}.{os.getpid()}")
-        fresh.mkdir(parents=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(source / name, fresh)
-        command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-        done = subprocess.run(
-            command, cwd=fresh, capture_output=True, text=True, timeout=300, check=False
-        )
-        if done.returncode and any(word in done.stderr for word in OFFLINE):
-            shutil.rmtree(fresh)
-            pytest.skip("The package openai cannot be fetched: npm has no network")
-        assert done.returncode == 0, done.stderr
-        try:
-            fresh.rename(folder)
-        except OSError:  # another test was faster
-            shutil.rmtree(fresh)
+    folder = installed(source)
     # A module is looked for in the folders above the program.
     program = folder / f"agent.{os.getpid()}.mjs"
     shutil.copy(source / "agent.mjs", program)
-    return [node, str(program)]
+    return [node(), str(program)]
 
 
 def python_agent() -> list[str]:

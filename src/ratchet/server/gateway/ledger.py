@@ -78,6 +78,7 @@ class Ledger:
             kind: What went wrong, empty when nothing did.
             message: The same in a sentence.
         """
+        recording.stop()
         if recording.target.is_attempt:
             self._remember(recording.target)
         if loaded():

@@ -15,7 +15,7 @@ from typing import Any
 
 from ratchet.llm import Usage, dollars
 from ratchet.observe.capture import CAPTURE_LIMIT, readable, shorten
-from ratchet.observe.trace_context import attempt_trace_id
+from ratchet.observe.trace_context import attempt_span_id, attempt_trace_id
 from ratchet.server.gateway.dialects import Assembly, Dialect
 from ratchet.server.gateway.dialects.bounded import decoded, mapping, name
 from ratchet.server.gateway.sse import Events
@@ -50,6 +50,7 @@ class Recording:
     __slots__ = (
         "_assembly",
         "_dialect",
+        "_ended_at",
         "_events",
         "_first_at",
         "_inflate",
@@ -91,16 +92,17 @@ class Recording:
         self._started_ns = time.time_ns()
         self._started_at = time.perf_counter()
         self._first_at = 0.0
+        self._ended_at = 0.0
         self._pieces: list[bytes] = []
         self._left = ANSWER_LIMIT
         self._events: Events | None = None
         self._assembly: Assembly | None = None
         self._inflate: Any = None
         self._trouble = ""
-        if request is None:
+        if request is None and body:
             text = readable(body[: 4 * CAPTURE_LIMIT].decode("utf-8", "replace"))
             attributes["ratchet.request.body"] = shorten(text, CAPTURE_LIMIT)
-        elif len(body) > EARLY_BYTES:
+        elif request is not None and len(body) > EARLY_BYTES:
             self._read_request()
 
     def begin(self, status: int, content_type: str, encoding: str) -> None:
@@ -139,14 +141,17 @@ class Recording:
             _log.debug("A stream cannot be recorded further.", exc_info=True)
             self._lost(f"The stream cannot be read: {type(error).__name__}.")
 
+    def stop(self) -> None:
+        """Note that the call is over."""
+        self._ended_at = time.perf_counter()
+
     def end(self, kind: str = "", message: str = "") -> SpanRecord:
-        """The span of the call.
+        """The span of the call, once it was stopped.
 
         Args:
             kind: What went wrong in the gateway or on the way, empty when nothing did.
             message: The same in a sentence.
         """
-        ended_at = time.perf_counter()
         attributes = self.attributes
         answer: Mapping[str, Any] = {}
         self._read_request()
@@ -170,7 +175,7 @@ class Recording:
         cost = self._cost()
         if cost is not None:
             attributes["ratchet.cost_usd"] = cost
-        return self._record(ended_at, kind, message, cost)
+        return self._record(kind, message, cost)
 
     def _read_request(self) -> None:
         request, self._request = self._request, None
@@ -264,17 +269,19 @@ class Recording:
             _log.exception("The price of a call could not be computed.")
         return None
 
-    def _record(self, ended_at: float, kind: str, message: str, cost: float | None) -> SpanRecord:
+    def _record(self, kind: str, message: str, cost: float | None) -> SpanRecord:
         target = self.target
+        parent_id: str | None = None
         if self.context is not None:
             trace_id, parent_id = self.context
         elif target.is_attempt:
-            trace_id, parent_id = attempt_trace_id(target.rollout_id, target.fence), None
+            trace_id = attempt_trace_id(target.rollout_id, target.fence)
+            parent_id = attempt_span_id(target.rollout_id, target.fence)
         else:
-            trace_id, parent_id = f"{_random.getrandbits(128) or 1:032x}", None
+            trace_id = f"{_random.getrandbits(128) or 1:032x}"
         self.size = _size(self.attributes)
         model = self.attributes.get("gen_ai.request.model", "")
-        took_ns = int((ended_at - self._started_at) * 1e9)
+        took_ns = int((self._ended_at - self._started_at) * 1e9)
         span = Span(
             trace_id=trace_id,
             span_id=f"{_random.getrandbits(64) or 1:016x}",

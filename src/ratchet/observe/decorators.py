@@ -1,0 +1,196 @@
+"""What marks an agent's parts in its source: `agent`, `rollout`, `tool`, `retriever`, `llm`,
+`trace`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, overload
+
+from ratchet.observe.capture import capture, readable
+from ratchet.observe.step import Plan, Step, wrap
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ENTRY_MARK = "__ratchet_entry__"
+"""Attribute of functions that may be a rollout's entry: `agent` or `rollout`."""
+
+LLM_LIMIT = 131_072
+"""Characters kept of the messages of a model call, which are longer than what other steps take."""
+
+
+class Named(Step):
+    """A step that was given its name: a context manager, and a decorator too."""
+
+    __slots__ = ()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        marked: Callable[P, R] = wrap(function, self._plan)
+        return marked
+
+
+@overload
+def agent(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def agent(*, name: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def agent(function: Any = None, /, *, name: str | None = None) -> Any:
+    """Mark the agent's entry: a call is a rollout.
+
+    Args:
+        function: The function, sync or async; its parameters take the task's input.
+        name: The agent's name in traces; the function's own by default.
+    """
+    if function is None:
+        return functools.partial(_entry, mark="agent", name=name)
+    return _entry(function, "agent", name)
+
+
+def rollout(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark an entry in the trainer form: `def agent(task, prompt_template) -> reward`.
+
+    The first parameter takes the task's input, the others the resources of their names. A returned
+    number is the rollout's `reward`.
+    """
+    marked: Callable[P, R] = _entry(function, "rollout", None)
+    return marked
+
+
+def _entry(function: Any, mark: str, name: str | None) -> Any:
+    shown = _shown(name, function)
+    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": shown}
+    wrapped = wrap(function, Plan(shown, "agent", attributes=attributes))
+    setattr(wrapped, ENTRY_MARK, mark)
+    return wrapped
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def tool(
+    *, name: str | None = None, side_effects: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def tool(function: Any = None, /, *, name: str | None = None, side_effects: bool = False) -> Any:
+    """Mark a tool of the agent.
+
+    Args:
+        function: The function, sync or async.
+        name: The tool's name in traces; the function's own by default.
+        side_effects: True when a call changes the world (sends, books, pays, deletes). Such a tool
+            never acts in learning: the rollout that calls it ends as `inconclusive`.
+    """
+    if function is None:
+        return functools.partial(tool, name=name, side_effects=side_effects)
+    shown = _shown(name, function)
+    plan = Plan(
+        shown,
+        "tool",
+        input_key="gen_ai.tool.call.arguments",
+        output_key="gen_ai.tool.call.result",
+        side_effects=side_effects,
+        attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": shown},
+    )
+    return wrap(function, plan)
+
+
+@overload
+def retriever(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def retriever(*, name: str | None = None) -> Named: ...
+def retriever(function: Any = None, /, *, name: str | None = None) -> Any:
+    """Mark a search of the agent: `@ratchet.retriever`, or `with ratchet.retriever(name="docs")`.
+
+    Args:
+        function: The function, sync or async. Its argument `query`, or its only text, is what was
+            searched for; what it returns are the documents.
+        name: The search's name in traces; the function's own by default.
+    """
+    plan = Plan(
+        _shown(name, function) if function is not None else readable(name or "retrieval"),
+        "retriever",
+        output_key="gen_ai.retrieval.documents",
+        attributes={"gen_ai.operation.name": "retrieval"},
+    )
+    if function is not None:
+        return wrap(function, plan)
+    return _Unnamed(plan) if name is None else Named(plan)
+
+
+@overload
+def llm(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def llm(*, name: str | None = None, model: str = "", provider: str = "") -> Named: ...
+def llm(
+    function: Any = None, /, *, name: str | None = None, model: str = "", provider: str = ""
+) -> Any:
+    """Mark a model call: `@ratchet.llm`, or `with ratchet.llm(model="small") as call`.
+
+    Args:
+        function: The function, sync or async, or a generator that yields what the model streams.
+            Its argument `messages`, or its only text, is what was sent; a text, a message or an
+            answer in the form of the chat APIs that it returns is what came back.
+        name: The call's name in traces; the function's own by default.
+        model: The model, unless an argument `model` says it.
+        provider: Whose model, such as "openai".
+
+    Example:
+        with ratchet.llm(model="small") as call:
+            call.input = {"messages": messages}
+            call.output = client.chat.completions.create(model="small", messages=messages)
+    """
+    attributes = {"gen_ai.operation.name": "chat"}
+    if model:
+        attributes["gen_ai.request.model"] = readable(str(model))
+    if provider:
+        attributes["gen_ai.provider.name"] = readable(str(provider))
+    plan = Plan(
+        _shown(name, function)
+        if function is not None
+        else readable(name or f"chat {model}".strip()),
+        "llm",
+        attributes=attributes,
+        limit=LLM_LIMIT,
+    )
+    if function is not None:
+        return wrap(function, plan)
+    return _Unnamed(plan) if name is None else Named(plan)
+
+
+@overload
+def trace(name: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def trace(name: str, /, **attributes: str | bool | int | float) -> Named: ...
+def trace(name: Any, /, **attributes: str | bool | int | float) -> Any:
+    """Record a step: `@ratchet.trace`, `@ratchet.trace("name")`, `with ratchet.trace("name"): ...`.
+
+    Args:
+        name: The function, or the step's name.
+        attributes: Attributes of the span.
+    """
+    kept = {key: _plain(value) for key, value in attributes.items()}
+    if callable(name) or isinstance(name, (classmethod, staticmethod)):
+        return wrap(name, Plan(_shown(None, name), "step", attributes=kept))
+    return Named(Plan(readable(str(name)), "step", attributes=kept))
+
+
+class _Unnamed(Named):
+    """A step without a name of its own: around a function it takes the function's."""
+
+    __slots__ = ()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        from msgspec.structs import replace
+
+        marked: Callable[P, R] = wrap(function, replace(self._plan, name=_shown(None, function)))
+        return marked
+
+
+def _shown(name: str | None, function: Any) -> str:
+    """The name, or the function's, or that of its class when it is an object that can be called."""
+    return readable(str(name or getattr(function, "__name__", type(function).__name__)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return readable(value)
+    return value if isinstance(value, (bool, int, float)) else capture(value)

@@ -1,0 +1,49 @@
+"""Instruments: the libraries whose spans are had without a change to the agent.
+
+A library is switched on when it is imported, before or after `install`; what is not installed, or
+has no instrumentor installed, is passed by. A variant is a row in `table.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING
+
+from ratchet.observe.instruments.imports import when_imported
+from ratchet.observe.instruments.switching import is_installed, switch_on
+from ratchet.observe.instruments.table import INSTRUMENTS, Instrument
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+__all__ = ["INSTRUMENTS", "Instrument", "install"]
+
+_lock = threading.Lock()
+_installed: dict[str, bool] = {}
+
+
+def install(tracer_provider: TracerProvider | None) -> list[str]:
+    """Instrument every library that can be, now or when it is imported. Never raises.
+
+    May be called again: nothing is instrumented twice, and the spans of all of them go to the
+    provider of the last call.
+
+    Args:
+        tracer_provider: Where spans go; None for nowhere.
+
+    Returns:
+        Names of the instruments whose libraries are installed, in the order of the table.
+    """
+    from ratchet.observe.instruments.route import Route
+
+    Route.target = tracer_provider
+    for instrument in INSTRUMENTS:
+        with _lock:
+            # A library may have been installed since: only what was found is not looked for again.
+            if _installed.get(instrument.name) or not is_installed(instrument):
+                continue
+            _installed[instrument.name] = True
+        route = Route(innermost=instrument.innermost)
+        when_imported(instrument.module, functools.partial(switch_on, instrument, route))
+    return [each.name for each in INSTRUMENTS if _installed.get(each.name)]

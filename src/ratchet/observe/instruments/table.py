@@ -1,0 +1,133 @@
+"""The libraries that are instrumented, and how each is switched on."""
+
+from __future__ import annotations
+
+import msgspec
+
+_OWN = "ratchet.observe.instruments."
+
+
+class Instrument(msgspec.Struct, frozen=True, kw_only=True):
+    """How one library's spans are had."""
+
+    name: str
+    library: str
+    """Its distribution."""
+    module: str
+    """Once this module is imported, the library is switched on."""
+    openinference: str = ""
+    """`module:class` of the OpenInference instrumentor; empty where the library tells by itself, or
+    we look on."""
+    needs: str = ""
+    """Distribution of that instrumentor."""
+    own: str = ""
+    """`module:function` of ours, called with the route to the provider: it switches the library on,
+    or adds what the instrumentor leaves out."""
+    at_least: tuple[int, ...] = ()
+    """Oldest version that `own` is made for. Instrumentors say so themselves."""
+    innermost: bool = False
+    """Whether frameworks call it that may tell the same call already."""
+    rivals: tuple[str, ...] = ()
+    """`module:class` of other instrumentors of the library: where a user has switched one of them
+    on, it is not instrumented a second time."""
+
+
+def _by_openinference(
+    name: str,
+    class_name: str,
+    *,
+    library: str = "",
+    module: str = "",
+    own: str = "",
+    innermost: bool = False,
+    rivals: tuple[str, ...] = (),
+) -> Instrument:
+    package = name.replace("-", "_")
+    return Instrument(
+        name=name,
+        library=library or name,
+        module=module or package,
+        openinference=f"openinference.instrumentation.{package}:{class_name}",
+        needs=f"openinference-instrumentation-{name}",
+        own=own,
+        innermost=innermost,
+        rivals=rivals,
+    )
+
+
+INSTRUMENTS: tuple[Instrument, ...] = (
+    _by_openinference(
+        "openai",
+        "OpenAIInstrumentor",
+        innermost=True,
+        rivals=(
+            "opentelemetry.instrumentation.openai:OpenAIInstrumentor",
+            "opentelemetry.instrumentation.openai_v2:OpenAIInstrumentor",
+        ),
+    ),
+    _by_openinference(
+        "anthropic",
+        "AnthropicInstrumentor",
+        innermost=True,
+        rivals=("opentelemetry.instrumentation.anthropic:AnthropicInstrumentor",),
+    ),
+    _by_openinference("litellm", "LiteLLMInstrumentor", innermost=True),
+    _by_openinference(
+        "langchain",
+        "LangChainInstrumentor",
+        library="langchain-core",
+        module="langchain_core",
+        own=_OWN + "langchain:carry_spans",
+        rivals=("opentelemetry.instrumentation.langchain:LangchainInstrumentor",),
+    ),
+    _by_openinference(
+        "llama-index",
+        "LlamaIndexInstrumentor",
+        library="llama-index-core",
+        module="llama_index.core",
+        rivals=("opentelemetry.instrumentation.llamaindex:LlamaIndexInstrumentor",),
+    ),
+    _by_openinference(
+        "crewai",
+        "CrewAIInstrumentor",
+        rivals=("opentelemetry.instrumentation.crewai:CrewAIInstrumentor",),
+    ),
+    _by_openinference("autogen-agentchat", "AutogenAgentChatInstrumentor"),
+    _by_openinference(
+        "openai-agents",
+        "OpenAIAgentsInstrumentor",
+        module="agents",
+        rivals=("opentelemetry.instrumentation.openai_agents:OpenAIAgentsInstrumentor",),
+    ),
+    _by_openinference("smolagents", "SmolagentsInstrumentor"),
+    _by_openinference("dspy", "DSPyInstrumentor"),
+    Instrument(
+        name="pydantic-ai",
+        library="pydantic-ai-slim",
+        module="pydantic_ai",
+        own=_OWN + "pydantic_ai:switch_on",
+        at_least=(1,),
+    ),
+    Instrument(
+        name="semantic-kernel",
+        library="semantic-kernel",
+        module="semantic_kernel",
+        own=_OWN + "semantic_kernel:switch_on",
+        at_least=(1, 30),
+    ),
+    Instrument(
+        name="agent-framework",
+        library="agent-framework-core",
+        module="agent_framework.observability",
+        own=_OWN + "agent_framework:switch_on",
+        at_least=(1,),
+    ),
+    Instrument(
+        name="mcp",
+        library="mcp",
+        module="mcp.client.session",
+        own=_OWN + "mcp:switch_on",
+        at_least=(1,),
+        innermost=True,
+    ),
+)

@@ -1,0 +1,56 @@
+"""Addresses on the internet, of version 4 and 6; those that mean this machine are left."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+
+_FOUR = re.compile(r"(?<![\w.\-])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w]|[.\-][0-9A-Za-z])")
+_SIX = re.compile(
+    r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|:(?=:))(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f]{0,4}(?![\w:])"
+)
+_NUMBERED = re.compile(
+    r"(?:version|release|build|firmware|\bver\.?|\bv|section|chapter|clause|==|>=|<=|~=|[§/])"
+    r"[\s:='\"]{0,3}\Z",
+    re.IGNORECASE,
+)
+_GROUPS = 2
+_SIX_DIGITS = 5
+"""Hexadecimal digits that an address of version 6 has at least here: `::1` is this machine, and
+`::2` is a slice in Python."""
+
+
+def find(text: str) -> Iterator[tuple[int, int]]:
+    """Where addresses stand."""
+    if text.count(".") > 2:
+        for match in _FOUR.finditer(text):
+            start = match.start()
+            if _is_four(match[0]) and not (
+                _NUMBERED.search(text, max(start - 16, 0), start)
+                and not text.endswith("//", max(start - 2, 0), start)
+            ):
+                yield match.span()
+    if text.count(":") > 1:
+        for match in _SIX.finditer(text):
+            if _is_six(match[0]):
+                yield match.span()
+
+
+def _is_four(shown: str) -> bool:
+    try:
+        address = ipaddress.IPv4Address(shown)
+    except ValueError:
+        return False
+    return not (address.is_loopback or address.is_unspecified or shown.endswith(".0.0.0"))
+
+
+def _is_six(shown: str) -> bool:
+    groups = [group for group in shown.split(":") if group]
+    if len(groups) < _GROUPS or sum(map(len, groups)) < _SIX_DIGITS:
+        return False
+    try:
+        ipaddress.IPv6Address(shown)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""What is said to be a secret: `password=…`, `"api_key": "…"`, `Cookie: …`, "the token is …"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+WORDS = (
+    r"pass(?:word|wd|wort|phrase|code)|pwd|mot de passe|contrase[nñ]a|secret(?:[_\- ]?(?:access[_\- ]?)?key)?"
+    r"|(?:api|access|auth|private|secret|signing|encryption|account|master|service|license)[_\- ]?key"
+    r"|(?:access|auth|refresh|id|session|bearer|api|security|csrf|xsrf)?[_\- ]?token"
+    r"|(?:client|shared|app|consumer|webhook)[_\- ]?secret|credentials?|cvv2?|cvc"
+)
+
+_NAMED = re.compile(
+    rf"(?<![A-Za-z])(?:[A-Za-z0-9.\-]*[_.\-])?({WORDS})"
+    r"(?P<between>(?:[_\-][A-Za-z0-9]{1,12})?[\"'`*\\\])]{0,4}"
+    r"(?:\s{0,3}(?:=>|:=|[:=])|\s{1,3}(?:is|lautet|ist|es|est|was|:)\s)\s{0,4})"
+    r"(?P<quote>[\"'`*\\]{0,4})",
+    re.IGNORECASE,
+)
+_CAMEL = re.compile(
+    r"(?:Password|Passwd|Secret|ApiKey|APIKey|AccessKey|AccountKey|PrivateKey|SecretKey|Token)"
+    r"(?P<between>[\"'`\\]{0,4}\s{0,3}(?:=>|:=|[:=])\s{0,4})(?P<quote>[\"'`\\]{0,4})"
+)
+_HEADER = re.compile(
+    r"\b(?:proxy-|x-)?(?:authorization|authentication|api-key|auth-token)"
+    r"[\"'\\]{0,4}\s{0,3}[:=]\s{0,4}[\"'\\\[]{0,5}"
+    r"((?:[A-Za-z]{2,20} )?[^\s\"'\\,;]{6,})",
+    re.IGNORECASE,
+)
+_COOKIE = re.compile(
+    r"\b(?:set-)?cookie[\"'\\]{0,4}\s{0,3}[:=]\s{0,4}[\"'\\\[]{0,5}"
+    r"([A-Za-z0-9_.\-]{1,80}=[^\"'\\\r\n]{3,4000})",
+    re.IGNORECASE,
+)
+
+_BARE = re.compile(r"[^\s\"'`,;&<>(){}\[\]\\|]{4,400}")
+
+_NOT_ONE = re.compile(
+    r"(?:[*x.\-_•#]+|<.*|\$.*|\{.*|%.*%?|\[.*|none|null|nil|true|false|undefined|optional|required"
+    r"|missing|empty|invalid|unknown|expired|incorrect|wrong|changed|reset|str|string|int|integer"
+    r"|bytes|bool|object|any|self|os|env|process|config|settings|getenv.*|redacted.*|hidden"
+    r"|your.*|my.*|example.*|changeme.*|placeholder.*|dummy.*|test|secret|password|token)\Z",
+    re.IGNORECASE,
+)
+
+
+def find(text: str) -> Iterator[tuple[int, int]]:
+    """Where secrets stand."""
+    for match in _HEADER.finditer(text):
+        if looks_secret(match[1].rpartition(" ")[2], quoted=False):
+            yield match.span(1)
+    for match in _COOKIE.finditer(text):
+        yield match.span(1)
+    for form in (_NAMED, _CAMEL):
+        for match in form.finditer(text):
+            part = _value(text, match)
+            if part is not None:
+                yield part
+
+
+def _value(text: str, match: re.Match[str]) -> tuple[int, int] | None:
+    start = match.end()
+    quote = match["quote"].lstrip("\\")[:1]
+    if quote and quote != "*":
+        end = start
+        while end < len(text) and text[end] not in (quote, "\n") and end - start < 4000:
+            # Within quotes a quote is escaped; one that ends JSON in JSON is escaped too.
+            if text[end] == "\\" and text[end + 1 : end + 2] == quote:
+                break
+            end += 1
+        value = text[start:end]
+        return (start, end) if looks_secret(value, quoted=True) else None
+    bare = _BARE.match(text, start)
+    if bare is None:
+        return None
+    value = bare[0].rstrip(".:!?*")
+    after = text[bare.end() : bare.end() + 1]
+    if after in ("(", "[") or not looks_secret(value, quoted=False):
+        return None
+    return start, start + len(value)
+
+
+def looks_secret(value: str, *, quoted: bool) -> bool:
+    """Whether a value that is called a secret looks like one, and not like a word about one."""
+    value = value.strip()
+    if len(value) < (3 if quoted else 4) or _NOT_ONE.match(value):
+        return False
+    if quoted and " " not in value:
+        return any(not c.isalpha() for c in value) or len(value) >= 6
+    if quoted:
+        return any(map(str.isdigit, value)) and len(value) <= 200
+    if re.fullmatch(r"[0-9.]+", value):
+        return len(value) >= 6 and "." not in value
+    plain = re.fullmatch(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*", value)
+    has_digit = any(map(str.isdigit, value))
+    if plain and not has_digit:
+        return False  # a name, as in `token = other_token`
+    return has_digit or any(c in "!@#$%^&*+~" for c in value)

@@ -1,0 +1,32 @@
+"""E-mail addresses, also where spaces or `(at)` keep machines from reading them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_AT = re.compile(r"\s{0,3}(?:@|[(\[{<]\s?at\s?[)\]}>])\s{0,3}", re.IGNORECASE)
+_LOCAL = re.compile(r"[^\s\"'<>()\[\]{},;:\\/@=|&?]{1,64}\Z")
+_LOCAL_QUOTED = re.compile(r"\"[^\"\n]{1,62}\"\Z")
+_DOT = r"(?:\.|\s?[(\[{<]\s?(?:dot|\.)\s?[)\]}>]\s?|\s\.\s)"
+_DOMAIN = re.compile(
+    rf"[^\W_](?:[\w\-]{{0,62}})(?:{_DOT}[^\W_][\w\-]{{0,62}}){{0,6}}{_DOT}[^\W\d_]{{2,24}}"
+    r"|\[?[0-9]{1,3}(?:\.[0-9]{1,3}){3}\]?",
+    re.IGNORECASE,
+)
+
+
+def find(text: str) -> Iterator[tuple[int, int]]:
+    """Where addresses stand."""
+    for at in _AT.finditer(text):
+        start, end = at.span()
+        before = text[max(start - 64, 0) : start]
+        local = _LOCAL.search(before) or _LOCAL_QUOTED.search(before)
+        if local is None:
+            continue
+        # With a space before it, an @ is more often a mention or a decorator than an address.
+        if at[0] != "@" and at[0].strip() == "@" and not (at[0][0] == " " and at[0][-1] == " "):
+            continue
+        domain = _DOMAIN.match(text, end, end + 255)
+        if domain is not None:
+            yield start - len(local[0]), domain.end()

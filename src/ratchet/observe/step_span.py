@@ -1,0 +1,320 @@
+"""A step's span: light, and still a span of OpenTelemetry's that others can nest under.
+
+OpenTelemetry's own span costs more than all else that recording a step takes. This one keeps what
+is needed and leaves the rest until it is asked for, or to the thread that sends it. It is imported
+with OpenTelemetry, at the first span of a process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Mapping
+from time import perf_counter_ns, time_ns
+from typing import Any
+
+from opentelemetry.context import get_current
+from opentelemetry.trace import (
+    SpanContext,
+    Status,
+    StatusCode,
+    TraceFlags,
+    get_current_span,
+)
+from opentelemetry.trace import Span as OtelSpan
+
+from ratchet.observe.capture import capture, readable, shorten
+from ratchet.observe.conversations import CONVERSATION
+from ratchet.observe.ids import new_span_id, new_trace_id
+from ratchet.observe.kinds import KINDS
+from ratchet.observe.step import Plan
+from ratchet.types import Span, SpanEvent
+
+MAX_ATTRIBUTES = 500
+"""Attributes kept of one step, beside its input and output; the rest is counted, not kept."""
+
+MAX_EVENTS = 200
+
+_RELATIVE_NS = 3_600 * 10**9
+"""For so long the clock of a step is its parent's: a tree stays whole when the system's clock jumps.
+Later the system's counts again, since the other one stands still while a computer sleeps."""
+
+
+class StepSpan(OtelSpan):
+    """A running step; `begin` makes it."""
+
+    __slots__ = (
+        "_beside",
+        "_clock",
+        "_context",
+        "_dropped",
+        "_trace_state",
+        "attributes",
+        "end_ns",
+        "events",
+        "foreign",
+        "message",
+        "name",
+        "parent_id",
+        "plan",
+        "sink",
+        "span_id",
+        "start_ns",
+        "status",
+        "trace_id",
+        "weight",
+    )
+
+    attributes: dict[str, Any]
+    parent_id: int
+    trace_id: int
+    span_id: int
+    start_ns: int
+    foreign: bool
+    """Whether somebody set attributes that are not of this package's naming."""
+    weight: int
+    """About how many characters it holds."""
+    status: str
+
+    def capture_input(self, value: Any) -> None:
+        """Keep the step's input, if inputs are wanted."""
+        if self.sink.content:
+            text = capture(value, self.plan.limit)
+            self.weight += len(text)
+            self.attributes[self.plan.input_key] = text
+            if self._beside is not None and self.sink.content_beside:
+                self._beside.set_attribute(self.plan.input_key, text)
+
+    def capture_output(self, value: Any) -> None:
+        """Keep the step's output, if outputs are wanted."""
+        if self.sink.content and not self.end_ns:
+            text = capture(value, self.plan.limit)
+            self.weight += len(text)
+            self.attributes[self.plan.output_key] = text
+            if self._beside is not None and self.sink.content_beside:
+                self._beside.set_attribute(self.plan.output_key, text)
+
+    def keep(self, key: str, value: Any) -> None:
+        """Set an attribute; what is neither text, number nor boolean is kept as JSON."""
+        kind = type(value)
+        if kind is str or isinstance(value, str):
+            value = shorten(readable(str.__str__(value)))
+            self.weight += len(value)
+        elif kind is not int and kind is not float and kind is not bool:
+            value = capture(value)
+            self.weight += len(value)
+        elif kind is int and not -(2**63) <= value < 2**63:
+            value = str(value)
+        self._put(key, value)
+
+    def failed(self, error: BaseException) -> None:
+        """Keep what the step raised."""
+        if self.end_ns or isinstance(error, GeneratorExit):
+            return
+        said = "".join(traceback.format_exception_only(error)).strip()
+        self.status, self.message = "error", shorten(readable(said))
+        # An exception whose text cannot be had must not hide itself behind that.
+        with contextlib.suppress(Exception):
+            self.record_exception(error)
+        if self._beside is not None:
+            with contextlib.suppress(Exception):
+                self._beside.record_exception(error)
+                self._beside.set_status(Status(StatusCode.ERROR, self.message))
+
+    def frozen(self) -> Span:
+        """The finished step as data. What belongs to its kind is read from what was captured."""
+        attributes = self.attributes
+        describe = KINDS[self.plan.kind]
+        if describe is not None:
+            attributes = describe(attributes)
+        if self._dropped:
+            attributes = {**attributes, "otel.dropped_attributes_count": self._dropped}
+        return Span(
+            trace_id=f"{self.trace_id:032x}",
+            span_id=f"{self.span_id:016x}",
+            parent_id=f"{self.parent_id:016x}" if self.parent_id else None,
+            name=self.name,
+            start_ns=self.start_ns,
+            end_ns=self.end_ns,
+            status=self.status,  # type: ignore[arg-type]
+            message=self.message,
+            attributes=attributes,
+            events=tuple(self.events) if self.events else (),
+        )
+
+    # OpenTelemetry's interface, for those who ask it for the current span.
+
+    def get_span_context(self) -> SpanContext:
+        """Ids of the span, for those that nest under it."""
+        made = self._context
+        if made is None:
+            made = self._context = SpanContext(
+                self.trace_id, self.span_id, False, TraceFlags(1), self._trace_state
+            )
+        return made
+
+    def is_recording(self) -> bool:
+        """Whether what is set is kept."""
+        return not self.end_ns
+
+    def set_attribute(self, key: str, value: Any) -> None:
+        """Set an attribute."""
+        if self.end_ns:
+            return
+        self.foreign = True
+        if isinstance(value, (list, tuple)) and all(type(v) in _PLAIN for v in value):
+            self._put(key, [shorten(readable(v)) if type(v) is str else v for v in value])
+        elif value is not None:
+            self.keep(key, value)
+        if self._beside is not None:
+            with contextlib.suppress(Exception):
+                self._beside.set_attribute(key, value)
+
+    def set_attributes(self, attributes: Mapping[str, Any]) -> None:
+        """Set several attributes."""
+        for key, value in attributes.items():
+            self.set_attribute(key, value)
+
+    def add_event(
+        self, name: str, attributes: Mapping[str, Any] | None = None, timestamp: int | None = None
+    ) -> None:
+        """Note that something happened."""
+        if self.end_ns:
+            return
+        if self.events is None:
+            self.events = []
+        if len(self.events) < MAX_EVENTS:
+            kept = {
+                shorten(readable(str(key))): value
+                if type(value) in (int, float, bool)
+                else shorten(readable(value) if type(value) is str else capture(value))
+                for key, value in list((attributes or {}).items())[:MAX_ATTRIBUTES]
+            }
+            self.foreign = True
+            self.weight += 100 + sum(len(v) for v in kept.values() if type(v) is str)
+            self.events.append(SpanEvent(shorten(readable(name)), timestamp or self._now(), kept))
+
+    def record_exception(
+        self,
+        exception: BaseException,
+        attributes: Mapping[str, Any] | None = None,
+        timestamp: int | None = None,
+        escaped: bool = False,
+    ) -> None:
+        """Note an exception, with its stack."""
+        kind = type(exception)
+        module = kind.__module__
+        named = kind.__qualname__
+        stack = "".join(
+            traceback.format_exception(kind, exception, exception.__traceback__, limit=-50)
+        )
+        foreign = self.foreign
+        self.add_event(
+            "exception",
+            {
+                "exception.type": f"{module}.{named}" if module != "builtins" else named,
+                "exception.message": str(exception),
+                "exception.stacktrace": stack,
+                "exception.escaped": str(escaped),
+                **(attributes or {}),
+            },
+            timestamp,
+        )
+        self.foreign = foreign
+
+    def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
+        """Say how it went."""
+        if self.end_ns:
+            return
+        if isinstance(status, Status):
+            status, description = status.status_code, status.description
+        self.status = status.name.lower()
+        if self.status == "error" and description:
+            self.message = shorten(readable(description))
+
+    def update_name(self, name: str) -> None:
+        """Give it another name."""
+        self.name = shorten(readable(name), 1_000)
+
+    def add_link(self, context: SpanContext, attributes: Mapping[str, Any] | None = None) -> None:
+        """Name a span that it has to do with."""
+        links = self.attributes.setdefault("otel.links", [])
+        if isinstance(links, list) and len(links) < MAX_EVENTS:
+            links.append(f"{context.trace_id:032x}:{context.span_id:016x}")
+
+    def end(self, end_time: int | None = None) -> None:
+        """End it; what comes later is not kept."""
+        if self.end_ns:
+            return
+        # Never before its beginning, whatever the system's clock does meanwhile.
+        self.end_ns = self._now()
+        if self._beside is not None:
+            with contextlib.suppress(Exception):
+                self._beside.end()
+        self.sink.take(self)
+
+    def _now(self) -> int:
+        return self.start_ns + perf_counter_ns() - self._clock
+
+    def _put(self, key: str, value: Any) -> None:
+        if len(self.attributes) < MAX_ATTRIBUTES or key in self.attributes:
+            self.attributes[shorten(readable(str(key)), 500)] = value
+        else:
+            self._dropped += 1
+
+
+_PLAIN = frozenset({str, int, float, bool})
+
+
+def begin(plan: Plan, sink: Any) -> StepSpan:
+    """Begin a step under the current span of OpenTelemetry's context, whosever that is."""
+    context = get_current()
+    parent = get_current_span(context)
+    span = StepSpan()
+    clock = span._clock = perf_counter_ns()
+    span._trace_state = None
+    if parent.__class__ is StepSpan:
+        span.trace_id = parent.trace_id  # type: ignore[attr-defined]
+        span.parent_id = parent.span_id  # type: ignore[attr-defined]
+        past = clock - parent._clock  # type: ignore[attr-defined]
+        span.start_ns = (
+            parent.start_ns + past if past < _RELATIVE_NS else time_ns()  # type: ignore[attr-defined]
+        )
+    else:
+        span.start_ns = time_ns()
+        above = parent.get_span_context()
+        if above.is_valid:
+            span.trace_id, span.parent_id = above.trace_id, above.span_id
+            span._trace_state = above.trace_state
+        else:
+            span.trace_id, span.parent_id = new_trace_id(), 0
+    span.span_id = new_span_id()
+    span.name = plan.name
+    span.plan = plan
+    span.sink = sink
+    span.attributes = dict(plan.attributes)
+    span.events = None
+    span.status = "unset"
+    span.message = ""
+    span.end_ns = span._dropped = 0
+    span.weight = 1_000
+    span.foreign = False
+    span._context = span._beside = None
+    talk = context.get(CONVERSATION)
+    if talk is not None:
+        span.attributes.update(talk)  # type: ignore[call-overload]
+    if sink.tracer is not None:
+        _begin_beside(span)
+    return span
+
+
+def _begin_beside(span: StepSpan) -> None:
+    """Make a span of the user's provider too: their backend sees whole trees, and their sampler
+    decides for theirs. Ours takes its ids, so that those below nest under both.
+    """
+    with contextlib.suppress(Exception):  # a set-up of theirs that is broken stays theirs
+        beside = span.sink.tracer.start_span(span.name, attributes=span.attributes)
+        context = beside.get_span_context()
+        if context.is_valid:
+            span._beside, span._context = beside, context
+            span.trace_id, span.span_id = context.trace_id, context.span_id

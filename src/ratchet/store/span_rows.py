@@ -1,0 +1,139 @@
+"""Rows of spans: how a span lies in the database, and which one of a trace stands for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ratchet.store.columns import clean, encode
+from ratchet.store.usage import usage_text
+from ratchet.types import InputError, Span, SpanEvent
+
+MAX_ID = 200
+"""Characters of an id or an agent's name; databases bound the length of what is indexed."""
+
+NOT_A_HEAD, LIVE_HEAD, ROLLOUT_HEAD = 0, 1, 2
+"""Whether a span stands for its trace in lists: the one that started first, of those of a trace that
+came together. So every trace has one, also one whose root comes late or never, and few have several."""
+
+_INT64 = 2**63
+_INT32 = 2**31
+
+
+class Row(NamedTuple):
+    """A span as the database holds it, every column but the serial one."""
+
+    rollout_seq: int
+    fence: int
+    agent: str
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    start_ns: int
+    end_ns: int
+    status: str
+    message: str
+    attributes: str
+    events: str
+    conversation_id: str
+    usage: str
+    head: int
+
+
+def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
+    """The row of a span, which is no head.
+
+    Raises:
+        InputError: No database holds it: an id is too long, or a number too large.
+    """
+    trace_id, span_id = clean(span.trace_id), clean(span.span_id)
+    start_ns, end_ns = span.start_ns, span.end_ns
+    if (
+        len(trace_id) > MAX_ID
+        or len(span_id) > MAX_ID
+        or len(agent) > MAX_ID
+        or not -_INT32 <= fence < _INT32
+        or not -_INT64 <= start_ns < _INT64
+        or not -_INT64 <= end_ns < _INT64
+    ):
+        raise InputError(
+            f"The span {span_id[:40]!r} of trace {trace_id[:40]!r} cannot be stored.",
+            hint=f"Ids and names have at most {MAX_ID} characters, times fit into 64 bits and"
+            " fences into 32.",
+        )
+    parent_id, attributes = span.parent_id, span.attributes
+    return Row(
+        rollout_seq,
+        fence,
+        clean(agent),
+        trace_id,
+        span_id,
+        None if parent_id is None else clean(parent_id),
+        clean(span.name),
+        start_ns,
+        end_ns,
+        span.status,
+        clean(span.message),
+        encode(attributes),
+        encode(span.events),
+        conversation_of(attributes),
+        usage_text(attributes),
+        NOT_A_HEAD,
+    )
+
+
+def conversation_of(attributes: Mapping[str, Any]) -> str:
+    """The conversation that a span's attributes name; empty when they name none.
+
+    One whose name is too long for an index is known by the start of it.
+    """
+    named = attributes.get("gen_ai.conversation.id") or attributes.get("session.id")
+    if named is None or named.__class__ is not str:
+        return str(named)[:MAX_ID] if named.__class__ is int else ""
+    return clean(named[:MAX_ID])
+
+
+def with_heads(rows: Sequence[Row]) -> list[Row]:
+    """The rows of one batch, those marked that stand for a trace.
+
+    Of the spans of a trace that belong to the same conversation, or to none, these are the ones
+    that started first.
+    """
+    marked = list(rows)
+    first: dict[tuple[int, int, str, str], int] = {}
+    # Ids are seldom there twice; where they are, only the first of them will be stored.
+    alike = len({row[4] for row in rows}) < len(marked)
+    seen: set[tuple[int, int, str, str]] = set()
+    for number, row in enumerate(marked):
+        if alike:
+            own = (row[0], row[1], row[3], row[4])
+            if own in seen:
+                continue
+            seen.add(own)
+        key = (row[0], row[1], row[3], row[13])
+        at = first.setdefault(key, number)
+        if row[7] < marked[at][7]:
+            first[key] = number
+    for number in first.values():
+        row = marked[number]
+        marked[number] = Row(*row[:15], ROLLOUT_HEAD if row[0] else LIVE_HEAD)
+    return marked
+
+
+def span_of(row: Any) -> Span:
+    """The span in a row of all columns."""
+    return Span(
+        trace_id=row.trace_id,
+        span_id=row.span_id,
+        parent_id=row.parent_id,
+        name=row.name,
+        start_ns=row.start_ns,
+        end_ns=row.end_ns,
+        status=row.status,
+        message=row.message,
+        attributes=row.attributes,
+        events=tuple(msgspec.convert(event, SpanEvent) for event in row.events),
+    )

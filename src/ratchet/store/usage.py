@@ -1,0 +1,169 @@
+"""Usage: what the calls of a trace used, kept beside each span, and what that comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ratchet.types import Span
+from ratchet.types.trace import ModelCall
+
+Price = Callable[[ModelCall], float | None]
+"""Dollars of a call by published prices; None when nobody publishes one."""
+
+COST = "ratchet.cost_usd"
+_INPUT, _OUTPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
+_OPERATION = "gen_ai.operation.name"
+
+_MAX_NAME = 200
+_MOST = 2**53
+
+_WHOLE = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
+"""Operations that report the usage of the calls beneath them once more."""
+
+
+class _Used(msgspec.Struct, frozen=True, array_like=True):
+    """How it lies in the database."""
+
+    model: str
+    provider: str
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    whole: bool
+    cache_read_tokens: int
+    cache_write_tokens: int
+    tier: str
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Used).decode
+
+
+class Used(NamedTuple):
+    """What a span of a trace used."""
+
+    span_id: str
+    parent_id: str | None
+    call: ModelCall
+    whole: bool
+    """Whether it sums up what others used."""
+
+
+class Total(NamedTuple):
+    """What a trace used."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    models: tuple[str, ...]
+
+
+def usage_text(attributes: Mapping[str, Any]) -> str:
+    """What a span used, as it lies in the database; empty when it used nothing.
+
+    Args:
+        attributes: Of the span; foreign data, so anything may stand there.
+    """
+    if _INPUT not in attributes and _OUTPUT not in attributes and COST not in attributes:
+        return ""
+    get = attributes.get
+    used = _Used(
+        _name(get("gen_ai.response.model")) or _name(get("gen_ai.request.model")),
+        _name(get("gen_ai.provider.name")) or _name(get("gen_ai.system")),
+        _count(get(_INPUT)),
+        _count(get(_OUTPUT)),
+        _dollars(get(COST)),
+        is_whole(attributes),
+        _count(get("gen_ai.usage.cache_read.input_tokens")),
+        _count(get("gen_ai.usage.cache_creation.input_tokens")),
+        _name(get("openai.response.service_tier")),
+    )
+    return _encode(used).decode()
+
+
+def used_by(span_id: str, parent_id: str | None, stored: str) -> Used:
+    """What a span used, from how it lies in the database."""
+    used = _decode(stored)
+    call = ModelCall(
+        model=used.model,
+        provider=used.provider,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cache_read_tokens=used.cache_read_tokens,
+        cache_write_tokens=used.cache_write_tokens,
+        tier=used.tier,
+        cost_usd=used.cost_usd,
+    )
+    return Used(span_id, parent_id, call, used.whole)
+
+
+def used_in(span: Span) -> Used | None:
+    """What a span used, from its attributes; None when it used nothing."""
+    stored = usage_text(span.attributes)
+    return used_by(span.span_id, span.parent_id, stored) if stored else None
+
+
+def is_whole(attributes: Mapping[str, Any]) -> bool:
+    """Whether a span sums up what others beneath it used."""
+    operation = attributes.get(_OPERATION)
+    return isinstance(operation, str) and operation in _WHOLE
+
+
+def total(used: Sequence[Used], price: Price | None = None) -> Total:
+    """What a trace used; what is reported twice, by a call and by what stands above it, once.
+
+    Args:
+        used: By each span.
+        price: For calls whose cost nobody recorded.
+    """
+    counted = list(counted_once(used))
+    costs = [cost for one in counted if (cost := cost_of(one.call, price)) is not None]
+    return Total(
+        sum(one.call.input_tokens for one in counted),
+        sum(one.call.output_tokens for one in counted),
+        sum(costs) if costs else None,
+        tuple(sorted({one.call.model for one in counted if one.call.model})),
+    )
+
+
+def counted_once(used: Sequence[Used]) -> Iterable[Used]:
+    """Those that no other one repeats.
+
+    A framework and the client library beneath it may both report a call, and an agent's span may
+    sum up all of its calls.
+    """
+    calls = [one for one in used if not one.whole]
+    if not calls:
+        return used
+    above = {one.parent_id for one in calls}
+    return [one for one in calls if one.span_id not in above]
+
+
+def cost_of(call: ModelCall, price: Price | None) -> float | None:
+    """Dollars of a call, as recorded or else by published prices."""
+    if call.cost_usd is not None or price is None:
+        return call.cost_usd
+    return price(call)
+
+
+def _count(value: Any) -> int:
+    if value is None:
+        return 0
+    if value.__class__ is int:
+        return value if 0 <= value < _MOST else 0
+    return int(value) if isinstance(value, float) and 0 <= value < _MOST else 0
+
+
+def _dollars(value: Any) -> float | None:
+    if value is None:
+        return None
+    if value.__class__ is bool or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 <= value < 1e12 else None
+
+
+def _name(value: Any) -> str:
+    return value[:_MAX_NAME] if isinstance(value, str) else ""

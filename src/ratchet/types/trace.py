@@ -1,0 +1,149 @@
+"""Traces: one run of an agent as a whole, and the conversations that runs belong to."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from ratchet.types.feedback import Feedback
+from ratchet.types.span import Span
+
+
+class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call of a model used."""
+
+    model: str = ""
+    """The one that answered, or else the one that was asked for."""
+    provider: str = ""
+    """As OpenTelemetry's GenAI conventions call it."""
+    input_tokens: int = 0
+    """All of the input, with what came from or went into a cache."""
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    tier: str = ""
+    """The service tier that the answer names."""
+    cost_usd: float | None = None
+    """Dollars, where whoever recorded the call knew them."""
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of an agent, in figures."""
+
+    trace_id: str
+    name: str
+    """Of the root; of the first span that came while there is no root."""
+    agent: str
+    """The live agent; for an attempt of a rollout its queue."""
+    start_ns: int
+    """Unix time in nanoseconds, of the earliest start."""
+    duration_s: float
+    """From the earliest start to the latest end."""
+    spans: int
+    errors: int
+    """Spans whose status is error."""
+    rootless: bool = False
+    """Whether no span without a parent has come: it comes late, or is somebody else's."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    """Dollars of those calls whose price is known; None when none is."""
+    models: tuple[str, ...] = ()
+    """Those that were called, by name."""
+    conversation_id: str = ""
+    rollout_id: str = ""
+    """Empty for live traffic."""
+    fence: int = 0
+    """The rollout's attempt."""
+    feedback: int = 0
+    """Statements about it, about its conversation and about its rollout."""
+    worst: float | None = None
+    """The lowest value in its feedback."""
+
+
+class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace with its spans."""
+
+    trace: Trace
+    spans: list[Span]
+    """In the order they started; as many as were asked for."""
+    feedback: list[Feedback]
+    """Newest first."""
+
+
+class Conversation(msgspec.Struct, frozen=True, kw_only=True):
+    """What several runs of an agent have in common: somebody who goes on talking to it."""
+
+    id: str
+    agent: str
+    turns: int
+    """Traces."""
+    start_ns: int
+    """Unix time in nanoseconds, when the first trace began."""
+    last_ns: int
+    """Unix time in nanoseconds, when the last trace began."""
+    errors: int = 0
+    """Traces in which a span failed."""
+    feedback: int = 0
+    """Statements about it and about its traces."""
+    worst: float | None = None
+    """The lowest value in its feedback."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a conversation."""
+
+    role: str
+    """`user`, `assistant`, `tool`, or as the call named it."""
+    parts: list[Any]
+    """As OpenTelemetry's GenAI conventions have them: `type` says of what kind each is."""
+    at_ns: int
+    """Unix time in nanoseconds, when the call began that brought it, or ended that made it."""
+    trace_id: str
+    span_id: str
+    """The call that brought it."""
+    agent: str = ""
+    """The agent, among several in a trace, whose call that was."""
+    nested: bool = False
+    """Whether it was said between agents, not to or by whoever talks to them."""
+
+
+class Instructions(msgspec.Struct, frozen=True, kw_only=True):
+    """A system prompt that a conversation was held under."""
+
+    text: str
+    agent: str = ""
+    calls: int = 1
+    """How many calls were made under it."""
+
+
+class ConversationLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation as it was held."""
+
+    conversation: Conversation
+    instructions: list[Instructions]
+    """System prompts, in the order they first appeared."""
+    messages: list[Said]
+    """In order, each once, however often it was sent."""
+    cut: bool = False
+    """Whether something is missing: it was too long to be recorded, or there are too many calls."""
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a conversation: a call of a model, a tool, an agent, or another step."""
+
+    kind: str
+    """As in `gen_ai.operation.name`, such as `chat` or `execute_tool`; `step` where none is said."""
+    name: str
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    start_ns: int
+    """Unix time in nanoseconds."""
+    duration_s: float
+    status: Literal["unset", "ok", "error"]
+    message: str = ""
+    """What went wrong, when the status is error."""
+    call: ModelCall | None = None
+    """What it used, when it called a model."""
