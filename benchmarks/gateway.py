@@ -1,6 +1,6 @@
 """How much the gateway adds to a model's answer, beside the LiteLLM proxy in the same run.
 
-    python benchmarks/gateway.py [--quick]
+    python benchmarks/gateway.py [--quick] [--peer | --no-peer]
 
 A stub upstream answers at once. The same 16 connections call it directly, through `ratchet serve`
 with a store in a SQLite file, and through the LiteLLM proxy, one request at a time each; all of
@@ -283,7 +283,11 @@ def recorded(database: Path) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
-    parser.add_argument("--no-peer", action="store_true", help="leave the peer out")
+    parser.add_argument(
+        "--peer",
+        action=argparse.BooleanOptionalAction,
+        help="measure the peer too; by default unless --quick, since it has to be installed",
+    )
     parser.add_argument("--stub", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--load", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -297,7 +301,8 @@ def main() -> None:
 
     warm, measured, growth = (30_000, 5_000, 10_000) if given.quick else (30_000, 20_000, 100_000)
     peer_seconds = 8.0 if given.quick else 30.0
-    if not given.no_peer:
+    with_peer = not given.quick if given.peer is None else given.peer
+    if with_peer:
         install_peer()
     with tempfile.TemporaryDirectory() as home, stub() as upstream:
         folder = Path(home)
@@ -320,7 +325,7 @@ def main() -> None:
             f" {memory[2]:.0f} after {growth:,} more"
         )
         peer = {"per_s": 0.0}
-        if not given.no_peer:
+        if with_peer:
             with litellm(folder, upstream) as address:
                 call(address, 300 if given.quick else 1_000)
                 peer = call(address, 10**9, peer_seconds)
@@ -330,7 +335,7 @@ def main() -> None:
             {
                 "requests_per_s": round(ours["per_s"], 1),
                 "added_p50_ms": round(ours["p50_ms"] - alone["p50_ms"], 3),
-                "peer_requests_per_s": round(peer["per_s"], 1),
+                "peer_requests_per_s": round(peer["per_s"], 1) if with_peer else None,
                 "ratio": round(ours["per_s"] / peer["per_s"], 1) if peer["per_s"] else None,
                 "sent": sent,
                 "recorded": found,

@@ -1,6 +1,6 @@
 """How fast spans are stored, and whether what was acknowledged survives: OTLP over HTTP.
 
-    python benchmarks/ingest.py [--quick] [--seconds N] [--without-peer]
+    python benchmarks/ingest.py [--quick] [--seconds N] [--peer | --no-peer]
 
 A client process sends realistic spans of agents (three dialects, messages, tools, usage) to
 `ratchet serve` on SQLite over several connections, protobuf, 100 and then 10 spans a request, every
@@ -262,13 +262,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
     parser.add_argument("--seconds", type=float, help="length of each load")
-    parser.add_argument("--without-peer", action="store_true", help="leave MLflow out")
+    parser.add_argument(
+        "--peer",
+        action=argparse.BooleanOptionalAction,
+        help="measure the peer too; by default unless --quick, since it has to be installed",
+    )
     options = parser.parse_args()
     seconds = options.seconds or (3.0 if options.quick else 15.0)
     by_hundreds = measure_ours(100, seconds)
     by_tens = measure_ours(10, seconds)
     acknowledged, found = measure_kill(min(seconds, 5.0) / 2)
-    peer = None if options.without_peer else measure_peer(seconds)
+    with_peer = not options.quick if options.peer is None else options.peer
+    peer = measure_peer(seconds) if with_peer else None
     print(
         json.dumps(
             {

@@ -1,6 +1,6 @@
 """How fast rollouts go through the queue over HTTP: claimed and finished, per second.
 
-    python benchmarks/queue.py [--quick] [--without-peer]
+    python benchmarks/queue.py [--quick] [--peer | --no-peer]
 
 `ratchet serve` and its client are two processes that share the machine's cores; the client is the
 real runner with an executor that does nothing, so what is measured is claiming, reporting and

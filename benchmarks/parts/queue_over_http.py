@@ -300,10 +300,15 @@ def say(text: str) -> None:
 def main(description: str) -> None:
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
-    parser.add_argument("--without-peer", action="store_true", help="measure only ours")
+    parser.add_argument(
+        "--peer",
+        action=argparse.BooleanOptionalAction,
+        help="measure the peer too; by default unless --quick, since it has to be installed",
+    )
     given = parser.parse_args()
     count, single, peer_count = (5_000, 1_000, 500) if given.quick else (20_000, 4_000, 2_000)
-    if not given.without_peer:
+    with_peer = not given.quick if given.peer is None else given.peer
+    if with_peer:
         install_peer()
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
@@ -313,9 +318,7 @@ def main(description: str) -> None:
             on_postgres, postgres_single = ours(url, folder, count, single)
         say(f"ratchet, Postgres: {on_postgres:,.0f}/s, {postgres_single:,.0f}/s one by one")
         theirs = (
-            {}
-            if given.without_peer
-            else peer(folder, peer_count, TRIED_QUICKLY if given.quick else TRIED)
+            peer(folder, peer_count, TRIED_QUICKLY if given.quick else TRIED) if with_peer else {}
         )
     best = max(theirs.values(), default=0.0)
     singles = [per_s for (batch, _), per_s in theirs.items() if batch == 1]
@@ -324,11 +327,11 @@ def main(description: str) -> None:
             {
                 "ours_sqlite_per_s": round(sqlite, 1),
                 "ours_postgres_per_s": round(on_postgres, 1),
-                "peer_per_s": round(best, 1),
+                "peer_per_s": round(best, 1) if theirs else None,
                 "ratio": round(sqlite / best, 2) if best else None,
                 "ours_sqlite_single_per_s": round(sqlite_single, 1),
                 "ours_postgres_single_per_s": round(postgres_single, 1),
-                "peer_single_per_s": round(max(singles, default=0.0), 1),
+                "peer_single_per_s": round(max(singles), 1) if singles else None,
                 "peer_tried": {
                     f"{b} a claim, {c} at once": round(v) for (b, c), v in theirs.items()
                 },

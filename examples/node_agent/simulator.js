@@ -3,6 +3,7 @@
 // It speaks OpenAI's chat completions, and follows three rules: asked about a room by its name it
 // calls `describe_room`; told a day and a number of people, now or earlier, it calls `find_rooms`;
 // told what a tool said, it answers with that.
+import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 
 const PORT = Number(process.env.PORT || 9099);
@@ -25,7 +26,7 @@ function newest(texts, pattern) {
 
 function call(name, given) {
   const made = { name, arguments: JSON.stringify(given) };
-  return { content: null, tool_calls: [{ id: `call_${name}`, type: "function", function: made }] };
+  return { content: null, tool_calls: [{ id: `call_${randomUUID()}`, type: "function", function: made }] };
 }
 
 function sentence(said) {
@@ -55,7 +56,7 @@ const server = createServer(async (request, response) => {
   const written = message.content ?? message.tool_calls[0].function.arguments;
   const [prompt, completion] = [Math.ceil(given.length / 4), Math.ceil(written.length / 4)];
   const answer = {
-    id: "chatcmpl-simulated",
+    id: `chatcmpl-${randomUUID()}`,
     object: "chat.completion",
     created: Math.floor(Date.now() / 1000),
     model: asked.model,

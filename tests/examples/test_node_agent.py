@@ -1,183 +1,29 @@
-"""The example in Node: traced with OpenTelemetry's packages, with feedback from its page.
+"""The agent in Node, traced with OpenTelemetry's packages: what it does is in the store.
 
-The model is the example's simulator; `ratchet serve`, Node, npm's packages and Chromium are real.
+The model is the example's simulator; `ratchet serve`, Node and npm's packages are real.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
+import re
 import shlex
-import shutil
-import signal
-import socket
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from ratchet.store import Store
-from ratchet.types import Feedback, Rollout, Span
-from tests.node_packages import installed, node
+from ratchet.types import Rollout, Span
+from tests.examples.room_agent import Site, Started, ordered
+from tests.node_packages import node
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "node_agent"
-PROVIDER_KEY = f"sk-{secrets.token_hex(20)}"
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-@dataclass
-class Site:
-    """The example and its Ratchet, which asks everybody for a key."""
-
-    chat: str
-    ratchet: str
-    store: Store
-    program: Path
-    feedback_key: str
-    ingest_key: str
-    run_key: str
-
-    def ask(self, message: str, conversation: str = "") -> dict[str, str]:
-        """One turn, as the page has it."""
-        body = {"message": message, "conversation_id": conversation}
-        answer = httpx2.post(f"{self.chat}/api/chat", json=body, timeout=30)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, str] = answer.json()
-        return found
-
-    def trace(self, trace_id: str, count: int) -> list[Span]:
-        """The spans of a trace, once there are so many: the agent's, its tool's, its model's."""
-        deadline = time.monotonic() + 20
-        while len(found := self.store.spans.of_trace(trace_id)) < count:
-            assert time.monotonic() < deadline, found
-            time.sleep(0.01)
-        assert len(found) == count
-        return ordered(found)
-
-    def feedback(self, conversation: str) -> list[Feedback]:
-        """What was said of a conversation, the oldest first."""
-        found, _ = self.store.feedback.list(conversation_id=conversation)
-        return found[::-1]
-
-
-class Started:
-    """A program that says where it is in its first line."""
-
-    def __init__(self, command: list[str], folder: Path, **changes: str) -> None:
-        # Nothing of this machine decides where it sends or with which key.
-        ours = ("RATCHET_", "OPENAI_", "OTEL_")
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-        self.process = subprocess.Popen(
-            command, cwd=folder, env=environ | changes, stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        self.line = self.process.stdout.readline()
-        assert self.line, f"{command} ended with {self.process.wait()}"
-
-    def end(self) -> int:
-        """End it as a service manager does; its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(20)
-        finally:
-            self.process.kill()
-
-    def __enter__(self) -> Started:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-
-def kept_port() -> socket.socket:
-    """A port that nobody answers at: nobody gets it by chance, and whoever names it may have it."""
-    kept = socket.socket()
-    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    kept.bind(("127.0.0.1", 0))
-    return kept
-
-
-@pytest.fixture
-def nowhere() -> Iterator[str]:
-    """An address where nobody is."""
-    with kept_port() as kept:
-        yield f"http://127.0.0.1:{kept.getsockname()[1]}"
-
-
-@pytest.fixture(scope="module")
-def program() -> Iterator[Path]:
-    """A copy of the example, where it finds its packages."""
-    folder = installed(EXAMPLE) / f"copy.{os.getpid()}"
-    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("node_modules", ".ratchet"))
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture(scope="module")
-def simulator(program: Path) -> Iterator[str]:
-    """Base URL of the simulated model."""
-    with Started([node(), "simulator.js"], program, PORT="0") as started:
-        yield started.line.split()[-1]
-
-
-@pytest.fixture(scope="module")
-def site(program: Path, simulator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """`ratchet serve` and the chat server, both on free ports."""
-    folder = tmp_path_factory.mktemp("project")
-    # Ratchet has to know the page's origin before the chat server can know Ratchet's address.
-    kept = kept_port()
-    port = str(kept.getsockname()[1])
-    config = (EXAMPLE / "ratchet.toml").read_text()
-    assert "http://127.0.0.1:3000" in config
-    config = config.replace(":3000", f":{port}")
-    config += f'[upstreams.simulator]\ndialect = "openai"\nbase_url = "{simulator}"\n'
-    (folder / "ratchet.toml").write_text(config)
-
-    url = f"sqlite:///{folder}/ratchet.db"
-    serve = [sys.executable, "-m", "ratchet", "serve", "--json", "--store", url]
-    with Store.open(url) as store:
-        feedback, ingest, run = (
-            store.keys.create(scope, [scope], time.time(), None)[1]
-            for scope in ("feedback", "ingest", "run")
-        )
-        with Started([*serve, "--host", "0.0.0.0", "--port", "0"], folder) as served:
-            ratchet = json.loads(served.line)["url"].replace("0.0.0.0", "127.0.0.1")
-            with Started(
-                [node(), "server.js"],
-                program,
-                PORT=port,
-                OPENAI_BASE_URL=simulator,
-                OPENAI_API_KEY=PROVIDER_KEY,
-                OTEL_EXPORTER_OTLP_ENDPOINT=ratchet,
-                OTEL_EXPORTER_OTLP_HEADERS=f"authorization=Bearer%20{ingest}",
-                OTEL_BSP_SCHEDULE_DELAY="50",
-                RATCHET_FEEDBACK_KEY=feedback,
-            ) as chat:
-                address = chat.line.split()[-1]
-                assert address == f"http://127.0.0.1:{port}"
-                yield Site(address, ratchet, store, program, feedback, ingest, run)
-                assert chat.end() == 0
-    kept.close()
-
-
-def ordered(spans: list[Span]) -> list[Span]:
-    """Spans by what they are, and those of the model by what it knew: clocks have ties."""
-    operations = ("invoke_agent", "execute_tool", "chat")
-
-    def place(span: Span) -> tuple[int, int]:
-        known = span.attributes.get("gen_ai.input.messages", "")
-        return operations.index(span.attributes["gen_ai.operation.name"]), len(known)
-
-    return sorted(spans, key=place)
+HANDBOOK = Path(__file__).parents[2] / "docs" / "javascript.md"
 
 
 def said(span: Span, side: str) -> list[dict[str, Any]]:
@@ -252,62 +98,6 @@ def test_a_tool_that_fails_is_told_to_the_model_and_stands_in_the_trace(site: Si
     agent, tool, *_ = site.trace(turn["trace_id"], 4)
     assert (agent.status, tool.status) == ("ok", "error")
     assert tool.message == "There is no room called Walnut."
-
-
-def test_the_pages_key_gives_feedback_and_nothing_else(site: Site) -> None:
-    turn = site.ask("Which room is free on Friday for 7 people?")
-    settings = httpx2.get(f"{site.chat}/settings.json").json()
-    assert settings == {"ratchet": site.ratchet, "feedbackKey": site.feedback_key}
-    with_key = {"authorization": f"Bearer {settings['feedbackKey']}", "origin": site.chat}
-    ours = f"{site.ratchet}/v1/feedback"
-
-    # A browser asks first whether this page may.
-    asks = {
-        "origin": site.chat,
-        "access-control-request-method": "POST",
-        "access-control-request-headers": "authorization,content-type",
-    }
-    granted = httpx2.options(ours, headers=asks)
-    assert granted.is_success
-    assert granted.headers["access-control-allow-origin"] == site.chat
-    assert "POST" in granted.headers["access-control-allow-methods"]
-    allowed = granted.headers["access-control-allow-headers"].lower()
-    assert "authorization" in allowed
-    assert "content-type" in allowed
-    refused = httpx2.options(ours, headers={**asks, "origin": "https://elsewhere.example"})
-    assert "access-control-allow-origin" not in refused.headers
-
-    statement = {
-        "id": uuid.uuid4().hex,
-        "kind": "thumbs",
-        "value": 0,
-        **{name: turn[name] for name in ("trace_id", "span_id", "conversation_id")},
-    }
-    for stored in (1, 0):  # the second time it is known
-        given = httpx2.post(ours, headers=with_key, json={"feedback": [statement]})
-        assert given.json() == {"stored": stored}
-        assert given.headers["access-control-allow-origin"] == site.chat
-    (found,) = site.feedback(turn["conversation_id"])
-    assert (found.kind, found.value) == ("thumbs", 0)
-    assert (found.trace_id, found.span_id) == (turn["trace_id"], turn["span_id"])
-
-    assert httpx2.post(ours, json={"feedback": [statement]}).status_code == 401
-    for path in ("feedback", "spans?agent=room-agent", "rollouts", "keys"):
-        read = httpx2.get(f"{site.ratchet}/v1/{path}", headers=with_key)
-        assert read.status_code == 403, path
-    for path in ("spans", "traces", "scores"):
-        sent = httpx2.post(f"{site.ratchet}/v1/{path}", headers=with_key, json={})
-        assert sent.status_code == 403, path
-
-
-def test_the_page_learns_no_other_secret(site: Site) -> None:
-    for path in ("/", "/chat.js", "/style.css", "/settings.json", "/server.js", "/../server.js"):
-        answer = httpx2.get(f"{site.chat}{path}")
-        assert answer.status_code == (404 if "server" in path else 200)
-        assert PROVIDER_KEY not in answer.text
-        assert site.ingest_key not in answer.text
-        policy = answer.headers["content-security-policy"]
-        assert policy.endswith(f"connect-src 'self' {site.ratchet}")
 
 
 @pytest.mark.parametrize(
@@ -406,63 +196,52 @@ def test_a_runner_runs_it_in_rollouts_and_its_spans_are_the_attempts(site: Site)
     assert found.cost_usd > 0
 
 
-def chromium() -> str:
-    """A browser of this machine; the test is skipped where there is none."""
-    for name in BROWSERS:
-        if found := shutil.which(name):
-            return found
-    pytest.skip("Chromium is not installed")
+def shown(name: str) -> str:
+    """A file that the handbook's page on JavaScript shows."""
+    text = re.sub("(?m)^  ", "", HANDBOOK.read_text()) if name == "conversations.js" else ""
+    found = re.search(rf"```js\n(// {name}\n.*?)```", text or HANDBOOK.read_text(), re.DOTALL)
+    assert found is not None, name
+    return found[1]
 
 
-def test_a_person_chats_in_a_browser_and_gives_feedback(site: Site) -> None:
-    path = chromium()
-    sync_api = pytest.importorskip("playwright.sync_api")
-    complaints: list[str] = []
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        page = browser.new_page()
-        page.set_default_timeout(20_000)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(site.chat)
-        log = page.get_by_role("log", name="Conversation")
-        turns: list[dict[str, str]] = []
-
-        def ask(question: str) -> Any:
-            page.get_by_label("Your question").fill(question)
-            with page.expect_response(f"{site.chat}/api/chat") as caught:
-                page.keyboard.press("Enter")
-            turns.append(caught.value.json())
-            log.get_by_text(turns[-1]["answer"]).wait_for()
-            return log.get_by_role("listitem").last
-
-        answer = ask("Which room is free on Tuesday for 6 people?")
-        answer.get_by_role("button", name="Helpful", exact=True).click()
-        answer.get_by_text("Thank you.").wait_for()
-        pressed = page.get_by_role("button", pressed=True)
-        assert pressed.all_inner_texts() == ["👍 Helpful"]
-
-        # The rest without a mouse.
-        answer = ask("And for 15?")
-        answer.get_by_role("button", name="Not helpful").press("Enter")
-        answer.get_by_text("Thank you.").wait_for()
-        answer.get_by_text("Correct it").press("Enter")
-        field = answer.get_by_label("What it should have said")
-        field.fill("Elm, but its stage is being repaired.")
-        with page.expect_response(f"{site.ratchet}/v1/feedback"):
-            answer.get_by_role("button", name="Send correction").press("Space")
-        field.wait_for(state="hidden")
-        browser.close()
-    assert complaints == []
-
-    one, two = turns
-    assert one["conversation_id"] == two["conversation_id"]
-    given = site.feedback(one["conversation_id"])
-    assert [(each.kind, each.value, each.trace_id, each.span_id) for each in given] == [
-        ("thumbs", 1, one["trace_id"], one["span_id"]),
-        ("thumbs", 0, two["trace_id"], two["span_id"]),
-        ("correction", None, two["trace_id"], two["span_id"]),
-    ]
-    assert given[-1].content == "Elm, but its stage is being repaired."
-    spans = site.trace(one["trace_id"], 4) + site.trace(two["trace_id"], 4)
-    assert {span.attributes["gen_ai.conversation.id"] for span in spans} == {one["conversation_id"]}
+def test_what_the_handbook_shows_works(site: Site, simulator: str) -> None:
+    folder = site.program / "handbook"
+    folder.mkdir()
+    tracing = "\n".join(
+        ('import { conversations } from "./conversations.js";', shown("tracing.js"))
+    )
+    assert "spanProcessors: [" in tracing
+    tracing = tracing.replace("spanProcessors: [", "spanProcessors: [conversations, ")
+    tell = shown("feedback.js").replace("https://ratchet.example", site.ratchet)
+    files = {
+        "tracing.js": tracing,
+        "conversations.js": shown("conversations.js"),
+        "agent.js": shown("agent.js"),
+        "feedback.js": tell.replace("rk_…", site.feedback_key),
+        "told.js": 'import { tell } from "./feedback.js";\n'
+        "console.log(await tell(JSON.parse(process.argv[2])));\n",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    with Started(
+        [node(), "agent.js"],
+        folder,
+        OPENAI_BASE_URL=simulator,
+        OPENAI_API_KEY="none",
+        OTEL_SERVICE_NAME="handbook",
+        OTEL_EXPORTER_OTLP_ENDPOINT=site.ratchet,
+        OTEL_EXPORTER_OTLP_HEADERS=f"authorization=Bearer%20{site.ingest_key}",
+    ) as agent:
+        answer = json.loads(agent.line)
+        assert agent.process.wait(20) == 0
+    assert answer["text"] == "Cedar on floor 2 is free; it has 8 seats."
+    spans = site.trace(answer["traceId"], 4)
+    assert spans[0].attributes["gen_ai.agent.name"] == "rooms"
+    assert {span.attributes["gen_ai.conversation.id"] for span in spans} == {"conversation-1"}
+    statement = {"id": uuid.uuid4().hex, "kind": "thumbs", "value": 0}
+    statement["conversation_id"] = "conversation-1"
+    with Started([node(), "told.js", json.dumps(statement)], folder) as told:
+        assert told.line == "true\n"
+        assert told.process.wait(20) == 0
+    (found,) = site.feedback("conversation-1")
+    assert found.id == statement["id"]

@@ -7,8 +7,9 @@ stream. It stands for no model's abilities: what it answers depends on nothing b
 from __future__ import annotations
 
 import json
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ ANSWERING = (60, 11)
 OPENAI_MODEL = "gpt-4o-mini-2024-07-18"
 CITY = "Paris"
 _TIME = 1_700_000_000
+_OBSERVED = "Observation:"  # how smolagents tells a model what a tool said
 
 
 class Turn(NamedTuple):
@@ -57,14 +59,18 @@ class ModelSimulator:
     """The simulator as a server on a free port of loopback; a context manager."""
 
     def __init__(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property
     def url(self) -> str:
         """Where it is reached, without a path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def calls(self) -> list[tuple[int, int]]:
+        """Tokens of each call of a model that it answered: in, out."""
+        return list(self._server.calls)
 
     def __enter__(self) -> ModelSimulator:
         self._thread.start()
@@ -75,8 +81,22 @@ class ModelSimulator:
         self._server.server_close()
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.calls: list[tuple[int, int]] = []
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing when a client goes away in the middle."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -87,13 +107,18 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
         path = self.path.split("?")[0].rstrip("/")
-        for ending, (answer, stream) in _APIS.items():
+        for ending, (next_of, answer, stream) in _APIS.items():
             if path.endswith(ending):
-                if body.get("stream") and stream:
-                    self._send_events(stream(body))
+                turn = next_of(body)
+                self.server.calls.append(turn.tokens)
+                if body.get("stream"):
+                    self._send_events(stream(body, turn))
                 else:
-                    self._send_json(answer(body))
+                    self._send_json(answer(body, turn))
                 return
+        if path.endswith("/embeddings"):
+            self._send_json(_embeddings(body))
+            return
         self._send_json({"error": {"message": f"no such path: {path}"}}, 404)
 
     def _send_json(self, value: Any, status: int = 200) -> None:
@@ -122,8 +147,11 @@ class _Handler(BaseHTTPRequestHandler):
 def _chat_turn(body: dict[str, Any]) -> Turn:
     result = None
     for message in body["messages"]:
+        said = _text(message.get("content"))
         if message["role"] == "tool":
-            result = _text(message["content"])
+            result = said
+        elif message["role"] == "user" and said.startswith(_OBSERVED):
+            result = said.removeprefix(_OBSERVED).strip()
     offered = [each["function"]["name"] for each in body.get("tools") or []]
     if not offered:
         by_text = _turn_by_text(body["messages"])
@@ -134,7 +162,7 @@ def _chat_turn(body: dict[str, Any]) -> Turn:
 
 def _turn_by_text(messages: list[dict[str, Any]]) -> Turn | None:
     """DSPy describes its tools in words, and wants fields between marks."""
-    said = "\n".join(_text(each["content"]) for each in messages)
+    said = "\n".join(_text(each.get("content")) for each in messages)
     if "[[ ## next_tool_name ## ]]" in said:
         asked = "[[ ## observation_0 ## ]]" in said or "observation_0" in said
         name, arguments = ("finish", {}) if asked else ("get_weather", {"city": CITY})
@@ -161,8 +189,7 @@ def _usage(turn: Turn) -> dict[str, int]:
     return {"prompt_tokens": sent, "completion_tokens": said, "total_tokens": sent + said}
 
 
-def _chat(body: dict[str, Any]) -> dict[str, Any]:
-    turn = _chat_turn(body)
+def _chat(body: dict[str, Any], turn: Turn) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": turn.text or None, "refusal": None}
     if turn.tool:
         message["tool_calls"] = _calls(turn)
@@ -177,8 +204,7 @@ def _chat(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _chat_stream(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    turn = _chat_turn(body)
+def _chat_stream(body: dict[str, Any], turn: Turn) -> Iterator[tuple[str, Any]]:
     head = {
         "id": "chatcmpl-1",
         "object": "chat.completion.chunk",
@@ -270,8 +296,7 @@ def _item(turn: Turn) -> dict[str, Any]:
     }
 
 
-def _responses_stream(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    turn = _responses_turn(body)
+def _responses_stream(body: dict[str, Any], turn: Turn) -> Iterator[tuple[str, Any]]:
     number = -1
 
     def event(kind: str, **fields: Any) -> tuple[str, Any]:
@@ -342,8 +367,7 @@ def _reason(turn: Turn) -> str:
     return "tool_use" if turn.tool else "end_turn"
 
 
-def _messages(body: dict[str, Any]) -> dict[str, Any]:
-    turn = _messages_turn(body)
+def _messages(body: dict[str, Any], turn: Turn) -> dict[str, Any]:
     sent, said = turn.tokens
     return {
         "id": "msg_1",
@@ -357,14 +381,13 @@ def _messages(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _messages_stream(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    turn = _messages_turn(body)
+def _messages_stream(body: dict[str, Any], turn: Turn) -> Iterator[tuple[str, Any]]:
     sent, said = turn.tokens
 
     def event(kind: str, **fields: Any) -> tuple[str, Any]:
         return kind, {"type": kind, **fields}
 
-    begun = {**_messages(body), "content": [], "stop_reason": None}
+    begun = {**_messages(body, turn), "content": [], "stop_reason": None}
     begun["usage"] = {"input_tokens": sent, "output_tokens": 1}
     yield event("message_start", message=begun)
     if turn.tool:
@@ -383,19 +406,16 @@ def _messages_stream(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
+    if content is None or isinstance(content, str):
+        return content or ""
     if isinstance(content, list):
         return "".join(_text(part.get("text", "")) for part in content if isinstance(part, dict))
     return json.dumps(content)
 
 
-_APIS: dict[str, tuple[Any, Any]] = {
-    "/chat/completions": (_chat, _chat_stream),
-    "/responses": (
-        lambda body: _response(body, _responses_turn(body)),
-        _responses_stream,
-    ),
-    "/embeddings": (_embeddings, None),
-    "/messages": (_messages, _messages_stream),
+_APIS: dict[str, tuple[Callable[[dict[str, Any]], Turn], Any, Any]] = {
+    "/chat/completions": (_chat_turn, _chat, _chat_stream),
+    "/responses": (_responses_turn, _response, _responses_stream),
+    "/messages": (_messages_turn, _messages, _messages_stream),
 }
+"""By the end of the path: what the model says next, said at once, and said as a stream."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ratchet.autopilot.sections import (
-    FILE_NAME,
     Level,
     Positive,
     Section,
@@ -172,4 +171,4 @@ def read_server_config(path: Path) -> ServerConfig:
     return read_sections(path, ServerConfig, only=ServerConfig.model_fields)
 
 
-__all__ = ["FILE_NAME", "Config", "ServerConfig", "read_config", "read_server_config"]
+__all__ = ["Config", "ServerConfig", "read_config", "read_server_config"]

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.autopilot.config import FILE_NAME, Config, read_config
-from ratchet.autopilot.place import STATE_NAME, folder_with_config, prepare_state, store_url
+from ratchet.autopilot.config import Config, read_config
 from ratchet.curate import read_tasks, split_tasks
 from ratchet.evaluate import BUILT_IN, Evaluator, make_evaluator
+from ratchet.observe.place import (
+    FILE_NAME,
+    STATE_NAME,
+    folder_with_config,
+    prepare_state,
+    store_url,
+)
 from ratchet.prove import Guardrail
 from ratchet.run import Agent, AgentSpec, load_agent
 from ratchet.store import Store

@@ -12,10 +12,9 @@ from typing import Annotated
 import typer
 
 from ratchet.autopilot import read_server_config
-from ratchet.autopilot.place import folder_with_config, prepare_state, store_url
-from ratchet.autopilot.sections import FILE_NAME
 from ratchet.cli.console import Folder, Json, out, print_json, short, table
 from ratchet.cli.failure import err
+from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state, store_url
 from ratchet.store import Store
 from ratchet.types import SCOPES, InputError, Key
 

@@ -11,9 +11,8 @@ from typing import Literal
 import msgspec
 
 from ratchet.autopilot.config import RunSection, read_config
-from ratchet.autopilot.place import folder_with_config, prepare_state
-from ratchet.autopilot.sections import FILE_NAME
 from ratchet.autopilot.session import ASYNC_SLOTS, memory_of_each
+from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state
 from ratchet.run import AgentSpec, AsyncExecutor, Executor, ProcessExecutor, load_agent
 from ratchet.types import ConfigError
 

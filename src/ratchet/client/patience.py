@@ -15,6 +15,9 @@ from ratchet.types import RatchetError
 
 T = TypeVar("T")
 
+_luck = random.Random().random  # noqa: S311
+"""Not the global one, which may be an agent's: calls of ours change none of its numbers."""
+
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
@@ -39,7 +42,7 @@ def patiently(
     patience_s: float,
     *,
     clock: Clock = time.monotonic,
-    luck: Callable[[], float] = random.random,
+    luck: Callable[[], float] = _luck,
 ) -> Generator[Request | Pause, Came, T]:
     """Go through a call, and send again what may succeed later.
 

@@ -1,5 +1,6 @@
 """Models: what a call of one costs."""
 
 from ratchet.llm.prices import Usage, dollars, load, loaded
+from ratchet.llm.recorded import price
 
-__all__ = ["Usage", "dollars", "load", "loaded"]
+__all__ = ["Usage", "dollars", "load", "loaded", "price"]

@@ -1,4 +1,4 @@
-"""Kinds of steps: what is read from their captured inputs and outputs, by the span model's names."""
+"""Kinds of steps: what is read from what they captured, by the names of the span model."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from time import perf_counter_ns, time_ns
 from typing import Any
 
 from opentelemetry.context import get_current
+from opentelemetry.trace import Span as OtelSpan
 from opentelemetry.trace import (
     SpanContext,
     Status,
@@ -21,7 +22,6 @@ from opentelemetry.trace import (
     TraceFlags,
     get_current_span,
 )
-from opentelemetry.trace import Span as OtelSpan
 
 from ratchet.observe.capture import capture, readable, shorten
 from ratchet.observe.conversations import CONVERSATION
@@ -36,7 +36,7 @@ MAX_ATTRIBUTES = 500
 MAX_EVENTS = 200
 
 _RELATIVE_NS = 3_600 * 10**9
-"""For so long the clock of a step is its parent's: a tree stays whole when the system's clock jumps.
+"""For so long a step goes by its parent's clock: a tree stays whole when the system's clock jumps.
 Later the system's counts again, since the other one stands still while a computer sleeps."""
 
 

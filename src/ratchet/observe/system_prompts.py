@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-_LEADING = frozenset({"system", "developer"})
+_LEADING = ("system", "developer")
 
 _CUT = re.compile(r"… \[\d+ more characters\]\Z")
 """How a text ends that was too long to be recorded whole; see `capture.shorten`."""

@@ -79,6 +79,8 @@ def _value(value: Any) -> Any:
         return value if -(2**63) <= value < 2**63 else str(value)
     if kind is tuple or kind is list:
         return [_value(each) for each in value[:MAX_ATTRIBUTES]]
+    if isinstance(value, str):  # such as a member of an enumeration
+        return shorten(readable(str.__str__(value)), MAX_TEXT)
     return capture(value, MAX_TEXT)
 
 

@@ -31,6 +31,9 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 _encode = msgspec.json.Encoder().encode
 _JSON = (b"content-type", b"application/json")
 
+_RAW_METHODS = {"/v1/traces": ("POST",)}
+"""Methods of a path that are answered before the table is asked."""
+
 MAX_PATH = 4096
 """Bytes of a path and query that are looked at; more is refused."""
 
@@ -85,7 +88,7 @@ class App:
                 if early is not None:
                     template = early
                     return
-                raw = self._raw(scope["path"])
+                raw = self._raw(scope["method"], scope["path"])
                 if raw is not None:
                     template, scopes, answer = raw
                     caller = await self._admit(scope, scopes, with_attempt=True)
@@ -130,11 +133,11 @@ class App:
         return await self.services.gatekeeper.screen(scope, sent)
 
     def _raw(
-        self, path: str
+        self, method: str, path: str
     ) -> tuple[str, frozenset[Scope], Callable[[Any, Any, Any], Awaitable[None]]] | None:
         if path.startswith("/gateway/"):
             return "/gateway", SEND, self.services.gateway
-        if path == "/v1/traces":
+        if path == "/v1/traces" and method == "POST":
             return "/v1/traces", SEND, self.services.otlp
         return None
 
@@ -155,7 +158,7 @@ class App:
             )
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
-            allowed = ", ".join(sorted(methods))
+            allowed = ", ".join(sorted({*methods, *_RAW_METHODS.get(path, ())}))
             raise Problem(
                 405, f"{path} answers {allowed}, not {method}.", headers={"allow": allowed}
             )

@@ -12,6 +12,7 @@ from ratchet.store.access_keys import AccessKeys
 from ratchet.store.agents import Agents
 from ratchet.store.audit import Audit
 from ratchet.store.candidates import Candidates
+from ratchet.store.conversations import Conversations
 from ratchet.store.datasets import Datasets
 from ratchet.store.engine import Database
 from ratchet.store.events import Event, Events
@@ -28,6 +29,7 @@ from ratchet.store.schema import prepare
 from ratchet.store.scores import Mean, Scores
 from ratchet.store.settings import Settings
 from ratchet.store.spans import Spans
+from ratchet.store.traces import Traces
 
 __all__ = ["Event", "Mean", "Store"]
 
@@ -58,6 +60,8 @@ class Store:
         self.releases = Releases(database)
         self.agents = Agents(database)
         self.feedback = FeedbackLog(database)
+        self.traces = Traces(database, self.feedback)
+        self.conversations = Conversations(database)
         self.events = Events(database)
         self.keys = AccessKeys(database)
         self.audit = Audit(database)

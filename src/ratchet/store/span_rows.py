@@ -15,8 +15,8 @@ MAX_ID = 200
 """Characters of an id or an agent's name; databases bound the length of what is indexed."""
 
 NOT_A_HEAD, LIVE_HEAD, ROLLOUT_HEAD = 0, 1, 2
-"""Whether a span stands for its trace in lists: the one that started first, of those of a trace that
-came together. So every trace has one, also one whose root comes late or never, and few have several."""
+"""Whether a span stands for its trace in lists: of those of a trace that came together, the one
+that started first. So every trace has one, also one whose root comes late or never."""
 
 _INT64 = 2**63
 _INT32 = 2**31

@@ -15,7 +15,6 @@ Price = Callable[[ModelCall], float | None]
 
 COST = "ratchet.cost_usd"
 _INPUT, _OUTPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
-_OPERATION = "gen_ai.operation.name"
 
 _MAX_NAME = 200
 _MOST = 2**53
@@ -69,25 +68,44 @@ def usage_text(attributes: Mapping[str, Any]) -> str:
     """
     if _INPUT not in attributes and _OUTPUT not in attributes and COST not in attributes:
         return ""
-    get = attributes.get
-    used = _Used(
-        _name(get("gen_ai.response.model")) or _name(get("gen_ai.request.model")),
-        _name(get("gen_ai.provider.name")) or _name(get("gen_ai.system")),
-        _count(get(_INPUT)),
-        _count(get(_OUTPUT)),
-        _dollars(get(COST)),
-        is_whole(attributes),
-        _count(get("gen_ai.usage.cache_read.input_tokens")),
-        _count(get("gen_ai.usage.cache_creation.input_tokens")),
-        _name(get("openai.response.service_tier")),
-    )
-    return _encode(used).decode()
+    return _encode(_used(attributes)).decode()
 
 
 def used_by(span_id: str, parent_id: str | None, stored: str) -> Used:
     """What a span used, from how it lies in the database."""
     used = _decode(stored)
-    call = ModelCall(
+    return Used(span_id, parent_id, _call(used), used.whole)
+
+
+def used_in(span: Span) -> Used | None:
+    """What a span used, from its attributes; None when it used nothing."""
+    stored = usage_text(span.attributes)
+    return used_by(span.span_id, span.parent_id, stored) if stored else None
+
+
+def call_of(attributes: Mapping[str, Any]) -> ModelCall:
+    """What a span's attributes say of the call of a model, be it nothing."""
+    return _call(_used(attributes))
+
+
+def _used(attributes: Mapping[str, Any]) -> _Used:
+    get = attributes.get
+    operation = get("gen_ai.operation.name")
+    return _Used(
+        _name(get("gen_ai.response.model")) or _name(get("gen_ai.request.model")),
+        _name(get("gen_ai.provider.name")) or _name(get("gen_ai.system")),
+        _count(get(_INPUT)),
+        _count(get(_OUTPUT)),
+        _dollars(get(COST)),
+        operation.__class__ is str and operation in _WHOLE,
+        _count(get("gen_ai.usage.cache_read.input_tokens")),
+        _count(get("gen_ai.usage.cache_creation.input_tokens")),
+        _name(get("openai.response.service_tier")),
+    )
+
+
+def _call(used: _Used) -> ModelCall:
+    return ModelCall(
         model=used.model,
         provider=used.provider,
         input_tokens=used.input_tokens,
@@ -97,19 +115,6 @@ def used_by(span_id: str, parent_id: str | None, stored: str) -> Used:
         tier=used.tier,
         cost_usd=used.cost_usd,
     )
-    return Used(span_id, parent_id, call, used.whole)
-
-
-def used_in(span: Span) -> Used | None:
-    """What a span used, from its attributes; None when it used nothing."""
-    stored = usage_text(span.attributes)
-    return used_by(span.span_id, span.parent_id, stored) if stored else None
-
-
-def is_whole(attributes: Mapping[str, Any]) -> bool:
-    """Whether a span sums up what others beneath it used."""
-    operation = attributes.get(_OPERATION)
-    return isinstance(operation, str) and operation in _WHOLE
 
 
 def total(used: Sequence[Used], price: Price | None = None) -> Total:

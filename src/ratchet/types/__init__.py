@@ -14,7 +14,7 @@ from ratchet.types.errors import (
     VerificationError,
 )
 from ratchet.types.experiment import Decision, Experiment, GuardrailResult, Verdict
-from ratchet.types.feedback import Feedback, FeedbackKind
+from ratchet.types.feedback import Feedback, FeedbackKind, fault, is_bad
 from ratchet.types.hashing import canonical_json, content_hash
 from ratchet.types.knobs import Bool, Choice, Float, Int, Knob, Value
 from ratchet.types.release import RELEASE_TRANSITIONS, Release, ReleaseState
@@ -107,6 +107,8 @@ __all__ = [
     "canonical_json",
     "content_hash",
     "defaults",
+    "fault",
+    "is_bad",
     "kind_of",
     "version_of",
 ]

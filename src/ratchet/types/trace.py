@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -62,6 +62,51 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """The lowest value in its feedback."""
 
 
+class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which traces; what is left out does not matter."""
+
+    agent: str | None = None
+    """The live agent, or the queue of the rollout."""
+    errors: bool = False
+    """Only those with a span that failed."""
+    since_ns: int | None = None
+    """Only those that began then or later, in Unix nanoseconds."""
+    until_ns: int | None = None
+    """Only those that began before."""
+    min_duration_s: float | None = None
+    min_cost_usd: float | None = None
+    name: str | None = None
+    """Only those whose name has this in it, in whatever case."""
+    conversation_id: str | None = None
+    feedback: bool = False
+    """Only those that somebody said something of."""
+    rollouts: bool = False
+    """Those of rollouts, too."""
+
+    def names(self, trace: Trace) -> bool:
+        """Whether a trace is wanted by what it is: its agent, its conversation, when it began."""
+        return (
+            (self.agent is None or trace.agent == self.agent)
+            and (self.conversation_id is None or trace.conversation_id == self.conversation_id)
+            and (self.since_ns is None or trace.start_ns >= self.since_ns)
+            and (self.until_ns is None or trace.start_ns < self.until_ns)
+        )
+
+    def fits(self, trace: Trace) -> bool:
+        """Whether a trace is wanted, by its figures, its name and its feedback."""
+        return (
+            (not self.errors or trace.errors > 0)
+            and (self.min_duration_s is None or trace.duration_s >= self.min_duration_s)
+            and (self.min_cost_usd is None or (trace.cost_usd or 0.0) >= self.min_cost_usd)
+            and (self.name is None or self.name.lower() in trace.name.lower())
+            and (not self.feedback or trace.feedback > 0)
+        )
+
+
+EVERY = TraceFilter()
+Sort: TypeAlias = Literal["newest", "slowest", "costliest"]
+
+
 class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A trace with its spans."""
 
@@ -83,8 +128,6 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """Unix time in nanoseconds, when the first trace began."""
     last_ns: int
     """Unix time in nanoseconds, when the last trace began."""
-    errors: int = 0
-    """Traces in which a span failed."""
     feedback: int = 0
     """Statements about it and about its traces."""
     worst: float | None = None
@@ -134,7 +177,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a conversation: a call of a model, a tool, an agent, or another step."""
 
     kind: str
-    """As in `gen_ai.operation.name`, such as `chat` or `execute_tool`; `step` where none is said."""
+    """As in `gen_ai.operation.name`, such as `chat` or `execute_tool`; else `step`."""
     name: str
     trace_id: str
     span_id: str

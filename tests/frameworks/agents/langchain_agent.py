@@ -21,12 +21,11 @@ async def get_weather(city: str) -> str:
 
 
 async def main() -> str:
-    agent = create_agent(ChatOpenAI(model="gpt-4o-mini", streaming=True), [get_weather])
+    model = ChatOpenAI(model="gpt-4o-mini", streaming=True, stream_usage=True)
+    agent = create_agent(model, [get_weather])
     question = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}]}
     said = ""
-    async for _, (message, _) in agent.astream(
-        question, stream_mode=["messages"], config={"run_name": "weather_agent"}
-    ):
+    async for _, (message, _) in agent.astream(question, stream_mode=["messages"]):
         if message.type.startswith("AI"):
             said += message.text
     return said

@@ -165,6 +165,41 @@ def test_parts_of_a_message_in_openinference() -> None:
     ]
 
 
+def test_anthropics_calls_in_node_say_their_system_prompt_and_each_tool_call_once() -> None:
+    at = "llm.output_messages.0.message"
+    span = {
+        "openinference.span.kind": "LLM",
+        "llm.invocation_parameters": '{"model": "m", "system": "You find rooms."}',
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "Tuesday?",
+        "llm.tools.0.tool.json_schema": json.dumps(
+            {"name": "find_rooms", "input_schema": {"type": "object"}}
+        ),
+        f"{at}.role": "assistant",
+        f"{at}.contents.0.message_content.type": "text",
+        f"{at}.contents.0.message_content.text": "I look.",
+        f"{at}.contents.1.message_content.type": "tool_use",
+        f"{at}.contents.1.tool_call.id": "t1",
+        f"{at}.tool_calls.0.tool_call.id": "t1",
+        f"{at}.tool_calls.0.tool_call.function.name": "find_rooms",
+        f"{at}.tool_calls.0.tool_call.function.arguments": '{"day": "tuesday"}',
+    }
+    model = normalise("x", span)
+    assert json.loads(model["gen_ai.system_instructions"]) == [
+        {"type": "text", "content": "You find rooms."}
+    ]
+    (answer,) = messages(model, "output")
+    assert answer["parts"] == [
+        {"type": "text", "content": "I look."},
+        call("t1", "find_rooms", {"day": "tuesday"}),
+    ]
+    (tool,) = json.loads(model["gen_ai.tool.definitions"])
+    assert tool == {"type": "function", "name": "find_rooms", "parameters": {"type": "object"}}
+    # Where it is a message already it is not said twice.
+    span["llm.input_messages.0.message.role"] = "system"
+    assert "gen_ai.system_instructions" not in normalise("x", span)
+
+
 def test_text_that_is_nested_beyond_reason_stays_text() -> None:
     for nested in ("[" * 100_000, "[" * 900 + "]" * 900, '[{"type":"text","a":' * 5000):
         span = {

@@ -14,7 +14,6 @@ import openai
 import pytest
 
 from ratchet.server.gateway import Upstream
-from ratchet.server.problems import Problem
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
 from ratchet.types import SpanRecord
@@ -496,11 +495,6 @@ class Stubborn(SpanWriter):
     def post(self, records: Sequence[SpanRecord]) -> bool:
         return False if self.refuse else super().post(records)
 
-    async def write(self, records: Sequence[SpanRecord]) -> None:
-        if self.refuse:
-            raise Problem(429, "Too much.", headers={"retry-after": "0.01"})
-        await super().write(records)
-
 
 def test_every_call_is_recorded_though_the_writer_has_no_room(
     open_site: Callable[..., Site], upstream: StubUpstream, disk: Store
@@ -513,6 +507,31 @@ def test_every_call_is_recorded_though_the_writer_has_no_room(
     assert disk.spans.of(None) == []
     writer.refuse = False
     site.spans(5)
+
+
+def test_recordings_wait_while_the_writer_holds_many_bytes(
+    open_site: Callable[..., Site],
+    upstream: StubUpstream,
+    disk: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ratchet.server.gateway.ledger.BYTES_PENDING", 10_000)
+    monkeypatch.setattr("ratchet.server.gateway.ledger.GATHER_MOST", 1)
+    go = threading.Event()
+    put = disk.spans.put
+
+    def slowly(*args: Any, **options: Any) -> int:
+        go.wait(10)
+        return put(*args, **options)
+
+    monkeypatch.setattr(disk.spans, "put", slowly)
+    site = open_site(*both(upstream))
+    upstream.answers({})
+    for _ in range(20):
+        assert ask(site)[0] == 200
+    assert 0 < site.writer.pending < 10
+    go.set()
+    site.spans(20)
 
 
 def test_no_call_is_taken_while_too_many_wait_to_be_recorded(

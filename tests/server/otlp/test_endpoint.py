@@ -89,8 +89,8 @@ def test_other_methods_and_media_types_are_sent_away(server: RunningServer, send
         )
     assert send(b"{}", "Application/JSON; charset=utf-8").status_code == 200
     with server.client() as http:
-        answer = http.get("/v1/traces")
-        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+        answer = http.put("/v1/traces")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
     assert send(b"{}", JSON, content_encoding="br").status_code == 415
 
 

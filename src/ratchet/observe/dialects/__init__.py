@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratchet.observe.dialects import gen_ai, openinference, traceloop
+from ratchet.observe.dialects import gen_ai, names, openinference, traceloop
 from ratchet.observe.dialects.messages import json_text
 from ratchet.observe.dialects.names import JSON_TEXT
 from ratchet.types import SpanEvent
@@ -31,6 +31,8 @@ DIALECTS = {
     "traceloop": Dialect(traceloop.MARKERS, traceloop.read),
 }
 """Where two say the same, the one that stands first here counts."""
+
+_MESSAGES = {names.INPUT_MESSAGES: "user", names.OUTPUT_MESSAGES: "assistant"}
 
 _MARKERS = frozenset().union(*(dialect.markers for dialect in DIALECTS.values()))
 
@@ -62,4 +64,7 @@ def normalise(
     for key in JSON_TEXT.intersection(model):
         if model[key].__class__ is not str:
             model[key] = json_text(model[key])
+    for key, role in _MESSAGES.items():
+        if key in model:
+            model[key] = gen_ai.in_parts(model[key], role)
     return model

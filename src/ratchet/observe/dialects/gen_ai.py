@@ -81,6 +81,21 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
     return found
 
 
+def in_parts(text: str, role: str) -> str:
+    """Messages as JSON text, each with its parts; some write those of the chat APIs instead.
+
+    Args:
+        text: JSON text of a list of messages; any other text is returned as it is.
+        role: Role of messages that have none.
+    """
+    if '"parts"' in text or not text.startswith("[{"):
+        return text
+    listed = form.objects(text)
+    if not listed or not all("content" in each or "tool_calls" in each for each in listed):
+        return text
+    return form.json_text([form.chat_message(each, role) for each in listed])
+
+
 def _read_events(found: dict[str, Any], events: Sequence[SpanEvent]) -> None:
     sent: list[form.Message] = []
     answered: list[form.Message] = []

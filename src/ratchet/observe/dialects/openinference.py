@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ratchet.observe.dialects import messages as form
-from ratchet.observe.dialects import names
+from ratchet.observe.dialects import names, wrapped
 from ratchet.observe.dialects.flattened import Layout, in_order
 from ratchet.types import SpanEvent
 
@@ -67,6 +67,12 @@ PARAMETERS = {
 }
 """Parameters of a request, which come as one JSON text."""
 
+_PREPARING = "._prepare_chat_with_tools"
+"""End of the name of a span of LlamaIndex that says it is a call of a model, and only gets one
+ready."""
+
+_NONE = object()
+
 _LAYOUT = Layout(
     {
         "llm.input_messages": "message",
@@ -96,21 +102,31 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
             found.setdefault(normal, attributes[key])
     kind = attributes.get("openinference.span.kind")
     operation = OPERATIONS.get(kind) if isinstance(kind, str) else None
+    if kind == "CHAIN" and wrapped.is_agent(name):
+        operation = "invoke_agent"
+    elif operation == "chat" and name.endswith(_PREPARING):
+        operation = None
     if operation:
         found[names.OPERATION] = operation
-    _read_model(found, attributes)
+    parameters = _read_model(found, attributes)
     lists = _LAYOUT.gather(attributes)
     if lists:
         _read_lists(found, lists)
+    # Anthropic's system prompt is no message there; some instrumentations make it one.
+    if "system" in parameters and '{"role":"system"' not in found.get(names.INPUT_MESSAGES, ""):
+        system = form.chat_parts(parameters["system"])
+        if system:
+            found[names.SYSTEM_INSTRUCTIONS] = form.json_text(system)
     if operation == "invoke_agent":
-        found.setdefault(names.AGENT_NAME, name)
+        found.setdefault(names.AGENT_NAME, wrapped.bare_name(name))
     elif operation == "execute_tool":
-        found.setdefault(names.TOOL_NAME, name)
+        found.setdefault(names.TOOL_NAME, wrapped.bare_name(name))
     _read_values(found, attributes)
     return found
 
 
-def _read_model(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
+def _read_model(found: dict[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads what was asked of which model; the parameters of the request."""
     provider = attributes.get("llm.provider") or attributes.get("llm.system")
     if provider:
         found[names.PROVIDER] = names.provider(provider)
@@ -124,7 +140,9 @@ def _read_model(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
         "llm.invocation_parameters", attributes.get("embedding.invocation_parameters")
     )
     parameters = form.decoded(given)
-    if isinstance(parameters, dict):
+    if not isinstance(parameters, dict):
+        parameters = {}
+    else:
         asked = asked or parameters.get("model")
         for key in PARAMETERS.keys() & parameters.keys():
             # What is null was left to the provider.
@@ -141,6 +159,7 @@ def _read_model(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
     reason = attributes.get("llm.finish_reason")
     if reason:
         found[names.FINISH_REASONS] = [form.word(reason)]
+    return parameters
 
 
 def _read_lists(found: dict[str, Any], lists: dict[str, Any]) -> None:
@@ -198,8 +217,11 @@ def _read_values(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
             found[names.RETRIEVAL_QUERY] = form.word(query)
             continue
         declared = attributes.get(f"{side}.mime_type") == "application/json"
-        key = tool if operation == "execute_tool" else plain
-        found[key] = form.as_json(value, declared)
+        if operation == "execute_tool":
+            unwrap = wrapped.arguments if side == "input" else wrapped.result
+            found[tool] = unwrap(value, declared)
+        else:
+            found[plain] = form.as_json(value, declared)
 
 
 def _message(one: dict[str, Any], default_role: str, reason: Any = None) -> form.Message:
@@ -210,9 +232,12 @@ def _message(one: dict[str, Any], default_role: str, reason: Any = None) -> form
         answer = content if content is not None else _inner_text(one)
         return form.message(role, "tool", [form.tool_result(call_id, answer)])
     parts = form.chat_parts(content)
+    calls = in_order(one.get("tool_calls"))
     for each in in_order(one.get("contents")):
-        parts.append(_content(each))
-    for call in in_order(one.get("tool_calls")):
+        # Some say of a call first that it is there, and then what it is; some say a text twice.
+        if not (calls and each == {"type": "tool_use"}) and each.get("text", _NONE) != content:
+            parts.append(_content(each))
+    for call in calls:
         made = form.tool_call(
             call.get("id"), call.get("function.name"), call.get("function.arguments")
         )
@@ -249,6 +274,8 @@ def _tool(one: dict[str, Any]) -> dict[str, Any]:
     function = schema.get("function")
     made = {"type": "function", **(function if isinstance(function, dict) else schema)}
     made["type"] = "function"
+    if "input_schema" in made:  # Anthropic's form
+        made.setdefault("parameters", made.pop("input_schema"))
     for key in ("name", "description"):
         if key in one:
             made.setdefault(key, one[key])

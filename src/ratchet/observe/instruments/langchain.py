@@ -1,9 +1,9 @@
-"""LangChain and LangGraph: what a tool or a node does stands under its span.
+"""LangChain and LangGraph: what a tool or a node does stands under its span; tools' arguments.
 
 OpenInference hears of a run by callbacks and does not make its span the current one, so everything
 else that is recorded inside would stand beside it, or in a trace of its own. Both libraries run
 tools and nodes in a copy of the context: there the span can be made current without a trace of it
-staying behind.
+staying behind. And of a tool with one argument OpenInference tells the value, not its name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from ratchet.observe.capture import capture
+from ratchet.observe.dialects import names
 from ratchet.observe.instruments.imports import when_imported
 
 _NAME = "_set_config_context"
@@ -29,6 +31,26 @@ def carry_spans(provider: Any) -> None:
     """
     for module in ("langchain_core.runnables.config", "langgraph._internal._runnable"):
         when_imported(module, functools.partial(_carry_in, module))
+    _name_arguments()
+
+
+def _name_arguments() -> None:
+    from openinference.instrumentation.langchain._tracer import OpenInferenceTracer
+
+    end: Any = OpenInferenceTracer._end_trace
+
+    @functools.wraps(end)
+    def end_with_arguments(self: Any, run: Any) -> Any:
+        try:
+            if run.run_type == "tool" and isinstance(run.inputs, dict):
+                span = self.get_span(run.id)
+                if span is not None:
+                    span.set_attribute(names.TOOL_ARGUMENTS, capture(run.inputs))
+        except Exception:
+            _log.debug("ratchet: a tool's arguments could not be had.", exc_info=True)
+        return end(self, run)
+
+    OpenInferenceTracer._end_trace = end_with_arguments
 
 
 def _carry_in(name: str) -> None:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from opentelemetry.trace import (
-    NonRecordingSpan,
     NoOpTracer,
     Span,
     Tracer,
@@ -20,7 +19,7 @@ from opentelemetry.trace import (
     use_span,
 )
 
-from ratchet.observe.instruments.layers import is_told_already
+from ratchet.observe.instruments.layers import told_already
 
 
 class Route(TracerProvider):
@@ -62,8 +61,10 @@ class _RoutedTracer(Tracer):
 
     def start_span(self, name: str, context: Any = None, *args: Any, **kwargs: Any) -> Span:
         around = get_current_span(context)
-        if self.innermost and is_told_already(around, kwargs.get("attributes") or {}):
-            return NonRecordingSpan(around.get_span_context())
+        if self.innermost:
+            told = told_already(around, kwargs.get("attributes") or {})
+            if told is not None:
+                return told
         return self.current().start_span(name, context, *args, **kwargs)
 
     @contextmanager

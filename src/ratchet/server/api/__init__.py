@@ -4,6 +4,7 @@ from ratchet.server.api import (
     agents,
     aliases,
     candidates,
+    conversations,
     datasets,
     events,
     experiments,
@@ -15,6 +16,7 @@ from ratchet.server.api import (
     rollouts,
     scores,
     spans,
+    traces,
 )
 
 GROUPS = (
@@ -24,6 +26,8 @@ GROUPS = (
     agents.group,
     datasets.group,
     spans.group,
+    traces.group,
+    conversations.group,
     scores.group,
     feedback.group,
     experiments.group,

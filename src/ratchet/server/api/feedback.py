@@ -12,7 +12,7 @@ from ratchet.server.api.fields import Moment, Page, Request
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, TELL, Group
 from ratchet.server.services import Services
-from ratchet.types import Feedback, FeedbackKind
+from ratchet.types import Feedback, FeedbackKind, fault
 
 group = Group("feedback")
 
@@ -33,7 +33,7 @@ class NewFeedback(Request, frozen=True, kw_only=True):
     conversation_id: Reference = ""
     comment: Annotated[str, Meta(max_length=20_000)] = ""
     content: Any = None
-    """The corrected answer, or the preferred and the other one."""
+    """The corrected answer, or {"chosen": …, "rejected": …}."""
     created_at: Moment = 0.0
     """Unix seconds; the server's clock when left out."""
 
@@ -52,15 +52,18 @@ class Told(msgspec.Struct, frozen=True):
 
 @group.route("POST", "/v1/feedback", TELL)
 async def add_feedback(server: Services, body: NewFeedbacks) -> Told:
-    """Give feedback."""
-    for number, new in enumerate(body.feedback):
-        if not (new.rollout_id or new.trace_id or new.conversation_id):
-            raise Problem(
-                422,
-                "It says of nothing what it says: name a rollout, a trace or a conversation.",
-                field=f"feedback[{number}].rollout_id",
-            )
+    """Give feedback, at once or long after.
+
+    `thumbs` are 0 or 1. A `rating` has a value from 0 to 1. A `correction` has the right answer as
+    its content, a `preference` {"chosen": …, "rejected": …}. A `comment` has words. What somebody
+    did has no need of a value: `retry`, `abandonment`, `copy`.
+    """
     items = [Feedback(**msgspec.structs.asdict(new)) for new in body.feedback]
+    for number, item in enumerate(items):
+        wrong = fault(item)
+        if wrong is not None:
+            field, detail = wrong
+            raise Problem(422, detail, field=f"feedback[{number}].{field}")
     stored = await server.in_thread(server.store.feedback.add, items, time.time())
     if stored:
         server.journal.event("feedback.given", {"stored": stored})

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 from ratchet.llm import load, loaded
 from ratchet.server.gateway.recording import Recording
 from ratchet.server.gateway.target import Target
-from ratchet.server.problems import Problem
 from ratchet.types import SpanRecord
 
 BYTES_PENDING = 134_217_728
-"""Bytes of recordings that are handed over before it is waited for the store."""
+"""Bytes of recordings that the writer may hold."""
 
 GATHER_S = 0.02
 """How long recordings gather before they are handed over, in seconds: nobody waits for them, and a
@@ -23,6 +23,9 @@ transaction costs the same for one as for many."""
 
 GATHER_MOST = 200
 """Recordings that gather at most."""
+
+TRY_AGAIN_S = 0.05
+"""How often it is looked whether the store has caught up, in seconds."""
 
 LATE_LIMIT = 5_000
 """Recordings that wait for the writer; while there are more, no new call is taken."""
@@ -39,11 +42,12 @@ _log = logging.getLogger(__name__)
 class Writer(Protocol):
     """What is needed of the span writer."""
 
+    @property
+    def pending(self) -> int:
+        """Spans that are not stored yet."""
+
     def post(self, records: Sequence[SpanRecord]) -> bool:
         """Have spans stored without waiting; False when they were refused."""
-
-    async def write(self, records: Sequence[SpanRecord]) -> None:
-        """Store spans; a Problem when that is not possible now."""
 
     async def flush(self) -> None:
         """Wait until all that is pending is stored."""
@@ -60,8 +64,11 @@ class Ledger:
         self._writer = writer
         self._fresh: dict[Target, None] = {}
         self._gathered: list[SpanRecord] = []
+        self._gathered_bytes = 0
         self._hand_over_at: asyncio.TimerHandle | None = None
-        self._bytes = 0
+        self._posted: deque[tuple[int, int]] = deque()
+        self._posted_count = 0
+        self._posted_bytes = 0
         self._late: set[asyncio.Task[None]] = set()
         self._late_count = 0
 
@@ -118,7 +125,7 @@ class Ledger:
             await asyncio.wait(missing)
 
     def _gather(self, record: SpanRecord, size: int) -> None:
-        self._bytes += size
+        self._gathered_bytes += size
         self._gathered.append(record)
         if len(self._gathered) >= GATHER_MOST:
             self._hand_over()
@@ -131,15 +138,30 @@ class Ledger:
             self._hand_over_at.cancel()
             self._hand_over_at = None
         records, self._gathered = self._gathered, []
-        if not records:
-            return
-        if self._bytes >= BYTES_PENDING or not self._writer.post(records):
-            self._later(self._write(records), len(records))
+        size, self._gathered_bytes = self._gathered_bytes, 0
+        if records and not self._post(records, size):
+            self._later(self._write(records, size), len(records))
+
+    def _post(self, records: list[SpanRecord], size: int) -> bool:
+        waiting = self._writer.pending
+        # What was posted first is stored first: the newest are those that wait.
+        while self._posted and self._posted_count - self._posted[0][0] >= waiting:
+            count, stored = self._posted.popleft()
+            self._posted_count -= count
+            self._posted_bytes -= stored
+        if self._posted_bytes >= BYTES_PENDING or not self._writer.post(records):
+            return False
+        self._posted.append((len(records), size))
+        self._posted_count += len(records)
+        self._posted_bytes += size
+        return True
 
     def _later(self, work: Coroutine[Any, Any, None], count: int) -> None:
         def done(task: asyncio.Task[None]) -> None:
             self._late.discard(task)
             self._late_count -= count
+            if not task.cancelled() and task.exception() is not None:
+                _log.error("%d calls are not recorded.", count, exc_info=task.exception())
 
         task = asyncio.get_running_loop().create_task(work)
         self._late.add(task)
@@ -159,16 +181,7 @@ class Ledger:
             gc.freeze()
         self._gather(recording.end(kind, message), recording.size)
 
-    async def _write(self, records: list[SpanRecord]) -> None:
-        """Have records stored that the writer does not take now."""
-        await self._writer.flush()
-        self._bytes = 0
-        while not self._writer.post(records):
-            try:
-                await self._writer.write(records)
-                return
-            except Problem as problem:
-                if problem.status not in (429, 503):
-                    _log.error("%d calls cannot be recorded: %s", len(records), problem.detail)
-                    return
-                await asyncio.sleep(float(problem.headers.get("retry-after", "1")))
+    async def _write(self, records: list[SpanRecord], size: int) -> None:
+        """Hand over what the writer does not take now."""
+        while not self._post(records, size):  # noqa: ASYNC110 - the writer tells nobody
+            await asyncio.sleep(TRY_AGAIN_S)

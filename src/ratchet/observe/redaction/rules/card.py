@@ -88,7 +88,7 @@ def _issued(digits: str) -> bool:
 
 
 def _luhn(digits: str) -> bool:
-    if len(set(digits)) < 3:
+    if len(set(digits)) < 2:
         return False
     total = sum(map(int, digits[-1::-2]))
     total += sum((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)[int(digit)] for digit in digits[-2::-2])

@@ -8,16 +8,22 @@ from collections.abc import Iterator
 _CANDIDATE = re.compile(
     r"(?<![\w.,/:#=\-+])(?:\+[ ]?)?\(?[0-9](?:[ ().\-/\t]{0,3}[0-9]){6,16}(?![\w]|[.,:][0-9]|-[0-9])"
 )
-_NORTH_AMERICA = re.compile(r"(?:\+?1[ .\-]{1,3})?\(?[2-9][0-9]{2}\)?[ .\-]{1,3}[2-9][0-9]{2}[ .\-][0-9]{4}")
+_NORTH_AMERICA = re.compile(
+    r"(?:\+?1[ .\-]{1,3})?\(?[2-9][0-9]{2}\)?[ .\-]{1,3}[2-9][0-9]{2}[ .\-][0-9]{4}"
+)
 _TRUNK = re.compile(r"\(?0[1-9][0-9]{0,4}\)?(?:[ \-/.]{1,3}[0-9]{2,8}){1,5}")
 _EXIT = re.compile(r"00[1-9][0-9](?:[ \-/.]?[0-9]){7,12}")
-_DATE = re.compile(r"[0-9]{1,2}[./\- ][0-9]{1,2}[./\- ][0-9]{2,4}(?![0-9])|[0-9]{4}[./\-][0-9]{1,2}[./\-]")
+_DATE = re.compile(
+    r"[0-9]{1,2}[./\- ][0-9]{1,2}[./\- ][0-9]{2,4}(?![0-9])|[0-9]{4}[./\-][0-9]{1,2}[./\-]"
+)
 _CALLED = re.compile(
     r"(?:phone|telefon|telephone|\btel\b|\btel\.|mobile?|mobil|\bcell|fax|whatsapp|handy|hotline"
     r"|\bcall(?: me| us)?\b|\bsms|\bring\b|m[óo]vil|portable)[^0-9+(\n]{0,20}\Z",
     re.IGNORECASE,
 )
-_LINK = re.compile(r"\b(?:tel|sms|callto|whatsapp):\+?[0-9](?:[ ().\-]{0,2}[0-9]){5,16}", re.IGNORECASE)
+_LINK = re.compile(
+    r"\b(?:tel|sms|callto|whatsapp):\+?[0-9](?:[ ().\-]{0,2}[0-9]){5,16}", re.IGNORECASE
+)
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Traces are listed, and conversations found: three columns of spans, and indexes of few of them."""
+"""Traces are listed and conversations found: columns of spans, and indexes of few of them."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def upgrade() -> None:
 
 def _fill() -> None:
     connection = op.get_bind()
-    read = sa.text(
-        "SELECT seq, attributes FROM spans WHERE seq > :after ORDER BY seq LIMIT :limit"
+    read = sa.text("SELECT seq, attributes FROM spans WHERE seq > :after ORDER BY seq LIMIT :limit")
+    write = sa.text(
+        "UPDATE spans SET conversation_id = :conversation, usage = :usage WHERE seq = :at"
     )
-    write = sa.text("UPDATE spans SET conversation_id = :conversation, usage = :usage WHERE seq = :at")
     decode = msgspec.json.Decoder(dict).decode
     after = -1
     while rows := connection.execute(read, {"after": after, "limit": _WINDOW}).all():

@@ -6,9 +6,9 @@ import os
 import re
 from pathlib import Path
 
-from ratchet.autopilot.sections import FILE_NAME
 from ratchet.types import StoreError
 
+FILE_NAME = "ratchet.toml"
 STATE_NAME = ".ratchet"
 
 

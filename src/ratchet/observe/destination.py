@@ -1,0 +1,132 @@
+"""Destination: where a process's spans go, and under which agent's name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.client.address import URL_VARIABLE, address_of, is_server, key_of
+from ratchet.observe.place import FILE_NAME, STATE_NAME, folder_with_config, store_url
+from ratchet.types import ConfigError
+
+AGENT_VARIABLE = "RATCHET_AGENT"
+MAX_NAME = 100
+
+
+class Destination(msgspec.Struct, frozen=True, kw_only=True):
+    """Where spans go."""
+
+    agent: str
+    server: str = ""
+    """Address of a server; empty for a store."""
+    key: str | None = None
+    store: str = ""
+    """URL of a store."""
+    root: Path | None = None
+    """The folder whose state folder is to be made, when something is kept there."""
+    spool: Path
+    """Folder of what waits for this destination."""
+    config: dict[str, Any] = {}
+    """What `ratchet.toml` says, unchecked."""
+
+    def __repr__(self) -> str:
+        return f"<Destination {self.server or 'of a store'} of {self.agent}>"
+
+
+def find(
+    agent: str | None,
+    url: str | None,
+    key: str | None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    folder: Path | None = None,
+) -> Destination:
+    """Where the spans of this process go.
+
+    Args:
+        agent: The agent's name; RATCHET_AGENT, the entry in `ratchet.toml` or the script's name
+            when left out.
+        url: A server's address or a store's URL; RATCHET_URL or the project's store when left out.
+        key: The server's key; RATCHET_KEY when left out.
+        environ: The environment's variables.
+        folder: Where the project is looked for; the working directory when left out.
+
+    Raises:
+        ConfigError: The address or the key is malformed, or `ratchet.toml` cannot be read.
+    """
+    start = folder or Path.cwd()
+    root = folder_with_config(start)
+    config = {} if root is None else _read(root / FILE_NAME)
+    name = agent_name(agent or environ.get(AGENT_VARIABLE) or _entry(config) or _script())
+    given = (url or environ.get(URL_VARIABLE, "")).strip()
+    if given and (is_server(given) or "://" not in given):
+        server = address_of(given).url
+        key_of(key)  # a malformed one is told here, not in the background
+        state = root / STATE_NAME if root is not None else cache()
+        return Destination(
+            agent=name,
+            server=server,
+            key=key,
+            root=root,
+            spool=state / "spool" / _folder_name(name, server),
+            config=config,
+        )
+    home = root or start.resolve()
+    section = config.get("store")
+    named = section.get("url") if isinstance(section, dict) else None
+    store = given or store_url(home, named if isinstance(named, str) else None)
+    return Destination(
+        agent=name,
+        store=store,
+        root=home,
+        spool=home / STATE_NAME / "spool" / _folder_name(name, store),
+        config=config,
+    )
+
+
+def agent_name(name: str) -> str:
+    """A name as one of an agent: letters, digits, `.`, `_` and `-`, a hundred at most."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name[:500])[:MAX_NAME].strip("-") or "agent"
+
+
+def cache() -> Path:
+    """The user's folder for what can be made again, or sent later."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "ratchet"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ratchet"
+
+
+def _folder_name(agent: str, place: str) -> str:
+    # What was meant for one server is not sent to another.
+    return f"{agent}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from None
+
+
+def _entry(config: Mapping[str, Any]) -> str:
+    section = config.get("agent")
+    entry = section.get("entry") if isinstance(section, dict) else None
+    return entry if isinstance(entry, str) else ""
+
+
+def _script() -> str:
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:  # python -m package.module
+        return str(spec.name).removesuffix(".__main__")
+    return Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-", "-c") else "agent"
+
+

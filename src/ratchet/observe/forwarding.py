@@ -1,0 +1,132 @@
+"""Forwards spans to another back end over OTLP, as they are stored: redacted, in the same names."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ratchet.types import ConfigError, SpanRecord
+
+_log = logging.getLogger("ratchet")
+
+WAITING = 40
+"""Batches that wait for the other back end; when there are more, new ones are dropped."""
+
+
+class Forwarding:
+    """A thread that exports records with OpenTelemetry's own OTLP exporter.
+
+    Args:
+        endpoint: The back end, such as http://collector:4318; that of OpenTelemetry's variables
+            when it is empty.
+        agent: The service's name there, unless OTEL_SERVICE_NAME says another.
+
+    Raises:
+        ConfigError: The exporter is not installed.
+    """
+
+    def __init__(self, endpoint: str, agent: str) -> None:
+        try:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        except ImportError:
+            raise ConfigError(
+                "Spans cannot be forwarded: opentelemetry-exporter-otlp-proto-http is not"
+                " installed.",
+                hint="Install it, or leave `forward` out.",
+            ) from None
+        from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+
+        address = endpoint.rstrip("/")
+        if address and not address.endswith("/v1/traces"):
+            address += "/v1/traces"
+        self._exporter = OTLPSpanExporter(endpoint=address or None)
+        self._resource = Resource({SERVICE_NAME: agent}).merge(OTELResourceDetector().detect())
+        self._waiting: queue.Queue[list[SpanRecord] | None] = queue.Queue(WAITING)
+        self.dropped = 0
+        self._thread = threading.Thread(target=self._run, name="ratchet-forward", daemon=True)
+        self._thread.start()
+
+    def put(self, records: list[SpanRecord]) -> None:
+        """Export records soon; drops them when the back end has not kept up."""
+        try:
+            self._waiting.put_nowait(records)
+        except queue.Full:
+            if not self.dropped:
+                _log.warning("The back end that spans are forwarded to does not keep up.")
+            self.dropped += len(records)
+
+    def close(self, timeout_s: float) -> None:
+        """Export what waits, within a bound."""
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._waiting.put(None, timeout=timeout_s)
+        except queue.Full:
+            return
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _run(self) -> None:
+        from ratchet.observe.live import untraced
+
+        untraced()
+        while (records := self._waiting.get()) is not None:
+            try:
+                self._exporter.export(exportable(records, self._resource))
+            except Exception as error:
+                _log.warning("Spans could not be forwarded: %s: %s", type(error).__name__, error)
+        self._exporter.shutdown()
+
+
+def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
+    """Records as finished spans of OpenTelemetry's SDK."""
+    from opentelemetry.sdk.trace import Event, ReadableSpan
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+    from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+    kinds = {
+        "server": SpanKind.SERVER,
+        "client": SpanKind.CLIENT,
+        "producer": SpanKind.PRODUCER,
+        "consumer": SpanKind.CONSUMER,
+    }
+    made = []
+    for record in records:
+        span = record.span
+        trace_id, sampled = int(span.trace_id, 16), TraceFlags(TraceFlags.SAMPLED)
+        above = span.parent_id
+        attributes = {key: _plain(value) for key, value in span.attributes.items()}
+        code = {"ok": StatusCode.OK, "error": StatusCode.ERROR}.get(span.status, StatusCode.UNSET)
+        made.append(
+            ReadableSpan(
+                name=span.name,
+                context=SpanContext(trace_id, int(span.span_id, 16), False, sampled),
+                parent=SpanContext(trace_id, int(above, 16), False, sampled) if above else None,
+                resource=resource,
+                attributes=attributes,
+                events=[
+                    Event(each.name, {k: _plain(v) for k, v in each.attributes.items()}, each.time_ns)
+                    for each in span.events
+                ],
+                kind=kinds.get(str(attributes.get("span.kind")), SpanKind.INTERNAL),
+                status=Status(code, span.message if code is StatusCode.ERROR else None),
+                start_time=span.start_ns,
+                end_time=span.end_ns,
+                instrumentation_scope=InstrumentationScope(
+                    str(attributes.get("otel.scope.name", "ratchet"))
+                ),
+            )
+        )
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, list) and len({type(each) for each in value}) <= 1:
+        return [_plain(each) for each in value]
+    from ratchet.observe.capture import capture
+
+    return capture(value)

@@ -1,0 +1,382 @@
+"""The live pipeline: takes finished spans at once, and sends them from a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ratchet.observe.buffer import Buffer, Held
+from ratchet.observe.delivery import Delivery
+from ratchet.observe.sampling import Sampled, Sampling
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
+    from ratchet.observe.prepare import Preparing
+    from ratchet.observe.step_span import StepSpan
+    from ratchet.types import SpanRecord
+
+_log = logging.getLogger("ratchet")
+
+GATHER_S = 0.3
+"""How long spans gather before they are sent, unless there are many."""
+
+HELD_LOOK_S = 5.0
+"""How often is looked at traces that sampling holds."""
+
+CHUNK = 100
+"""Spans that are prepared at a stretch, before other threads are let in."""
+
+EXIT_S = 5.0
+"""How long the end of a process waits for its spans."""
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the spans of this process so far."""
+
+    on: bool
+    """Whether spans are recorded."""
+    target: str = ""
+    """Where they are sent."""
+    agent: str = ""
+    taken: int = 0
+    """Spans that ended."""
+    sent: int = 0
+    """Spans that are stored."""
+    queued: int = 0
+    """Spans in memory that were not sent yet."""
+    waiting: int = 0
+    """Spans that wait, on disk where there is one, because nobody took them."""
+    dropped: int = 0
+    """Spans that were lost because there was no room for them."""
+    refused: int = 0
+    """Spans that the target will never take."""
+    broken: int = 0
+    """Spans that could not be turned into records."""
+    sampled_out: int = 0
+    """Spans that sampling left out."""
+    away: bool = False
+    """Whether the target took nothing when it was last asked."""
+    last_error: str = ""
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What the sending thread works with; made by that thread, with its first span."""
+
+    preparing: Preparing
+    delivery: Delivery
+    forward: Callable[[list[SpanRecord]], None] | None = None
+    """Who gets the records too; it may not wait."""
+    close_forward: Callable[[float], None] | None = None
+
+
+class Live:
+    """A `Sink` for what runs outside of rollouts.
+
+    Args:
+        parts: Makes what the sending thread works with.
+        target: Where spans go, for people.
+        agent: Whose they are.
+        content: Whether inputs and outputs are wanted.
+        sample: The share of traces that is kept, in [0, 1].
+    """
+
+    def __init__(
+        self,
+        parts: Callable[[], Parts],
+        *,
+        target: str,
+        agent: str,
+        content: bool = True,
+        sample: float = 1.0,
+    ) -> None:
+        self.content = content
+        self.tracer: Tracer | None = None
+        self.content_beside = False
+        self._make_parts = parts
+        self._target = target
+        self._agent = agent
+        self._sample = sample
+        self._inherited: list[Any] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Everything that belongs to one process."""
+        self._pid = os.getpid()
+        self._buffer = Buffer(self._woken)
+        self._sampling = Sampling(self._sample) if self._sample < 1 else None
+        self._wake = threading.Event()
+        self._hurry = threading.Event()
+        self._turn = threading.Condition(threading.RLock())
+        self._starting = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._parts: Parts | None = None
+        self._in_hand: list[Any] = []
+        self._kept: list[tuple[int, str]] = []
+        self._asked = self._answered = 0
+        self._closing_until: float | None = None
+        self._taken_over = False
+        self._broken = 0
+
+    # Called by the agent: never waits, never raises.
+
+    def take(self, span: StepSpan) -> None:
+        """Take a finished step."""
+        self._put(span, span.weight, span.status == "error")
+
+    def take_foreign(self, span: Any) -> None:
+        """Take a finished span of OpenTelemetry's SDK."""
+        attributes = span.attributes or {}
+        weight = 1_000 + sum(len(v) for v in attributes.values() if type(v) is str)
+        self._put(span, weight, span.status.status_code.value == 2)
+
+    def _put(self, span: Any, weight: int, error: bool) -> None:
+        if self._closing_until is None:
+            self._buffer.put(span, weight, error)
+
+    def keep(self, trace_id: str = "", conversation: str = "") -> None:
+        """Keep a trace or a conversation whatever sampling says, as with bad feedback."""
+        if self._sampling is not None:
+            with contextlib.suppress(ValueError):
+                self._kept.append((int(trace_id or "0", 16), conversation))
+
+    def _woken(self, hurry: bool) -> None:
+        if self._thread is None:
+            self.start()
+        self._wake.set()
+        if hurry:
+            self._hurry.set()
+
+    def start(self) -> None:
+        """Start the sending thread, unless it runs."""
+        with self._starting:
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._run, name="ratchet-spans", daemon=True)
+            self._thread = thread
+            _at_end_of_multiprocessing(self)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is ending: `shutdown` sends what there is
+                self._thread = None
+
+    # Called by whoever holds the handle.
+
+    def flush(self, timeout_s: float = EXIT_S) -> bool:
+        """Send what has ended so far. Returns whether all of it is stored now."""
+        deadline = time.monotonic() + timeout_s
+        if self._thread is None and not len(self._buffer):
+            return True
+        self.start()
+        with self._turn:
+            self._asked += 1
+            mine = self._asked
+            self._wake.set()
+            self._hurry.set()
+            while self._answered < mine:
+                left = deadline - time.monotonic()
+                if left <= 0 or self._thread is None or not self._thread.is_alive():
+                    return False
+                self._turn.wait(min(left, 0.5))
+        status = self.status()
+        return not status.waiting and not status.away
+
+    def shutdown(self, timeout_s: float = EXIT_S) -> None:
+        """Send what there is, within a bound; what is left waits on disk for the next process."""
+        if self._closing_until is not None or self._pid != os.getpid():
+            return
+        deadline = time.monotonic() + timeout_s
+        # A part of the time is left to put on disk what the target did not take.
+        self._closing_until = deadline - 0.3 * timeout_s
+        thread = self._thread
+        self._wake.set()
+        self._hurry.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(max(0.0, self._closing_until - time.monotonic()) + 0.05)
+        if thread is None or thread.is_alive():
+            self._taken_over = True
+            self._finish(deadline)
+
+    def status(self) -> Status:
+        """What became of the spans so far."""
+        parts = self._parts
+        delivery = parts.delivery if parts is not None else None
+        held = self._sampling.held if self._sampling is not None else 0
+        return Status(
+            on=self._closing_until is None,
+            target=self._target,
+            agent=self._agent,
+            taken=self._buffer.taken,
+            sent=delivery.sent if delivery else 0,
+            queued=len(self._buffer) + len(self._in_hand) + held,
+            waiting=delivery.waiting if delivery else 0,
+            dropped=self._buffer.dropped + (delivery.lost if delivery else 0),
+            refused=delivery.refused if delivery else 0,
+            broken=self._broken + (parts.preparing.broken if parts else 0),
+            sampled_out=self._sampling.left_out if self._sampling is not None else 0,
+            away=delivery.away if delivery else False,
+            last_error=delivery.last_error if delivery else "",
+        )
+
+    def forked(self) -> None:
+        """Begin anew in a child process: what waits is its parent's."""
+        parts, closing = self._parts, self._closing_until
+        # Kept alive: their finalizers would say goodbye on connections that are the parent's.
+        self._inherited.append((parts, self._thread))
+        if parts is not None:
+            # The parent's locks on its segments stay: they go when the parent closes them.
+            parts.delivery.forget()
+        self._begin()
+        self._closing_until = closing
+
+    # The sending thread.
+
+    def _run(self) -> None:
+        untraced()
+        told = 0
+        while True:
+            self._rest()
+            asked = self._asked
+            try:
+                self._work(self._buffer.take_all())
+            except Exception as error:  # whatever it is, it is no reason to stop
+                self._broken += len(self._in_hand)
+                _log.warning("Spans could not be sent: %s: %s", type(error).__name__, error)
+            if self._taken_over:
+                return
+            self._in_hand = []
+            if self._buffer.dropped and not told:
+                told = self._buffer.dropped
+                _log.warning("More spans end than can be sent: %d were dropped so far.", told)
+            with self._turn:
+                self._answered = asked
+                self._turn.notify_all()
+            if self._closing_until is not None and not len(self._buffer):
+                self._close()
+                return
+
+    def _rest(self) -> None:
+        """Wait until there is something to do."""
+        if len(self._buffer) or self._closing_until is not None or self._asked > self._answered:
+            wait_s: float | None = 0.0
+        else:
+            wait_s = self._parts.delivery.due_s if self._parts is not None else 0.0
+            if self._sampling is not None and self._sampling.held:
+                wait_s = HELD_LOOK_S if wait_s is None else min(wait_s, HELD_LOOK_S)
+        self._wake.wait(wait_s)
+        self._wake.clear()
+        if self._closing_until is None and self._asked == self._answered and len(self._buffer):
+            self._hurry.wait(GATHER_S)
+        self._hurry.clear()
+
+    def _work(self, held: list[Held]) -> None:
+        self._in_hand = held
+        if self._parts is None:
+            self._parts = self._make_parts()
+        parts = self._parts
+        spans = self._sampled(held)
+        records: list[SpanRecord] = []
+        for start in range(0, len(spans), CHUNK):
+            records += parts.preparing.records(spans[start : start + CHUNK])
+            time.sleep(0)
+        # From here on they are records: what a process that ends has to keep are these.
+        self._in_hand = records
+        if parts.forward is not None and records:
+            parts.forward(records)
+        delivery = parts.delivery
+        if self._asked > self._answered:
+            delivery.hasten()
+            while delivery.due_s == 0.0:
+                delivery.retry()
+        delivery.retry()
+        delivery.deliver(records)
+
+    def _sampled(self, held: list[Held]) -> list[Any]:
+        sampling = self._sampling
+        if sampling is None:
+            return [each.span for each in held]
+        rescued: list[Any] = []
+        kept, self._kept = self._kept, []
+        for trace_id, conversation in kept:
+            rescued += sampling.keep(trace_id, conversation)
+        return rescued + sampling.pick(map(_for_sampling, held), time.monotonic())
+
+    def _close(self) -> None:
+        parts = self._parts
+        if parts is not None:
+            delivery = parts.delivery
+            while delivery.due_s == 0.0 and time.monotonic() < (self._closing_until or 0.0):
+                delivery.retry()
+            if parts.close_forward is not None:
+                parts.close_forward(max(0.1, (self._closing_until or 0.0) - time.monotonic()))
+            left = delivery.waiting
+            if left and delivery.keeps_on_disk:
+                _log.info("%d spans wait on disk for the next process of this agent.", left)
+            elif left:
+                _log.warning("%d spans could not be sent and are lost: %s", left, delivery.last_error)
+            delivery.close()
+
+    def _finish(self, deadline: float) -> None:
+        """Put on disk what the sending thread, which hangs, could not send; called at the end."""
+        with contextlib.suppress(Exception):
+            parts = self._parts or self._make_parts()
+            in_hand = self._in_hand
+            records = [each for each in in_hand if not isinstance(each, Held)]
+            spans = [each for each in in_hand if isinstance(each, Held)]
+            records += parts.preparing.records(self._sampled(spans + self._buffer.take_all()))
+            if records:
+                if self._thread is None and time.monotonic() < deadline:
+                    parts.delivery.deliver(records)
+                else:
+                    parts.delivery.keep(records)
+            self._in_hand = []
+            if parts.delivery.waiting and not parts.delivery.keeps_on_disk:
+                _log.warning("%d spans could not be sent and are lost.", parts.delivery.waiting)
+
+
+def _for_sampling(held: Held) -> Sampled:
+    span = held.span
+    attributes = span.attributes or {}
+    trace_id = getattr(span, "trace_id", None)
+    if trace_id is None:
+        trace_id = span.get_span_context().trace_id
+    conversation = attributes.get("gen_ai.conversation.id", "")
+    return Sampled(
+        trace_id,
+        held.error,
+        conversation if isinstance(conversation, str) else "",
+        held.weight,
+        span,
+    )
+
+
+def untraced() -> None:
+    """See to it that no instrumented library records what this thread does."""
+    from ratchet.observe.collector import collecting
+
+    collecting.set(None)
+    with contextlib.suppress(Exception):  # keys that OpenTelemetry's instrumentations look for
+        from opentelemetry import context
+
+        current = context.Context()
+        for name in ("_SUPPRESS_INSTRUMENTATION_KEY", "_SUPPRESS_HTTP_INSTRUMENTATION_KEY"):
+            key = getattr(context, name, None)
+            if key is not None:
+                current = context.set_value(key, True, current)
+        context.attach(context.set_value("suppress_instrumentation", True, current))
+
+
+def _at_end_of_multiprocessing(live: Live) -> None:
+    """Have a child of `multiprocessing` send its spans too: it ends without `atexit`."""
+    process = sys.modules.get("multiprocessing.process")
+    util = sys.modules.get("multiprocessing.util")
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, live.shutdown, exitpriority=10)

@@ -1,0 +1,20 @@
+"""Redaction: what is not to be stored is taken out of spans, on their way and before they are kept.
+
+redactor = Redactor(Rules(keys=("customer.name",)))
+redactor.text("write to ann@example.com")      # 'write to [redacted:email]'
+redactor.record(record)                        # a SpanRecord
+"""
+
+from ratchet.observe.redaction.content import record_without_content, without_content
+from ratchet.observe.redaction.redactor import MARK, Redactor, Rules, redactor_of
+from ratchet.observe.redaction.rules import NAMES
+
+__all__ = [
+    "MARK",
+    "NAMES",
+    "Redactor",
+    "Rules",
+    "record_without_content",
+    "redactor_of",
+    "without_content",
+]

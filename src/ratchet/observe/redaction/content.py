@@ -1,0 +1,112 @@
+"""Spans without content: what an agent did and how long it took, not what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ratchet.observe.dialects.messages import objects
+from ratchet.observe.dialects.names import INPUT_MESSAGES, OUTPUT_MESSAGES
+from ratchet.types import Feedback, Span, SpanEvent, SpanRecord
+
+REMOVED = "ratchet.content.removed"
+"""Attribute that says how many attributes were removed."""
+
+_KEPT = frozenset(
+    {
+        *("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.system", "gen_ai.request.model"),
+        *("gen_ai.response.model", "gen_ai.response.id", "gen_ai.response.finish_reasons"),
+        *("gen_ai.output.type", "gen_ai.token.type", "gen_ai.tool.name", "gen_ai.tool.type"),
+        *("gen_ai.tool.call.id", "gen_ai.agent.name", "gen_ai.agent.id", "gen_ai.workflow.name"),
+        *("gen_ai.conversation.id", "gen_ai.data_source.id", "gen_ai.request.encoding_formats"),
+        *("session.id", "user.id", "error.type", "exception.type", "span.kind"),
+        *("openinference.span.kind", "traceloop.span.kind", "traceloop.workflow.name"),
+        *("traceloop.entity.name", "llm.system", "llm.provider", "llm.model_name"),
+        *("llm.request.type", "llm.finish_reason", "tool.name", "tool.id"),
+        *("embedding.model_name", "reranker.model_name", "server.address", "network.protocol.name"),
+        *("http.request.method", "http.method", "http.route", "db.system", "db.system.name"),
+        *("rpc.system", "rpc.service", "rpc.method", "ratchet.rollout.id", "ratchet.candidate"),
+        *("ratchet.redaction", "ratchet.redaction.error", "ratchet.cut", "otel.scope.name"),
+        *("otel.scope.version", "otel.links", "host.name", "container.id", "cloud.region"),
+    }
+)
+_KEPT_BEGINNINGS = ("service.", "telemetry.", "deployment.", "code.", "k8s.", "ratchet.import.")
+
+_LISTED = (INPUT_MESSAGES, OUTPUT_MESSAGES)
+_SHAPE = frozenset({"type", "role", "id", "name", "finish_reason", "modality", "mime_type"})
+_MOST_MESSAGES = 1_000
+
+
+def record_without_content(record: SpanRecord) -> SpanRecord:
+    """A record whose span has no content."""
+    return msgspec.structs.replace(record, span=without_content(record.span))
+
+
+def without_content(span: Span) -> Span:
+    """A span without messages, inputs, outputs, arguments, results and texts of errors.
+
+    Kept are its name, its times and status, numbers and flags, names of models, tools and agents,
+    ids, and of messages their roles, the types of their parts, and how long each part is.
+    """
+    return msgspec.structs.replace(
+        span,
+        message="",
+        attributes=_attributes(span.attributes),
+        events=tuple(
+            SpanEvent(event.name, event.time_ns, _attributes(event.attributes))
+            for event in span.events
+        ),
+    )
+
+
+def feedback_without_content(feedback: Feedback) -> Feedback:
+    """Feedback without its comment and correction."""
+    return msgspec.structs.replace(feedback, comment="", content=None)
+
+
+def _attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+    removed = 0
+    for key, value in attributes.items():
+        if isinstance(value, (bool, int, float)) or value is None:
+            kept[key] = value
+        elif key in _KEPT or key.startswith(_KEPT_BEGINNINGS):
+            kept[key] = value
+        elif key in _LISTED:
+            kept[key] = _shape(value)
+        else:
+            removed += 1
+    if removed:
+        kept[REMOVED] = removed + int(attributes.get(REMOVED) or 0)
+    return kept
+
+
+def _shape(value: Any) -> str:
+    """Messages as JSON text, with the length of what was said in the place of it."""
+    return msgspec.json.encode(
+        [
+            {
+                "role": str(message.get("role", ""))[:50],
+                "parts": [_part(part) for part in _parts(message)],
+            }
+            for message in objects(value)[:_MOST_MESSAGES]
+        ]
+    ).decode()
+
+
+def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    parts = message.get("parts")
+    found = parts if isinstance(parts, list) else []
+    return [part for part in found if isinstance(part, dict)][:_MOST_MESSAGES]
+
+
+def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {key: value for key, value in part.items() if key in _SHAPE}
+    for key in ("content", "arguments", "response", "result"):
+        value = part.get(key)
+        if value is not None:
+            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+            made["characters"] = made.get("characters", 0) + len(text)
+    return made | ({"characters": part["characters"]} if "characters" in part else {})

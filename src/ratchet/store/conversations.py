@@ -1,0 +1,295 @@
+"""Conversations: what was said in each, and every step that was taken for it."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import (
+    Connection,
+    Text,
+    and_,
+    distinct,
+    exists,
+    func,
+    select,
+    text,
+    tuple_,
+    type_coerce,
+)
+
+from ratchet.store.columns import clean
+from ratchet.store.dialogue import Heard, Step, dialogue
+from ratchet.store.engine import Database, starts_with
+from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
+from ratchet.store.summaries import Said, feedback_of, together
+from ratchet.store.tables import feedback, spans
+from ratchet.store.traces import cursor_of, position_of
+from ratchet.store.usage import Price, call_of, cost_of
+from ratchet.types.trace import Conversation, ConversationLog, ModelCall, Operation
+
+MOST_SPANS = 20_000
+"""Spans of a conversation that its log is made of, the newest ones."""
+
+_HEADS = text("spans.head > 0")
+_IN_CONVERSATIONS = text("spans.conversation_id > ''")
+"""Written out, since SQLite ignores a partial index when its condition is a bound argument."""
+
+_heard = msgspec.json.Decoder(Heard).decode
+
+
+class Conversations:
+    """Conversations by id; traces are their turns."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def list(
+        self,
+        *,
+        agent: str | None = None,
+        rollouts: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> tuple[builtins.list[Conversation], str | None]:
+        """One page of conversations, those first that went on last.
+
+        Args:
+            agent: Only those with this live agent.
+            rollouts: Those of rollouts instead of live ones.
+            limit: How many on a page.
+            cursor: As the page before returned it.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+
+        Raises:
+            InputError: The cursor is none that this method returned.
+        """
+        kind = ROLLOUT_HEAD if rollouts else LIVE_HEAD
+        later = spans.alias("later")
+        last: builtins.list[Any] = [
+            text("later.head > 0"),
+            text("later.conversation_id > ''"),
+            later.c.head == kind,
+            later.c.conversation_id == spans.c.conversation_id,
+            tuple_(later.c.start_ns, later.c.seq) > tuple_(spans.c.start_ns, spans.c.seq),
+        ]
+        mine: builtins.list[Any] = [_HEADS, _IN_CONVERSATIONS, spans.c.head == kind]
+        if agent is not None:
+            mine.append(spans.c.agent == clean(agent))
+            last.append(later.c.agent == clean(agent))
+        place = tuple_(spans.c.start_ns, spans.c.seq)
+        if cursor is not None:
+            mine.append(place < tuple_(*position_of(cursor)))
+        query = (
+            select(spans.c.start_ns, spans.c.seq, spans.c.conversation_id, spans.c.agent)
+            .where(*mine, ~exists().where(and_(*last)))
+            .order_by(spans.c.start_ns.desc(), spans.c.seq.desc())
+            .limit(limit + 1)
+        )
+
+        def work(connection: Connection) -> tuple[builtins.list[Conversation], str | None]:
+            rows = connection.execute(query).all()
+            page = rows[:limit]
+            found = _figures(connection, [(row.conversation_id, row.agent) for row in page])
+            more = len(rows) > limit and page
+            return found, cursor_of((page[-1].start_ns, page[-1].seq)) if more else None
+
+        return self._database.read(work)
+
+    def get(self, id: str) -> Conversation | None:
+        """A conversation in figures; None when it is unknown."""
+        return self._database.read(lambda c: _one(c, clean(id)))
+
+    def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
+        """Ids of conversations that begin so, sorted."""
+        if not prefix or len(prefix) > MAX_ID:
+            return []
+        query = (
+            select(spans.c.conversation_id)
+            .where(_HEADS, _IN_CONVERSATIONS, starts_with(spans.c.conversation_id, clean(prefix)))
+            .distinct()
+            .order_by(spans.c.conversation_id)
+            .limit(limit)
+        )
+        return self._database.read(lambda c: builtins.list(c.scalars(query)))
+
+    def log(self, id: str) -> ConversationLog | None:
+        """What was said in a conversation, by people and by models, each message once.
+
+        None when it is unknown.
+        """
+        wanted = clean(id)
+        columns = (
+            *(spans.c[name] for name in Step._fields[:-1]),
+            type_coerce(spans.c.attributes, Text).label("attributes"),
+        )
+        query = (
+            _of(wanted, *columns)
+            .order_by(spans.c.start_ns.desc(), spans.c.seq.desc())
+            .limit(MOST_SPANS + 1)
+        )
+
+        def work(connection: Connection) -> tuple[Conversation, Sequence[Any]] | None:
+            found = _one(connection, wanted)
+            return None if found is None else (found, connection.execute(query).all())
+
+        read = self._database.read(work)
+        if read is None:
+            return None
+        conversation, rows = read
+        steps = [_step(row) for row in reversed(rows[:MOST_SPANS])]
+        held = dialogue(steps, wanted)
+        return ConversationLog(
+            conversation=conversation,
+            instructions=held.instructions,
+            messages=held.messages,
+            cut=held.cut or len(rows) > MOST_SPANS,
+        )
+
+    def operations(
+        self, id: str, *, limit: int = 100, cursor: str | None = None, price: Price | None = None
+    ) -> tuple[builtins.list[Operation], str | None]:
+        """One page of the steps of a conversation, in the order they began.
+
+        Args:
+            id: The conversation.
+            limit: How many on a page.
+            cursor: As the page before returned it.
+            price: Prices of calls whose cost nobody recorded.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+
+        Raises:
+            InputError: The cursor is none that this method returned.
+        """
+        place = tuple_(spans.c.start_ns, spans.c.seq)
+        query = _of(clean(id), spans).where(spans.c.conversation_id.in_(("", clean(id))))
+        if cursor is not None:
+            query = query.where(place > tuple_(*position_of(cursor)))
+        query = query.order_by(spans.c.start_ns, spans.c.seq).limit(limit + 1)
+        rows = self._database.read(lambda c: c.execute(query).all())
+        page = rows[:limit]
+        more = len(rows) > limit and page
+        return (
+            [_operation(row, price) for row in page],
+            cursor_of((page[-1].start_ns, page[-1].seq)) if more else None,
+        )
+
+
+def _of(id: str, *columns: Any) -> Any:
+    """Columns of the spans of a conversation's traces."""
+    heads = spans.alias("heads")
+    turns = (
+        select(heads.c.rollout_seq, heads.c.fence, heads.c.trace_id)
+        .where(
+            text("heads.head > 0"),
+            text("heads.conversation_id > ''"),
+            heads.c.conversation_id == id,
+        )
+        .distinct()
+        .subquery("turns")
+    )
+    return select(*columns).join_from(
+        turns,
+        spans,
+        and_(
+            spans.c.rollout_seq == turns.c.rollout_seq,
+            spans.c.fence == turns.c.fence,
+            spans.c.trace_id == turns.c.trace_id,
+        ),
+    )
+
+
+def _one(connection: Connection, id: str) -> Conversation | None:
+    query = (
+        select(spans.c.agent)
+        .where(_HEADS, _IN_CONVERSATIONS, spans.c.conversation_id == id)
+        .order_by(spans.c.start_ns.desc(), spans.c.seq.desc())
+        .limit(1)
+    )
+    agent = connection.scalar(query)
+    return None if agent is None else _figures(connection, [(id, agent)])[0]
+
+
+def _figures(
+    connection: Connection, found: Sequence[tuple[str, str]]
+) -> builtins.list[Conversation]:
+    """Conversations in figures, each with the agent that is given."""
+    ids = [id for id, _ in found]
+    if not ids:
+        return []
+    mine = (_HEADS, _IN_CONVERSATIONS, spans.c.conversation_id.in_(ids))
+    counted = select(
+        spans.c.conversation_id,
+        func.count(distinct(spans.c.trace_id)),
+        func.min(spans.c.start_ns),
+        func.max(spans.c.start_ns),
+    ).where(*mine)
+    counts = {row[0]: row for row in connection.execute(counted.group_by(spans.c.conversation_id))}
+    # What names a trace as well is counted there.
+    of_them = feedback_of(
+        connection, feedback.c.conversation_id, set(ids), feedback.c.trace_id == ""
+    )
+    turns = select(spans.c.conversation_id, spans.c.trace_id).where(*mine).distinct().subquery()
+    of_turns = (
+        select(turns.c.conversation_id, func.count(), func.min(feedback.c.value))
+        .join(feedback, feedback.c.trace_id == turns.c.trace_id)
+        .group_by(turns.c.conversation_id)
+    )
+    by_turns = {row[0]: Said(row[1], row[2]) for row in connection.execute(of_turns)}
+    made = []
+    for id, agent in found:
+        said = together(of_them.get(id), by_turns.get(id))
+        _, number, start_ns, last_ns = counts[id]
+        made.append(
+            Conversation(
+                id=id,
+                agent=agent,
+                turns=number,
+                start_ns=start_ns,
+                last_ns=last_ns,
+                feedback=said.number,
+                worst=said.worst,
+            )
+        )
+    return made
+
+
+def _step(row: Any) -> Step:
+    return Step(
+        trace_id=row.trace_id,
+        span_id=row.span_id,
+        parent_id=row.parent_id,
+        name=row.name,
+        start_ns=row.start_ns,
+        end_ns=row.end_ns,
+        conversation_id=row.conversation_id,
+        heard=_heard(row.attributes),
+    )
+
+
+def _operation(row: Any, price: Price | None) -> Operation:
+    attributes = row.attributes
+    kind = attributes.get("gen_ai.operation.name")
+    call: ModelCall | None = call_of(attributes)
+    if call is None or not (row.usage or call.model):
+        call = None
+    elif call.cost_usd is None:
+        call = msgspec.structs.replace(call, cost_usd=cost_of(call, price))
+    return Operation(
+        kind=kind if isinstance(kind, str) and kind else "step",
+        name=row.name,
+        trace_id=row.trace_id,
+        span_id=row.span_id,
+        parent_id=row.parent_id,
+        start_ns=row.start_ns,
+        duration_s=max(0, row.end_ns - row.start_ns) / 1e9,
+        status=row.status,
+        message=row.message,
+        call=call,
+    )

@@ -1,0 +1,434 @@
+"""Dialogue: what was said in a conversation, put together from calls that each resend all of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ratchet.types.trace import Instructions, Said
+
+MOST_MESSAGES = 50_000
+"""Messages of all calls together that are looked at."""
+
+_ALIGNED = 200
+"""The last messages of a log and of a call that are compared when one is not the start of the
+other."""
+
+_AGENTS = frozenset({"invoke_agent", "create_agent"})
+_TOOL = "execute_tool"
+_LEADING = frozenset({"system", "developer"})
+_ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool"}
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a span's attributes a dialogue is made of; foreign data, so of any type."""
+
+    operation: Any = msgspec.field(default=None, name="gen_ai.operation.name")
+    agent: Any = msgspec.field(default=None, name="gen_ai.agent.name")
+    given: Any = msgspec.field(default=None, name="gen_ai.input.messages")
+    made: Any = msgspec.field(default=None, name="gen_ai.output.messages")
+    system: Any = msgspec.field(default=None, name="gen_ai.system_instructions")
+    input: Any = msgspec.field(default=None, name="ratchet.input")
+    output: Any = msgspec.field(default=None, name="ratchet.output")
+
+
+class Step(NamedTuple):
+    """One span of the traces of a conversation."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    name: str
+    start_ns: int
+    end_ns: int
+    conversation_id: str
+    heard: Heard
+
+
+class Dialogue(NamedTuple):
+    """What was said."""
+
+    instructions: list[Instructions]
+    messages: list[Said]
+    cut: bool
+    """Whether something is missing."""
+
+
+def dialogue(steps: Sequence[Step], conversation_id: str) -> Dialogue:
+    """What was said in a conversation.
+
+    Chat APIs get the whole history with each call, as it is or shortened from its beginning;
+    others get what is new alone. Either way each message stands here once. What agents say to one
+    another, or what is said within a tool, is nested: its history is its own.
+
+    Args:
+        steps: Of its traces, in the order they started.
+        conversation_id: Steps that name another one are left out.
+    """
+    tree = _Tree(steps, conversation_id)
+    lanes: dict[tuple[str, str], _Lane] = {}
+    system: dict[tuple[str, str], int] = {}
+    said: list[Said] = []
+    heard: set[str] = set()
+    cut = False
+    left = MOST_MESSAGES
+    for step in tree.steps:
+        given, given_cut = messages_in(step.heard.given)
+        made, made_cut = messages_in(step.heard.made)
+        cut = cut or given_cut or made_cut
+        if not given and not made:
+            continue
+        left -= len(given) + len(made)
+        if left < 0:
+            cut = True
+            break
+        where = tree.place(step)
+        agent = where.agent
+        leading = [text for m in given if m["role"] in _LEADING for text in _texts(m)]
+        instructed, _ = messages_in(step.heard.system)
+        for words in [*_instructions(step.heard.system), *leading] if not instructed else leading:
+            system[agent, words] = system.get((agent, words), 0) + 1
+        lane = lanes.setdefault(where.lane, _Lane(said))
+        lane.hear(
+            [m for m in given if m["role"] not in _LEADING],
+            made,
+            step,
+            agent,
+            nested=where.lane != ("", ""),
+        )
+        heard.add(step.trace_id)
+    said += _outermost(tree, heard)
+    return Dialogue(
+        [Instructions(text=text, agent=agent, calls=n) for (agent, text), n in system.items()],
+        _in_order(lanes.values(), said),
+        cut,
+    )
+
+
+class _Place(NamedTuple):
+    lane: tuple[str, str]
+    """Trace and span of the agent or tool within which it is nested; empty for the outermost."""
+    agent: str
+
+
+class _Tree:
+    """Who called whom."""
+
+    def __init__(self, steps: Sequence[Step], conversation_id: str) -> None:
+        self._known = {(step.trace_id, step.span_id): step for step in steps}
+        self._conversation_id = conversation_id
+        self.steps = [step for step in steps if self._belongs(step)]
+        self._direct = {
+            around[0]
+            for step in self.steps
+            if step.heard.given is not None or step.heard.made is not None
+            if (around := self._around(step))
+        }
+
+    def above(self, step: Step) -> Iterator[Step]:
+        """The steps that a step stands under, the nearest first."""
+        seen = {step.span_id}
+        while step.parent_id is not None and step.parent_id not in seen:
+            seen.add(step.parent_id)
+            parent = self._known.get((step.trace_id, step.parent_id))
+            if parent is None:
+                return
+            yield parent
+            step = parent
+
+    def is_outermost(self, step: Step) -> bool:
+        """Whether a step stands under none that is known."""
+        return next(self.above(step), None) is None
+
+    def place(self, step: Step) -> _Place:
+        """Where a call was made."""
+        around = self._around(step)
+        agent = step.heard.agent or next(
+            (a.heard.agent or a.name for a in around if a.heard.operation in _AGENTS), ""
+        )
+        within_tool = any(one.heard.operation == _TOOL for one in around)
+        # An agent that only wraps another one makes no calls of its own.
+        if within_tool or any(one in self._direct for one in around[1:]):
+            return _Place((step.trace_id, around[0].span_id), str(agent))
+        return _Place(("", ""), str(agent))
+
+    def _around(self, step: Step) -> list[Step]:
+        return [one for one in self.above(step) if one.heard.operation in _AGENTS | {_TOOL}]
+
+    def _belongs(self, step: Step) -> bool:
+        for one in (step, *self.above(step)):
+            if one.conversation_id:
+                return one.conversation_id == self._conversation_id
+        return True
+
+
+class _Entry(NamedTuple):
+    print: bytes
+    role: str
+    said: Said
+
+
+class _Lane:
+    """The log of those who speak with one another."""
+
+    def __init__(self, said: list[Said]) -> None:
+        self._log: list[_Entry] = []
+
+    def hear(
+        self,
+        given: Sequence[Mapping[str, Any]],
+        made: Sequence[Mapping[str, Any]],
+        step: Step,
+        agent: str,
+        *,
+        nested: bool,
+    ) -> None:
+        """Add what of a call is new."""
+        sent = [_entry(m, step, step.start_ns, agent, nested) for m in given if m["parts"]]
+        at = self._place_history(sent)
+        for message in made:
+            if not message["parts"]:
+                continue
+            entry = _entry(message, step, max(step.start_ns, step.end_ns), agent, nested)
+            if at < len(self._log) and self._log[at].print == entry.print:
+                at += 1  # a library beneath a framework reports the same call again
+                continue
+            self._log.append(entry)
+            at = len(self._log)
+
+    def entries(self) -> list[_Entry]:
+        """Everything, in order."""
+        return self._log
+
+    def _place_history(self, sent: list[_Entry]) -> int:
+        """Add those messages of a request that are new; return what place the answer has."""
+        log = self._log
+        known = len(log)
+        if [entry.print for entry in sent[:known]] == [entry.print for entry in log]:
+            log += sent[known:]
+            return len(log)
+        shift, skip = max(0, known - _ALIGNED), max(0, len(sent) - _ALIGNED)
+        blocks = SequenceMatcher(
+            None,
+            [entry.print for entry in log[shift:]],
+            [entry.print for entry in sent[skip:]],
+            autojunk=False,
+        ).get_matching_blocks()[:-1]
+        if not blocks or _is_news(log, sent, shift + blocks[-1].a):
+            log += sent
+            return len(log)
+        end = shift + blocks[-1].a + blocks[-1].size
+        tail = _unknown(sent[skip + blocks[-1].b + blocks[-1].size :], log[end:])
+        # Inserted from the back, so that places before stay what they are.
+        for before, block in reversed(list(zip([None, *blocks], blocks, strict=False))):
+            begin = before.b + before.size if before else 0
+            passed = log[shift + (before.a + before.size if before else 0) : shift + block.a]
+            between = _unknown(sent[skip + begin : skip + block.b], passed)
+            if before is None:
+                # Before all that is known there may stand a summary of what was dropped.
+                continue
+            log[shift + block.a : shift + block.a] = between
+            end += len(between)
+        if tail:
+            log += tail
+            return len(log)
+        return end
+
+
+def _is_news(log: Sequence[_Entry], sent: Sequence[_Entry], at: int) -> bool:
+    """Whether a single message was said before, and now once more.
+
+    Alone it is no history: where a server keeps that, only what is new is sent. In the same trace
+    it is the same one, asked again or asked of somebody else.
+    """
+    return len(sent) == 1 and at + 1 < len(log) and log[at].said.trace_id != sent[0].said.trace_id
+
+
+def _unknown(sent: Sequence[_Entry], passed: Sequence[_Entry]) -> list[_Entry]:
+    """Messages that are new, of those that stand where the log has others.
+
+    An answer may come back in another form than it was given in: it takes the place of one of the
+    same role.
+    """
+    others = list(passed)
+    new: list[_Entry] = []
+    for entry in sent:
+        if entry.role != "user" and others and not new:
+            same = next((n for n, other in enumerate(others) if other.role == entry.role), None)
+            if same is not None:
+                del others[: same + 1]
+                continue
+        new.append(entry)
+    return new
+
+
+def _in_order(lanes: Iterable[_Lane], rest: Sequence[Said]) -> list[Said]:
+    """All that was said, by time; within a lane in its own order, whatever the clocks say."""
+    timed: list[tuple[int, Said]] = [(said.at_ns, said) for said in rest]
+    for lane in lanes:
+        latest = -(2**63)
+        for entry in lane.entries():
+            latest = max(latest, entry.said.at_ns)
+            timed.append((latest, entry.said))
+    timed.sort(key=lambda one: one[0])
+    return [said for _, said in timed]
+
+
+def _outermost(tree: _Tree, heard: set[str]) -> list[Said]:
+    """What went into and came out of traces whose calls nobody recorded."""
+    said: list[Said] = []
+    for step in tree.steps:
+        if step.trace_id in heard or not tree.is_outermost(step):
+            continue
+        for role, value, at_ns in (
+            ("user", step.heard.input, step.start_ns),
+            ("assistant", step.heard.output, max(step.start_ns, step.end_ns)),
+        ):
+            words = _words(value)
+            if words:
+                message = {"role": role, "parts": [{"type": "text", "content": words}]}
+                agent = step.heard.agent if isinstance(step.heard.agent, str) else ""
+                said.append(_entry(message, step, at_ns, agent, False).said)
+    return said
+
+
+def _entry(message: Mapping[str, Any], step: Step, at_ns: int, agent: str, nested: bool) -> _Entry:
+    role, parts = message["role"], message["parts"]
+    return _Entry(
+        _fingerprint(role, parts),
+        role,
+        Said(
+            role=role,
+            parts=parts,
+            at_ns=at_ns,
+            trace_id=step.trace_id,
+            span_id=step.span_id,
+            agent=agent,
+            nested=nested,
+        ),
+    )
+
+
+def _fingerprint(role: str, parts: Sequence[Any]) -> bytes:
+    """What a message says, whatever ids it has, and without the thoughts that nobody resends."""
+    told: list[Any] = [role]
+    for part in parts:
+        kind = part.get("type")
+        if kind == "reasoning":
+            continue
+        if kind == "text":
+            told.append(_plain(part.get("content")))
+        elif kind == "tool_call":
+            told.append([_plain(part.get("name")), _plain(part.get("arguments"))])
+        elif kind == "tool_call_response":
+            told.append([_plain(part.get("response", part.get("result")))])
+        else:
+            told.append(_plain(part))
+    return msgspec.json.encode(told)
+
+
+def _plain(value: Any) -> str:
+    """A value in one form, be it JSON, the text of JSON, or words with space around them."""
+    if isinstance(value, str):
+        words = value.strip()
+        if words[:1] not in ("{", "["):
+            return words
+        try:
+            value = msgspec.json.decode(words)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            return words
+    try:
+        return msgspec.json.encode(value, order="sorted").decode()
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+def messages_in(value: Any) -> tuple[list[dict[str, Any]], bool]:
+    """Messages in an attribute, each with a role and a list of parts that are objects.
+
+    Returns:
+        The messages, and whether some of them are missing since the attribute was cut.
+    """
+    found, cut = _listed(value)
+    messages: list[dict[str, Any]] = []
+    for raw in found:
+        if not isinstance(raw, dict) or ("role" not in raw and "parts" not in raw):
+            continue
+        role = raw.get("role")
+        role = role if isinstance(role, str) and role else "user"
+        parts = raw.get("parts", raw.get("content"))
+        if not isinstance(parts, list):
+            parts = [] if parts in (None, "") else [{"type": "text", "content": parts}]
+        messages.append(
+            {
+                "role": _ROLES.get(role, role),
+                "parts": [
+                    part if isinstance(part, dict) else {"type": "text", "content": part}
+                    for part in parts
+                ],
+            }
+        )
+    return messages, cut
+
+
+def _listed(value: Any) -> tuple[list[Any], bool]:
+    """What a list holds, be it JSON text, and whether its end is missing."""
+    if isinstance(value, dict):
+        return [value], False
+    if isinstance(value, (list, tuple)):
+        return list(value), False
+    if not isinstance(value, str) or not value.strip():
+        return [], False
+    try:
+        found = msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return _beginning(value), True
+    return _listed(found) if not isinstance(found, str) else ([], False)
+
+
+def _beginning(text: str) -> list[Any]:
+    """What stands whole in a JSON list whose end was cut off."""
+    found: list[Any] = []
+    decoder = json.JSONDecoder()
+    at = text.find("[") + 1
+    while 0 < at < len(text):
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        try:
+            one, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            break
+        found.append(one)
+    return found
+
+
+def _instructions(value: Any) -> list[str]:
+    parts, _ = _listed(value)
+    return [
+        part["content"]
+        for part in parts
+        if isinstance(part, dict) and isinstance(part.get("content"), str) and "role" not in part
+    ]
+
+
+def _texts(message: Mapping[str, Any]) -> Iterator[str]:
+    for part in message["parts"]:
+        if part.get("type") == "text" and isinstance(part.get("content"), str):
+            yield part["content"]
+
+
+def _words(value: Any) -> str:
+    """What was captured of a value, for people: the text alone where there is just one."""
+    if not isinstance(value, str):
+        return "" if value is None else _plain(value)
+    try:
+        found = msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return value
+    if isinstance(found, dict) and len(found) == 1:
+        (found,) = found.values()
+    return found if isinstance(found, str) else value

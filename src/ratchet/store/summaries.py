@@ -1,0 +1,215 @@
+"""Summaries: the figures of traces, computed from their spans when somebody looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, text
+
+from ratchet.store.engine import chunks
+from ratchet.store.keys import NO_ROLLOUT
+from ratchet.store.tables import feedback, rollouts, spans
+from ratchet.store.usage import Price, Used, total, used_by
+from ratchet.types.trace import Trace
+
+MANY = 200
+"""Traces in one statement."""
+
+_HEADS = text("spans.head > 0")
+_USING = text("spans.usage > ''")
+
+
+class Key(NamedTuple):
+    """What belongs together in the database: a live trace, or what an attempt did in a trace."""
+
+    rollout_seq: int
+    fence: int
+    trace_id: str
+
+
+class _Name(NamedTuple):
+    """What a trace is called, by its root or else by the first of its spans."""
+
+    name: str
+    agent: str
+    conversation_id: str
+    rootless: bool
+
+
+class Said(NamedTuple):
+    """Feedback in figures."""
+
+    number: int = 0
+    worst: float | None = None
+
+
+def summaries(
+    connection: Connection, keys: Sequence[Key], price: Price | None = None
+) -> dict[Key, Trace]:
+    """The figures of traces, in the order of the keys; what is gone meanwhile is left out."""
+    found: dict[Key, Trace] = {}
+    for some in chunks(keys, MANY):
+        found.update(_some(connection, some, price))
+    return found
+
+
+def _some(
+    connection: Connection, keys: Sequence[Key], price: Price | None
+) -> Iterator[tuple[Key, Trace]]:
+    counts = _counts(connection, keys)
+    names = _names(connection, keys)
+    used = _used(connection, keys)
+    owners = _owners(connection, keys)
+    conversations = {name.conversation_id for name in names.values()} - {""}
+    of_traces = feedback_of(connection, feedback.c.trace_id, {key.trace_id for key in keys})
+    # What names a trace as well is counted there.
+    of_none = feedback.c.trace_id == ""
+    of_conversations = feedback_of(connection, feedback.c.conversation_id, conversations, of_none)
+    attempted = {id for id, _ in owners.values()}
+    of_rollouts = feedback_of(connection, feedback.c.rollout_id, attempted, of_none)
+    for key in keys:
+        if key not in counts or key not in names:
+            continue
+        number, start_ns, end_ns, errors = counts[key]
+        name = names[key]
+        rollout_id, queue = owners.get(key.rollout_seq, ("", ""))
+        sums = total(used.get(key, ()), price)
+        said = together(
+            of_traces.get(key.trace_id),
+            of_conversations.get(name.conversation_id),
+            of_rollouts.get(rollout_id),
+        )
+        yield (
+            key,
+            Trace(
+                trace_id=key.trace_id,
+                name=name.name,
+                agent=queue or name.agent,
+                start_ns=start_ns,
+                duration_s=max(0, end_ns - start_ns) / 1e9,
+                spans=number,
+                errors=errors,
+                rootless=name.rootless,
+                input_tokens=sums.input_tokens,
+                output_tokens=sums.output_tokens,
+                cost_usd=sums.cost_usd,
+                models=sums.models,
+                conversation_id=name.conversation_id,
+                rollout_id=rollout_id,
+                fence=key.fence,
+                feedback=said.number,
+                worst=said.worst,
+            ),
+        )
+
+
+_KEY = (spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
+
+
+def among(keys: Iterable[Key]) -> ColumnElement[bool]:
+    """Condition that a span is of one of these traces; the unique key of spans serves it."""
+    live: list[str] = []
+    attempts: dict[tuple[int, int], list[str]] = {}
+    for key in keys:
+        if key.rollout_seq == NO_ROLLOUT and key.fence == 0:
+            live.append(key.trace_id)
+        else:
+            attempts.setdefault((key.rollout_seq, key.fence), []).append(key.trace_id)
+    of = [
+        and_(spans.c.rollout_seq == seq, spans.c.fence == fence, spans.c.trace_id.in_(traces))
+        for (seq, fence), traces in attempts.items()
+    ]
+    if live:
+        alone = (spans.c.rollout_seq == NO_ROLLOUT, spans.c.fence == 0)
+        of.append(and_(*alone, spans.c.trace_id.in_(live)))
+    return or_(*of)
+
+
+def _counts(connection: Connection, keys: Sequence[Key]) -> dict[Key, tuple[int, int, int, int]]:
+    """Spans, first start, last end and errors."""
+    failed = case((spans.c.status == "error", 1), else_=0)
+    # A clock that jumped back may let a span end before it starts.
+    end = case((spans.c.end_ns > spans.c.start_ns, spans.c.end_ns), else_=spans.c.start_ns)
+    query = (
+        select(*_KEY, func.count(), func.min(spans.c.start_ns), func.max(end), func.sum(failed))
+        .where(among(keys))
+        .group_by(*_KEY)
+    )
+    return {
+        Key(*row[:3]): (row[3], row[4], row[5], int(row[6])) for row in connection.execute(query)
+    }
+
+
+def _names(connection: Connection, keys: Sequence[Key]) -> dict[Key, _Name]:
+    columns = (*_KEY, spans.c.start_ns, spans.c.parent_id, spans.c.name, spans.c.agent)
+    heads = select(*columns, spans.c.conversation_id).where(
+        _HEADS, spans.c.trace_id.in_({key.trace_id for key in keys})
+    )
+    asked = set(keys)
+    by_key: dict[Key, list[Any]] = {}
+    for row in connection.execute(heads.order_by(spans.c.start_ns, spans.c.seq)):
+        key = Key(*row[:3])
+        if key in asked:
+            by_key.setdefault(key, []).append(row)
+    names: dict[Key, _Name] = {}
+    unsure: list[Key] = []
+    for key, rows in by_key.items():
+        roots = [row for row in rows if row.parent_id is None]
+        conversation = next((row.conversation_id for row in rows if row.conversation_id), "")
+        row = roots[0] if roots else rows[0]
+        names[key] = _Name(row.name, row.agent, conversation, not roots)
+        if not roots:
+            unsure.append(key)
+    if unsure:
+        # The root is no head when its clock was behind, or something else in it began first.
+        roots_of = select(*columns).where(among(unsure), spans.c.parent_id.is_(None))
+        for root in connection.execute(roots_of.order_by(spans.c.start_ns.desc())):
+            key = Key(*root[:3])
+            names[key] = names[key]._replace(name=root.name, agent=root.agent, rootless=False)
+    return names
+
+
+def _used(connection: Connection, keys: Sequence[Key]) -> dict[Key, list[Used]]:
+    query = select(*_KEY, spans.c.span_id, spans.c.parent_id, spans.c.usage)
+    found: dict[Key, list[Used]] = {}
+    for row in connection.execute(query.where(among(keys), _USING)):
+        found.setdefault(Key(*row[:3]), []).append(used_by(row[3], row[4], row[5]))
+    return found
+
+
+def _owners(connection: Connection, keys: Sequence[Key]) -> dict[int, tuple[str, str]]:
+    """Id and queue of the rollouts."""
+    seqs = {key.rollout_seq for key in keys} - {NO_ROLLOUT}
+    if not seqs:
+        return {}
+    query = select(rollouts.c.seq, rollouts.c.id, rollouts.c.queue).where(rollouts.c.seq.in_(seqs))
+    return {row[0]: (row[1], row[2]) for row in connection.execute(query)}
+
+
+def feedback_of(
+    connection: Connection, column: Any, ids: set[str], *conditions: ColumnElement[bool]
+) -> dict[str, Said]:
+    """Feedback in figures, by what it is about.
+
+    Args:
+        connection: In a transaction.
+        column: Which of the things that feedback may name.
+        ids: Those.
+        conditions: What else must hold.
+    """
+    found: dict[str, Said] = {}
+    for some in chunks(sorted(ids - {""})):
+        query = select(column, func.count(), func.min(feedback.c.value)).where(
+            column.in_(some), *conditions
+        )
+        for row in connection.execute(query.group_by(column)):
+            found[row[0]] = Said(row[1], row[2])
+    return found
+
+
+def together(*said: Said | None) -> Said:
+    """Feedback about several things, as about one."""
+    there = [one for one in said if one is not None]
+    values = [one.worst for one in there if one.worst is not None]
+    return Said(sum(one.number for one in there), min(values) if values else None)

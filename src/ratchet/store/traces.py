@@ -1,0 +1,332 @@
+"""Traces: what ran, one line a run, found by what people look for."""
+
+from __future__ import annotations
+
+import builtins
+import heapq
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, and_, exists, func, select, text, tuple_
+
+from ratchet.store.columns import clean
+from ratchet.store.engine import Database, starts_with
+from ratchet.store.feedback import FeedbackLog
+from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD, span_of
+from ratchet.store.summaries import Key, summaries
+from ratchet.store.tables import rollouts, spans
+from ratchet.store.usage import Price
+from ratchet.types import InputError
+from ratchet.types.trace import EVERY, Sort, Trace, TraceDetail, TraceFilter
+
+LOOK_BACK = 2_000
+"""Traces that are looked at for one page: what no index knows is computed. A page may then hold
+fewer than it could; the next one goes on. An order by duration or cost is one among the newest of
+these."""
+
+MOST_SPANS = 10_000
+"""Spans of a trace that are shown, unless more are asked for."""
+
+_WINDOW = 200
+"""Traces that are summed up at once."""
+
+_SPLIT = 1_000
+"""Rows of a log that are looked at again for those that became visible late."""
+
+_HEADS = text("spans.head > 0")
+_IN_CONVERSATIONS = text("spans.conversation_id > ''")
+"""Written out, since SQLite ignores a partial index when its condition is a bound argument."""
+
+_CURSOR = re.compile(r"(-?[0-9]{1,19})\.([0-9]{1,18})")
+
+
+class _Head(NamedTuple):
+    """What stands for a trace in the index."""
+
+    start_ns: int
+    seq: int
+    key: Key
+
+
+class Traces:
+    """Traces of live agents, and of rollouts where they are asked for."""
+
+    def __init__(self, database: Database, feedback: FeedbackLog) -> None:
+        self._database = database
+        self._feedback = feedback
+
+    def list(
+        self,
+        wanted: TraceFilter = EVERY,
+        *,
+        sort: Sort = "newest",
+        limit: int = 100,
+        cursor: str | None = None,
+        price: Price | None = None,
+    ) -> tuple[builtins.list[Trace], str | None]:
+        """One page of traces.
+
+        Args:
+            wanted: Which.
+            sort: `newest` by when they began; `slowest` and `costliest` among the newest
+                `LOOK_BACK` that are wanted, on one page.
+            limit: How many on a page.
+            cursor: As the page before returned it; for `newest` alone.
+            price: Prices of calls whose cost nobody recorded.
+
+        Returns:
+            The page, and the cursor of the next or None after the last. A page may be short, or
+            empty, and yet have a next: only so many traces are looked at for one.
+
+        Raises:
+            InputError: The cursor is none that this method returned.
+        """
+        after = None if cursor is None else position_of(cursor)
+
+        def work(connection: Connection) -> tuple[builtins.list[Trace], str | None]:
+            if sort == "newest":
+                return _page(connection, wanted, limit, after, price)
+            found, _ = _page(connection, wanted, LOOK_BACK, None, price)
+            return heapq.nlargest(limit, found, key=_order(sort)), None
+
+        return self._database.read(work)
+
+    def get(
+        self, trace_id: str, *, limit: int = MOST_SPANS, price: Price | None = None
+    ) -> TraceDetail | None:
+        """A trace with its spans and its feedback; None when it is unknown.
+
+        Args:
+            trace_id: Its id.
+            limit: Spans to return at most, those that started first.
+            price: Prices of calls whose cost nobody recorded.
+        """
+        wanted = clean(trace_id)
+
+        def work(connection: Connection) -> tuple[Trace, Sequence[Any]] | None:
+            query = select(spans.c.rollout_seq, spans.c.fence, spans.c.trace_id).distinct()
+            keys = connection.execute(query.where(_HEADS, spans.c.trace_id == wanted).limit(1_000))
+            found = summaries(connection, [Key(*row) for row in keys], price)
+            if not found:
+                return None
+            parts = [
+                select(spans.c.seq).where(
+                    spans.c.rollout_seq == key.rollout_seq,
+                    spans.c.fence == key.fence,
+                    spans.c.trace_id == key.trace_id,
+                )
+                for key in found
+            ]
+            rows = itertools.chain.from_iterable(
+                connection.execute(
+                    select(spans)
+                    .where(spans.c.seq.in_(part))
+                    .order_by(spans.c.start_ns, spans.c.seq)
+                    .limit(limit)
+                )
+                for part in parts
+            )
+            return whole(list(found.values())), list(rows)
+
+        read = self._database.read(work)
+        if read is None:
+            return None
+        trace, rows = read
+        ordered = [span_of(row) for row in sorted(rows, key=lambda row: (row.start_ns, row.seq))]
+        said, _ = self._feedback.list(trace_id=wanted, limit=1_000)
+        for what, id in (
+            ("rollout_id", trace.rollout_id),
+            ("conversation_id", trace.conversation_id),
+        ):
+            if id:
+                more, _ = self._feedback.list(**{what: id}, limit=1_000)
+                said += [one for one in more if not one.trace_id]
+        return TraceDetail(trace=trace, spans=ordered[:limit], feedback=said)
+
+    def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
+        """Ids of traces that begin so, sorted."""
+        if not prefix or len(prefix) > MAX_ID:
+            return []
+        query = (
+            select(spans.c.trace_id)
+            .where(_HEADS, starts_with(spans.c.trace_id, clean(prefix)))
+            .distinct()
+            .order_by(spans.c.trace_id)
+            .limit(limit)
+        )
+        return self._database.read(lambda c: list(c.scalars(query)))
+
+    def mark(self) -> int:
+        """How far the store has come; `after` goes on from there."""
+        return self._database.read(lambda c: c.scalar(select(func.max(spans.c.seq)))) or 0
+
+    def after(
+        self, mark: int, wanted: TraceFilter = EVERY, *, price: Price | None = None
+    ) -> tuple[builtins.list[Trace], int]:
+        """Traces of which something was stored after a mark, the earliest first.
+
+        Args:
+            mark: As `mark` or this method returned it.
+            wanted: Which.
+            price: Prices of calls whose cost nobody recorded.
+
+        Returns:
+            The traces, and a mark to go on from. One may come several times, as its spans do.
+        """
+
+        def work(connection: Connection) -> tuple[builtins.list[Trace], int]:
+            # On Postgres a number may become visible after a higher one: look back a little.
+            query = (
+                select(spans.c.seq, spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
+                .where(spans.c.seq > mark - _SPLIT)
+                .order_by(spans.c.seq)
+                .limit(LOOK_BACK + _SPLIT)
+            )
+            rows = connection.execute(query).all()
+            keys = {
+                Key(row.rollout_seq, row.fence, row.trace_id): row.seq
+                for row in rows
+                if wanted.rollouts or row.rollout_seq == 0
+            }
+            found = summaries(connection, builtins.list(keys), price)
+            fitting = [
+                trace for trace in found.values() if wanted.names(trace) and wanted.fits(trace)
+            ]
+            fitting.sort(key=lambda trace: trace.start_ns)
+            return fitting, rows[-1].seq if rows else mark
+
+        return self._database.read(work)
+
+
+def whole(parts: Sequence[Trace]) -> Trace:
+    """One trace of what several attempts, or an attempt and live traffic, did in it."""
+    if len(parts) == 1:
+        return parts[0]
+    start_ns = min(part.start_ns for part in parts)
+    end_s = max(part.start_ns / 1e9 + part.duration_s for part in parts)
+    first = min(parts, key=lambda part: (part.rootless, part.start_ns))
+    costs = [part.cost_usd for part in parts if part.cost_usd is not None]
+    worst = [part.worst for part in parts if part.worst is not None]
+    return msgspec.structs.replace(
+        first,
+        start_ns=start_ns,
+        duration_s=end_s - start_ns / 1e9,
+        spans=sum(part.spans for part in parts),
+        errors=sum(part.errors for part in parts),
+        input_tokens=sum(part.input_tokens for part in parts),
+        output_tokens=sum(part.output_tokens for part in parts),
+        cost_usd=sum(costs) if costs else None,
+        models=tuple(sorted({model for part in parts for model in part.models})),
+        conversation_id=next((p.conversation_id for p in parts if p.conversation_id), ""),
+        feedback=max(part.feedback for part in parts),
+        worst=min(worst) if worst else None,
+    )
+
+
+def _page(
+    connection: Connection,
+    wanted: TraceFilter,
+    limit: int,
+    after: tuple[int, int] | None,
+    price: Price | None,
+) -> tuple[builtins.list[Trace], str | None]:
+    found: builtins.list[Trace] = []
+    looked_at = 0
+    window = min(limit + 1, _WINDOW)
+    while looked_at < LOOK_BACK:
+        heads = _heads(connection, wanted, window, after)
+        figures = summaries(connection, [head.key for head in heads], price)
+        for head in heads:
+            trace = figures.get(head.key)
+            if trace is not None and wanted.fits(trace):
+                if len(found) == limit:
+                    return found, cursor_of(after)
+                found.append(trace)
+            after = (head.start_ns, head.seq)
+        looked_at += len(heads)
+        if len(heads) < window:
+            return found, None
+        # What is rare is looked for in larger steps.
+        window = _WINDOW
+    return found, cursor_of(after)
+
+
+def _heads(
+    connection: Connection, wanted: TraceFilter, limit: int, after: tuple[int, int] | None
+) -> builtins.list[_Head]:
+    """The next traces, newest first, each by the first of its heads."""
+    kinds = (LIVE_HEAD, ROLLOUT_HEAD) if wanted.rollouts else (LIVE_HEAD,)
+    lists = [connection.execute(_query(wanted, kind, limit, after)).all() for kind in kinds]
+    merged = heapq.merge(*lists, key=lambda row: (row[0], row[1]), reverse=True)
+    return [_Head(row[0], row[1], Key(*row[2:])) for row in itertools.islice(merged, limit)]
+
+
+def _query(wanted: TraceFilter, kind: int, limit: int, after: tuple[int, int] | None) -> Any:
+    place = tuple_(spans.c.start_ns, spans.c.seq)
+    query = select(
+        spans.c.start_ns, spans.c.seq, spans.c.rollout_seq, spans.c.fence, spans.c.trace_id
+    ).where(_HEADS, spans.c.head == kind)
+    query = query.where(~_is_preceded(wanted.conversation_id))
+    if wanted.conversation_id is not None:
+        query = query.where(
+            _IN_CONVERSATIONS, spans.c.conversation_id == clean(wanted.conversation_id)
+        )
+    if wanted.agent is not None:
+        query = query.where(_is_of(wanted.agent, kind))
+    if wanted.since_ns is not None:
+        query = query.where(spans.c.start_ns >= wanted.since_ns)
+    if wanted.until_ns is not None:
+        query = query.where(spans.c.start_ns < wanted.until_ns)
+    if after is not None:
+        query = query.where(place < tuple_(*after))
+    return query.order_by(spans.c.start_ns.desc(), spans.c.seq.desc()).limit(limit)
+
+
+def _is_preceded(conversation_id: str | None) -> Any:
+    """Whether a trace has an earlier head than the one that a query reads."""
+    earlier = spans.alias("earlier")
+    mine = and_(
+        text("earlier.head > 0"),
+        earlier.c.trace_id == spans.c.trace_id,
+        earlier.c.rollout_seq == spans.c.rollout_seq,
+        earlier.c.fence == spans.c.fence,
+        tuple_(earlier.c.start_ns, earlier.c.seq) < tuple_(spans.c.start_ns, spans.c.seq),
+    )
+    if conversation_id is not None:
+        mine = and_(mine, earlier.c.conversation_id == clean(conversation_id))
+    return exists().where(mine)
+
+
+def _is_of(agent: str, kind: int) -> Any:
+    if kind == LIVE_HEAD:
+        return spans.c.agent == clean(agent)
+    return exists().where(rollouts.c.seq == spans.c.rollout_seq, rollouts.c.queue == clean(agent))
+
+
+def _order(sort: Sort) -> Any:
+    if sort == "slowest":
+        return lambda trace: (trace.duration_s, trace.start_ns)
+    return lambda trace: (trace.cost_usd or 0.0, trace.start_ns)
+
+
+def cursor_of(place: tuple[int, int] | None) -> str | None:
+    """The cursor that stands for a start and a row's number."""
+    return None if place is None else f"{place[0]}.{place[1]}"
+
+
+def position_of(cursor: str) -> tuple[int, int]:
+    """What a cursor stands for.
+
+    Raises:
+        InputError: It is none.
+    """
+    found = _CURSOR.fullmatch(cursor) if cursor.isascii() else None
+    if found is None or not -(2**63) <= int(found[1]) < 2**63:
+        raise InputError(
+            f"The cursor {cursor[:60]!r} is none that such a page ended with.",
+            hint="Begin without a cursor.",
+        )
+    return int(found[1]), int(found[2])
