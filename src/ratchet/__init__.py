@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from ratchet._version import __version__
 from ratchet.bind import activate, evolve, model, params, prompt
-from ratchet.observe import agent, emit_reward, rollout, tool, trace
+from ratchet.observe import (
+    agent,
+    conversation,
+    emit_reward,
+    init,
+    llm,
+    retriever,
+    rollout,
+    tool,
+    trace,
+)
 from ratchet.types import (
     Bool,
     Candidate,
@@ -33,6 +43,7 @@ if TYPE_CHECKING:
     from ratchet.client import AsyncClient, Client
     from ratchet.evaluate import evaluator
     from ratchet.learn import Tune
+    from ratchet.observe.feedback import feedback
     from ratchet.store import Store
 
 _LATER = {
@@ -41,6 +52,7 @@ _LATER = {
     "Store": "ratchet.store",
     "Tune": "ratchet.learn",
     "evaluator": "ratchet.evaluate",
+    "feedback": "ratchet.observe.feedback",
 }
 """Names whose rooms are heavy: imported when somebody asks."""
 
@@ -74,12 +86,17 @@ __all__ = [
     "__version__",
     "activate",
     "agent",
+    "conversation",
     "emit_reward",
     "evaluator",
     "evolve",
+    "feedback",
+    "init",
+    "llm",
     "model",
     "params",
     "prompt",
+    "retriever",
     "rollout",
     "tool",
     "trace",

@@ -66,6 +66,9 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
                 "burst": 4000,
                 "streams": 512,
                 "pending_spans": 50_000,
+                "public_per_s": 5.0,
+                "public_burst": 30,
+                "public_body_kb": 64.0,
             },
         },
         "retention": {

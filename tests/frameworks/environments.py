@@ -59,9 +59,7 @@ def installer() -> str:
     return "uv" if shutil.which("uv") or _in_venv("uv") else "pip"
 
 
-def _commands(
-    folder: Path, python: Path, framework: Framework, uv: str | None
-) -> list[list[str]]:
+def _commands(folder: Path, python: Path, framework: Framework, uv: str | None) -> list[list[str]]:
     packages = ["-e", str(ROOT), *framework.packages]
     if uv:
         return [

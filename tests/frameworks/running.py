@@ -6,15 +6,14 @@ import os
 import subprocess
 import tempfile
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
 from ratchet.store import Store
-from ratchet.types import Span, TraceFilter
+from ratchet.types import Span
 from tests.frameworks.model_simulator import ModelSimulator
 from tests.frameworks.table import Framework
-from tests.frameworks.tree import ANSWER, COLUMNS, Check, in_one_trace, look
+from tests.frameworks.tree import ANSWER, Check, in_one_trace, look
 
 AGENTS = Path(__file__).parent / "agents"
 PATIENCE_S = 120.0
@@ -122,7 +121,7 @@ def _try_agent(agent: str, python: Path) -> Check:
 
 def _stored(store_url: str) -> list[Span]:
     with Store.open(store_url) as store:
-        traces, _ = store.traces.list(TraceFilter(), limit=100)
+        traces, _ = store.traces.list(limit=100)
         return [span for trace in traces for span in store.spans.of_trace(trace.trace_id)]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from ratchet.server.api import GROUPS
 from ratchet.server.gateway import Upstream
+from ratchet.server.limits import Limits
 from ratchet.server.routes import SEND, Route
 from ratchet.server.serve import Settings
 from ratchet.store import Store
@@ -106,7 +107,8 @@ def guarded(
         Upstream(name=name, dialect=name, base_url="http://127.0.0.1:9/v1", key_env="PROVIDER")
         for name in ("openai", "anthropic")
     ]
-    settings = Settings(host="0.0.0.0", port=0, upstreams=tuple(nobody))
+    limits = Limits(public_burst=10_000)
+    settings = Settings(host="0.0.0.0", port=0, limits=limits, upstreams=tuple(nobody))
     server = RunningServer(url, settings, {"PROVIDER": "sk-test"})
     keys["revoked"] = token[1]
     keys["unknown"] = "rk_" + "x" * 40

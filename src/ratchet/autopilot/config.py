@@ -17,6 +17,7 @@ from ratchet.autopilot.sections import (
 )
 from ratchet.autopilot.server_config import (
     Name,
+    RedactionSection,
     RetentionSection,
     ServerConfig,
     ServerSection,
@@ -149,6 +150,7 @@ class Config(Section):
     store: StoreSection = StoreSection()
     server: ServerSection = ServerSection()
     retention: RetentionSection = RetentionSection()
+    redaction: RedactionSection = RedactionSection()
     upstreams: dict[Name, UpstreamSection] = {}
 
 

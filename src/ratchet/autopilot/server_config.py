@@ -1,4 +1,4 @@
-"""The part of `ratchet.toml` that a server reads: addresses, limits, retention, upstreams."""
+"""The part of `ratchet.toml` that a server reads: addresses, limits, redaction and more."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ class LimitsSection(Section):
     burst: Annotated[int, Field(ge=1)] = 4000
     streams: Annotated[int, Field(ge=1)] = 512
     pending_spans: Annotated[int, Field(ge=1000)] = 50_000
+    public_per_s: Positive = 5.0
+    public_burst: Annotated[int, Field(ge=1)] = 30
+    public_body_kb: Annotated[float, Field(gt=0, le=32_768)] = 64.0
 
 
 class ServerSection(Section):
@@ -61,6 +64,18 @@ class UpstreamSection(Section):
         return self
 
 
+class RedactionSection(Section):
+    """[redaction]: what is taken out of spans and feedback before they are stored."""
+
+    enabled: bool = True
+    rules: Several[str] = ()
+    keys: Several[str] = ()
+    patterns: dict[str, str] = {}
+    allow: Several[str] = ()
+    pseudonyms: bool = False
+    capture_content: bool = True
+
+
 class StoreSection(Section):
     """[store]: where everything is kept."""
 
@@ -74,3 +89,4 @@ class ServerConfig(Section):
     retention: RetentionSection = RetentionSection()
     upstreams: dict[Name, UpstreamSection] = {}
     store: StoreSection = StoreSection()
+    redaction: RedactionSection = RedactionSection()

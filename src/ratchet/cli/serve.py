@@ -14,6 +14,7 @@ import typer
 from ratchet.autopilot.config import ServerConfig, read_server_config
 from ratchet.cli.console import Folder, Json
 from ratchet.cli.failure import err
+from ratchet.observe.redaction import Rules
 from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state, store_url
 from ratchet.server.gateway.upstream import STANDARD, Upstream
 from ratchet.server.limits import Limits
@@ -119,8 +120,12 @@ def _settings(
             burst=limits.burst,
             streams=limits.streams,
             pending_spans=limits.pending_spans,
+            public_per_s=limits.public_per_s,
+            public_burst=limits.public_burst,
+            public_body_bytes=int(limits.public_body_kb * 1024),
         ),
         retention=Retention(**config.retention.model_dump()),
+        redaction=Rules(**config.redaction.model_dump()),
         upstreams=upstreams or STANDARD,
         tls_cert=str(cert or ""),
         tls_key=str(key or ""),

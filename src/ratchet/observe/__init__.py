@@ -11,6 +11,7 @@ from ratchet.observe.collector import (
 from ratchet.observe.conversations import conversation
 from ratchet.observe.decorators import ENTRY_MARK, agent, llm, retriever, rollout, tool, trace
 from ratchet.observe.reward import emit_reward
+from ratchet.observe.setup import Handle, init
 from ratchet.observe.step import SideEffectBlocked, Step, is_async
 from ratchet.observe.threads import carry_context
 from ratchet.observe.tracer import warm_up
@@ -19,6 +20,7 @@ __all__ = [
     "BLOCKED_SUFFIX",
     "ENTRY_MARK",
     "Collector",
+    "Handle",
     "SideEffectBlocked",
     "Step",
     "agent",
@@ -29,6 +31,7 @@ __all__ = [
     "conversation",
     "current_collector",
     "emit_reward",
+    "init",
     "is_async",
     "llm",
     "plain",

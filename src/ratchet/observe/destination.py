@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from ratchet.client.address import URL_VARIABLE, address_of, is_server, key_of
 from ratchet.observe.place import FILE_NAME, STATE_NAME, folder_with_config, store_url
 from ratchet.types import ConfigError
 
@@ -62,6 +61,8 @@ def find(
     Raises:
         ConfigError: The address or the key is malformed, or `ratchet.toml` cannot be read.
     """
+    from ratchet.client.address import URL_VARIABLE, address_of, is_server, key_of
+
     start = folder or Path.cwd()
     root = folder_with_config(start)
     config = {} if root is None else _read(root / FILE_NAME)
@@ -128,5 +129,3 @@ def _script() -> str:
     if spec is not None and spec.name:  # python -m package.module
         return str(spec.name).removesuffix(".__main__")
     return Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-", "-c") else "agent"
-
-

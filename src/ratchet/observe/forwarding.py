@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from ratchet.types import ConfigError, SpanRecord
@@ -31,7 +32,7 @@ class Forwarding:
 
     def __init__(self, endpoint: str, agent: str) -> None:
         try:
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            exporters = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
         except ImportError:
             raise ConfigError(
                 "Spans cannot be forwarded: opentelemetry-exporter-otlp-proto-http is not"
@@ -43,7 +44,7 @@ class Forwarding:
         address = endpoint.rstrip("/")
         if address and not address.endswith("/v1/traces"):
             address += "/v1/traces"
-        self._exporter = OTLPSpanExporter(endpoint=address or None)
+        self._exporter = exporters.OTLPSpanExporter(endpoint=address or None)
         self._resource = Resource({SERVICE_NAME: agent}).merge(OTELResourceDetector().detect())
         self._waiting: queue.Queue[list[SpanRecord] | None] = queue.Queue(WAITING)
         self.dropped = 0
@@ -107,7 +108,9 @@ def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
                 resource=resource,
                 attributes=attributes,
                 events=[
-                    Event(each.name, {k: _plain(v) for k, v in each.attributes.items()}, each.time_ns)
+                    Event(
+                        each.name, {k: _plain(v) for k, v in each.attributes.items()}, each.time_ns
+                    )
                     for each in span.events
                 ],
                 kind=kinds.get(str(attributes.get("span.kind")), SpanKind.INTERNAL),

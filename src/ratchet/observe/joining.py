@@ -21,8 +21,8 @@ from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from ratchet.observe.conversations import CONVERSATION
 from ratchet.observe.collector import Collector
+from ratchet.observe.conversations import CONVERSATION
 from ratchet.observe.ids import new_span_id, new_trace_id
 from ratchet.observe.sink import current_sink
 from ratchet.observe.tracer import convert
@@ -33,8 +33,8 @@ SCOPE = "ratchet"
 """Name of the tracer that makes spans beside ours, which are not ours to keep once more."""
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""Whether inputs and outputs go onto spans of the user's own provider, as the GenAI instrumentations
-of OpenTelemetry have it: by default they do not, since nothing of ours redacts them there."""
+"""Whether inputs and outputs go onto spans of the user's own provider, as OpenTelemetry's GenAI
+instrumentations have it: by default they do not, since nothing of ours redacts them there."""
 
 MAX_OPEN = 10_000
 """Spans of rollouts that have begun and not ended, as far as they are remembered."""
@@ -157,30 +157,31 @@ class Joining:
         self._live = live
         self._stand_in: StandIn | None = None
         self._joined: list[tuple[Any, Joined]] = []
+        self.provider: Any = None
+        """The provider for instrumented libraries."""
 
-    def join(self) -> Any:
-        """Join the user's provider, or stand in for one.
-
-        Returns:
-            The provider for instrumented libraries.
-        """
+    def join(self) -> None:
+        """Join the user's provider, or stand in for one."""
         known = getattr(trace, "_TRACER_PROVIDER", None)
         if known is None and os.environ.get("OTEL_PYTHON_TRACER_PROVIDER"):
             known = trace.get_tracer_provider()  # which loads the one that is named
         if known is not None and self._join(known):
-            return known
-        self._stand_in = StandIn()
-        self._stand_in.add_span_processor(Joined(self._live))
+            self.provider = known
+            return
+        self.provider = self._stand_in = StandIn()
+        processor = Joined(self._live)
+        self._stand_in.add_span_processor(processor)
+        self._joined.append((self._stand_in, processor))
         if known is None:
             self._install(self._stand_in)
         # Else there is one that takes no processors: it stays, and what is instrumented for us
         # comes here.
-        return self._stand_in
 
     def leave(self) -> None:
         """Take no more spans. What was joined cannot be left, and is told to pass nothing on."""
         for _, processor in self._joined:
             processor.live = None
+        self._live.tracer = None
         if self._stand_in is not None:
             if getattr(trace, "_TRACER_PROVIDER", None) is self._stand_in:
                 trace._TRACER_PROVIDER = None

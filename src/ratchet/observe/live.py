@@ -321,7 +321,9 @@ class Live:
             if left and delivery.keeps_on_disk:
                 _log.info("%d spans wait on disk for the next process of this agent.", left)
             elif left:
-                _log.warning("%d spans could not be sent and are lost: %s", left, delivery.last_error)
+                _log.warning(
+                    "%d spans could not be sent and are lost: %s", left, delivery.last_error
+                )
             delivery.close()
 
     def _finish(self, deadline: float) -> None:

@@ -21,6 +21,7 @@ Redact = Callable[[SpanRecord], SpanRecord]
 MAX_SPAN = 2 * 1024 * 1024
 """Characters kept of one span; its longest attributes are cut first."""
 
+
 class Preparing:
     """Turns finished spans into records.
 
@@ -49,7 +50,9 @@ class Preparing:
                 self.broken += 1
                 if not self._told:
                     self._told = True
-                    _log.warning("A span could not be recorded: %s: %s", type(error).__name__, error)
+                    _log.warning(
+                        "A span could not be recorded: %s: %s", type(error).__name__, error
+                    )
         return made
 
     def _record(self, ended: Any) -> SpanRecord:

@@ -80,7 +80,7 @@ class ServerTarget:
         try:
             self._client.spans.put(records)
         except RatchetError as error:
-            raise _failure(error) from error
+            raise failure(error) from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -115,7 +115,7 @@ class StoreTarget:
                 self._store = Store.open(self._url)
             self._store.spans.put(records, patience_s=STORE_PATIENCE_S)
         except RatchetError as error:
-            raise _failure(error) from error
+            raise failure(error) from error
 
     def close(self) -> None:
         """Close the store."""
@@ -123,7 +123,8 @@ class StoreTarget:
             self._store.close()
 
 
-def _failure(error: RatchetError) -> Exception:
+def failure(error: RatchetError) -> Exception:
+    """What an error of a client or a store means for what was sent."""
     if isinstance(error, ConfigError):
         return Away(str(error), refused_key=True)
     if isinstance(error, (InputError, Conflict)):

@@ -169,6 +169,7 @@ def wrap(function: Any, plan: Plan) -> Any:
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(wrap(function.__func__, plan))
     read = reader(function)
+    guarded = plan.side_effects
 
     def begin(sink: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepSpan:
         span = _begin()(plan, sink)
@@ -178,7 +179,7 @@ def wrap(function: Any, plan: Plan) -> Any:
 
     def refuse() -> None:
         # Where nothing is recorded too: a child process of an agent may not act either.
-        if plan.side_effects and block(plan.name):
+        if guarded and block(plan.name):
             raise SideEffectBlocked(
                 f"The tool {plan.name!r} has side effects and no recorded result to replay, so it"
                 " does not act in a rollout."
@@ -190,7 +191,8 @@ def wrap(function: Any, plan: Plan) -> Any:
         async def run_async(*args: Any, **kwargs: Any) -> Any:
             sink = current_sink()
             if sink is None:
-                refuse()
+                if guarded:
+                    refuse()
                 return await function(*args, **kwargs)
             span = begin(sink, args, kwargs)
             token = _attach(span)
@@ -259,7 +261,8 @@ def wrap(function: Any, plan: Plan) -> Any:
     def run(*args: Any, **kwargs: Any) -> Any:
         sink = current_sink()
         if sink is None:
-            refuse()
+            if guarded:
+                refuse()
             return function(*args, **kwargs)
         span = begin(sink, args, kwargs)
         token = _attach(span)

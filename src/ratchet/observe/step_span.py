@@ -14,20 +14,23 @@ from time import perf_counter_ns, time_ns
 from typing import Any
 
 from opentelemetry.context import get_current
-from opentelemetry.trace import Span as OtelSpan
 from opentelemetry.trace import (
+    INVALID_SPAN,
     SpanContext,
     Status,
     StatusCode,
     TraceFlags,
+    TraceState,
     get_current_span,
 )
+from opentelemetry.trace import Span as OtelSpan
 
 from ratchet.observe.capture import capture, readable, shorten
 from ratchet.observe.conversations import CONVERSATION
 from ratchet.observe.ids import new_span_id, new_trace_id
 from ratchet.observe.kinds import KINDS
 from ratchet.observe.step import Plan
+from ratchet.observe.threads import STARTED_IN
 from ratchet.types import Span, SpanEvent
 
 MAX_ATTRIBUTES = 500
@@ -65,16 +68,30 @@ class StepSpan(OtelSpan):
         "weight",
     )
 
-    attributes: dict[str, Any]
-    parent_id: int
+    name: str
+    plan: Plan
+    sink: Any
     trace_id: int
     span_id: int
+    parent_id: int
+    """Zero for a root."""
     start_ns: int
+    end_ns: int
+    """Zero until it ends."""
+    status: str
+    message: str
+    attributes: dict[str, Any]
+    events: list[SpanEvent] | None
     foreign: bool
     """Whether somebody set attributes that are not of this package's naming."""
     weight: int
     """About how many characters it holds."""
-    status: str
+    _beside: OtelSpan | None
+    """The span of the user's own provider."""
+    _clock: int
+    _context: SpanContext | None
+    _dropped: int
+    _trace_state: TraceState | None
 
     def capture_input(self, value: Any) -> None:
         """Keep the step's input, if inputs are wanted."""
@@ -226,9 +243,10 @@ class StepSpan(OtelSpan):
         """Say how it went."""
         if self.end_ns:
             return
+        code: Any = status
         if isinstance(status, Status):
-            status, description = status.status_code, status.description
-        self.status = status.name.lower()
+            code, description = status.status_code, status.description
+        self.status = code.name.lower()
         if self.status == "error" and description:
             self.message = shorten(readable(description))
 
@@ -273,13 +291,13 @@ def begin(plan: Plan, sink: Any) -> StepSpan:
     span = StepSpan()
     clock = span._clock = perf_counter_ns()
     span._trace_state = None
+    if context.get(STARTED_IN) is parent and not parent.is_recording():
+        parent = INVALID_SPAN
     if parent.__class__ is StepSpan:
-        span.trace_id = parent.trace_id  # type: ignore[attr-defined]
-        span.parent_id = parent.span_id  # type: ignore[attr-defined]
-        past = clock - parent._clock  # type: ignore[attr-defined]
-        span.start_ns = (
-            parent.start_ns + past if past < _RELATIVE_NS else time_ns()  # type: ignore[attr-defined]
-        )
+        span.trace_id = parent.trace_id
+        span.parent_id = parent.span_id
+        past = clock - parent._clock
+        span.start_ns = parent.start_ns + past if past < _RELATIVE_NS else time_ns()
     else:
         span.start_ns = time_ns()
         above = parent.get_span_context()

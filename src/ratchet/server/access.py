@@ -29,6 +29,7 @@ from ratchet.store import Store
 from ratchet.types import SCOPES, Key, Scope
 
 EVERYTHING: frozenset[Scope] = frozenset(SCOPES)
+PUBLIC: frozenset[Scope] = frozenset({"feedback"})
 LIMITS = Limits()
 
 _KEY = re.compile(rb"rk_[A-Za-z0-9]{40}")
@@ -48,6 +49,11 @@ class Caller(msgspec.Struct, frozen=True):
     attempt: tuple[str, int] | None = None
     """Rollout id and fence, when it showed an attempt's token."""
     address: str = ""
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it shows a key that may stand in a page: one that only gives feedback."""
+        return self.scopes == PUBLIC
 
 
 class Answering(Protocol):
@@ -134,8 +140,11 @@ class Gatekeeper:
         shown = _shown(scope["headers"])
         if shown.startswith(b"rk_"):
             key = await self._key(shown, address)
+            caller = Caller(key_id=key.id, scopes=frozenset(key.scopes), address=address)
+            if caller.is_public:
+                self._limiter.public(key.id, address)
             self._limiter.request(key.id)
-            return Caller(key_id=key.id, scopes=frozenset(key.scopes), address=address)
+            return caller
         if shown:
             caller = Caller(attempt=self._attempt(shown), address=address)
             self._limiter.request(_name(caller))

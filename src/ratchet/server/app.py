@@ -185,7 +185,7 @@ class App:
         if route.query is not None:
             given["query"] = _query(route, scope)
         if route.body is not None:
-            given["body"] = await self._body(route, scope, receive)
+            given["body"] = await self._body(route, caller, scope, receive)
         if route.waits:
             with self.services.gatekeeper.stream(caller):
                 answer = await _unless_hung_up(route.handler(**given), receive)
@@ -204,8 +204,9 @@ class App:
         else:
             await sent.whole(route.status, [_JSON], _encode(answer))
 
-    async def _body(self, route: Route, scope: Asgi, receive: Receive) -> Any:
-        limit = self.services.limits.body_bytes
+    async def _body(self, route: Route, caller: Caller, scope: Asgi, receive: Receive) -> Any:
+        limits = self.services.limits
+        limit = limits.public_body_bytes if caller.is_public else limits.body_bytes
         encoding = "identity"
         for name, value in scope["headers"]:
             if name == b"content-encoding":

@@ -28,6 +28,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Long polls, event streams and streaming gateway calls of one key that are open at once."""
     pending_spans: int = 50_000
     """Spans that wait for the store."""
+    public_per_s: float = 5.0
+    """Requests from one address with a key that only gives feedback. Such a key stands in pages:
+    whoever reads it there must not be able to stop the others."""
+    public_burst: int = 30
+    """Such requests at once, after a pause."""
+    public_body_bytes: int = 64 * 1024
+    """Of the body of such a request."""
 
 
 class Buckets:
@@ -101,7 +108,24 @@ class Limiter:
         self.open_streams = 0
         """Streams of all callers together."""
         self._buckets = Buckets(limits.requests_per_s, limits.burst, clock)
+        self._public = Buckets(limits.public_per_s, limits.public_burst, clock)
         self._streams: dict[str, int] = {}
+
+    def public(self, caller: str, address: str) -> None:
+        """Count a request with a key that only gives feedback.
+
+        Raises:
+            Problem: 429, as for `request`.
+        """
+        wait = self._public.take(f"{caller} {neighbourhood(address)}")
+        if wait:
+            raise Problem(
+                429,
+                f"More than {self.limits.public_per_s:g} requests a second come from this address"
+                " with this key.",
+                hint="Raise public_per_s under [server.limits] when many share an address.",
+                headers={"retry-after": retry_after(wait)},
+            )
 
     def request(self, caller: str) -> None:
         """Count a request.

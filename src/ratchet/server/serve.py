@@ -15,6 +15,7 @@ import msgspec
 import uvicorn
 import uvloop
 
+from ratchet.observe.redaction import Rules, redactor_of
 from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
@@ -47,6 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Origins of web pages that may use it."""
     limits: Limits = Limits()
     retention: Retention = Retention()
+    redaction: Rules = Rules()
     upstreams: tuple[Upstream, ...] = STANDARD
     tls_cert: str = ""
     """Path of a certificate; empty to speak plain HTTP."""
@@ -72,8 +74,10 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
         environ: Where the providers' keys are.
 
     Raises:
-        ConfigError: It would listen to everybody, and there is no key.
+        ConfigError: It would listen to everybody, and there is no key; or what is to be redacted
+            cannot be.
     """
+    redactor = redactor_of(settings.redaction, environ)
     open_to_all = is_loopback(settings.host)
     if not open_to_all and not any(key.revoked_at is None for key in store.keys.list()):
         raise ConfigError(
@@ -81,7 +85,12 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
             hint="Make one first: ratchet keys create NAME --scope admin",
         )
     metrics = Metrics()
-    spans = SpanWriter(store, pending_limit=settings.limits.pending_spans, metrics=metrics)
+    spans = SpanWriter(
+        store,
+        pending_limit=settings.limits.pending_spans,
+        metrics=metrics,
+        redact=redactor.record,
+    )
     gatekeeper = Gatekeeper(
         store,
         open_to_all=open_to_all,
@@ -95,6 +104,7 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
         substitute=Substitutes(store),
         running=_running(store),
         stream=gatekeeper.stream,
+        metrics=metrics,
         environ=environ,
         body_limit=settings.limits.body_bytes,
     )
@@ -106,6 +116,7 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
         limits=settings.limits,
         metrics=metrics,
         spans=spans,
+        redactor=redactor,
         gateway=gateway,
         otlp=Otlp(spans, body_limit=settings.limits.body_bytes, metrics=metrics),
         pruner=Pruner(store, settings.retention, metrics=metrics),

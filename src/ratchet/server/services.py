@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from typing import Any, Protocol, TypeVar
 
+from ratchet.observe.redaction import Redactor
 from ratchet.server.access import Gatekeeper
 from ratchet.server.desk import Desk
 from ratchet.server.journal import Journal
@@ -45,6 +46,7 @@ class Services:
         limits: How much at once.
         metrics: Counters.
         spans: Where spans go.
+        redactor: Takes out of feedback and of rollouts' spans what is not to be stored.
         gateway: Answers under /gateway/.
         otlp: Answers /v1/traces.
         pruner: Deletes what is old.
@@ -59,6 +61,7 @@ class Services:
         limits: Limits,
         metrics: Metrics,
         spans: SpanWriter,
+        redactor: Redactor,
         gateway: Raw,
         otlp: Raw,
         pruner: Pruner,
@@ -70,6 +73,7 @@ class Services:
         self.limits = limits
         self.metrics = metrics
         self.spans = spans
+        self.redactor = redactor
         self.gateway = gateway
         self.otlp = otlp
         self.settle = settle

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -89,13 +89,20 @@ class SpanWriter:
         store: Where the spans go.
         pending_limit: Spans that may wait at once; beyond it, new ones are refused.
         metrics: Counts what is stored and what is refused.
+        redact: What becomes of each record before it is stored.
     """
 
     def __init__(
-        self, store: SpanStore, *, pending_limit: int = 50_000, metrics: Metrics | None = None
+        self,
+        store: SpanStore,
+        *,
+        pending_limit: int = 50_000,
+        metrics: Metrics | None = None,
+        redact: Callable[[SpanRecord], SpanRecord] | None = None,
     ) -> None:
         self._store = store
         self._metrics = metrics
+        self._redact = redact
         self._limit = pending_limit
         self._fresh: deque[_Part] = deque()
         self._again: deque[_Again] = deque()
@@ -246,10 +253,9 @@ class SpanWriter:
         records = parts[0].records
         if len(parts) > 1:
             records = [record for part in parts for record in part.records]
-        put = self._store.spans.put
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._thread, lambda: put(records, patience_s=PATIENCE_S))
+            await loop.run_in_executor(self._thread, self._store_some, records)
         except asyncio.CancelledError:
             self._fresh.extendleft(reversed(parts))
             raise
@@ -261,6 +267,12 @@ class SpanWriter:
         for part in parts:
             self._end(part)
         return None
+
+    def _store_some(self, records: Sequence[SpanRecord]) -> None:
+        # In the thread, where it keeps no request waiting.
+        if self._redact is not None:
+            records = list(map(self._redact, records))
+        self._store.spans.put(records, patience_s=PATIENCE_S)
 
     async def _failed(self, parts: list[_Part], error: Exception) -> None:
         """Tell those who wait; keep what was posted for another try."""

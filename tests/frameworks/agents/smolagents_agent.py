@@ -18,7 +18,9 @@ def get_weather(city: str) -> str:
 
 
 agent = ToolCallingAgent(
-    tools=[get_weather], model=OpenAIServerModel(model_id="gpt-4o-mini"), name="assistant",
+    tools=[get_weather],
+    model=OpenAIServerModel(model_id="gpt-4o-mini"),
+    name="assistant",
     description="Knows the weather.",
 )
 print(agent.run("What is the weather in Paris?"))

@@ -136,3 +136,18 @@ def test_what_is_known_of_an_attempt_holds_for_a_while(site: Site) -> None:
     assert len(asked) == 2
     attempts.forget("r", 1)
     assert status() == 409
+
+
+def test_calls_are_counted_by_upstream_and_status(
+    server: RunningServer, upstream: StubUpstream
+) -> None:
+    upstream.answers(ANSWER)
+    ask(server, "live", "sk-own")
+    upstream.answers({"error": {"message": "No."}}, 400)
+    with pytest.raises(openai.BadRequestError):
+        ask(server, "live", "sk-own")
+    with server.client() as http:
+        figures = http.get("/metrics").text
+    for status in ("2xx", "4xx"):
+        labels = f'dialect="openai",status="{status}",upstream="stub"'
+        assert f"ratchet_gateway_calls_total{{{labels}}} 1.0" in figures

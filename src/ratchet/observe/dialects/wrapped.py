@@ -61,4 +61,4 @@ def result(value: Any, declared: bool) -> str:
             return form.json_text(said["raw_output"])  # LlamaIndex
         return form.as_json(value)
     # A text in quotation marks is one that was made JSON and not declared: smolagents.
-    return form.as_json(value, declared or isinstance(said, str) and said is not value)
+    return form.as_json(value, declared or (isinstance(said, str) and said is not value))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ratchet.observe.instruments.imports import load
+
 
 def switch_on(provider: Any) -> None:
     """Have its spans, with what was said in them.
@@ -11,8 +13,7 @@ def switch_on(provider: Any) -> None:
     Args:
         provider: Where spans go.
     """
-    from agent_framework import observability
-
+    observability = load("agent_framework.observability")
     version = getattr(observability, "version_info", None)
     tracer = provider.get_tracer("agent_framework", version)
 

@@ -6,6 +6,7 @@ So `init` needs to import no library to instrument it, and may stand before or a
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -14,11 +15,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-_lock = threading.Lock()
-_waiting: dict[str, list[Callable[[], None]]] = {}
+_lock = threading.RLock()
+_waiting: dict[str, list[Callable[[], object]]] = {}
 
 
-def when_imported(module: str, then: Callable[[], None]) -> None:
+def when_imported(module: str, then: Callable[[], object]) -> None:
     """Call a function once, as soon as a module has been imported.
 
     Args:
@@ -35,6 +36,18 @@ def when_imported(module: str, then: Callable[[], None]) -> None:
                 sys.meta_path.insert(0, _watcher)
             return
     then()
+
+
+def load(path: str) -> Any:
+    """What `module:name` stands for; the module is imported.
+
+    Raises:
+        ImportError: There is no such module.
+        AttributeError: It has no such name.
+    """
+    module, _, name = path.partition(":")
+    found: Any = importlib.import_module(module)
+    return getattr(found, name) if name else found
 
 
 class _Watcher(MetaPathFinder):

@@ -9,15 +9,13 @@ staying behind. And of a tool with one argument OpenInference tells the value, n
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from ratchet.observe.capture import capture
 from ratchet.observe.dialects import names
-from ratchet.observe.instruments.imports import when_imported
+from ratchet.observe.instruments.imports import load, when_imported
 
 _NAME = "_set_config_context"
 _log = logging.getLogger("ratchet.observe")
@@ -35,9 +33,8 @@ def carry_spans(provider: Any) -> None:
 
 
 def _name_arguments() -> None:
-    from openinference.instrumentation.langchain._tracer import OpenInferenceTracer
-
-    end: Any = OpenInferenceTracer._end_trace
+    tracer = load("openinference.instrumentation.langchain._tracer:OpenInferenceTracer")
+    end = tracer._end_trace
 
     @functools.wraps(end)
     def end_with_arguments(self: Any, run: Any) -> Any:
@@ -50,11 +47,11 @@ def _name_arguments() -> None:
             _log.debug("ratchet: a tool's arguments could not be had.", exc_info=True)
         return end(self, run)
 
-    OpenInferenceTracer._end_trace = end_with_arguments
+    tracer._end_trace = end_with_arguments
 
 
 def _carry_in(name: str) -> None:
-    module: ModuleType = importlib.import_module(name)
+    module = load(name)
     enter = getattr(module, _NAME, None)
     if enter is None:
         _log.info("ratchet: spans inside of %s do not stand under its runs.", name)
@@ -66,7 +63,7 @@ def _carrying(enter: Callable[..., Any]) -> Callable[..., Any]:
     from opentelemetry import context
     from opentelemetry.trace import set_span_in_context
 
-    from openinference.instrumentation.langchain import get_current_span
+    get_current_span = load("openinference.instrumentation.langchain:get_current_span")
 
     @functools.wraps(enter)
     def enter_with_span(*args: Any, **kwargs: Any) -> Any:

@@ -52,7 +52,7 @@ class ToldSpan(NonRecordingSpan):
 
     def __init__(self, around: Span, tool: str | None) -> None:
         super().__init__(around.get_span_context())
-        self.around = around.around if isinstance(around, ToldSpan) else around
+        self.around: Span = around.around if isinstance(around, ToldSpan) else around
         self.tool = tool
 
     def is_recording(self) -> bool:

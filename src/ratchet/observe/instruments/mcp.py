@@ -7,11 +7,11 @@ carry the trace over to the server and are had as well.
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import Any
 
 from ratchet.observe.capture import capture
 from ratchet.observe.dialects import names
+from ratchet.observe.instruments.imports import load
 
 
 def switch_on(provider: Any) -> None:
@@ -20,10 +20,9 @@ def switch_on(provider: Any) -> None:
     Args:
         provider: Where spans go.
     """
-    from mcp.client.session import ClientSession
-
+    session = load("mcp.client.session:ClientSession")
     tracer = provider.get_tracer("ratchet.mcp")
-    call_tool: Any = ClientSession.call_tool
+    call_tool = session.call_tool
 
     @functools.wraps(call_tool)
     async def call_tool_seen(
@@ -42,9 +41,9 @@ def switch_on(provider: Any) -> None:
                     _mark(span)
             return result
 
-    ClientSession.call_tool = call_tool_seen
+    session.call_tool = call_tool_seen
     try:
-        own = importlib.import_module("mcp.shared._otel")
+        own = load("mcp.shared._otel")
     except ImportError:  # before version 2
         return
     own._tracer = provider.get_tracer("mcp-python-sdk")

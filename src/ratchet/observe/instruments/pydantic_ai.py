@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ratchet.observe.instruments.imports import load
+
 
 def switch_on(provider: Any) -> None:
     """Instrument all agents that are not instrumented otherwise.
@@ -11,9 +13,8 @@ def switch_on(provider: Any) -> None:
     Args:
         provider: Where spans go.
     """
-    from pydantic_ai.agent import Agent
-    from pydantic_ai.models.instrumented import InstrumentationSettings
-
+    agent = load("pydantic_ai.agent:Agent")
+    settings = load("pydantic_ai.models.instrumented:InstrumentationSettings")
     # What a user has set, be it False, holds.
-    if getattr(Agent, "_instrument_default", False) is False:
-        Agent.instrument_all(InstrumentationSettings(tracer_provider=provider))
+    if getattr(agent, "_instrument_default", False) is False:
+        agent.instrument_all(settings(tracer_provider=provider))

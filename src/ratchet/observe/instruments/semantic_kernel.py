@@ -6,9 +6,10 @@ reaches the handlers of the user's log.
 
 from __future__ import annotations
 
-import importlib
 import logging
 from typing import Any
+
+from ratchet.observe.instruments.imports import load
 
 _MODEL = "semantic_kernel.utils.telemetry.model_diagnostics.decorators"
 _TRACING = (
@@ -32,12 +33,12 @@ def switch_on(provider: Any) -> None:
         provider: Where spans go.
     """
     for name in _TRACING:
-        importlib.import_module(name).tracer = provider.get_tracer(name)
+        load(name).tracer = provider.get_tracer(name)
     for name in _SETTINGS:
-        settings = importlib.import_module(name).MODEL_DIAGNOSTICS_SETTINGS
+        settings = load(name).MODEL_DIAGNOSTICS_SETTINGS
         settings.enable_otel_diagnostics = True
         settings.enable_otel_diagnostics_sensitive = True
-    said = importlib.import_module(_MODEL).logger
+    said = load(_MODEL).logger
     # First of the filters: what another of them drops is an event all the same.
     said.filters.insert(0, _ToEvents(said, said.level))
     said.setLevel(logging.INFO)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import re
 import sys
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from ratchet.observe.instruments.imports import load
 from ratchet.observe.instruments.table import Instrument
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def switch_on(instrument: Instrument, route: Route) -> bool:
         if instrument.own:
             if _is_too_old(instrument):
                 return bool(instrument.openinference)
-            _load(instrument.own)(route)
+            load(instrument.own)(route)
     except Exception as error:
         _log.warning(
             "ratchet: %s could not be instrumented, its spans are missing: %s: %s",
@@ -63,7 +63,7 @@ def switch_on(instrument: Instrument, route: Route) -> bool:
 def _by_openinference(instrument: Instrument, route: Route) -> bool:
     from opentelemetry.instrumentation.dependencies import get_dependency_conflicts
 
-    instrumentor = _load(instrument.openinference)()
+    instrumentor = load(instrument.openinference)()
     if instrumentor.is_instrumented_by_opentelemetry:
         _log.info("ratchet: %s is instrumented already.", instrument.name)
         return False
@@ -103,8 +103,3 @@ def _rival(instrument: Instrument) -> str:
         if found is not None and found().is_instrumented_by_opentelemetry:
             return module
     return ""
-
-
-def _load(path: str) -> Any:
-    module, _, name = path.partition(":")
-    return getattr(importlib.import_module(module), name)

@@ -70,9 +70,12 @@ def _attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     removed = 0
     for key, value in attributes.items():
-        if isinstance(value, (bool, int, float)) or value is None:
-            kept[key] = value
-        elif key in _KEPT or key.startswith(_KEPT_BEGINNINGS):
+        if (
+            isinstance(value, (bool, int, float))
+            or value is None
+            or key in _KEPT
+            or key.startswith(_KEPT_BEGINNINGS)
+        ):
             kept[key] = value
         elif key in _LISTED:
             kept[key] = _shape(value)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from fnmatch import translate
 from typing import TypeAlias
 
+from ratchet.types import ConfigError
+
 Path: TypeAlias = tuple[str, ...]
 """The names from the outside to the inside; places in a list do not count."""
 
@@ -99,3 +101,20 @@ def _fits(compiled: Sequence[re.Pattern[str]], path: Path) -> bool:
     return len(compiled) == len(path) and all(
         pattern.match(part) for pattern, part in zip(compiled, path, strict=True)
     )
+
+
+def checked_keys(keys: Sequence[str]) -> Sequence[str]:
+    """The keys, when there are not too many and each names a field.
+
+    Raises:
+        ConfigError: One does not.
+    """
+    if len(keys) > MOST_KEYS:
+        raise ConfigError(f"[redaction] names {len(keys)} keys; {MOST_KEYS} may be.")
+    for key in keys:
+        if not 0 < len(key) <= LONGEST_KEY or not key.replace("*", "").strip(".$ "):
+            raise ConfigError(
+                f"[redaction] keys: {key!r} names no field.",
+                hint='Name fields as "headers.cookie", "*.token" or "customer_name".',
+            )
+    return keys

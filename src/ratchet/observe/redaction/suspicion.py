@@ -48,7 +48,7 @@ _WORDS_FOR_SECRETS = tuple(
 )
 """On small letters. Each begins with the rarest letter of what it looks for."""
 
-_LONGER = (b"passphrase", b"passcode", b"mot de passe", b"contrase", b"connectionstring")
+_LONGER = (b"passphrase", b"passcode")
 
 
 def suspicious(text: str) -> bool:

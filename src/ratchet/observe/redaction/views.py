@@ -6,6 +6,8 @@ become the character that they look like. A rule looks at the view; what it find
 the text as it stands.
 """
 
+# ruff: noqa: RUF001 - look-alikes are what this file is about
+
 from __future__ import annotations
 
 import re
@@ -24,7 +26,7 @@ _INVISIBLE = (
 """Zero-width and format characters, variation selectors, tags, and combining marks."""
 
 _ENCODED = re.compile(
-    r"\\+u[0-9A-Fa-f]{4}|\\+x[0-9A-Fa-f]{2}|\\+[\"'/nrt]|(?:%[0-9A-Fa-f]{2})+"
+    r"\\{1,16}(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"'/nrt])|(?:%[0-9A-Fa-f]{2})+"
     rf"|&#(?:[0-9]{{1,7}}|[xX][0-9A-Fa-f]{{1,6}});|[{_INVISIBLE}]+"
 )
 

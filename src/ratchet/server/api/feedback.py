@@ -64,10 +64,15 @@ async def add_feedback(server: Services, body: NewFeedbacks) -> Told:
         if wrong is not None:
             field, detail = wrong
             raise Problem(422, detail, field=f"feedback[{number}].{field}")
-    stored = await server.in_thread(server.store.feedback.add, items, time.time())
+    stored = await server.in_thread(_store, server, items)
     if stored:
         server.journal.event("feedback.given", {"stored": stored})
     return Told(stored)
+
+
+def _store(server: Services, items: list[Feedback]) -> int:
+    redacted = list(map(server.redactor.feedback, items))
+    return server.store.feedback.add(redacted, time.time())
 
 
 class FeedbackFilter(Page, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from ratchet.server.gateway.relay import Failure, Outgoing, Receive, Relay
 from ratchet.server.gateway.substitution import Substitute
 from ratchet.server.gateway.target import Target, target_of, trace_context
 from ratchet.server.gateway.upstream import STANDARD, Upstream, choose
+from ratchet.server.metrics import Metrics
 from ratchet.server.problems import Problem, problem_of
 from ratchet.types import RatchetError
 
@@ -84,6 +85,7 @@ class Gateway:
         running: Tells which attempts run; None to take any.
         stream: Held while a streamed call is under way, such as a limit on how many a caller has;
             it gets the caller.
+        metrics: Counts the calls.
         environ: Where the providers' keys are.
         body_limit: Bytes of the largest request.
     """
@@ -96,6 +98,7 @@ class Gateway:
         substitute: Substitute | None = None,
         running: Running | None = None,
         stream: Callable[[Any], AbstractContextManager[None]] | None = None,
+        metrics: Metrics | None = None,
         environ: Mapping[str, str] = os.environ,
         body_limit: int = BODY_LIMIT,
         drain_s: float = DRAIN_S,
@@ -105,6 +108,7 @@ class Gateway:
         self._substitute = substitute
         self._attempts = None if running is None else Attempts(running)
         self._stream = stream
+        self._metrics = metrics
         self._body_limit = body_limit
         self._drain_s = drain_s
         self._calls: dict[asyncio.Task[Any], Target] = {}
@@ -273,6 +277,15 @@ class Gateway:
                 self._ledger.enter(recording, "client_disconnected", "The client hung up.")
             else:
                 self._ledger.enter(recording)
+        finally:
+            if self._metrics is not None:
+                self._metrics.gateway_call(
+                    request.provider,
+                    relay.upstream.name,
+                    recording.status,
+                    recording.seconds,
+                    recording.first_chunk_s,
+                )
 
     async def _pass_through(self, request: _Request) -> None:
         """Relay what is no call of a model."""

@@ -141,6 +141,17 @@ class Recording:
             _log.debug("A stream cannot be recorded further.", exc_info=True)
             self._lost(f"The stream cannot be read: {type(error).__name__}.")
 
+    @property
+    def seconds(self) -> float:
+        """From the call to its end, once it was stopped."""
+        return self._ended_at - self._started_at
+
+    @property
+    def first_chunk_s(self) -> float | None:
+        """From the call to the first chunk of a stream."""
+        streamed = self._events is not None and self._first_at
+        return self._first_at - self._started_at if streamed else None
+
     def stop(self) -> None:
         """Note that the call is over."""
         self._ended_at = time.perf_counter()

@@ -17,6 +17,7 @@ from ratchet.server.gateway.answers import Send
 from ratchet.server.gateway.headers import response_headers
 from ratchet.server.gateway.pool import CONNECT_S, Line, Pool
 from ratchet.server.gateway.recording import Recording
+from ratchet.server.gateway.upstream import Upstream
 
 Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -100,6 +101,11 @@ class Relay:
         """Whether the client got the head of an answer."""
         self.hung_up = False
         """Whether the client went away before the end."""
+
+    @property
+    def upstream(self) -> Upstream:
+        """Who is called."""
+        return self._outgoing.line.upstream
 
     async def run(self, task: asyncio.Task[Any], receive: Receive, send: Send) -> None:
         """Relay the call. When this returns without an error, the client got all or hung up.

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 WORDS = (
-    r"pass(?:word|wd|wort|phrase|code)|pwd|mot de passe|contrase[nñ]a|secret(?:[_\- ]?(?:access[_\- ]?)?key)?"
-    r"|(?:api|access|auth|private|secret|signing|encryption|account|master|service|license)[_\- ]?key"
+    r"pass(?:word|wd|wort|phrase|code)|pwd|secret(?:[_\- ]?(?:access[_\- ]?)?key)?"
+    r"|(?:api|access|auth|private|secret|signing|encryption|account|master|service)[_\- ]?key"
     r"|(?:access|auth|refresh|id|session|bearer|api|security|csrf|xsrf)?[_\- ]?token"
     r"|(?:client|shared|app|consumer|webhook)[_\- ]?secret|credentials?|cvv2?|cvc"
 )
 
 _NAMED = re.compile(
-    rf"(?<![A-Za-z])(?:[A-Za-z0-9.\-]*[_.\-])?({WORDS})"
+    rf"(?<![A-Za-z])(?:[A-Za-z0-9.\-]{{0,40}}[_.\-])?({WORDS})"
     r"(?P<between>(?:[_\-][A-Za-z0-9]{1,12})?[\"'`*\\\])]{0,4}"
     r"(?:\s{0,3}(?:=>|:=|[:=])|\s{1,3}(?:is|lautet|ist|es|est|was|:)\s)\s{0,4})"
     r"(?P<quote>[\"'`*\\]{0,4})",
@@ -34,6 +34,9 @@ _COOKIE = re.compile(
     r"([A-Za-z0-9_.\-]{1,80}=[^\"'\\\r\n]{3,4000})",
     re.IGNORECASE,
 )
+
+_LONGEST = 4_000
+"""Characters of a quoted value."""
 
 _BARE = re.compile(r"[^\s\"'`,;&<>(){}\[\]\\|]{4,400}")
 
@@ -64,14 +67,8 @@ def _value(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     start = match.end()
     quote = match["quote"].lstrip("\\")[:1]
     if quote and quote != "*":
-        end = start
-        while end < len(text) and text[end] not in (quote, "\n") and end - start < 4000:
-            # Within quotes a quote is escaped; one that ends JSON in JSON is escaped too.
-            if text[end] == "\\" and text[end + 1 : end + 2] == quote:
-                break
-            end += 1
-        value = text[start:end]
-        return (start, end) if looks_secret(value, quoted=True) else None
+        end = _end_of(text, start, quote)
+        return (start, end) if looks_secret(text[start:end], quoted=True) else None
     bare = _BARE.match(text, start)
     if bare is None:
         return None
@@ -80,6 +77,17 @@ def _value(text: str, match: re.Match[str]) -> tuple[int, int] | None:
     if after in ("(", "[") or not looks_secret(value, quoted=False):
         return None
     return start, start + len(value)
+
+
+def _end_of(text: str, start: int, quote: str) -> int:
+    """Where a quoted value ends: at its quote, at the end of its line, or where the text ends."""
+    limit = min(start + _LONGEST, len(text))
+    quoted = text.find(quote, start, limit)
+    end = limit if quoted < 0 else quoted
+    line = text.find("\n", start, end)
+    end = end if line < 0 else line
+    # A quote that ends JSON within JSON is escaped.
+    return start + len(text[start:end].rstrip("\\"))
 
 
 def looks_secret(value: str, *, quoted: bool) -> bool:

@@ -38,7 +38,7 @@ FORMS = (
     rf"gsk_{_WORD}{{30,}}",
     rf"(?:xai|nvapi|pplx|fw|lsv2_pt|lsv2_sk)[-_]{_BODY}{{24,}}",
     rf"r8_{_WORD}{{30,}}",
-    r"SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}",
+    r"SG\.[A-Za-z0-9_\-]{16,60}\.[A-Za-z0-9_\-]{16,}",
     r"do[opr]_v1_[a-f0-9]{32,}",
     r"shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}",
     r"sq0(?:atp|csp|idp)-[A-Za-z0-9_\-]{20,}",
@@ -48,7 +48,7 @@ FORMS = (
     r"dapi[a-f0-9]{32}",
     r"[0-9]{8,10}:AA[A-Za-z0-9_\-]{33}",
     # JWT: two or three parts in base64, the first a JSON object
-    r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{6,}(?:\.[A-Za-z0-9_\-]*)?(?:\.[A-Za-z0-9_\-]+){0,2}",
+    r"eyJ[A-Za-z0-9_\-]{8,2000}\.[A-Za-z0-9_\-]{6,}(?:\.[A-Za-z0-9_\-]*)?(?:\.[A-Za-z0-9_\-]+){0,2}",
 )
 
 _FORMS = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(FORMS)})")

@@ -1,0 +1,464 @@
+"""Feedback from within a program: what its users say of what the agent did, sent in the background.
+
+It never raises into the program and never makes it wait. What the target does not take is tried
+again for as long as the process lives; a bounded number waits.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import math
+import os
+import sys
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ratchet.observe import setup
+from ratchet.observe.capture import capture, plain, readable, shorten
+from ratchet.types import ConfigError, Feedback, FeedbackKind, InputError, fault, is_bad
+
+if TYPE_CHECKING:
+    from ratchet.observe.destination import Destination
+
+_log = logging.getLogger("ratchet")
+
+MOST_WAITING = 1_000
+"""Statements that wait to be sent; those that come when there are more are dropped."""
+
+BATCH = 200
+"""Statements in one request at most."""
+
+EXIT_S = 3.0
+"""How long the end of a process waits for its feedback."""
+
+MAX_TEXT = 20_000
+"""Characters kept of a comment."""
+
+MAX_CONTENT = 100_000
+"""Characters kept of a correction, or of the two answers of a preference together."""
+
+MAX_ID = 200
+
+_PAUSE_S = (0.25, 30.0)
+"""Shortest and longest pause before the target is asked again."""
+
+
+def feedback(
+    value: float | None = None,
+    *,
+    thumbs: Literal["up", "down"] | bool | None = None,
+    rating: float | None = None,
+    scale: tuple[float, float] = (0.0, 1.0),
+    correction: Any = None,
+    preference: tuple[Any, Any] | None = None,
+    signal: Literal["retry", "abandonment", "copy"] | None = None,
+    comment: str = "",
+    rollout_id: str = "",
+    trace_id: str = "",
+    span_id: str = "",
+    conversation_id: str = "",
+    id: str | None = None,
+) -> str:
+    """Say how good something was that the agent did, now or long after.
+
+    Without an id it is about the agent's call, and the conversation, that this runs in. It is sent
+    in the background; what is wrong with it is logged, and raises nothing.
+
+    Args:
+        value: How good, from 0 to 1.
+        thumbs: `up` or `down`; True or False.
+        rating: How good, on the scale.
+        scale: The worst and the best rating there are, such as (1, 5).
+        correction: The answer that would have been right; any JSON value.
+        preference: The better and the worse of two answers.
+        signal: What somebody did: asked again, went away, took the answer with them.
+        comment: In words.
+        rollout_id: The rollout that it is about.
+        trace_id: The trace, as `step.trace_id` has it.
+        span_id: The span of the trace.
+        conversation_id: The conversation.
+        id: An id of your own: the first statement of an id is the one that is kept.
+
+    Returns:
+        Its id; empty when there is nothing to send.
+
+    Example:
+        with ratchet.trace("answer") as step:
+            reply = answer(question)
+        ...
+        ratchet.feedback(thumbs="down", trace_id=step.trace_id, comment="It is on page 3.")
+    """
+    if setup.is_disabled(os.environ):
+        return ""
+    try:
+        kind, value, content = _statement(
+            value, thumbs, rating, scale, correction, preference, signal, comment
+        )
+        about = {
+            "rollout_id": rollout_id,
+            "trace_id": trace_id,
+            "span_id": span_id,
+            "conversation_id": conversation_id,
+        }
+        if not (rollout_id or trace_id or conversation_id):
+            about = {**_current(), **({"span_id": span_id} if span_id else {})}
+        item = Feedback(
+            id=_word(id) or uuid.uuid4().hex,
+            kind=kind,
+            value=value,
+            comment=shorten(readable(str(comment)), MAX_TEXT - 50),
+            content=content,
+            created_at=time.time(),
+            **{name: _word(given) for name, given in about.items()},
+        )
+        wrong = fault(item)
+        if wrong is not None:
+            raise InputError(wrong[1])
+        return item.id if _outbox.put(item) else ""
+    except Exception as error:
+        _log.warning("Feedback was not sent: %s", error)
+        return ""
+
+
+def flush(timeout_s: float = EXIT_S) -> bool:
+    """Send what waits. Returns whether all of it is stored now."""
+    return _outbox.flush(timeout_s)
+
+
+class Taker(Protocol):
+    """Takes feedback. Called by one thread at a time."""
+
+    def take(self, items: Sequence[Feedback]) -> None:
+        """Store feedback; it is stored when this returns.
+
+        Raises:
+            Away: Later perhaps.
+            Refused: Never.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class Outbox:
+    """Statements that wait, and the thread that sends them.
+
+    Args:
+        open: Opens what they are sent to; called by the thread, with the first of them.
+        setting: What that depends on: when it is another one, it is opened anew.
+    """
+
+    def __init__(
+        self, open: Callable[[], Taker], setting: Callable[[], object] = lambda: None
+    ) -> None:
+        self._open = open
+        self._setting = setting
+        self._begin()
+
+    def _begin(self) -> None:
+        """Everything that belongs to one process."""
+        self._pid = os.getpid()
+        self._changed = threading.Condition()
+        self._waiting: deque[Feedback] = deque()
+        self._in_hand = 0
+        self._taker: Taker | None = None
+        self._opened_for: object = None
+        self._thread: threading.Thread | None = None
+        self._hurry = False
+        self._told_full = False
+
+    def put(self, item: Feedback) -> bool:
+        """Have a statement sent; False when too many wait."""
+        if is_bad(item):
+            _keep(item)
+        with self._changed:
+            if len(self._waiting) >= MOST_WAITING:
+                if not self._told_full:
+                    self._told_full = True
+                    _log.warning("%d statements of feedback wait; more are dropped.", MOST_WAITING)
+                return False
+            self._waiting.append(item)
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="ratchet-feedback", daemon=True)
+                self._thread = thread
+                try:
+                    thread.start()
+                except RuntimeError:  # the interpreter is ending
+                    self._thread = None
+                    return False
+            self._changed.notify_all()
+        return True
+
+    def flush(self, timeout_s: float) -> bool:
+        """Send what waits. Returns whether all of it is stored now."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            self._hurry = True
+            self._changed.notify_all()
+            while self._waiting or self._in_hand:
+                left = deadline - time.monotonic()
+                if left <= 0 or self._thread is None or not self._thread.is_alive():
+                    return False
+                self._changed.wait(left)
+            return True
+
+    def at_exit(self) -> None:
+        """Send what waits, within a bound."""
+        if self._pid != os.getpid() or not (self._waiting or self._in_hand):
+            return
+        if not self.flush(EXIT_S):
+            _log.warning("%d statements of feedback could not be sent.", len(self._waiting) or 1)
+
+    def forked(self) -> None:
+        """Begin anew in a child process: what waits is its parent's."""
+        # Kept alive: their finalizers would say goodbye on connections that are the parent's.
+        self._inherited = (self._taker, self._thread)
+        self._begin()
+
+    def _run(self) -> None:
+        from ratchet.observe.live import untraced
+
+        untraced()
+        pause_s = 0.0
+        while True:
+            with self._changed:
+                if pause_s and not self._hurry:
+                    self._changed.wait(pause_s)
+                while not self._waiting:
+                    self._changed.wait()
+                self._hurry = False
+                items = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+                self._in_hand = len(items)
+            left = self._deliver(items)
+            pause_s = min(max(2 * pause_s, _PAUSE_S[0]), _PAUSE_S[1]) if left else 0.0
+            with self._changed:
+                self._waiting.extendleft(reversed(left))
+                self._in_hand = 0
+                self._changed.notify_all()
+
+    def _deliver(self, items: Sequence[Feedback]) -> Sequence[Feedback]:
+        """Send; return what has to be sent again."""
+        from ratchet.observe.sending import Away, Refused
+
+        try:
+            taker = self._current()
+            try:
+                taker.take(items)
+            except Refused:
+                # One of them is at fault: the others must not suffer for it.
+                for item in items:
+                    try:
+                        taker.take([item])
+                    except Refused as error:
+                        _log.warning("Feedback %s was refused: %s", item.id, error)
+        except Away as error:
+            _log.debug("Feedback waits: %s", error)
+            return items
+        except Exception as error:  # whatever it is, it is no reason to stop
+            _log.warning("Feedback could not be sent: %s: %s", type(error).__name__, error)
+        return ()
+
+    def _current(self) -> Taker:
+        setting = self._setting()
+        if self._taker is not None and setting is not self._opened_for:
+            self._taker.close()
+            self._taker = None
+        if self._taker is None:
+            self._taker = self._open()
+            self._opened_for = setting
+        return self._taker
+
+
+class _Server:
+    """A server, through its API."""
+
+    def __init__(self, url: str, key: str | None) -> None:
+        from ratchet.client import Client
+        from ratchet.observe.sending import TIMEOUT_S
+
+        self._client = Client(url, key, patience_s=0.0, timeout_s=TIMEOUT_S)
+
+    def add(self, items: Sequence[Feedback]) -> None:
+        self._client.feedback.add(items)
+
+    def close(self) -> None:
+        self._client.close()
+
+
+class _Store:
+    """A store, on this machine or another."""
+
+    def __init__(self, url: str) -> None:
+        from ratchet.store import Store
+
+        self._store = Store.open(url)
+
+    def add(self, items: Sequence[Feedback]) -> None:
+        self._store.feedback.add(items, time.time())
+
+    def close(self) -> None:
+        self._store.close()
+
+
+class _Redacting:
+    """Takes out what is not to be kept, and tells failures apart."""
+
+    def __init__(self, target: _Server | _Store, redact: Callable[[Feedback], Feedback]) -> None:
+        self._target = target
+        self._redact = redact
+
+    def take(self, items: Sequence[Feedback]) -> None:
+        from ratchet.observe.sending import failure
+        from ratchet.types import RatchetError
+
+        try:
+            self._target.add([self._redact(item) for item in items])
+        except RatchetError as error:
+            raise failure(error) from error
+
+    def close(self) -> None:
+        self._target.close()
+
+
+def _open() -> Taker:
+    """What `ratchet.init` was told to send to, or would find."""
+    from ratchet.observe.destination import find
+    from ratchet.observe.place import prepare_state
+    from ratchet.observe.sending import failure
+    from ratchet.types import RatchetError
+
+    asked = _asked()
+    try:
+        found = find(asked.get("agent"), asked.get("url"), asked.get("key"))
+        redact = _redaction(asked, found)
+        if found.server:
+            return _Redacting(_Server(found.server, found.key), redact)
+        if found.root is not None:
+            prepare_state(found.root)
+        return _Redacting(_Store(found.store), redact)
+    except RatchetError as error:
+        raise failure(error) from error
+
+
+def _asked() -> Mapping[str, Any]:
+    """Arguments of `ratchet.init`."""
+    handle = setup.current()
+    return (handle._asked if handle is not None else None) or {}
+
+
+def _redaction(asked: Mapping[str, Any], found: Destination) -> Callable[[Feedback], Feedback]:
+    import msgspec
+
+    from ratchet.observe.redaction import Rules, redactor_of
+
+    wanted = asked.get("redact", True)
+    content = bool(asked.get("capture_content", True))
+    if hasattr(wanted, "feedback"):
+        return wanted.feedback  # type: ignore[no-any-return]
+    if not content or wanted is False or wanted is None:
+        return redactor_of(Rules(enabled=False, capture_content=content), {}).feedback
+    try:
+        rules = msgspec.convert(found.config.get("redaction", {}), Rules)
+        return redactor_of(rules, os.environ).feedback
+    except (msgspec.ValidationError, ConfigError) as error:
+        # Rules that cannot be read may be the ones that matter.
+        _log.warning("[redaction] cannot be read (%s): no contents are kept.", error)
+        return redactor_of(Rules(capture_content=False), {}).feedback
+
+
+def _statement(
+    value: float | None,
+    thumbs: Any,
+    rating: float | None,
+    scale: tuple[float, float],
+    correction: Any,
+    preference: tuple[Any, Any] | None,
+    signal: Any,
+    comment: str,
+) -> tuple[FeedbackKind, float | None, Any]:
+    """Kind, value and content of what was said.
+
+    Raises:
+        InputError: It says nothing, or several things at once.
+    """
+    named = {
+        "thumbs": thumbs,
+        "rating": rating,
+        "correction": correction,
+        "preference": preference,
+        "signal": signal,
+    }
+    said = [name for name, given in named.items() if given is not None]
+    if len(said) > 1:
+        raise InputError(f"It is either {' or '.join(said)}; say each by itself.")
+    if value is not None and said and said[0] in ("thumbs", "rating"):
+        raise InputError(f"{said[0]} is a value already.")
+    number = None if value is None else float(value)
+    if not said:
+        return ("rating" if value is not None or not comment else "comment"), number, None
+    if said == ["thumbs"]:
+        if thumbs not in ("up", "down", True, False):
+            raise InputError(f"Thumbs are 'up' or 'down', not {thumbs!r}.")
+        return "thumbs", 1.0 if thumbs in ("up", True) else 0.0, None
+    if rating is not None:
+        worst, best = scale
+        if not (math.isfinite(worst) and math.isfinite(best) and worst != best):
+            raise InputError(f"The scale {scale!r} has no two ends.")
+        return "rating", (float(rating) - worst) / (best - worst), None
+    if preference is not None:
+        chosen, rejected = preference
+        return "preference", number, {"chosen": _content(chosen), "rejected": _content(rejected)}
+    if correction is not None:
+        return "correction", number, _content(correction)
+    if signal not in ("retry", "abandonment", "copy"):
+        raise InputError(f"A signal is retry, abandonment or copy, not {signal!r}.")
+    return signal, number, None
+
+
+def _content(value: Any) -> Any:
+    text = capture(value, MAX_CONTENT // 2)
+    return plain(value) if len(text) <= MAX_CONTENT // 2 else text
+
+
+def _current() -> dict[str, str]:
+    """The call and the conversation that this runs in."""
+    found: dict[str, str] = {}
+    if "opentelemetry.trace" in sys.modules:
+        from opentelemetry.context import get_value
+        from opentelemetry.trace import get_current_span
+
+        from ratchet.observe.conversations import CONVERSATION
+
+        context = get_current_span().get_span_context()
+        if context.is_valid:
+            found["trace_id"] = f"{context.trace_id:032x}"
+        attributes = get_value(CONVERSATION)
+        if isinstance(attributes, dict):
+            found["conversation_id"] = str(attributes.get("gen_ai.conversation.id", ""))
+    return found
+
+
+def _keep(item: Feedback) -> None:
+    """Have sampling keep what somebody was not content with."""
+    from ratchet.observe import sink
+
+    keep = getattr(sink._live, "keep", None)
+    if keep is not None:
+        keep(item.trace_id, item.conversation_id)
+
+
+def _word(value: Any) -> str:
+    return readable(str(value))[:MAX_ID] if value is not None else ""
+
+
+_outbox = Outbox(_open, setup.current)
+atexit.register(lambda: _outbox.at_exit())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _outbox.forked())

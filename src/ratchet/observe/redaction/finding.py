@@ -1,0 +1,190 @@
+"""Finding: what of a text is to be taken out, and what is put in its place."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import translate
+from typing import NamedTuple
+
+from ratchet.observe.redaction import encoded
+from ratchet.observe.redaction.cut import beginning
+from ratchet.observe.redaction.patterns import Patterns, TookTooLong
+from ratchet.observe.redaction.rules import FIELD, NAMES, RULES
+from ratchet.observe.redaction.suspicion import suspicious
+from ratchet.observe.redaction.views import glance, view_of
+from ratchet.types import ConfigError
+
+MARK = "[redacted:"
+"""What stands in the place of a secret begins with this, and goes on with the rule's name."""
+
+TIMEOUT = "timeout"
+"""Stands in the place of a text with which a project's patterns were not through in time."""
+
+MOST_ALLOWED = 200
+LONGEST_ALLOWED = 200
+
+_MARKED = re.compile(r"\[redacted:[a-z0-9_-]{1,31}(?::[0-9a-f]{10})?\]")
+_ORDER = {name: number for number, name in enumerate(NAMES)}
+
+
+class Part(NamedTuple):
+    """A part of a text that a rule found."""
+
+    start: int
+    end: int
+    rule: str
+
+
+class Finder:
+    """Looks for secrets in text, and puts marks in their place.
+
+    Args:
+        rules: Names of the rules that hold.
+        names: Beginnings or ends of names of fields whose values are secret, in small letters.
+        patterns: A project's own.
+        allow: What may stay, with `*` for anything.
+        key: Secret for pseudonyms; empty for none.
+
+    Raises:
+        ConfigError: Too much is allowed.
+    """
+
+    def __init__(
+        self,
+        rules: frozenset[str],
+        names: Sequence[str],
+        patterns: Patterns,
+        allow: Sequence[str],
+        key: bytes,
+    ) -> None:
+        if len(allow) > MOST_ALLOWED or any(len(each) > LONGEST_ALLOWED for each in allow):
+            raise ConfigError(
+                f"[redaction] allow: {MOST_ALLOWED} entries of {LONGEST_ALLOWED} characters may be."
+            )
+        self.rules = rules
+        self._finders = [(name, find) for name, find in RULES.items() if name in rules]
+        self._names = tuple(names)
+        self._assigned = _assignment(names)
+        self._patterns = patterns
+        self._allowed = [re.compile(translate(each.lower())) for each in allow if each.strip("*")]
+        self._key = key
+
+    def suspects(self, text: str) -> bool:
+        """Whether a text may hold anything; cheap, and never False where something is found."""
+        if self._patterns:
+            return True
+        seen = glance(text)
+        if suspicious(seen):
+            return True
+        if self._names:
+            small = seen.lower()
+            return any(name in small for name in self._names)
+        return False
+
+    def cleaned(self, text: str) -> str:
+        """The text with marks in the place of secrets; the same object when there are none."""
+        if not self.suspects(text):
+            return text
+        found = [part for part in self._find(text) if not self._stays(text, part)]
+        if not found:
+            return text
+        pieces: list[str] = []
+        at = 0
+        for part in _apart(found):
+            pieces += (text[at : part.start], self.mark(part.rule, text[part.start : part.end]))
+            at = part.end
+        pieces.append(text[at:])
+        return "".join(pieces)
+
+    def allows(self, found: str) -> bool:
+        """Whether it may stay."""
+        if not self._allowed or len(found) > LONGEST_ALLOWED:
+            return False
+        small = found.strip().lower()
+        return any(allowed.match(small) for allowed in self._allowed)
+
+    def mark(self, rule: str, found: str) -> str:
+        """What stands in the place of something."""
+        if not self._key:
+            return f"{MARK}{rule}]"
+        # The same number with other spaces, or the same address in capitals, is the same.
+        same = re.sub(r"[\s\-]+", "", glance(found)).lower().encode("utf-8", "replace")
+        return f"{MARK}{rule}:{hmac.new(self._key, same, hashlib.sha256).hexdigest()[:10]}]"
+
+    def _find(self, text: str) -> Iterator[Part]:
+        view = view_of(text)
+        for part in self._find_in(view.text):
+            yield Part(*view.place(part.start, part.end), part.rule)
+        if view.text != text:
+            yield from self._find_in(text)
+        for start, end, said in encoded.words(text):
+            for part in self._find_in(said) if suspicious(said) else ():
+                yield Part(start, end, part.rule)
+        cut = beginning(text)
+        if cut is not None and cut[2] in self.rules:
+            yield Part(*cut)
+        try:
+            for start, end, name in self._patterns.find(view.text):
+                yield Part(*view.place(start, end), name)
+        except TookTooLong:
+            yield Part(0, len(text), TIMEOUT)
+
+    def _find_in(self, text: str) -> Iterator[Part]:
+        for name, find in self._finders:
+            for start, end in find(text):
+                yield Part(start, end, name)
+        if self._assigned is not None:
+            for match in self._assigned.finditer(text):
+                yield Part(*match.span(1), FIELD)
+
+    def _stays(self, text: str, part: Part) -> bool:
+        """Whether what was found stays: it is a mark, or allowed."""
+        return _is_marked(text, part) or self.allows(text[part.start : part.end])
+
+
+def is_mark(text: str) -> bool:
+    """Whether a text is nothing but what was put there in the place of a secret."""
+    return text.startswith(MARK) and _MARKED.fullmatch(text) is not None
+
+
+def _is_marked(text: str, part: Part) -> bool:
+    """Whether a part is, or cuts into, a mark, with nothing but a little punctuation beside."""
+    begin = max(part.start - 60, 0)
+    if MARK not in text[begin : part.end + 60]:
+        return False
+    for match in _MARKED.finditer(text, begin, part.end + 60):
+        if match.start() < part.end and match.end() > part.start:
+            beside = text[part.start : match.start()] + text[match.end() : part.end]
+            if len(beside.strip(" \"'=:;,")) < 4:
+                return True
+    return False
+
+
+def _assignment(names: Sequence[str]) -> re.Pattern[str] | None:
+    """Finds the values of fields that a project named, where JSON is cut or is none."""
+    if not names:
+        return None
+    any_of = "|".join(re.escape(name) for name in names)
+    return re.compile(
+        rf"(?<![A-Za-z0-9])[\w\-]{{0,40}}(?:{any_of})[\w\-]{{0,40}}"
+        r"[\"'\\]{0,4}\s{0,3}[:=]\s{0,3}[\"'\\]{0,4}"
+        r"([^\s\"'\\,;&{}\[\]][^\"'\\\n,;&{}\[\]]{0,2000})",
+        re.IGNORECASE,
+    )
+
+
+def _apart(found: list[Part]) -> list[Part]:
+    """Parts in order, with those that overlap made one, named after the first of the rules."""
+    found.sort(key=lambda part: (part.start, -part.end))
+    made: list[Part] = []
+    for part in found:
+        if made and part.start < made[-1].end:
+            last = made[-1]
+            rule = min(last.rule, part.rule, key=lambda name: _ORDER.get(name, len(_ORDER)))
+            made[-1] = Part(last.start, max(last.end, part.end), rule)
+        else:
+            made.append(part)
+    return made

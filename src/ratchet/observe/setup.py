@@ -1,0 +1,335 @@
+"""`ratchet.init`: from here on, what the process's agent does is captured."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ratchet.observe import destination
+from ratchet.observe.destination import Destination
+from ratchet.observe.live import EXIT_S, Live, Parts, Status
+from ratchet.observe.sink import set_live
+from ratchet.types import ConfigError, RatchetError
+
+if TYPE_CHECKING:
+    from ratchet.observe.joining import Joining
+    from ratchet.observe.prepare import Redact
+    from ratchet.observe.spool import Backlog
+
+_log = logging.getLogger("ratchet")
+
+DISABLED_VARIABLE = "RATCHET_DISABLED"
+FORWARD_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+class Handle:
+    """What `init` returns: to flush, to end, and to see what became of the spans."""
+
+    def __init__(
+        self,
+        live: Live | None = None,
+        joining: Joining | None = None,
+        instruments: tuple[str, ...] = (),
+        asked: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._live = live
+        self._joining = joining
+        self._asked = asked
+        self.instruments = instruments
+        """Names of the libraries that are instrumented, or will be when they are imported."""
+
+    def flush(self, timeout_s: float = EXIT_S) -> bool:
+        """Send what has ended so far.
+
+        Args:
+            timeout_s: How long to wait for it.
+
+        Returns:
+            Whether all of it is stored now. What is not is sent later.
+        """
+        return self._live is None or self._live.flush(timeout_s)
+
+    def shutdown(self, timeout_s: float = EXIT_S) -> None:
+        """Send what there is, within a bound, and capture no more; `init` may be called again.
+
+        Args:
+            timeout_s: How long to wait. What is not sent by then waits on disk.
+        """
+        global _handle
+        with _lock:
+            if _handle is self:
+                _handle = None
+                set_live(None)
+        if self._joining is not None:
+            self._joining.leave()
+        if self._live is not None:
+            self._live.shutdown(timeout_s)
+            atexit.unregister(self._live.shutdown)
+
+    def keep(self, trace_id: str = "", conversation: str = "") -> None:
+        """Keep a trace, or all traces of a conversation, whatever sampling says.
+
+        Args:
+            trace_id: The trace's id, 32 hex digits.
+            conversation: The conversation's id.
+        """
+        if self._live is not None:
+            self._live.keep(trace_id, conversation)
+
+    def status(self) -> Status:
+        """What became of the spans of this process so far."""
+        return Status(on=False) if self._live is None else self._live.status()
+
+    def __repr__(self) -> str:
+        status = self.status()
+        return f"<ratchet: {status.agent} to {status.target}>" if status.on else "<ratchet: off>"
+
+
+_handle: Handle | None = None
+_lock = threading.RLock()
+_warned_again = False
+
+
+def init(
+    agent: str | None = None,
+    *,
+    url: str | None = None,
+    key: str | None = None,
+    instrument: bool = True,
+    capture_content: bool = True,
+    sample: float = 1.0,
+    redact: bool | Redact | Any = True,
+    forward: bool | str | None = None,
+    spool: bool = True,
+    carry_threads: bool = True,
+) -> Handle:
+    """Capture what the agent of this process does. Never raises, and never makes the agent wait.
+
+    Called again it returns the same handle. RATCHET_DISABLED=1 makes it do nothing. What cannot be
+    done is told in one warning of the logger `ratchet`, and the program goes on.
+
+    Args:
+        agent: The agent's name. Left out: RATCHET_AGENT, the entry in `ratchet.toml`, or the
+            script's name.
+        url: A server's address, or a store's URL. Left out: RATCHET_URL, or the store of the
+            project: RATCHET_STORE, or `.ratchet/` beside the nearest `ratchet.toml`, or in the
+            working directory. It is made when the first span ends.
+        key: The server's key; RATCHET_KEY when left out.
+        instrument: Whether libraries are instrumented.
+        capture_content: Whether inputs, outputs and messages are kept.
+        sample: The share of traces that is kept. Those with an error or bad feedback always are, as
+            far as either comes within a minute.
+        redact: Whether secrets are taken out before anything leaves the process, by the rules of
+            `[redaction]` in `ratchet.toml`; or a `Redactor`, or a function of a `SpanRecord`.
+        forward: The address of another OTLP back end that gets the same spans. Left out: that of
+            OTEL_EXPORTER_OTLP_ENDPOINT, unless the process has an OpenTelemetry set-up of its own.
+            False for none.
+        spool: Whether spans wait on disk while nobody takes them.
+        carry_threads: Whether threads and thread pools begin in the trace of whoever started them.
+
+    Returns:
+        A handle.
+
+    Example:
+        import ratchet
+        ratchet.init("booking")
+    """
+    global _handle, _warned_again
+    asked = {name: value for name, value in locals().items() if name != "asked"}
+    with _lock:
+        if _handle is not None:
+            if asked != _handle._asked and not _warned_again:
+                _warned_again = True
+                _log.warning("ratchet.init was called before; its arguments of then hold.")
+            return _handle
+        if is_disabled(os.environ):
+            return Handle()
+        try:
+            _handle = _begun(asked)
+        except Exception as error:
+            hint = getattr(error, "hint", "")
+            _log.warning("Nothing is captured: %s%s", error, f" {hint}" if hint else "")
+            set_live(None)
+            return Handle()
+        return _handle
+
+
+def is_disabled(environ: Mapping[str, str]) -> bool:
+    """Whether capture is switched off for the process."""
+    return environ.get(DISABLED_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")
+
+
+def current() -> Handle | None:
+    """The handle of `init`, or None when it was not called."""
+    return _handle
+
+
+def _begun(asked: Mapping[str, Any]) -> Handle:
+    found = destination.find(asked["agent"], asked["url"], asked["key"])
+    redact = _redaction(asked["redact"], found)
+    live = Live(
+        lambda: _parts(asked, found, redact, live),
+        target=found.server or ("store" if "@" in found.store else found.store),
+        agent=found.agent,
+        content=bool(asked["capture_content"]),
+        sample=_share(asked["sample"]),
+    )
+    joining = _joined(live)
+    set_live(live)
+    _use_for_feedback(asked["redact"], found)
+    instruments = _instrumented(joining) if asked["instrument"] else ()
+    if asked["carry_threads"]:
+        from ratchet.observe.threads import carry_spans
+
+        carry_spans()
+    atexit.register(live.shutdown)
+    _watch_forks(live)
+    if asked["spool"] and found.spool.is_dir():
+        from ratchet.observe.spool import waits
+
+        if waits(found.spool):
+            live.start()
+    return Handle(live, joining, instruments, asked)
+
+
+def _parts(
+    asked: Mapping[str, Any], found: Destination, redact: Callable[[], Redact | None], live: Live
+) -> Parts:
+    """What the sending thread works with. Called by it: all of this is slow to import."""
+    from ratchet.observe.delivery import Delivery
+    from ratchet.observe.prepare import Preparing
+    from ratchet.observe.sending import ServerTarget, StoreTarget, Target
+
+    target: Target
+    if found.server:
+        target = ServerTarget(found.server, found.key)
+    else:
+        target = StoreTarget(found.store, found.root)
+    preparing = Preparing(found.agent, content=live.content, redact=redact())
+    delivery = Delivery(target, _backlog(asked, found), time.monotonic)
+    forwarding = _forwarding(asked["forward"], found.agent, live)
+    if forwarding is None:
+        return Parts(preparing, delivery)
+    return Parts(preparing, delivery, forwarding.put, forwarding.close)
+
+
+def _backlog(asked: Mapping[str, Any], found: Destination) -> Backlog:
+    from ratchet.observe.place import STATE_NAME, prepare_state
+    from ratchet.observe.spool import MemoryBacklog, Spool
+
+    if not asked["spool"]:
+        return MemoryBacklog()
+    if found.root is not None and found.spool.is_relative_to(found.root / STATE_NAME):
+        # Where it cannot be made, the spool says so when it is needed.
+        with contextlib.suppress(RatchetError):
+            prepare_state(found.root)
+    return Spool(found.spool)
+
+
+def _redaction(wanted: Any, found: Destination) -> Callable[[], Redact | None]:
+    """Makes what is done to each record; in the sending thread, where it is imported."""
+    if wanted is False or wanted is None:
+        return lambda: None
+    record = getattr(wanted, "record", wanted)
+    if wanted is not True and callable(record):
+        return lambda: record
+
+    def make() -> Redact:
+        import msgspec
+
+        from ratchet.observe.redaction import Rules, redactor_of
+
+        try:
+            rules = msgspec.convert(found.config.get("redaction", {}), Rules)
+            return redactor_of(rules, os.environ).record
+        except (msgspec.ValidationError, ConfigError) as error:
+            # Rules that cannot be read may be the ones that matter.
+            _log.warning("[redaction] cannot be read (%s): no contents are kept.", error)
+            return redactor_of(Rules(capture_content=False), os.environ).record
+
+    return make
+
+
+def _use_for_feedback(wanted: Any, found: Destination) -> None:
+    """Have `ratchet.feedback` go where the spans go."""
+    from ratchet.observe.feedback import use
+    from ratchet.observe.redaction import Redactor, Rules
+
+    if wanted is False or wanted is None:
+        use(found, Redactor(Rules(enabled=False)))
+    else:
+        use(found, wanted if isinstance(wanted, Redactor) else None)
+
+
+def _share(sample: Any) -> float:
+    if isinstance(sample, (int, float)) and not isinstance(sample, bool):
+        share = float(sample)
+        if math.isfinite(share) and 0 <= share <= 1:
+            return share
+    _log.warning("sample=%r is no share in [0, 1]: every trace is kept.", sample)
+    return 1.0
+
+
+def _joined(live: Live) -> Joining:
+    from ratchet.observe.joining import Joining
+
+    joining = Joining(live)
+    try:
+        joining.join()
+    except Exception as error:
+        _log.warning("OpenTelemetry could not be joined: %s: %s", type(error).__name__, error)
+    return joining
+
+
+def _instrumented(joining: Joining) -> tuple[str, ...]:
+    try:
+        from ratchet.observe import instruments
+
+        return tuple(instruments.install(joining.provider))
+    except Exception as error:
+        _log.warning("Libraries could not be instrumented: %s: %s", type(error).__name__, error)
+        return ()
+
+
+def _forwarding(wanted: Any, agent: str, live: Live) -> Any:
+    """What forwards spans; None when nothing is to, or can."""
+    endpoint = wanted if isinstance(wanted, str) else ""
+    if wanted is False:
+        return None
+    if not endpoint and (
+        # A set-up of the user's exports its spans itself.
+        live.tracer is not None or not any(os.environ.get(name) for name in FORWARD_VARIABLES)
+    ):
+        if wanted:
+            _log.warning("forward=True names no back end: set %s.", FORWARD_VARIABLES[1])
+        return None
+    from ratchet.observe.forwarding import Forwarding
+
+    try:
+        return Forwarding(endpoint, agent)
+    except Exception as error:
+        _log.warning("%s", error)
+        return None
+
+
+_watched: Live | None = None
+
+
+def _watch_forks(live: Live) -> None:
+    """Have the pipeline begin anew in child processes."""
+    global _watched
+    if _watched is None:
+        os.register_at_fork(after_in_child=_forked)
+    _watched = live
+
+
+def _forked() -> None:
+    if _watched is not None:
+        _watched.forked()
