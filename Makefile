@@ -12,13 +12,13 @@ MOVED := $(shell [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$(pwd
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-frameworks check faults bench docs serve constraints clean moved
 moved: ;
 
 help:  ## List what can be done here
 	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.dev  ## Install Ratchet and all that developing it needs into .venv
 	@echo 'Ready: $(BIN)/ratchet'
@@ -28,6 +28,9 @@ demo: .venv/.core  ## Watch a real agent get better, from baseline to git branch
 
 test: .venv/.dev  ## Run the tests on all cores
 	$(BIN)/python -m pytest -n $(CORES) $(ARGS)
+
+test-frameworks: .venv/.dev  ## Try every agent framework, each in an environment of its own
+	$(BIN)/python -m tests.frameworks $(ARGS)
 
 check: .venv/.dev  ## Check format, lint, types and the floors of the house
 	$(BIN)/python -m ruff format --check .

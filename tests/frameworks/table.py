@@ -25,6 +25,8 @@ class Framework(NamedTuple):
     decorated: frozenset[str] = frozenset()
     """Which spans are those of our decorators, as the library knows nothing of them: `agent`,
     `tool`."""
+    simulated: bool = True
+    """Whether its model is the simulator."""
     fast: bool = False
     """Whether CI runs it, in the environment of the tests."""
 
@@ -34,7 +36,13 @@ _BOTH = frozenset({"agent", "tool"})
 
 FRAMEWORKS = (
     Framework(
-        "plain", "Plain Python", ("plain",), told_by="decorators", decorated=_BOTH, fast=True
+        "plain",
+        "Plain Python",
+        ("plain",),
+        told_by="decorators",
+        decorated=_BOTH,
+        simulated=False,
+        fast=True,
     ),
     Framework(
         "openai",
@@ -88,7 +96,7 @@ FRAMEWORKS = (
     Framework(
         "autogen",
         "AutoGen (agentchat)",
-        ("autogen_agent",),
+        ("autogen_agent", "autogen_team"),
         "autogen-agentchat",
         (
             "autogen-agentchat==0.7.5",

@@ -1,15 +1,23 @@
-"""Fixtures of the room: a rollout's collector around what a test does."""
+"""Fixtures of the room: a rollout's collector around what a test does, and live capture."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
+from opentelemetry import trace
 
-from ratchet.observe import Collector, collecting
+import ratchet
+from ratchet.observe import Collector, Handle, collecting
+from ratchet.store import Store
+from ratchet.types import Span
 
 Rollout = Callable[[], AbstractContextManager[Collector]]
+Start = Callable[..., Handle]
 
 
 @pytest.fixture
@@ -27,3 +35,55 @@ def rollout() -> Rollout:
             collector.over = True
 
     return opened
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder, as the working directory, and nothing of Ratchet's in the environment."""
+    for name in ("RATCHET_URL", "RATCHET_KEY", "RATCHET_STORE", "RATCHET_AGENT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def start(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Starts live capture: takes what `init` does. It is ended with the test.
+
+    OpenTelemetry is as in a process that has not set it up.
+    """
+    # Imported as the fixture begins: what a test sets is taken back afterwards.
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", trace.Once())
+    handles: list[Handle] = []
+
+    def started(*args: Any, instrument: bool = False, **kwargs: Any) -> Handle:
+        handle = ratchet.init(*args, instrument=instrument, **kwargs)
+        handles.append(handle)
+        return handle
+
+    yield started
+    for handle in handles:
+        handle.shutdown(10)
+
+
+def stored(folder: Path) -> dict[str, Span]:
+    """The live spans in a project's store, by name."""
+    path = folder / ".ratchet" / "ratchet.db"
+    if not path.exists():
+        return {}
+    with Store.open(f"sqlite:///{path}") as store:
+        return {
+            span.name: span
+            for agent in store.spans.agents()
+            for span in store.spans.live(agent, 1000)[0]
+        }
+
+
+def count(database: Path) -> int:
+    """How many spans a database holds."""
+    with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as opened:
+        return int(opened.execute("SELECT count(*) FROM spans").fetchone()[0])

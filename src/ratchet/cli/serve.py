@@ -14,8 +14,8 @@ import typer
 from ratchet.autopilot.config import ServerConfig, read_server_config
 from ratchet.cli.console import Folder, Json
 from ratchet.cli.failure import err
-from ratchet.observe.redaction import Rules
 from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state, store_url
+from ratchet.observe.redaction import Rules
 from ratchet.server.gateway.upstream import STANDARD, Upstream
 from ratchet.server.limits import Limits
 from ratchet.server.retention import Retention

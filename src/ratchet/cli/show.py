@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,6 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from rich.markup import escape
-from rich.tree import Tree
 
 from ratchet.cli.console import (
     Folder,
@@ -22,41 +22,119 @@ from ratchet.cli.console import (
     short,
     table,
 )
+from ratchet.cli.keys import StoreUrl
+from ratchet.cli.looking import Place, ServerUrl, StorePlace, look
 from ratchet.cli.outcome import outcome_of, print_decision, print_outcome
+from ratchet.cli.said import print_conversation
+from ratchet.cli.show_trace import print_trace, print_tree
+from ratchet.client import URL_VARIABLE, is_server
+from ratchet.observe.place import STATE_NAME, folder_with_config
 from ratchet.store import Store
-from ratchet.types import Candidate, Experiment, InputError, Params, Release, Rollout, Run, Span
+from ratchet.types import Candidate, Experiment, InputError, Params, Release, Rollout, Run
+from ratchet.types.trace import ConversationLog, TraceDetail
 
-Shown = Run | Candidate | Rollout | Experiment | Release
+Shown = Run | Candidate | Rollout | Experiment | Release | TraceDetail | ConversationLog
+
+SMALL = 60
+"""Steps of a rollout up to which each is shown with what went in and came out."""
 
 
 def show(
     identity: Annotated[
-        str, typer.Argument(metavar="ID", help="Start of the id of a run, candidate, rollout, …")
+        str,
+        typer.Argument(metavar="ID", help="Start of the id of a trace, rollout, candidate, run, …"),
     ],
+    full: Annotated[
+        bool, typer.Option("--full", help="With messages, inputs and outputs, and long ones whole.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Fold nothing: each step on a line of its own.")
+    ] = False,
     folder: Folder = Path("."),
+    store: StoreUrl = None,
+    server: ServerUrl = None,
     json: Json = False,
 ) -> None:
-    """Show a run, candidate, rollout, experiment or release by the start of its id.
+    """Show a trace, conversation, rollout, run, candidate, experiment or release by its id.
 
-    A rollout is shown with its trace and scores, an experiment with its decision.
+    The start of the id will do. A trace is shown as a tree with times, tokens and costs, a
+    conversation as what was said, a rollout with its trace and scores, an experiment with its
+    decision.
 
     Examples:
 
-      ratchet show 1a2b3c4d
+      ratchet show 4bf92f35
 
-      ratchet show 1a2b3c4d --json
+      ratchet show 4bf92f35 --full
+
+      ratchet show chat-4711 --server http://127.0.0.1:8765
     """
-    with project_in(folder).open_store() as store:
-        found = _find(store, identity)
-        if json:
-            print_json({"kind": type(found).__name__.lower(), **_details(store, found)})
+    for address in _where(folder, store, server):
+        with look(folder, store, address, by_environment=False) as place:
+            found = _find(place, identity)
+            if found is None:
+                continue
+            if json:
+                print_json({"kind": _kind(found), **_details(place, found)})
+            else:
+                _print(place, found, full=full, everything=everything)
             return
-        _print(store, found)
-
-
-def _find(store: Store, identity: str) -> Shown:
     if len(identity) < 4:
         raise InputError(f"{identity!r} is too short for an id.", hint="Give at least 4 digits.")
+    raise InputError(
+        f"Nothing here has an id that begins with {identity!r}.",
+        hint="See: ratchet status, ratchet traces.",
+    )
+
+
+def _where(folder: Path, store: str | None, server: str | None) -> list[str | None]:
+    """Addresses of servers to look at, None for a store: what is here comes first.
+
+    Raises:
+        ConfigError: Nothing is named, and the folder belongs to no project and has no state.
+    """
+    if store is not None or server is not None:
+        return [server]
+    named = os.environ.get(URL_VARIABLE, "").strip()
+    elsewhere: list[str | None] = [named] if is_server(named) else []
+    if (folder / STATE_NAME).is_dir() or os.environ.get("RATCHET_STORE"):
+        return [None, *elsewhere]
+    if elsewhere and folder_with_config(folder) is None:
+        return elsewhere
+    project_in(folder)
+    return [None, *elsewhere]
+
+
+def _find(place: Place, identity: str) -> Shown | None:
+    found: list[Shown] = []
+    if len(identity) >= 4:
+        found = _nouns(place, identity) if isinstance(place, StorePlace) else []
+        trace = place.trace(identity)
+        if trace is not None:
+            found.append(trace)
+    if not found:
+        # Their ids are their owners': of any length, and seldom meant when something else fits.
+        return place.conversation(identity)
+    if len(found) == 1:
+        return found[0]
+    kinds = ", ".join(f"{_kind(one)} {_id(one)[:16]}" for one in found[:6])
+    raise InputError(f"{identity!r} begins several ids: {kinds}.", hint="Give more digits.")
+
+
+def _kind(found: Shown) -> str:
+    if isinstance(found, TraceDetail):
+        return "trace"
+    return "conversation" if isinstance(found, ConversationLog) else type(found).__name__.lower()
+
+
+def _id(found: Shown) -> str:
+    if isinstance(found, TraceDetail):
+        return found.trace.trace_id
+    return found.conversation.id if isinstance(found, ConversationLog) else found.id
+
+
+def _nouns(place: StorePlace, identity: str) -> list[Shown]:
+    store = place.store
     shelves: Sequence[Callable[[str], Sequence[Shown]]] = (
         store.runs.find,
         store.candidates.find,
@@ -64,30 +142,38 @@ def _find(store: Store, identity: str) -> Shown:
         store.releases.find,
         store.rollouts.find,
     )
-    found = [noun for find in shelves for noun in find(identity)]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise InputError(
-            f"Nothing here has an id that begins with {identity!r}.", hint="See: ratchet status."
-        )
-    kinds = ", ".join(f"{type(noun).__name__.lower()} {noun.id[:16]}" for noun in found[:6])
-    raise InputError(f"{identity!r} begins several ids: {kinds}.", hint="Give more digits.")
+    return [noun for find in shelves for noun in find(identity)]
 
 
-def _details(store: Store, found: Shown) -> dict[str, Any]:
+def _details(place: Place, found: Shown) -> dict[str, Any]:
     details: dict[str, Any] = msgspec.to_builtins(found)
-    if isinstance(found, Rollout):
+    if isinstance(found, Rollout) and isinstance(place, StorePlace):
+        store = place.store
         details["scores"] = msgspec.to_builtins(store.scores.of([found.id]).get(found.id, []))
         details["spans"] = msgspec.to_builtins(store.spans.of(found.id))
         details["attempts_made"] = msgspec.to_builtins(store.rollouts.attempts(found.id))
     return details
 
 
-def _print(store: Store, found: Shown) -> None:
+def _print(place: Place, found: Shown, *, full: bool, everything: bool) -> None:
+    if isinstance(found, TraceDetail):
+        print_trace(found, full=full, everything=everything)
+    elif isinstance(found, ConversationLog):
+        print_conversation(found, full=full)
+    elif isinstance(place, StorePlace):
+        _print_noun(place.store, found, full=full, everything=everything)
+
+
+def _print_noun(
+    store: Store,
+    found: Run | Candidate | Rollout | Experiment | Release,
+    *,
+    full: bool,
+    everything: bool,
+) -> None:
     match found:
         case Rollout():
-            print_rollout(store, found)
+            print_rollout(store, found, full=full, everything=everything)
         case Candidate():
             _print_candidate(found)
         case Run():
@@ -105,7 +191,9 @@ def _print(store: Store, found: Shown) -> None:
             _print_fields(msgspec.to_builtins(found))
 
 
-def print_rollout(store: Store, rollout: Rollout) -> None:
+def print_rollout(
+    store: Store, rollout: Rollout, *, full: bool = False, everything: bool = False
+) -> None:
     """A rollout with its answer, scores and trace."""
     out.print(
         f"[bold]Rollout {short(rollout.id)}[/] of task {escape(rollout.task_id)}: {rollout.status}"
@@ -128,25 +216,8 @@ def print_rollout(store: Store, rollout: Rollout) -> None:
         out.print(rows)
     spans = store.spans.of(rollout.id)
     if spans:
-        out.print(_tree(spans))
-
-
-def _tree(spans: Sequence[Span]) -> Tree:
-    root = Tree("trace")
-    known = {span.span_id for span in spans}
-    branches: dict[str | None, Tree] = {}
-    for span in spans:
-        parent = branches.get(span.parent_id if span.parent_id in known else None, root)
-        took = (span.end_ns - span.start_ns) / 1e6
-        mark = " [red]error[/]" if span.status == "error" else ""
-        branch = parent.add(f"[bold]{escape(span.name)}[/] {took:.2f} ms{mark}")
-        branches[span.span_id] = branch
-        for key, value in span.attributes.items():
-            if not key.endswith((".operation.name", "agent.name", "tool.name")):
-                branch.add(f"[dim]{key}[/] {escape(one_line(value))}")
-        if span.message:
-            branch.add(escape(span.message))
-    return root
+        out.print("trace")
+        print_tree(spans, full=full or len(spans) <= SMALL, everything=everything)
 
 
 def _print_candidate(candidate: Candidate) -> None:

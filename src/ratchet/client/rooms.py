@@ -10,6 +10,7 @@ from ratchet.client.rollouts import Rollouts
 from ratchet.client.shelves import Experiments, Releases
 from ratchet.client.traces import FeedbackLog, Scores, Spans
 from ratchet.client.versions import Candidates, Datasets, Resources
+from ratchet.client.views import Conversations, Traces
 
 
 class Rooms(Generic[Carrier]):
@@ -21,6 +22,8 @@ class Rooms(Generic[Carrier]):
         self.datasets = Datasets(carrier)
         self.rollouts = Rollouts(carrier)
         self.spans = Spans(carrier)
+        self.traces = Traces(carrier)
+        self.conversations = Conversations(carrier)
         self.scores = Scores(carrier)
         self.feedback = FeedbackLog(carrier)
         self.agents = Agents(carrier)

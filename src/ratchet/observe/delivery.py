@@ -48,6 +48,7 @@ class Delivery:
         self._again_at: float | None = None
         self._warned_refused = self._warned_disk = False
         self._lost_in_memory = 0
+        self._left: int | None = None
         self.sent = self.refused = self.outages = 0
         self.last_error = ""
 
@@ -59,6 +60,8 @@ class Delivery:
     @property
     def waiting(self) -> int:
         """Spans that wait for the target."""
+        if self._left is not None:
+            return self._left
         return self._backlog.spans() + (self._spare.spans() if self._spare else 0)
 
     @property
@@ -131,6 +134,7 @@ class Delivery:
 
     def close(self) -> None:
         """Close the target, and leave what waits on disk to the next process."""
+        self._left = self.waiting
         self._backlog.close()
         self._target.close()
 

@@ -16,7 +16,7 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.context import Context, get_current
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
@@ -25,7 +25,7 @@ from ratchet.observe.collector import Collector
 from ratchet.observe.conversations import CONVERSATION
 from ratchet.observe.ids import new_span_id, new_trace_id
 from ratchet.observe.sink import current_sink
-from ratchet.observe.tracer import convert
+from ratchet.observe.tracer import MAX_ATTRIBUTES, convert
 
 _log = logging.getLogger("ratchet")
 
@@ -100,6 +100,9 @@ class StandIn(TracerProvider):
             sampler=ALWAYS_ON,
             resource=Resource({}),
             id_generator=_OwnIds(),
+            # Instrumentations write a conversation as some attributes for each message: by default
+            # a span keeps 128.
+            span_limits=SpanLimits(max_span_attributes=MAX_ATTRIBUTES, max_events=MAX_ATTRIBUTES),
             shutdown_on_exit=False,
         )
         # OTEL_SDK_DISABLED is about the user's own telemetry.

@@ -183,7 +183,6 @@ def _begun(asked: Mapping[str, Any]) -> Handle:
     )
     joining = _joined(live)
     set_live(live)
-    _use_for_feedback(asked["redact"], found)
     instruments = _instrumented(joining) if asked["instrument"] else ()
     if asked["carry_threads"]:
         from ratchet.observe.threads import carry_spans
@@ -255,17 +254,6 @@ def _redaction(wanted: Any, found: Destination) -> Callable[[], Redact | None]:
             return redactor_of(Rules(capture_content=False), os.environ).record
 
     return make
-
-
-def _use_for_feedback(wanted: Any, found: Destination) -> None:
-    """Have `ratchet.feedback` go where the spans go."""
-    from ratchet.observe.feedback import use
-    from ratchet.observe.redaction import Redactor, Rules
-
-    if wanted is False or wanted is None:
-        use(found, Redactor(Rules(enabled=False)))
-    else:
-        use(found, wanted if isinstance(wanted, Redactor) else None)
 
 
 def _share(sample: Any) -> float:

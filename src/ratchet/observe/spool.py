@@ -225,7 +225,7 @@ class Spool:
             OSError: The folder cannot be written, or the disk is full.
         """
         last = self._segments[-1] if self._segments else None
-        if last is None or last.size >= self._segment_bytes:
+        if last is None or last.size + len(frame.data) > self._segment_bytes:
             last = self._new()
         last.append(frame)
 

@@ -33,8 +33,11 @@ MOST_SPANS = 10_000
 _WINDOW = 200
 """Traces that are summed up at once."""
 
-_SPLIT = 1_000
-"""Rows of a log that are looked at again for those that became visible late."""
+_LATE = 1_000
+"""Spans that are looked at again for those that became visible late."""
+
+_FOLLOWED = 5_000
+"""Spans that are looked at for what is new."""
 
 _HEADS = text("spans.head > 0")
 _IN_CONVERSATIONS = text("spans.conversation_id > ''")
@@ -177,13 +180,15 @@ class Traces:
             The traces, and a mark to go on from. One may come several times, as its spans do.
         """
 
+        # On Postgres a number may become visible after a higher one: look back a little.
+        back = 0 if self._database.is_sqlite else _LATE
+
         def work(connection: Connection) -> tuple[builtins.list[Trace], int]:
-            # On Postgres a number may become visible after a higher one: look back a little.
             query = (
                 select(spans.c.seq, spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
-                .where(spans.c.seq > mark - _SPLIT)
+                .where(spans.c.seq > mark - back)
                 .order_by(spans.c.seq)
-                .limit(LOOK_BACK + _SPLIT)
+                .limit(_FOLLOWED + back)
             )
             rows = connection.execute(query).all()
             keys = {

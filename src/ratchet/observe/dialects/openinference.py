@@ -111,7 +111,7 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
     parameters = _read_model(found, attributes)
     lists = _LAYOUT.gather(attributes)
     if lists:
-        _read_lists(found, lists)
+        _read_lists(found, lists, attributes)
     # Anthropic's system prompt is no message there; some instrumentations make it one.
     if "system" in parameters and '{"role":"system"' not in found.get(names.INPUT_MESSAGES, ""):
         system = form.chat_parts(parameters["system"])
@@ -162,9 +162,15 @@ def _read_model(found: dict[str, Any], attributes: Mapping[str, Any]) -> dict[st
     return parameters
 
 
-def _read_lists(found: dict[str, Any], lists: dict[str, Any]) -> None:
+def _read_lists(
+    found: dict[str, Any], lists: dict[str, Any], attributes: Mapping[str, Any]
+) -> None:
     if "llm.input_messages" in lists:
-        sent = [_message(each, "user") for each in in_order(lists["llm.input_messages"])]
+        numbered = lists["llm.input_messages"]
+        for number, each in numbered.items():
+            if each.keys() == {"role"}:
+                each["answers"] = wrapped.answers(attributes, number)
+        sent = [_message(each, "user") for each in in_order(numbered)]
         found[names.INPUT_MESSAGES] = form.json_text(sent)
     elif "llm.prompts" in lists:
         found[names.INPUT_MESSAGES] = _texts(lists["llm.prompts"], "user")
@@ -225,6 +231,8 @@ def _read_values(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
 
 
 def _message(one: dict[str, Any], default_role: str, reason: Any = None) -> form.Message:
+    if one.get("answers"):
+        return form.message("tool", "tool", one["answers"])
     content = one.get("content")
     role = one.get("role")
     call_id = one.get("tool_call_id")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ratchet.observe.dialects import messages as form
@@ -43,6 +44,22 @@ def arguments(value: Any, declared: bool) -> str:
     if isinstance(inner, dict) and said.keys() <= _CALL and not said.get("args"):
         return form.json_text(inner)
     return form.as_json(value)
+
+
+def answers(attributes: Mapping[str, Any], number: int) -> list[form.Part]:
+    """Parts that tools answered, of a message that AutoGen's instrumentation writes elsewhere.
+
+    Args:
+        attributes: Those of the span.
+        number: The message's.
+    """
+    found: list[form.Part] = []
+    while True:
+        key = f"llm.input_messages.{number}.function.{len(found)}"
+        said = form.decoded(attributes.get(key))
+        if not isinstance(said, dict):
+            return found
+        found.append(form.tool_result(said.get("call_id"), said.get("content")))
 
 
 def result(value: Any, declared: bool) -> str:

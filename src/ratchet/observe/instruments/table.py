@@ -68,6 +68,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     _by_openinference(
         "anthropic",
         "AnthropicInstrumentor",
+        own=_OWN + "anthropic:leave_out_twins",
         innermost=True,
         rivals=("opentelemetry.instrumentation.anthropic:AnthropicInstrumentor",),
     ),
@@ -92,7 +93,11 @@ INSTRUMENTS: tuple[Instrument, ...] = (
         "CrewAIInstrumentor",
         rivals=("opentelemetry.instrumentation.crewai:CrewAIInstrumentor",),
     ),
-    _by_openinference("autogen-agentchat", "AutogenAgentChatInstrumentor"),
+    _by_openinference(
+        "autogen-agentchat",
+        "AutogenAgentChatInstrumentor",
+        own=_OWN + "autogen:leave_out_twins",
+    ),
     _by_openinference(
         "openai-agents",
         "OpenAIAgentsInstrumentor",

@@ -13,6 +13,7 @@ from ratchet.observe.redaction import encoded
 from ratchet.observe.redaction.cut import beginning
 from ratchet.observe.redaction.patterns import Patterns, TookTooLong
 from ratchet.observe.redaction.rules import FIELD, NAMES, RULES
+from ratchet.observe.redaction.rules.sight import Sight
 from ratchet.observe.redaction.suspicion import suspicious
 from ratchet.observe.redaction.views import glance, view_of
 from ratchet.types import ConfigError
@@ -27,6 +28,8 @@ MOST_ALLOWED = 200
 LONGEST_ALLOWED = 200
 
 _MARKED = re.compile(r"\[redacted:[a-z0-9_-]{1,31}(?::[0-9a-f]{10})?\]")
+_AFTER_MARK = re.compile(r"\[redacted:[a-z0-9:_-]{1,50}\][\s:=]{0,6}\Z")
+_BY_NAME = ("assignment", FIELD)
 _ORDER = {name: number for number, name in enumerate(NAMES)}
 
 
@@ -74,15 +77,23 @@ class Finder:
 
     def suspects(self, text: str) -> bool:
         """Whether a text may hold anything; cheap, and never False where something is found."""
-        if self._patterns:
-            return True
         seen = glance(text)
+        return self._is_suspicious(seen) or self._has_own(seen)
+
+    def _is_suspicious(self, seen: str) -> bool:
         if suspicious(seen):
             return True
         if self._names:
             small = seen.lower()
             return any(name in small for name in self._names)
         return False
+
+    def _has_own(self, seen: str) -> bool:
+        """Whether a pattern of the project's own finds anything."""
+        try:
+            return any(True for _ in self._patterns.find(seen))
+        except TookTooLong:
+            return True
 
     def cleaned(self, text: str) -> str:
         """The text with marks in the place of secrets; the same object when there are none."""
@@ -133,8 +144,9 @@ class Finder:
             yield Part(0, len(text), TIMEOUT)
 
     def _find_in(self, text: str) -> Iterator[Part]:
+        sight = Sight(text)
         for name, find in self._finders:
-            for start, end in find(text):
+            for start, end in find(sight):
                 yield Part(start, end, name)
         if self._assigned is not None:
             for match in self._assigned.finditer(text):
@@ -142,6 +154,8 @@ class Finder:
 
     def _stays(self, text: str, part: Part) -> bool:
         """Whether what was found stays: it is a mark, or allowed."""
+        if part.rule in _BY_NAME and _AFTER_MARK.search(text, max(part.start - 60, 0), part.start):
+            return True  # what stands before it is no name but a mark, which may look like one
         return _is_marked(text, part) or self.allows(text[part.start : part.end])
 
 

@@ -62,6 +62,8 @@ class Patterns:
         Raises:
             TookTooLong: They are not through with the text in time.
         """
+        if not self._compiled:
+            return
         until = time.perf_counter() + PATIENCE_S
         for begin in range(0, max(len(text) - OVERLAP, 1), WINDOW - OVERLAP):
             window = text[begin : begin + WINDOW]

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 ROUNDS = 3
@@ -89,32 +91,66 @@ def _folding() -> dict[int, str]:
 
 _TABLE = _folding()
 
-_foldable = re.compile("[" + "".join(re.escape(chr(code)) for code in _TABLE) + "]").search
+_FOLDABLE = frozenset(map(chr, _TABLE))
 
-_invisible = re.compile(f"[{_INVISIBLE}]+").search
+_ONE_INVISIBLE = re.compile(f"[{_INVISIBLE}]").fullmatch
+_ANY_INVISIBLE = frozenset(
+    character
+    for code in (*range(0xA0, 0x2100), *range(0xFE00, 0x10000), *range(0xE0000, 0xE1000))
+    if _ONE_INVISIBLE(character := chr(code))
+)
+_INVISIBLES = re.compile(f"[{_INVISIBLE}]+")
+
+_ASCII = bytes(range(128))
+
+
+def _odd(text: str) -> str:
+    """The characters of a text that are not ASCII."""
+    rare = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    return rare.decode("utf-8", "surrogatepass")
+
+
+class Stretch(NamedTuple):
+    """Characters of a text that was decoded once, and where they stood."""
+
+    at: int
+    """Where it begins in what was decoded."""
+    start: int
+    end: int
+    """Where it stood."""
+    as_is: bool
+    """Whether it stood there so, character by character."""
 
 
 class View(NamedTuple):
-    """A text to look at, and where its characters stand in the text that it is a view of."""
+    """A text to look at, and the way back to the text that it is a view of."""
 
     text: str
-    places: Sequence[int] | None
-    """Of each character and of the end; None when all stand where they stand here."""
+    rounds: Sequence[Sequence[Stretch]] = ()
+    """How it was decoded, the last time first."""
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """What a part of the view is of the text."""
-        places = self.places
-        if places is None:
-            return start, end
-        last = len(places) - 1
-        while end < last and places[end] == places[end - 1]:
-            end += 1  # the rest of what one escape stands for
-        return places[start], places[end]
+        """What a part of the view, which is not empty, is of the text."""
+        for stretches in self.rounds:
+            start, end = _before(stretches, start)[0], _before(stretches, end - 1)[1]
+        return start, end
+
+
+def _before(stretches: Sequence[Stretch], at: int) -> tuple[int, int]:
+    """From where to where a character stood before it was decoded."""
+    found = stretches[bisect_right(stretches, at, key=_beginning) - 1]
+    if not found.as_is:
+        return found.start, found.end
+    stood = found.start + at - found.at
+    return stood, stood + 1
+
+
+_beginning = attrgetter("at")
 
 
 def folded(text: str) -> str:
     """The text with plain characters for their look-alikes, each where it was."""
-    if text.isascii() or not _foldable(text):
+    if text.isascii() or _FOLDABLE.isdisjoint(_odd(text)):
         return text
     return text.translate(_TABLE)
 
@@ -123,51 +159,62 @@ def glance(text: str) -> str:
     """What to look at for a sign of something: look-alikes folded, invisible characters gone."""
     if text.isascii():
         return text
-    text = folded(text)
-    return re.sub(f"[{_INVISIBLE}]+", "", text) if _invisible(text) else text
+    odd = _odd(text)
+    if not _FOLDABLE.isdisjoint(odd):
+        text = text.translate(_TABLE)
+    return text if _ANY_INVISIBLE.isdisjoint(odd) else _INVISIBLES.sub("", text)
 
 
 def view_of(text: str) -> View:
     """The text as a person would read it."""
-    places: Sequence[int] | None = None
+    rounds: list[Sequence[Stretch]] = []
     seen = folded(text)
     for _ in range(ROUNDS):
         step = _decoded(seen)
         if step is None:
             break
-        seen, spots = step
-        places = spots if places is None else [places[spot] for spot in spots]
-        seen = folded(seen)
-    return View(seen, places)
+        seen = folded(step[0])
+        rounds.insert(0, step[1])
+    return View(seen, rounds)
 
 
-def _decoded(text: str) -> tuple[str, list[int]] | None:
+def _decoded(text: str) -> tuple[str, list[Stretch]] | None:
     """The text decoded once, and where its characters came from; None when nothing was encoded."""
+    if text.isascii() and "\\" not in text and "%" not in text and "&#" not in text:
+        return None
     pieces: list[str] = []
-    spots: list[int] = []
-    at = 0
+    stretches: list[Stretch] = []
+    at = length = 0
     for match in _ENCODED.finditer(text):
         start, end = match.span()
-        pieces.append(text[at:start])
-        spots.extend(range(at, start))
+        if start > at:
+            stretches.append(Stretch(length, at, start, True))
+            pieces.append(text[at:start])
+            length += start - at
         at = end
-        encoded = match[0]
-        if encoded[0] == "%":
-            raw = bytes.fromhex(encoded.replace("%", ""))
-            if raw.isascii():
-                pieces.append(raw.decode("ascii"))
-                spots.extend(range(start, end, 3))
-                continue
-            piece = raw.decode("utf-8", "replace")
-        else:
-            piece = _character(encoded)
-        pieces.append(piece)
-        spots.extend([start] * len(piece))
+        for piece, begin, stop in _characters(match[0], start, end):
+            stretches.append(Stretch(length, begin, stop, False))
+            pieces.append(piece)
+            length += len(piece)
     if not at:
         return None
-    pieces.append(text[at:])
-    spots.extend(range(at, len(text) + 1))
-    return "".join(pieces), spots
+    if at < len(text):
+        stretches.append(Stretch(length, at, len(text), True))
+        pieces.append(text[at:])
+    return "".join(pieces), stretches
+
+
+def _characters(encoded: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    """What something encoded stands for, in pieces, and where each piece stood."""
+    if encoded[0] == "%":
+        raw = bytes.fromhex(encoded.replace("%", ""))
+        if not raw.isascii():
+            yield raw.decode("utf-8", "replace"), start, end
+            return
+        for number, byte in enumerate(raw):
+            yield chr(byte), start + 3 * number, start + 3 * number + 3
+    elif piece := _character(encoded):
+        yield piece, start, end
 
 
 _SHORT = {"n": "\n", "r": "\n", "t": "\t"}

@@ -6,10 +6,14 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+from ratchet.observe.redaction.rules.sight import Sight
+
 _FOUR = re.compile(r"(?<![\w.\-])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w]|[.\-][0-9A-Za-z])")
 _SIX = re.compile(
     r"(?<![\w:.])(?:[0-9A-Fa-f]{1,4}:|:(?=:))(?:[0-9A-Fa-f]{0,4}:){1,6}[0-9A-Fa-f]{0,4}(?![\w:])"
 )
+_FOUR_SIGN = re.compile(r"\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]").search
+_SIX_SIGN = re.compile(r":[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]").search
 _NUMBERED = re.compile(
     r"(?:version|release|build|firmware|\bver\.?|\bv|section|chapter|clause|==|>=|<=|~=|[§/])"
     r"[\s:='\"]{0,3}\Z",
@@ -21,9 +25,10 @@ _SIX_DIGITS = 5
 `::2` is a slice in Python."""
 
 
-def find(text: str) -> Iterator[tuple[int, int]]:
+def find(sight: Sight) -> Iterator[tuple[int, int]]:
     """Where addresses stand."""
-    if text.count(".") > 2:
+    text = sight.text
+    if _FOUR_SIGN(text):
         for match in _FOUR.finditer(text):
             start = match.start()
             if _is_four(match[0]) and not (
@@ -31,7 +36,7 @@ def find(text: str) -> Iterator[tuple[int, int]]:
                 and not text.endswith("//", max(start - 2, 0), start)
             ):
                 yield match.span()
-    if text.count(":") > 1:
+    if _SIX_SIGN(text):
         for match in _SIX.finditer(text):
             if _is_six(match[0]):
                 yield match.span()

@@ -5,23 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-WORDS = (
-    r"pass(?:word|wd|wort|phrase|code)|pwd|secret(?:[_\- ]?(?:access[_\- ]?)?key)?"
-    r"|(?:api|access|auth|private|secret|signing|encryption|account|master|service)[_\- ]?key"
-    r"|(?:access|auth|refresh|id|session|bearer|api|security|csrf|xsrf)?[_\- ]?token"
-    r"|(?:client|shared|app|consumer|webhook)[_\- ]?secret|credentials?|cvv2?|cvc"
-)
+from ratchet.observe.redaction.rules.sight import Sight
 
-_NAMED = re.compile(
-    rf"(?<![A-Za-z])(?:[A-Za-z0-9.\-]{{0,40}}[_.\-])?({WORDS})"
-    r"(?P<between>(?:[_\-][A-Za-z0-9]{1,12})?[\"'`*\\\])]{0,4}"
-    r"(?:\s{0,3}(?:=>|:=|[:=])|\s{1,3}(?:is|lautet|ist|es|est|was|:)\s)\s{0,4})"
-    r"(?P<quote>[\"'`*\\]{0,4})",
-    re.IGNORECASE,
+_NAMES = re.compile(
+    r"pass(?:word|wd|wort|phrase|code)s?|pwd|secret|tokens?(?![a-z])|key|credentials?"
+    r"|authori[sz]ation|cookies?|cvv2?|cvc"
 )
-_CAMEL = re.compile(
-    r"(?:Password|Passwd|Secret|ApiKey|APIKey|AccessKey|AccountKey|PrivateKey|SecretKey|Token)"
-    r"(?P<between>[\"'`\\]{0,4}\s{0,3}(?:=>|:=|[:=])\s{0,4})(?P<quote>[\"'`\\]{0,4})"
+"""What names of secrets end with. To be looked for in small letters."""
+
+_ENDS = ("pass", "pwd", "secret", "token", "key", "credential", "authori", "cookie", "cvv", "cvc")
+"""What one of those holds."""
+
+_KIND_OF_KEY = re.compile(
+    r"(?:api|access|auth|private|secret|signing|encryption|account|master|service|shared)[_\- ]?\Z"
+)
+"""What a key is called that is a secret; others open doors, or tables."""
+
+_BETWEEN = re.compile(
+    r"(?:[_\-][a-z0-9]{1,12}){0,2}[\"'`*\\\])]{0,4}"
+    r"(?:\s{0,3}(?:=>|:=|[:=])|\s{1,3}(?:is|lautet|ist|es|est|was|:)\s)\s{0,4}"
+    r"(?P<quote>[\"'`*\\]{0,4})"
 )
 _HEADER = re.compile(
     r"\b(?:proxy-|x-)?(?:authorization|authentication|api-key|auth-token)"
@@ -49,18 +52,37 @@ _NOT_ONE = re.compile(
 )
 
 
-def find(text: str) -> Iterator[tuple[int, int]]:
+def find(sight: Sight) -> Iterator[tuple[int, int]]:
     """Where secrets stand."""
-    for match in _HEADER.finditer(text):
-        if looks_secret(match[1].rpartition(" ")[2], quoted=False):
+    text, small = sight.text, sight.small
+    if "auth" in small or "api-key" in small:
+        for match in _HEADER.finditer(text):
+            if looks_secret(match[1].rpartition(" ")[2], quoted=False):
+                yield match.span(1)
+    if "cookie" in small:
+        for match in _COOKIE.finditer(text):
             yield match.span(1)
-    for match in _COOKIE.finditer(text):
-        yield match.span(1)
-    for form in (_NAMED, _CAMEL):
-        for match in form.finditer(text):
-            part = _value(text, match)
+    for end in _ENDS:
+        at = small.find(end)
+        while at >= 0:
+            part = _assigned(text, small, at)
             if part is not None:
                 yield part
+            at = small.find(end, at + 1)
+
+
+def _assigned(text: str, small: str, at: int) -> tuple[int, int] | None:
+    """What is assigned to the name of a secret, if one stands there."""
+    name = _NAMES.match(small, at)
+    if name is None:
+        return None
+    if name[0] == "key":
+        if not _KIND_OF_KEY.search(small, max(at - 11, 0), at):
+            return None
+    elif small[at - 1 : at].isalpha() and at and text[at].islower():
+        return None  # the end of another word; `dbPassword` is a name for one
+    between = _BETWEEN.match(small, name.end())
+    return None if between is None else _value(text, between)
 
 
 def _value(text: str, match: re.Match[str]) -> tuple[int, int] | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from ratchet.observe.redaction.rules.sight import Sight
 
 _RUN = re.compile(r"(?<![0-9])[0-9](?:[ \-._/\t\n]{0,3}[0-9]){12,}(?![0-9])")
 _GROUP = re.compile(r"[0-9]+")
@@ -29,8 +32,11 @@ _LONGEST_RUN = 400
 """Digits in a row of groups that are looked at for cards within it; a longer one is a table."""
 
 
-def find(text: str) -> Iterator[tuple[int, int]]:
+def find(sight: Sight) -> Iterator[tuple[int, int]]:
     """Where numbers stand."""
+    if not sight.has_digits(13):
+        return
+    text = sight.text
     for run in _RUN.finditer(text):
         groups = [(m.start(), m.end()) for m in _GROUP.finditer(text, run.start(), run.end())]
         if len(groups) == 1:
@@ -38,10 +44,16 @@ def find(text: str) -> Iterator[tuple[int, int]]:
                 yield run.span()
             continue
         digits = "".join(text[start:end] for start, end in groups)
-        if len(digits) <= 19 and is_card(digits):
+        if len(digits) <= 19 and _is_grouped(text, groups) and is_card(digits):
             yield run.span()
         elif len(digits) <= _LONGEST_RUN:
             yield from _within(text, groups)
+
+
+def _is_grouped(text: str, groups: Sequence[tuple[int, int]]) -> bool:
+    """Whether groups look like one number: the usual ones, or all parted by the same."""
+    between = {text[end:start] for (_, end), (start, _) in pairwise(groups)}
+    return len(between) == 1 or tuple(end - start for start, end in groups) in _GROUPED
 
 
 def _within(text: str, groups: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,8 @@ import binascii
 import re
 from collections.abc import Iterator
 
+from ratchet.observe.redaction.rules.sight import Sight
+
 _BEARER = re.compile(r"\bbearer[\s:\"'=\\]{1,4}([A-Za-z0-9._~+/\-]{8,}=*)", re.IGNORECASE)
 _BASIC = re.compile(r"\bbasic[\s:\"'\\]{1,4}([A-Za-z0-9+/_\-]{6,}={0,2})", re.IGNORECASE)
 _IN_ADDRESS = re.compile(r"://([^\s/?#\"'<>\\]{1,400})@")
@@ -17,12 +19,13 @@ _SIGNED = re.compile(
 )
 
 
-def find(text: str) -> Iterator[tuple[int, int]]:
+def find(sight: Sight) -> Iterator[tuple[int, int]]:
     """Where credentials stand."""
-    for match in _BEARER.finditer(text):
+    text, small = sight.text, sight.small
+    for match in _BEARER.finditer(text) if "bearer" in small else ():
         if any(map(str.isdigit, match[1])) or len(match[1]) >= 32:
             yield match.span(1)
-    for match in _BASIC.finditer(text):
+    for match in _BASIC.finditer(text) if "basic" in small else ():
         if _is_pair(match[1]):
             yield match.span(1)
     for match in _IN_ADDRESS.finditer(text):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ratchet.observe.redaction.rules.sight import Sight
+
 _AT = re.compile(r"\s{0,3}(?:@|[(\[{<]\s?at\s?[)\]}>])\s{0,3}", re.IGNORECASE)
+_SAID = re.compile(r"[aA][tT]\s?[)\]}>]").search
 _LOCAL = re.compile(r"[^\s\"'<>()\[\]{},;:\\/@=|&?]{1,64}\Z")
 _LOCAL_QUOTED = re.compile(r"\"[^\"\n]{1,62}\"\Z")
 _DOT = r"(?:\.|\s?[(\[{<]\s?(?:dot|\.)\s?[)\]}>]\s?|\s\.\s)"
@@ -16,8 +19,11 @@ _DOMAIN = re.compile(
 )
 
 
-def find(text: str) -> Iterator[tuple[int, int]]:
+def find(sight: Sight) -> Iterator[tuple[int, int]]:
     """Where addresses stand."""
+    text = sight.text
+    if "@" not in text and not _SAID(text):
+        return
     for at in _AT.finditer(text):
         start, end = at.span()
         before = text[max(start - 64, 0) : start]

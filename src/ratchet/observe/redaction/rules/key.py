@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ratchet.observe.redaction.rules.sight import Sight
+
 _BODY = r"[A-Za-z0-9_\-]"
 _WORD = r"[A-Za-z0-9]"
 
@@ -60,6 +62,9 @@ PREFIXES = re.compile(
 )
 """A key of which only the beginning is there."""
 
+_SHORT = re.compile(r"-(?:(?<=sk-)|(?<=pat-)|(?<=xox.-)|----)|A(?:KIA|SIA|Iza)").search
+"""What begins keys in which no long word need stand."""
+
 _PRIVATE = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
     r"(?:.*?-----END (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----|.*)",
@@ -67,8 +72,11 @@ _PRIVATE = re.compile(
 )
 
 
-def find(text: str) -> Iterator[tuple[int, int]]:
+def find(sight: Sight) -> Iterator[tuple[int, int]]:
     """Where keys stand."""
+    text = sight.text
+    if not sight.has_word(15) and not _SHORT(text):
+        return
     for match in _FORMS.finditer(text):
         yield match.span()
     if "PRIVATE KEY" in text:

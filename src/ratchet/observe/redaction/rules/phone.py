@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ratchet.observe.redaction.rules.sight import Sight
+
 _CANDIDATE = re.compile(
-    r"(?<![\w.,/#\-+])(?<![0-9]:)(?:\+[ ]?)?\(?[0-9](?:[ ().\-/\t]{0,3}[0-9]){6,16}"
+    r"(?<![\w.,/#\-+])(?<![0-9]:)(?<!\+ )\+?\(?[0-9](?:[ ().\-/\t]{0,3}[0-9]){6,16}"
     r"(?![\w]|[.,:][0-9]|-[0-9])"
 )
 _NORTH_AMERICA = re.compile(
@@ -22,14 +24,15 @@ _CALLED = re.compile(
     r"|\bcall(?: me| us)?\b|\bsms|\bring\b|m[óo]vil|portable)[^0-9+(\n]{0,20}\Z",
     re.IGNORECASE,
 )
-_LINK = re.compile(
-    r"\b(?:tel|sms|callto|whatsapp):\+?[0-9](?:[ ().\-]{0,2}[0-9]){5,16}", re.IGNORECASE
-)
+_LINK = re.compile(r"\b(?:tel|sms):\+?[0-9](?:[ ().\-]{0,2}[0-9]){5,16}", re.IGNORECASE)
 
 
-def find(text: str) -> Iterator[tuple[int, int]]:
+def find(sight: Sight) -> Iterator[tuple[int, int]]:
     """Where numbers stand."""
-    for match in _LINK.finditer(text):
+    if not sight.has_digits(7):
+        return
+    text = sight.text
+    for match in _LINK.finditer(text) if "tel:" in sight.small or "sms:" in sight.small else ():
         yield match.span()
     for match in _CANDIDATE.finditer(text):
         shown = match[0]

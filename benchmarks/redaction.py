@@ -1,0 +1,141 @@
+"""What redaction misses, what it takes that it should leave, and what it costs.
+
+    python benchmarks/redaction.py [--quick]
+
+Secrets are planted by a seed in prose, code, URLs, nested and cut JSON, and in disguises; none of
+them may be left. Ordinary text (docstrings of the standard library, and sentences with order
+numbers, dates, versions, hashes, ids and code) should stay as it is: what is taken out of it is
+counted. E-mail and IP addresses in the docstrings are addresses, and are counted apart. The last
+line printed is one JSON object:
+
+- planted, missed: planted secrets, and those of which something was left
+- words, false_positives, false_positives_per_10k_words: of ordinary text
+- addresses: e-mail and IP addresses that the docstrings really have
+- us_per_kb, us_per_kb_all_rules: microseconds of CPU time for a kilobyte of chat as it is stored,
+  in which there is nothing to find; and of text in which every rule has to look
+- user_patterns_us_per_kb: what one pattern of a project's own adds
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "parts"))
+
+from otlp_load import KINDS  # noqa: E402
+from tests.observe.redaction import corpus, ordinary  # noqa: E402
+
+from ratchet.observe.dialects import normalise  # noqa: E402
+from ratchet.observe.redaction import Redactor, Rules  # noqa: E402
+from ratchet.types import Span  # noqa: E402
+
+_MARK = re.compile(r"\[redacted:([a-z0-9_-]+)\]")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def measure_missed(redactor: Redactor, rounds: int) -> tuple[int, int]:
+    """Secrets planted, and how many of them were not taken out."""
+    total, missed = 0, Counter[str]()
+    for one in corpus.planted(rounds=rounds):
+        total += 1
+        left = redactor.text(one.text)
+        if any(needle in left for needle in one.needles):
+            missed[f"{one.kind} in {one.place}"] += 1
+    say(f"planted: {total} secrets, missed: {missed.total()} {dict(missed) or ''}")
+    return total, missed.total()
+
+
+def measure_false(redactor: Redactor, texts: Sequence[str]) -> Counter[str]:
+    """What is taken out of ordinary text, by rule."""
+    taken: Counter[str] = Counter()
+    for text in texts:
+        left = redactor.text(text)
+        if left is not text:
+            taken.update(_MARK.findall(left))
+    return taken
+
+
+def cost_us_per_kb(work: Callable[[], object], characters: int, seconds: float) -> float:
+    """CPU time of the fastest of several runs."""
+    best = float("inf")
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until or best == float("inf"):
+        begun = time.process_time()
+        for _ in range(20):
+            work()
+        best = min(best, (time.process_time() - begun) / 20)
+    return best / characters * 1e9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
+    options = parser.parse_args()
+    redactor = Redactor()
+    planted, missed = measure_missed(redactor, 1 if options.quick else 10)
+
+    docs = list(ordinary.docstrings())
+    said = list(ordinary.sentences(count=1_000 if options.quick else 8_000))
+    words = sum(len(text.split()) for text in (*docs, *said))
+    in_docs, in_said = measure_false(redactor, docs), measure_false(redactor, said)
+    addresses = in_docs.pop("email", 0) + in_docs.pop("ip", 0)
+    false = (in_docs + in_said).total()
+    say(f"ordinary text: {words} words, taken out {dict(in_docs)} and {dict(in_said)}")
+
+    spans = [
+        Span(
+            trace_id="0" * 32,
+            span_id="0" * 16,
+            name=name,
+            start_ns=0,
+            end_ns=1,
+            attributes=normalise(name, attributes()),
+        )
+        for name, attributes in KINDS
+    ]
+    texts = [
+        [value for value in span.attributes.values() if isinstance(value, str)] for span in spans
+    ]
+    size = sum(len(value) for each in texts for value in each)
+    seconds = 0.5 if options.quick else 3.0
+    chat = cost_us_per_kb(lambda: [redactor.span(span) for span in spans], size, seconds)
+    dense = "\n".join(one.text for one in corpus.planted(rounds=1) if one.place == "prose")
+    dense = "\n".join((dense, *said))[:100_000]
+    every = cost_us_per_kb(lambda: redactor.text(dense), len(dense), seconds)
+    own = Redactor(Rules(patterns={"staff": r"EMP-\d{6}"}))
+    with_own = cost_us_per_kb(lambda: [own.span(span) for span in spans], size, seconds)
+    say(f"chat {chat:.1f}, every rule {every:.0f}, with a pattern {with_own:.1f} µs/KB of CPU time")
+    print(
+        json.dumps(
+            {
+                "planted": planted,
+                "missed": missed,
+                "words": words,
+                "false_positives": false,
+                "false_positives_per_10k_words": round(false / words * 10_000, 2),
+                "addresses": addresses,
+                "us_per_kb": round(chat, 2),
+                "us_per_kb_all_rules": round(every, 1),
+                "user_patterns_us_per_kb": round(with_own - chat, 2),
+                "quick": options.quick,
+            }
+        )
+    )
+    if missed:
+        raise SystemExit("a planted secret was left")
+
+
+if __name__ == "__main__":
+    main()

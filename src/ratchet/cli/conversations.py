@@ -1,0 +1,55 @@
+"""`ratchet conversations`: who goes on talking with the agents, those first that went on last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ratchet.cli.console import Folder, Json, one_line, out, print_json, table
+from ratchet.cli.keys import StoreUrl
+from ratchet.cli.looking import ServerUrl, look, named, when
+
+
+def conversations(
+    agent: Annotated[str | None, typer.Option(help="Only those with this agent.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 30,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    json: Json = False,
+) -> None:
+    """List conversations, those first that went on last; ratchet show ID reads one.
+
+    Examples:
+
+      ratchet conversations --agent booking
+
+      ratchet show chat-4711
+    """
+    with look(folder, store, server) as place:
+        found, cursor = place.conversations(agent, limit)
+    if json:
+        print_json({"conversations": found, "more": cursor is not None})
+        return
+    if not found:
+        out.print(
+            "No conversation yet. A span belongs to one by gen_ai.conversation.id or session.id;"
+            " in Python: with ratchet.conversation(ID)."
+        )
+        return
+    rows = table("conversation", "agent", "turns", "began", "last", "feedback", right=("turns",))
+    for held in found:
+        bad = held.worst is not None and held.worst < 0.5
+        said = named(held.worst) or (str(held.feedback) if held.feedback else "")
+        rows.add_row(
+            Text(one_line(held.id, 60)),
+            Text(one_line(held.agent, 24)),
+            Text(str(held.turns)),
+            Text(when(held.start_ns)),
+            Text(when(held.last_ns)),
+            Text(said, style="red" if bad else ""),
+        )
+    out.print(rows)

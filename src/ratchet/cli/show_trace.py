@@ -1,0 +1,133 @@
+"""How a trace is shown: its figures, its tree with times, tokens and costs, and its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from ratchet.cli.console import one_line, out
+from ratchet.cli.looking import count, dollars, named, price, took, when
+from ratchet.cli.said import parts_text
+from ratchet.cli.trace_tree import Line, branches, forest, lines
+from ratchet.store.dialogue import messages_in
+from ratchet.store.usage import cost_of, used_in
+from ratchet.types import Feedback, Span
+from ratchet.types.trace import Trace, TraceDetail
+
+_OTHERS = (
+    ("in", "ratchet.input"),
+    ("out", "ratchet.output"),
+    ("in", "gen_ai.tool.call.arguments"),
+    ("out", "gen_ai.tool.call.result"),
+)
+
+
+def print_trace(detail: TraceDetail, *, full: bool = False, everything: bool = False) -> None:
+    """Show a trace.
+
+    Args:
+        detail: The trace.
+        full: With what was said: messages, inputs and outputs.
+        everything: Each step on a line of its own, however many there are.
+    """
+    _print_head(detail.trace)
+    for item in detail.feedback:
+        out.print(feedback_line(item), soft_wrap=True)
+    print_tree(detail.spans, full=full, everything=everything)
+    missing = detail.trace.spans - len(detail.spans)
+    if missing > 0:
+        out.print(f"{missing} spans that started later are not shown.", style="dim")
+
+
+def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = False) -> None:
+    """Show spans as a tree; arguments as for `print_trace`."""
+    for line in lines(forest(spans), folded=not everything):
+        out.print(_line(line), soft_wrap=True)
+        if full and line.span is not None:
+            for said in _content(line.span):
+                out.print(Text(f"{'   ' * len(line.last)}   ").append_text(said), soft_wrap=True)
+
+
+def _print_head(trace: Trace) -> None:
+    head = Text.assemble(("Trace ", "bold"), (trace.trace_id, "bold"))
+    if trace.agent:
+        head.append(f" of {trace.agent}")
+    head.append(f", {when(trace.start_ns)}")
+    out.print(head, soft_wrap=True)
+    facts = [took(trace.duration_s), f"{trace.spans} spans"]
+    if trace.input_tokens or trace.output_tokens:
+        facts.append(f"{count(trace.input_tokens)}→{count(trace.output_tokens)} tokens")
+    if trace.cost_usd is not None:
+        facts.append(dollars(trace.cost_usd))
+    facts += trace.models
+    if trace.conversation_id:
+        facts.append(f"conversation {trace.conversation_id}")
+    if trace.rollout_id:
+        facts.append(f"rollout {trace.rollout_id}, attempt {trace.fence}")
+    line = Text(", ".join(facts), style="dim")
+    if trace.errors:
+        line.append(f", {trace.errors} failed", style="red not dim")
+    out.print(line, soft_wrap=True)
+
+
+def feedback_line(item: Feedback) -> Text:
+    """One statement on a line."""
+    line = Text("feedback ", style="dim").append(item.kind, style="not dim")
+    if item.value is not None:
+        worth = named(item.value) if item.kind == "thumbs" else f"{item.value:.2g}"
+        line.append(f" {worth}", style="red not dim" if item.value < 0.5 else "not dim")
+    if item.span_id:
+        line.append(f" on {item.span_id[:8]}")
+    if item.comment:
+        line.append(f" {one_line(item.comment, 200)!r}", style="not dim")
+    if item.content is not None:
+        line.append(f" {one_line(item.content, 200)}", style="not dim")
+    return line
+
+
+def _line(line: Line) -> Text:
+    made = Text(branches(line.last), style="dim")
+    span = line.span
+    if span is None:
+        return made.append(line.note, style="dim")
+    failed = span.status == "error"
+    made.append(one_line(span.name, 80), style="bold red not dim" if failed else "bold not dim")
+    made.append(f"  {took(max(0, span.end_ns - span.start_ns) / 1e9)}", style="not dim")
+    used = used_in(span)
+    model = used.call.model if used else span.attributes.get("gen_ai.request.model", "")
+    if isinstance(model, str) and model and model not in span.name:
+        made.append(f"  {one_line(model, 40)}")
+    if used is not None:
+        call = used.call
+        if call.input_tokens or call.output_tokens:
+            tokens = f"  {count(call.input_tokens)}→{count(call.output_tokens)} tok"
+            made.append(tokens, style="cyan not dim")
+        cost = cost_of(call, price)
+        if cost is not None:
+            made.append(f"  {dollars(cost)}", style="green not dim")
+    if failed:
+        made.append(f"  {one_line(span.message or 'failed', 160)}", style="red not dim")
+    if line.note:
+        made.append(f"  ({line.note})")
+    return made
+
+
+def _content(span: Span) -> Iterator[Text]:
+    """What a step was given and what it made."""
+    for key in ("gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages"):
+        value = span.attributes.get(key)
+        if value is None:
+            continue
+        messages, cut = messages_in(value)
+        if not messages and not cut:
+            yield Text.assemble(("system ", "bold"), one_line(value, 2_000))
+        for message in messages:
+            said = parts_text(message["parts"])
+            yield Text.assemble((f"{message['role']} ", "bold"), said)
+        if cut:
+            yield Text("… it was cut when it was recorded", style="dim")
+    for word, key in _OTHERS:
+        value = span.attributes.get(key)
+        if value is not None:
+            yield Text.assemble((f"{word} ", "bold"), one_line(value, 2_000))

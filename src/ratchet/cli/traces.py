@@ -1,0 +1,272 @@
+"""`ratchet traces`: what ran live, one line a run; also as it happens."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.text import Text
+
+from ratchet.cli.console import Folder, Json, one_line, out, print_json, short, table
+from ratchet.cli.failure import err
+from ratchet.cli.keys import StoreUrl
+from ratchet.cli.looking import (
+    Place,
+    ServerUrl,
+    count,
+    dollars,
+    lately,
+    look,
+    moment,
+    named,
+    took,
+)
+from ratchet.types import InputError
+from ratchet.types.trace import Sort, Trace, TraceFilter
+
+LOOK_S = 1.0
+"""How often is looked for new traces."""
+
+QUIET_S = 10.0
+"""After so long a trace is shown whose root has not come: it is somebody else's, or runs long."""
+
+SEARCHED = 20
+"""Pages that are looked through for what is rare."""
+
+_REMEMBERED = 20_000
+
+
+def traces(
+    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Only those in which a step failed.")
+    ] = False,
+    since: Annotated[
+        str | None, typer.Option(help="Only those that began since, such as 15m, 1h, 2d, a date.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only those that began before.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only those whose name has this in it.")] = None,
+    conversation: Annotated[
+        str | None, typer.Option(help="Only those of this conversation.")
+    ] = None,
+    feedback: Annotated[
+        bool, typer.Option("--feedback", help="Only those that somebody said something of.")
+    ] = False,
+    min_duration: Annotated[
+        float | None, typer.Option(min=0, help="Only those that took at least so many seconds.")
+    ] = None,
+    min_cost: Annotated[
+        float | None, typer.Option(min=0, help="Only those that cost at least so many dollars.")
+    ] = None,
+    rollouts: Annotated[bool, typer.Option("--rollouts", help="Those of rollouts, too.")] = False,
+    sort: Annotated[
+        Sort, typer.Option(help="newest; slowest or costliest among the newest 2,000 that fit.")
+    ] = "newest",
+    slow: Annotated[bool, typer.Option("--slow", help="The same as --sort slowest.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 30,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Show new ones as they come, until Ctrl-C.")
+    ] = False,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    server: ServerUrl = None,
+    json: Json = False,
+) -> None:
+    """List what agents did live, newest first.
+
+    Costs are those that were recorded, or else by published prices. Durations, costs, names and
+    errors are computed when you ask: a search for what is rare may end before the oldest trace,
+    and says so.
+
+    Examples:
+
+      ratchet traces --errors --since 1h
+
+      ratchet traces --agent booking --sort costliest -n 10
+
+      ratchet traces --follow
+    """
+    now = time.time()
+    wanted = TraceFilter(
+        agent=agent,
+        errors=errors,
+        since_ns=None if since is None else moment(since, now),
+        until_ns=None if until is None else moment(until, now),
+        min_duration_s=min_duration,
+        min_cost_usd=min_cost,
+        name=name,
+        conversation_id=conversation,
+        feedback=feedback,
+        rollouts=rollouts,
+    )
+    if slow and sort == "costliest":
+        raise InputError("Say either --slow or --sort costliest.")
+    order: Sort = "slowest" if slow else sort
+    if follow and order != "newest":
+        raise InputError("--follow shows traces as they come; leave the order out.")
+    with look(folder, store, server) as place:
+        if follow:
+            _follow(place, wanted, json)
+            return
+        found, more = _search(place, wanted, order, limit)
+    if json:
+        print_json({"traces": found, "more": more})
+        return
+    if not found:
+        out.print("No trace fits." if wanted != TraceFilter() else _NONE)
+    else:
+        _print(found)
+    if more and len(found) < limit:
+        err.print("Older ones were not looked at; --until reaches them.", style="dim")
+
+
+_NONE = (
+    "No trace yet. Call ratchet.init() in the agent, or point OTEL_EXPORTER_OTLP_ENDPOINT to a"
+    " server."
+)
+
+
+def _search(place: Place, wanted: TraceFilter, sort: Sort, limit: int) -> tuple[list[Trace], bool]:
+    """So many traces, and whether there may be more."""
+    found: list[Trace] = []
+    cursor: str | None = None
+    for _ in range(SEARCHED):
+        page, cursor = place.traces(wanted, sort=sort, limit=limit - len(found), cursor=cursor)
+        found += page
+        if cursor is None or len(found) >= limit:
+            break
+    return found, cursor is not None
+
+
+_COLUMNS = (
+    "started",
+    "trace",
+    "agent",
+    "name",
+    "took",
+    "spans",
+    "errors",
+    "tokens",
+    "cost",
+    "feedback",
+)
+_RIGHT = ("took", "spans", "errors", "tokens", "cost")
+_BROAD = {"agent": 6, "name": 12}
+"""Columns that are cut where there is no room, and what is left of them at least."""
+
+
+def _print(found: Iterable[Trace]) -> None:
+    now = time.time()
+    cells = [_cells(trace, now) for trace in found]
+    # What nothing is known of would only take the room.
+    said = [n for n, _ in enumerate(_COLUMNS) if any(row[n].plain for row in cells)]
+    rows = table(*(_COLUMNS[n] for n in said), right=_RIGHT)
+    for column in rows.columns:
+        column.no_wrap = column.header not in _BROAD
+        column.min_width = _BROAD.get(str(column.header))
+    for row in cells:
+        rows.add_row(*(row[n] for n in said))
+    out.print(rows)
+
+
+def _cells(trace: Trace, now: float) -> list[Text]:
+    tokens = f"{count(trace.input_tokens)}→{count(trace.output_tokens)}"
+    used = trace.input_tokens or trace.output_tokens
+    said = named(trace.worst) or (str(trace.feedback) if trace.feedback else "")
+    bad = trace.worst is not None and trace.worst < 0.5
+    return [
+        Text(lately(trace.start_ns, now)),
+        Text(short(trace.trace_id)),
+        Text(one_line(trace.agent, 24), no_wrap=True, overflow="ellipsis"),
+        Text(one_line(trace.name, 48), no_wrap=True, overflow="ellipsis"),
+        Text(took(trace.duration_s)),
+        Text(str(trace.spans)),
+        Text(str(trace.errors), style="red") if trace.errors else Text(""),
+        Text(tokens if used else ""),
+        Text(dollars(trace.cost_usd)),
+        Text(said, style="red" if bad else ""),
+    ]
+
+
+_WIDTHS = (11, 8, 16, 32, 9, 6, 6, 13, 9, 8)
+
+
+def _print_line(trace: Trace) -> None:
+    line = Text()
+    for cell, width in zip(_cells(trace, time.time()), _WIDTHS, strict=True):
+        cell.truncate(width, overflow="ellipsis", pad=True)
+        line.append_text(cell).append("  ")
+    line.rstrip()
+    out.print(line, soft_wrap=True)
+
+
+class Following:
+    """Decides when a trace that is being stored is shown: once, when its root is there.
+
+    Args:
+        quiet_s: After so long it is shown without.
+    """
+
+    def __init__(self, quiet_s: float = QUIET_S) -> None:
+        self._quiet_s = quiet_s
+        self._shown: OrderedDict[tuple[str, str, int], None] = OrderedDict()
+        self._pending: dict[tuple[str, str, int], tuple[Trace, float]] = {}
+
+    def skip(self, found: Iterable[Trace]) -> None:
+        """Leave out what was there before."""
+        for trace in found:
+            self._shown[_key(trace)] = None
+
+    def ready(self, found: Iterable[Trace], now: float) -> list[Trace]:
+        """What is to be shown now.
+
+        Args:
+            found: Traces of which something new was stored, as they are now.
+            now: Seconds, from any beginning, never going back.
+        """
+        for trace in found:
+            if _key(trace) not in self._shown:
+                _, since = self._pending.get(_key(trace), (trace, now))
+                self._pending[_key(trace)] = (trace, since)
+        due = [
+            trace
+            for trace, since in self._pending.values()
+            if not trace.rootless or now - since >= self._quiet_s
+        ]
+        for trace in due:
+            del self._pending[_key(trace)]
+        self.skip(due)
+        while len(self._shown) > _REMEMBERED:
+            self._shown.popitem(last=False)
+        return sorted(due, key=lambda trace: trace.start_ns)
+
+
+def _key(trace: Trace) -> tuple[str, str, int]:
+    return trace.trace_id, trace.rollout_id, trace.fence
+
+
+def _follow(place: Place, wanted: TraceFilter, json: bool) -> None:
+    following = Following()
+    try:
+        mark = place.mark()
+        before, _ = place.after(mark, msgspec.structs.replace(wanted, since_ns=None))
+        following.skip(before)
+        if not json:
+            err.print("Waiting for traces; Ctrl-C ends.", style="dim")
+        while True:
+            found, mark = place.after(mark, wanted)
+            for trace in following.ready(found, time.monotonic()):
+                if json:
+                    print_json(trace)
+                    sys.stdout.flush()
+                else:
+                    _print_line(trace)
+            time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,185 @@
+"""What live agents did, at the server: traces and conversations. They are only read here."""
+
+from __future__ import annotations
+
+import builtins
+from urllib.parse import quote
+
+import msgspec
+
+from ratchet.client.call import Carrier, Room, Steps, endpoint, get
+from ratchet.types import InputError
+from ratchet.types.trace import (
+    EVERY,
+    Conversation,
+    ConversationLog,
+    Operation,
+    Sort,
+    Trace,
+    TraceDetail,
+    TraceFilter,
+)
+
+
+class _Traces(msgspec.Struct, frozen=True):
+    traces: builtins.list[Trace]
+    mark: int
+    next_cursor: str | None = None
+
+
+class _Conversations(msgspec.Struct, frozen=True):
+    conversations: builtins.list[Conversation]
+    next_cursor: str | None = None
+
+
+class _Operations(msgspec.Struct, frozen=True):
+    operations: builtins.list[Operation]
+    next_cursor: str | None = None
+
+
+class Traces(Room[Carrier]):
+    """Traces of live agents, and of rollouts where they are asked for."""
+
+    @endpoint
+    def list(
+        self,
+        wanted: TraceFilter = EVERY,
+        *,
+        sort: Sort = "newest",
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Steps[tuple[builtins.list[Trace], str | None]]:
+        """One page of traces.
+
+        Args:
+            wanted: Which.
+            sort: `newest`, or `slowest` or `costliest` among the newest that are wanted.
+            limit: How many on a page, 1,000 at most.
+            cursor: As the page before returned it; for `newest` alone.
+
+        Returns:
+            The page, and the cursor of the next or None after the last. A page may be short, or
+            empty, and yet have a next.
+        """
+        answer = yield get("traces", sort=sort, limit=limit, cursor=cursor, **_query(wanted))
+        page = answer.read(_Traces)
+        return page.traces, page.next_cursor
+
+    @endpoint
+    def get(self, trace_id: str, *, limit: int = 10_000) -> Steps[TraceDetail | None]:
+        """A trace with its spans and its feedback; None when it is unknown.
+
+        Args:
+            trace_id: Its id, or the start of it.
+            limit: Spans to return at most, those that started first.
+
+        Raises:
+            InputError: Several traces begin so.
+        """
+        try:
+            answer = yield get("traces", trace_id, spans=limit)
+        except InputError as error:
+            if "begins several" in error.message:
+                raise
+            return None
+        return answer.read(TraceDetail)
+
+    @endpoint
+    def mark(self) -> Steps[int]:
+        """How far the store has come; `after` goes on from there."""
+        answer = yield get("traces", limit=1)
+        return answer.read(_Traces).mark
+
+    @endpoint
+    def after(
+        self, mark: int, wanted: TraceFilter = EVERY
+    ) -> Steps[tuple[builtins.list[Trace], int]]:
+        """Traces of which something was stored after a mark, the earliest first.
+
+        Args:
+            mark: As `mark` or this method returned it.
+            wanted: Which.
+
+        Returns:
+            The traces, and a mark to go on from. One may come several times, as its spans do.
+        """
+        answer = yield get("traces", after=mark, **_query(wanted))
+        page = answer.read(_Traces)
+        return page.traces, page.mark
+
+
+class Conversations(Room[Carrier]):
+    """Conversations by id; traces are their turns."""
+
+    @endpoint
+    def list(
+        self,
+        *,
+        agent: str | None = None,
+        rollouts: bool = False,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Steps[tuple[builtins.list[Conversation], str | None]]:
+        """One page of conversations, those first that went on last.
+
+        Args:
+            agent: Only those with this live agent.
+            rollouts: Those of rollouts instead of live ones.
+            limit: How many on a page, 1,000 at most.
+            cursor: As the page before returned it.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+        """
+        of_rollouts = "true" if rollouts else None
+        answer = yield get(
+            "conversations", agent=agent, rollouts=of_rollouts, limit=limit, cursor=cursor
+        )
+        page = answer.read(_Conversations)
+        return page.conversations, page.next_cursor
+
+    @endpoint
+    def log(self, id: str) -> Steps[ConversationLog | None]:
+        """What was said, by people and by models, each message once; None when it is unknown."""
+        try:
+            answer = yield get("conversations", _in_path(id))
+        except InputError:
+            return None
+        return answer.read(ConversationLog)
+
+    @endpoint
+    def operations(
+        self, id: str, *, limit: int = 100, cursor: str | None = None
+    ) -> Steps[tuple[builtins.list[Operation], str | None]]:
+        """One page of the steps of a conversation, in the order they began.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+        """
+        answer = yield get("conversations", _in_path(id), "operations", limit=limit, cursor=cursor)
+        page = answer.read(_Operations)
+        return page.operations, page.next_cursor
+
+
+def _in_path(id: str) -> str:
+    # A slash in an id would end it there, however it is quoted: it is quoted once more.
+    return quote(id, safe="") if "/" in id else id
+
+
+def _query(wanted: TraceFilter) -> dict[str, str | int | float | None]:
+    return {
+        "agent": wanted.agent,
+        "errors": _flag(wanted.errors),
+        "since": None if wanted.since_ns is None else wanted.since_ns / 1e9,
+        "until": None if wanted.until_ns is None else wanted.until_ns / 1e9,
+        "min_duration_s": wanted.min_duration_s,
+        "min_cost_usd": wanted.min_cost_usd,
+        "name": wanted.name,
+        "conversation_id": wanted.conversation_id,
+        "feedback": _flag(wanted.feedback),
+        "rollouts": _flag(wanted.rollouts),
+    }
+
+
+def _flag(given: bool) -> str | None:
+    return "true" if given else None

@@ -1,0 +1,432 @@
+"""Traces: listed with their figures, whatever order their spans came in, and found again."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import text
+
+from ratchet.store import Store
+from ratchet.store import traces as module
+from ratchet.store.traces import whole
+from ratchet.store.usage import Used, total, usage_text, used_by
+from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
+from ratchet.types.trace import ModelCall, Sort, Trace, TraceFilter
+
+_numbers = itertools.count(1)
+SECOND = 1_000_000_000
+
+
+def span(trace: str, *, parent: str | None = None, start: float = 0.0, **fields: Any) -> Span:
+    number = next(_numbers)
+    start_ns = int(start * SECOND)
+    given = {
+        "trace_id": trace,
+        "span_id": f"{number:016x}",
+        "parent_id": parent,
+        "name": "answer" if parent is None else "step",
+        "start_ns": start_ns,
+        "end_ns": start_ns + SECOND,
+        **fields,
+    }
+    return Span(**given)
+
+
+def chat(model: str = "gpt-4o-mini", given: int = 10, made: int = 2, **more: Any) -> dict[str, Any]:
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": model,
+        "gen_ai.usage.input_tokens": given,
+        "gen_ai.usage.output_tokens": made,
+        **more,
+    }
+
+
+def put(store: Store, *spans: Span, agent: str = "bot") -> None:
+    store.spans.put([SpanRecord(span=each, agent=agent) for each in spans])
+
+
+def ids(store: Store, wanted: TraceFilter | None = None, **options: Any) -> list[str]:
+    page, _ = store.traces.list(wanted or TraceFilter(), **options)
+    return [trace.trace_id for trace in page]
+
+
+def one(store: Store, trace_id: str) -> Trace:
+    (found,) = [t for t in store.traces.list()[0] if t.trace_id == trace_id]
+    return found
+
+
+def add_rollouts(store: Store, *ids: str) -> None:
+    rollouts = [
+        Rollout(id=id, queue="q", candidate_id="", task_id="", input=1, purpose="") for id in ids
+    ]
+    store.rollouts.create(rollouts, 1.0)
+
+
+def test_a_trace_is_listed_with_its_figures(store: Store) -> None:
+    root = span("t", start=10, attributes={"session.id": "chat-1"})
+    call = span("t", parent=root.span_id, start=11, attributes=chat(given=100, made=7))
+    failed = span(
+        "t", parent=root.span_id, start=12, status="error", end_ns=15 * SECOND, attributes={}
+    )
+    put(store, failed, call, root)
+    assert store.traces.list() == (
+        [
+            Trace(
+                trace_id="t",
+                name="answer",
+                agent="bot",
+                start_ns=10 * SECOND,
+                duration_s=5.0,
+                spans=3,
+                errors=1,
+                input_tokens=100,
+                output_tokens=7,
+                models=("gpt-4o-mini",),
+                conversation_id="chat-1",
+            )
+        ],
+        None,
+    )
+
+
+def test_pages_hold_each_trace_once_newest_first(store: Store) -> None:
+    for number in random.Random(1).sample(range(25), 25):
+        put(store, span(f"t{number:02}", start=number), span(f"t{number:02}", start=number + 0.5))
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = store.traces.list(limit=4, cursor=cursor)
+        found += [trace.trace_id for trace in page]
+        if cursor is None:
+            break
+        put(store, span(f"new{len(found)}", start=100))
+    assert found == [f"t{number:02}" for number in range(24, -1, -1)]
+    for wrong in ("x", "1", "1.x", "9" * 20 + ".1", "1.1.1", "1.٣"):
+        with pytest.raises(InputError, match="none that such a page ended with"):
+            store.traces.list(cursor=wrong)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_trace_whose_spans_come_in_several_batches_is_listed_once(
+    store: Store, together: bool
+) -> None:
+    root = span("long", start=1)
+    parts = [span("long", parent=root.span_id, start=n, name=f"s{n}") for n in (2, 3, 4)]
+    if together:
+        put(store, *parts, root)
+    else:
+        for part in (*parts, root):
+            put(store, part)
+            put(store, span(f"between {part.name}", start=part.start_ns / SECOND))
+    found = one(store, "long")
+    assert (found.name, found.spans, found.start_ns, found.rootless) == ("answer", 4, SECOND, False)
+
+
+def test_a_trace_whose_root_never_came_is_found_and_says_so(store: Store) -> None:
+    put(store, span("t", parent="elsewhere", start=5, name="chat"), span("t", parent="x", start=6))
+    found = one(store, "t")
+    assert (found.name, found.rootless, found.spans) == ("chat", True, 2)
+    # Those that are each other's parents, too.
+    ring = span("ring", start=7)
+    other = span("ring", parent=ring.span_id, start=8)
+    put(store, Span(**{**_fields(ring), "parent_id": other.span_id}), other)
+    assert one(store, "ring").rootless
+
+
+def _fields(item: Span) -> dict[str, Any]:
+    return {name: getattr(item, name) for name in item.__struct_fields__}
+
+
+def test_the_root_names_a_trace_also_when_its_clock_was_behind(store: Store) -> None:
+    early = span("t", parent="p", start=1, name="early")
+    put(store, early, span("t", start=2, name="root"))
+    assert (one(store, "t").name, one(store, "t").rootless) == ("root", False)
+
+
+def test_the_same_span_twice_in_a_batch_hides_no_trace(store: Store) -> None:
+    first = span("t", start=5)
+    again = Span(**{**_fields(first), "start_ns": 1, "name": "earlier, and not stored"})
+    put(store, first, span("t", parent=first.span_id, start=6), again)
+    assert ids(store) == ["t"]
+    put(store, again)
+    assert ids(store) == ["t"]
+    assert one(store, "t").start_ns == 5 * SECOND
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_every_trace_is_listed_once_however_its_spans_come(
+    sqlite_template_store: Store, data: Any
+) -> None:
+    store = sqlite_template_store
+    run = next(_numbers)
+    spans = [
+        Span(
+            trace_id=f"{run}-{data.draw(st.integers(0, 3))}",
+            span_id=str(data.draw(st.integers(0, 5))),
+            parent_id=data.draw(st.sampled_from([None, "0", "1", "9"])),
+            name="s",
+            start_ns=data.draw(st.integers(0, 5)),
+            end_ns=data.draw(st.integers(0, 5)),
+            attributes=data.draw(st.sampled_from([{}, {"session.id": "a"}, {"session.id": "b"}])),
+        )
+        for _ in range(data.draw(st.integers(1, 12)))
+    ]
+    while spans:
+        some, spans = spans[: (size := data.draw(st.integers(1, 4)))], spans[size:]
+        put(store, *some, agent=f"agent{run}")
+    wanted = TraceFilter(agent=f"agent{run}")
+    listed: list[str] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = store.traces.list(wanted, limit=2, cursor=cursor)
+        listed += [trace.trace_id for trace in page]
+        for trace in page:
+            stored = store.spans.of_trace(trace.trace_id)
+            assert trace.spans == len(stored)
+            assert trace.start_ns == min(each.start_ns for each in stored)
+        if cursor is None:
+            break
+    stored_ids = {each.trace_id for each in store.spans.live(f"agent{run}", 1_000)[0]}
+    assert sorted(listed) == sorted(stored_ids)
+
+
+@pytest.fixture(scope="module")
+def sqlite_template_store(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('listed')}/ratchet.db") as opened:
+        yield opened
+
+
+def test_filters(store: Store) -> None:
+    put(store, span("a", start=10, name="Book a room"), agent="one")
+    put(store, span("b", start=20, status="error"), agent="two")
+    put(store, span("c", start=30, end_ns=90 * SECOND, attributes={"session.id": "s"}), agent="two")
+    put(store, span("d", start=40, attributes={"ratchet.cost_usd": 0.5}), agent="two")
+    store.feedback.add([Feedback(id="f", kind="copy", trace_id="a")], 1.0)
+    every = ["d", "c", "b", "a"]
+    for wanted, expected in (
+        (TraceFilter(), every),
+        (TraceFilter(agent="two"), ["d", "c", "b"]),
+        (TraceFilter(agent="nobody"), []),
+        (TraceFilter(errors=True), ["b"]),
+        (TraceFilter(since_ns=20 * SECOND), ["d", "c", "b"]),
+        (TraceFilter(until_ns=20 * SECOND), ["a"]),
+        (TraceFilter(since_ns=20 * SECOND, until_ns=40 * SECOND), ["c", "b"]),
+        (TraceFilter(min_duration_s=60.0), ["c"]),
+        (TraceFilter(min_cost_usd=0.1), ["d"]),
+        (TraceFilter(name="ROOM"), ["a"]),
+        (TraceFilter(conversation_id="s"), ["c"]),
+        (TraceFilter(conversation_id="s", agent="one"), []),
+        (TraceFilter(feedback=True), ["a"]),
+        (TraceFilter(agent="two", errors=True, since_ns=30 * SECOND), []),
+    ):
+        assert ids(store, wanted) == expected, wanted
+
+
+def test_traces_of_rollouts_are_listed_when_asked_for(store: Store) -> None:
+    add_rollouts(store, "r", "other")
+    put(store, span("live", start=2))
+    records = [
+        SpanRecord(span=span("shared", start=start), rollout_id="r", fence=fence)
+        for fence, start in ((1, 1), (2, 3))
+    ]
+    store.spans.put([*records, SpanRecord(span=span("o", start=4), rollout_id="other", fence=1)])
+    assert ids(store) == ["live"]
+    page, _ = store.traces.list(TraceFilter(rollouts=True))
+    assert [(t.trace_id, t.rollout_id, t.fence, t.agent) for t in page] == [
+        ("o", "other", 1, "q"),
+        ("shared", "r", 2, "q"),
+        ("live", "", 0, "bot"),
+        ("shared", "r", 1, "q"),
+    ]
+    assert ids(store, TraceFilter(rollouts=True, agent="q")) == ["o", "shared", "shared"]
+    first, cursor = store.traces.list(TraceFilter(rollouts=True), limit=2)
+    second, end = store.traces.list(TraceFilter(rollouts=True), limit=2, cursor=cursor)
+    assert (first + second, end) == (page, None)
+    detail = store.traces.get("shared")
+    assert detail is not None
+    assert (detail.trace.spans, len(detail.spans)) == (2, 2)
+    assert [s.start_ns for s in detail.spans] == [SECOND, 3 * SECOND]
+
+
+def test_the_slowest_and_the_costliest(store: Store) -> None:
+    for name, seconds, cost in (("a", 5, 0.1), ("b", 50, 0.2), ("c", 20, 9.0)):
+        put(
+            store,
+            span(
+                name, start=1, end_ns=(1 + seconds) * SECOND, attributes={"ratchet.cost_usd": cost}
+            ),
+        )
+    orders: list[tuple[Sort, list[str]]] = [
+        ("slowest", ["b", "c"]),
+        ("costliest", ["c", "b"]),
+    ]
+    for sort, expected in orders:
+        assert store.traces.list(sort=sort, limit=2)[1] is None
+        assert ids(store, sort=sort, limit=2) == expected
+
+
+def test_a_search_for_what_is_rare_is_bounded_and_goes_on(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_BACK", 10)
+    monkeypatch.setattr(module, "_WINDOW", 5)
+    put(store, *(span(f"t{n:02}", start=n, status="error" if n == 3 else "ok") for n in range(35)))
+    found: list[str] = []
+    cursor: str | None = None
+    pages = 0
+    while True:
+        page, cursor = store.traces.list(TraceFilter(errors=True), limit=2, cursor=cursor)
+        found += [trace.trace_id for trace in page]
+        pages += 1
+        if cursor is None:
+            break
+    assert (found, pages) == (["t03"], 4)
+
+
+def test_feedback_shows_at_the_traces_it_is_about(store: Store) -> None:
+    put(store, span("a", start=1, attributes={"session.id": "s"}), span("b", start=2))
+    store.feedback.add(
+        [
+            Feedback(id="1", kind="thumbs", value=1.0, trace_id="a"),
+            Feedback(id="2", kind="rating", value=0.25, trace_id="a", conversation_id="s"),
+            Feedback(id="3", kind="rating", value=0.125, conversation_id="s"),
+            Feedback(id="4", kind="copy", trace_id="b", span_id="x"),
+        ],
+        1.0,
+    )
+    assert (one(store, "a").feedback, one(store, "a").worst) == (3, 0.125)
+    assert (one(store, "b").feedback, one(store, "b").worst) == (1, None)
+    detail = store.traces.get("a")
+    assert detail is not None
+    assert [item.id for item in detail.feedback] == ["2", "1", "3"]
+
+
+def test_one_trace_with_its_spans_and_no_more_than_are_wanted(store: Store) -> None:
+    spans = [span("t", start=n) for n in (3, 1, 2)]
+    put(store, *spans)
+    detail = store.traces.get("t")
+    assert detail is not None
+    assert detail.spans == [spans[1], spans[2], spans[0]]
+    short = store.traces.get("t", limit=2)
+    assert short is not None
+    assert (short.trace.spans, short.spans) == (3, [spans[1], spans[2]])
+    assert store.traces.get("nothing") is None
+    assert store.traces.get("") is None
+    assert store.traces.get("\x00") is None
+
+
+def test_a_trace_is_found_by_the_start_of_its_id(store: Store) -> None:
+    put(store, span("abcd"), span("abce"), span("abce"), span("b"))
+    assert store.traces.find("abc") == ["abcd", "abce"]
+    assert store.traces.find("abcd") == ["abcd"]
+    assert store.traces.find("") == store.traces.find("zz") == store.traces.find("a" * 500) == []
+
+
+def test_what_is_new_is_followed_from_a_mark(store: Store) -> None:
+    assert store.traces.mark() == 0
+    put(store, span("old"))
+    mark = store.traces.mark()
+    # On Postgres what may have become visible late comes once more.
+    before = {trace.trace_id for trace in store.traces.after(mark)[0]}
+    assert before <= {"old"}
+    put(store, span("b", start=2), span("a", start=1), agent="two")
+    found, mark = store.traces.after(mark)
+    assert [t.trace_id for t in found if t.trace_id not in before] == ["a", "b"]
+    assert mark == store.traces.mark()
+    put(store, span("a", start=3, status="error"), agent="two")
+    found, _ = store.traces.after(mark, TraceFilter(agent="two", errors=True))
+    assert [(t.trace_id, t.spans) for t in found] == [("a", 2)]
+
+
+def test_a_span_that_ends_before_it_starts_took_no_time(store: Store) -> None:
+    put(store, span("t", start=10, end_ns=0))
+    assert one(store, "t").duration_s == 0.0
+
+
+def test_tokens_that_are_reported_twice_count_once() -> None:
+    def used(id: str, parent: str | None, tokens: int, *, agent: bool = False) -> Used:
+        operation = "invoke_agent" if agent else "chat"
+        stored = usage_text({**chat(given=tokens, made=1), "gen_ai.operation.name": operation})
+        return used_by(id, parent, stored)
+
+    agent = used("a", None, 30, agent=True)
+    framework, library = used("f", "a", 10), used("l", "f", 10)
+    other = used("o", "a", 20)
+    assert total([agent, framework, library, other])[:2] == (30, 2)
+    assert total([agent])[:2] == (30, 1)
+    assert total([])[:3] == (0, 0, None)
+
+
+def test_costs_are_those_recorded_or_else_priced(store: Store) -> None:
+    known = chat(**{"ratchet.cost_usd": 0.5})
+    put(store, span("t", attributes=known), span("t", attributes=chat(model="other", given=100)))
+    assert one(store, "t").cost_usd == 0.5
+
+    def price(call: ModelCall) -> float | None:
+        return call.input_tokens / 100
+
+    (priced,), _ = store.traces.list(price=price)
+    assert (priced.cost_usd, priced.models) == (1.5, ("gpt-4o-mini", "other"))
+
+
+@pytest.mark.parametrize(
+    "odd", [True, -1, 2**70, "12", None, [1], {"a": 1}, float("nan"), float("inf"), 1e300]
+)
+def test_numbers_that_are_none_count_as_nothing(store: Store, odd: Any) -> None:
+    attributes = {
+        **chat(),
+        "gen_ai.usage.input_tokens": odd,
+        "ratchet.cost_usd": odd,
+        "gen_ai.request.model": odd,
+    }
+    used = used_by("s", None, usage_text(attributes)).call
+    assert used.input_tokens == 0
+    assert used.cost_usd is None or 0 <= used.cost_usd < 1e12
+    assert used.model in ("", "12")
+
+
+def test_parts_of_a_trace_make_one() -> None:
+    def part(**fields: Any) -> Trace:
+        given = {"trace_id": "t", "name": "n", "agent": "a", "start_ns": 0, "duration_s": 1.0}
+        return Trace(**{**given, "spans": 1, "errors": 0, **fields})
+
+    late = part(start_ns=5 * SECOND, rootless=True, errors=1, cost_usd=0.5, worst=0.25, name="x")
+    early = part(start_ns=SECOND, models=("m",), conversation_id="c", feedback=2)
+    assert whole([late, early]) == part(
+        start_ns=SECOND,
+        duration_s=5.0,
+        spans=2,
+        errors=1,
+        cost_usd=0.5,
+        models=("m",),
+        conversation_id="c",
+        feedback=2,
+        worst=0.25,
+    )
+
+
+def test_pages_are_found_by_an_index_alone(sqlite_url: str) -> None:
+    with Store.open(sqlite_url) as store:
+        put(store, *(span(f"t{n}", start=n) for n in range(10)))
+
+        def plan(wanted: TraceFilter) -> str:
+            query = module._query(wanted, 1, 10, (5, 5))
+            engine = store._database.engine
+            sql = str(query.compile(engine, compile_kwargs={"literal_binds": True}))
+            with engine.connect() as connection:
+                rows = connection.execute(text(f"EXPLAIN QUERY PLAN {sql}")).all()
+            return " | ".join(str(row[-1]) for row in rows)
+
+        newest = plan(TraceFilter())
+        assert "ix_spans_heads" in newest
+        assert "ix_spans_first" in newest
+        assert "TEMP B-TREE" not in newest
+        assert "ix_spans_conversation" in plan(TraceFilter(conversation_id="c"))
