@@ -46,8 +46,9 @@ def write_into(page: Path, outcomes: Sequence[Outcome]) -> None:
         ValueError: The page has no marks.
     """
     text = page.read_text()
-    between = re.compile(f"({re.escape(_BEGIN)}\n).*(\n{re.escape(_END)})", re.DOTALL)
-    made, count = between.subn(lambda found: found[1] + markdown(outcomes) + found[2], text)
+    between = re.compile(f"({re.escape(_BEGIN)}\n).*({re.escape(_END)})", re.DOTALL)
+    table = markdown(outcomes) + "\n"
+    made, count = between.subn(lambda found: found[1] + table + found[2], text)
     if not count:
         raise ValueError(f"{page} has no {_BEGIN} and {_END} to put the matrix between.")
     page.write_text(made)

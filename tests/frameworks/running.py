@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -40,6 +41,9 @@ _EARLY = (
 _NEXT = "import ratchet; ratchet.init().flush(50)"
 
 
+_making = threading.Lock()  # Alembic makes one database at a time
+
+
 class Outcome(NamedTuple):
     """What came of one framework."""
 
@@ -57,21 +61,21 @@ class Outcome(NamedTuple):
         return not self.failure and not self.missing
 
 
-def try_framework(framework: Framework, python: Path) -> Outcome:
+def try_framework(framework: Framework, python: Path, *, both_orders: bool = True) -> Outcome:
     """Run its agents, one after another.
 
     Args:
         framework: Which.
         python: That of the environment it is installed in.
+        both_orders: Whether the first of them runs once more, with `init` before its imports.
     """
     started = time.monotonic()
     missing: dict[str, str] = {}
     failures = []
-    # The first of them once more, with `init` before everything that it imports.
-    for agent, early in [
-        *((each, False) for each in framework.agents),
-        (framework.agents[0], True),
-    ]:
+    runs = [(agent, False) for agent in framework.agents]
+    if both_orders:
+        runs.append((framework.agents[0], True))
+    for agent, early in runs:
         name = f"{agent}, init first" if early else agent
         try:
             check = _try_agent(agent, python, simulated=framework.simulated, early=early)
@@ -99,7 +103,8 @@ class _Failed(Exception):
 def _try_agent(agent: str, python: Path, *, simulated: bool = True, early: bool = False) -> Check:
     with tempfile.TemporaryDirectory(prefix="ratchet-framework-") as folder, ModelSimulator() as on:
         store_url = f"sqlite:///{folder}/ratchet.db"
-        Store.open(store_url).close()
+        with _making:
+            Store.open(store_url).close()
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)},
             **_QUIET,

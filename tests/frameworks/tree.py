@@ -37,12 +37,11 @@ def look(spans: Sequence[Span], calls: Sequence[tuple[int, int]]) -> Check:
         and TOOL in str(span.attributes.get("gen_ai.tool.name"))
     ]
     found: Check = dict.fromkeys(COLUMNS, "")
-    below = {id(span) for span in models + tools if _has_above(span, agents, by_id)}
     if not agents:
         found["agent"] = "no span of an agent"
     elif not all(span.attributes.get("gen_ai.agent.name") for span in agents):
         found["agent"] = "an agent without a name"
-    elif len(below) < len(models + tools):
+    elif not all(_has_above(span, agents, by_id) for span in models + tools):
         found["agent"] = "calls that do not stand under it"
     if len(models) != len(calls):
         found["LLM call"] = f"{len(models)} spans for {len(calls)} calls"

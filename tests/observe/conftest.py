@@ -71,7 +71,7 @@ def start(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 
 def stored(folder: Path) -> dict[str, Span]:
-    """The live spans in a project's store, by name."""
+    """The live spans in a project's store, by name; of several with one name the newest."""
     path = folder / ".ratchet" / "ratchet.db"
     if not path.exists():
         return {}
@@ -79,7 +79,7 @@ def stored(folder: Path) -> dict[str, Span]:
         return {
             span.name: span
             for agent in store.spans.agents()
-            for span in store.spans.live(agent, 1000)[0]
+            for span in reversed(store.spans.live(agent, 1000)[0])
         }
 
 

@@ -140,9 +140,14 @@ def test_errors_are_seen_on_both_sides(start: Start, project: Path) -> None:
     theirs = Theirs()
     trace.set_tracer_provider(theirs.provider)
     handle = start()
-    with pytest.raises(ValueError, match="no"), ratchet.trace("step"):
+
+    @ratchet.trace("step")
+    def fail() -> None:
         trace.get_current_span().set_attribute("by", "hand")
         raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        fail()
     handle.flush(10)
     seen = theirs.spans["step"]
     assert not seen.status.is_ok
@@ -288,9 +293,14 @@ def test_spans_are_made_for_another_back_end(start: Start, project: Path) -> Non
     from ratchet.types import SpanRecord
 
     handle = start()
-    with pytest.raises(KeyError), ratchet.trace("outer", depth=1), ratchet.trace("inner") as inner:
-        inner.set("list", ["a", 1])
-        raise KeyError("k")
+
+    def fail() -> None:
+        with ratchet.trace("outer", depth=1), ratchet.trace("inner") as inner:
+            inner.set("list", ["a", 1])
+            raise KeyError("k")
+
+    with pytest.raises(KeyError):
+        fail()
     handle.flush(10)
     records = [SpanRecord(span=span) for span in stored(project).values()]
     made = {span.name: span for span in exportable(records, Resource({"service.name": "a"}))}

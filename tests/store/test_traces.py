@@ -288,7 +288,7 @@ def test_a_search_for_what_is_rare_is_bounded_and_goes_on(
         pages += 1
         if cursor is None:
             break
-    assert (found, pages) == (["t03"], 4)
+    assert (found, pages) == (["t03"], 3)
 
 
 def test_feedback_shows_at_the_traces_it_is_about(store: Store) -> None:

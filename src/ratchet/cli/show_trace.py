@@ -10,7 +10,7 @@ from ratchet.cli.console import one_line, out
 from ratchet.cli.looking import count, dollars, named, price, took, when
 from ratchet.cli.said import parts_text
 from ratchet.cli.trace_tree import Line, branches, forest, lines
-from ratchet.store.dialogue import messages_in
+from ratchet.store.messages import messages_in
 from ratchet.store.usage import cost_of, used_in
 from ratchet.types import Feedback, Span
 from ratchet.types.trace import Trace, TraceDetail

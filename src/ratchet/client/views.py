@@ -162,8 +162,11 @@ class Conversations(Room[Carrier]):
 
 
 def _in_path(id: str) -> str:
-    # A slash in an id would end it there, however it is quoted: it is quoted once more.
-    return quote(id, safe="") if "/" in id else id
+    # A slash would end it there, and dots would lead elsewhere, however they are quoted: such an id
+    # is quoted once more, and so is one that looks as if it were.
+    if "/" in id or "%" in id or id in (".", ".."):
+        return quote(id, safe="").replace(".", "%2E")
+    return id
 
 
 def _query(wanted: TraceFilter) -> dict[str, str | int | float | None]:

@@ -9,7 +9,7 @@ from ratchet.observe.collector import (
     current_collector,
 )
 from ratchet.observe.conversations import conversation
-from ratchet.observe.decorators import ENTRY_MARK, agent, llm, retriever, rollout, tool, trace
+from ratchet.observe.decorators import ENTRY_MARK, agent, llm_call, retriever, rollout, tool, trace
 from ratchet.observe.reward import emit_reward
 from ratchet.observe.setup import Handle, init
 from ratchet.observe.step import SideEffectBlocked, Step, is_async
@@ -33,7 +33,7 @@ __all__ = [
     "emit_reward",
     "init",
     "is_async",
-    "llm",
+    "llm_call",
     "plain",
     "readable",
     "retriever",

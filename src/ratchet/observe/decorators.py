@@ -1,5 +1,5 @@
-"""What marks an agent's parts in its source: `agent`, `rollout`, `tool`, `retriever`, `llm`,
-`trace`."""
+"""What marks an agent's parts in its source: `agent`, `rollout`, `tool`, `retriever`,
+`llm_call`, `trace`."""
 
 from __future__ import annotations
 
@@ -117,13 +117,13 @@ def retriever(function: Any = None, /, *, name: str | None = None) -> Any:
 
 
 @overload
-def llm(function: Callable[P, R], /) -> Callable[P, R]: ...
+def llm_call(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def llm(*, name: str | None = None, model: str = "", provider: str = "") -> Named: ...
-def llm(
+def llm_call(*, name: str | None = None, model: str = "", provider: str = "") -> Named: ...
+def llm_call(
     function: Any = None, /, *, name: str | None = None, model: str = "", provider: str = ""
 ) -> Any:
-    """Mark a model call: `@ratchet.llm`, or `with ratchet.llm(model="small") as call`.
+    """Mark a model call: `@ratchet.llm_call`, or `with ratchet.llm_call(model="small") as call`.
 
     Args:
         function: The function, sync or async, or a generator that yields what the model streams.
@@ -134,7 +134,7 @@ def llm(
         provider: Whose model, such as "openai".
 
     Example:
-        with ratchet.llm(model="small") as call:
+        with ratchet.llm_call(model="small") as call:
             call.input = {"messages": messages}
             call.output = client.chat.completions.create(model="small", messages=messages)
     """
@@ -191,6 +191,6 @@ def _shown(name: str | None, function: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, str):
+    if type(value) is str:
         return readable(value)
-    return value if isinstance(value, (bool, int, float)) else capture(value)
+    return value if type(value) in (bool, int, float) else capture(value)

@@ -267,7 +267,7 @@ class Outbox:
 
     def _current(self) -> Taker:
         setting = self._setting()
-        if self._taker is not None and setting is not self._opened_for:
+        if self._taker is not None and setting != self._opened_for:
             self._taker.close()
             self._taker = None
         if self._taker is None:
@@ -345,6 +345,12 @@ def _open() -> Taker:
         return _Redacting(_Store(found.store), redact)
     except RatchetError as error:
         raise failure(error) from error
+
+
+def _setting() -> object:
+    """What the destination depends on; it may be told late, or anew."""
+    variables = ("RATCHET_URL", "RATCHET_KEY", "RATCHET_STORE")
+    return setup.current(), [os.environ.get(name) for name in variables]
 
 
 def _asked() -> Mapping[str, Any]:
@@ -458,7 +464,7 @@ def _word(value: Any) -> str:
     return readable(str(value))[:MAX_ID] if value is not None else ""
 
 
-_outbox = Outbox(_open, setup.current)
+_outbox = Outbox(_open, _setting)
 atexit.register(lambda: _outbox.at_exit())
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _outbox.forked())

@@ -320,7 +320,7 @@ class _Kept:
             self._begun = 0.0
         if self._room > 0:
             # Each item takes a character at least: more of them would be cut anyway.
-            self._room -= len(item) if isinstance(item, (str, bytes)) else 1
+            self._room -= len(item) if type(item) in (str, bytes) else 1
             self._items.append(item)
 
     def finish(self) -> None:

@@ -114,7 +114,7 @@ class StepSpan(OtelSpan):
     def keep(self, key: str, value: Any) -> None:
         """Set an attribute; what is neither text, number nor boolean is kept as JSON."""
         kind = type(value)
-        if kind is str or isinstance(value, str):
+        if kind is str or issubclass(kind, str):
             value = shorten(readable(str.__str__(value)))
             self.weight += len(value)
         elif kind is not int and kind is not float and kind is not bool:
@@ -179,7 +179,7 @@ class StepSpan(OtelSpan):
         if self.end_ns:
             return
         self.foreign = True
-        if isinstance(value, (list, tuple)) and all(type(v) in _PLAIN for v in value):
+        if type(value) in (list, tuple) and all(type(v) in _PLAIN for v in value):
             self._put(key, [shorten(readable(v)) if type(v) is str else v for v in value])
         elif value is not None:
             self.keep(key, value)

@@ -24,7 +24,7 @@ from ratchet.store.columns import clean
 from ratchet.store.dialogue import Heard, Step, dialogue
 from ratchet.store.engine import Database, starts_with
 from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
-from ratchet.store.summaries import Said, feedback_of, together
+from ratchet.store.summaries import NAMES_NO_TRACE, Said, feedback_of, together
 from ratchet.store.tables import feedback, spans
 from ratchet.store.traces import cursor_of, position_of
 from ratchet.store.usage import Price, call_of, cost_of
@@ -232,9 +232,7 @@ def _figures(
     ).where(*mine)
     counts = {row[0]: row for row in connection.execute(counted.group_by(spans.c.conversation_id))}
     # What names a trace as well is counted there.
-    of_them = feedback_of(
-        connection, feedback.c.conversation_id, set(ids), feedback.c.trace_id == ""
-    )
+    of_them = feedback_of(connection, feedback.c.conversation_id, set(ids), NAMES_NO_TRACE)
     turns = select(spans.c.conversation_id, spans.c.trace_id).where(*mine).distinct().subquery()
     of_turns = (
         select(turns.c.conversation_id, func.count(), func.min(feedback.c.value))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ratchet.store.messages import instructions_in, messages_in, plain, texts_of, words_of
 from ratchet.types.trace import Instructions, Said
 
 MOST_MESSAGES = 50_000
@@ -21,7 +21,6 @@ other."""
 _AGENTS = frozenset({"invoke_agent", "create_agent"})
 _TOOL = "execute_tool"
 _LEADING = frozenset({"system", "developer"})
-_ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool"}
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +71,6 @@ def dialogue(steps: Sequence[Step], conversation_id: str) -> Dialogue:
     tree = _Tree(steps, conversation_id)
     lanes: dict[tuple[str, str], _Lane] = {}
     system: dict[tuple[str, str], int] = {}
-    said: list[Said] = []
     heard: set[str] = set()
     cut = False
     left = MOST_MESSAGES
@@ -88,11 +86,10 @@ def dialogue(steps: Sequence[Step], conversation_id: str) -> Dialogue:
             break
         where = tree.place(step)
         agent = where.agent
-        leading = [text for m in given if m["role"] in _LEADING for text in _texts(m)]
-        instructed, _ = messages_in(step.heard.system)
-        for words in [*_instructions(step.heard.system), *leading] if not instructed else leading:
+        leading = [text for m in given if m["role"] in _LEADING for text in texts_of(m)]
+        for words in (*instructions_in(step.heard.system), *leading):
             system[agent, words] = system.get((agent, words), 0) + 1
-        lane = lanes.setdefault(where.lane, _Lane(said))
+        lane = lanes.setdefault(where.lane, _Lane())
         lane.hear(
             [m for m in given if m["role"] not in _LEADING],
             made,
@@ -101,10 +98,9 @@ def dialogue(steps: Sequence[Step], conversation_id: str) -> Dialogue:
             nested=where.lane != ("", ""),
         )
         heard.add(step.trace_id)
-    said += _outermost(tree, heard)
     return Dialogue(
         [Instructions(text=text, agent=agent, calls=n) for (agent, text), n in system.items()],
-        _in_order(lanes.values(), said),
+        _in_order(lanes.values(), _outermost(tree, heard)),
         cut,
     )
 
@@ -119,11 +115,11 @@ class _Tree:
     """Who called whom."""
 
     def __init__(self, steps: Sequence[Step], conversation_id: str) -> None:
-        self._known = {(step.trace_id, step.span_id): step for step in steps}
+        self._known = {_key(step): step for step in steps}
         self._conversation_id = conversation_id
         self.steps = [step for step in steps if self._belongs(step)]
         self._direct = {
-            around[0]
+            _key(around[0])
             for step in self.steps
             if step.heard.given is not None or step.heard.made is not None
             if (around := self._around(step))
@@ -147,23 +143,35 @@ class _Tree:
     def place(self, step: Step) -> _Place:
         """Where a call was made."""
         around = self._around(step)
-        agent = step.heard.agent or next(
-            (a.heard.agent or a.name for a in around if a.heard.operation in _AGENTS), ""
-        )
+        agents = (one for one in around if one.heard.operation != _TOOL)
+        agent = _name(step) or next((_name(one) or one.name for one in agents), "")
         within_tool = any(one.heard.operation == _TOOL for one in around)
         # An agent that only wraps another one makes no calls of its own.
-        if within_tool or any(one in self._direct for one in around[1:]):
-            return _Place((step.trace_id, around[0].span_id), str(agent))
-        return _Place(("", ""), str(agent))
+        if within_tool or any(_key(one) in self._direct for one in around[1:]):
+            return _Place(_key(around[0]), agent)
+        return _Place(("", ""), agent)
 
     def _around(self, step: Step) -> list[Step]:
-        return [one for one in self.above(step) if one.heard.operation in _AGENTS | {_TOOL}]
+        return [one for one in self.above(step) if _is_around(one.heard.operation)]
 
     def _belongs(self, step: Step) -> bool:
         for one in (step, *self.above(step)):
             if one.conversation_id:
                 return one.conversation_id == self._conversation_id
         return True
+
+
+def _key(step: Step) -> tuple[str, str]:
+    return step.trace_id, step.span_id
+
+
+def _name(step: Step) -> str:
+    return step.heard.agent if isinstance(step.heard.agent, str) else ""
+
+
+def _is_around(operation: Any) -> bool:
+    """Whether what is done within a step is said to somebody else than what is done around it."""
+    return isinstance(operation, str) and (operation in _AGENTS or operation == _TOOL)
 
 
 class _Entry(NamedTuple):
@@ -175,7 +183,7 @@ class _Entry(NamedTuple):
 class _Lane:
     """The log of those who speak with one another."""
 
-    def __init__(self, said: list[Said]) -> None:
+    def __init__(self) -> None:
         self._log: list[_Entry] = []
 
     def hear(
@@ -288,11 +296,10 @@ def _outermost(tree: _Tree, heard: set[str]) -> list[Said]:
             ("user", step.heard.input, step.start_ns),
             ("assistant", step.heard.output, max(step.start_ns, step.end_ns)),
         ):
-            words = _words(value)
+            words = words_of(value)
             if words:
                 message = {"role": role, "parts": [{"type": "text", "content": words}]}
-                agent = step.heard.agent if isinstance(step.heard.agent, str) else ""
-                said.append(_entry(message, step, at_ns, agent, False).said)
+                said.append(_entry(message, step, at_ns, _name(step), False).said)
     return said
 
 
@@ -321,114 +328,11 @@ def _fingerprint(role: str, parts: Sequence[Any]) -> bytes:
         if kind == "reasoning":
             continue
         if kind == "text":
-            told.append(_plain(part.get("content")))
+            told.append(plain(part.get("content")))
         elif kind == "tool_call":
-            told.append([_plain(part.get("name")), _plain(part.get("arguments"))])
+            told.append([plain(part.get("name")), plain(part.get("arguments"))])
         elif kind == "tool_call_response":
-            told.append([_plain(part.get("response", part.get("result")))])
+            told.append([plain(part.get("response", part.get("result")))])
         else:
-            told.append(_plain(part))
+            told.append(plain(part))
     return msgspec.json.encode(told)
-
-
-def _plain(value: Any) -> str:
-    """A value in one form, be it JSON, the text of JSON, or words with space around them."""
-    if isinstance(value, str):
-        words = value.strip()
-        if words[:1] not in ("{", "["):
-            return words
-        try:
-            value = msgspec.json.decode(words)
-        except (msgspec.DecodeError, RecursionError, UnicodeError):
-            return words
-    try:
-        return msgspec.json.encode(value, order="sorted").decode()
-    except (TypeError, ValueError, RecursionError):
-        return repr(value)
-
-
-def messages_in(value: Any) -> tuple[list[dict[str, Any]], bool]:
-    """Messages in an attribute, each with a role and a list of parts that are objects.
-
-    Returns:
-        The messages, and whether some of them are missing since the attribute was cut.
-    """
-    found, cut = _listed(value)
-    messages: list[dict[str, Any]] = []
-    for raw in found:
-        if not isinstance(raw, dict) or ("role" not in raw and "parts" not in raw):
-            continue
-        role = raw.get("role")
-        role = role if isinstance(role, str) and role else "user"
-        parts = raw.get("parts", raw.get("content"))
-        if not isinstance(parts, list):
-            parts = [] if parts in (None, "") else [{"type": "text", "content": parts}]
-        messages.append(
-            {
-                "role": _ROLES.get(role, role),
-                "parts": [
-                    part if isinstance(part, dict) else {"type": "text", "content": part}
-                    for part in parts
-                ],
-            }
-        )
-    return messages, cut
-
-
-def _listed(value: Any) -> tuple[list[Any], bool]:
-    """What a list holds, be it JSON text, and whether its end is missing."""
-    if isinstance(value, dict):
-        return [value], False
-    if isinstance(value, (list, tuple)):
-        return list(value), False
-    if not isinstance(value, str) or not value.strip():
-        return [], False
-    try:
-        found = msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return _beginning(value), True
-    return _listed(found) if not isinstance(found, str) else ([], False)
-
-
-def _beginning(text: str) -> list[Any]:
-    """What stands whole in a JSON list whose end was cut off."""
-    found: list[Any] = []
-    decoder = json.JSONDecoder()
-    at = text.find("[") + 1
-    while 0 < at < len(text):
-        while at < len(text) and text[at] in " \t\r\n,":
-            at += 1
-        try:
-            one, at = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            break
-        found.append(one)
-    return found
-
-
-def _instructions(value: Any) -> list[str]:
-    parts, _ = _listed(value)
-    return [
-        part["content"]
-        for part in parts
-        if isinstance(part, dict) and isinstance(part.get("content"), str) and "role" not in part
-    ]
-
-
-def _texts(message: Mapping[str, Any]) -> Iterator[str]:
-    for part in message["parts"]:
-        if part.get("type") == "text" and isinstance(part.get("content"), str):
-            yield part["content"]
-
-
-def _words(value: Any) -> str:
-    """What was captured of a value, for people: the text alone where there is just one."""
-    if not isinstance(value, str):
-        return "" if value is None else _plain(value)
-    try:
-        found = msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return value
-    if isinstance(found, dict) and len(found) == 1:
-        (found,) = found.values()
-    return found if isinstance(found, str) else value

@@ -20,6 +20,11 @@ _HEADS = text("spans.head > 0")
 _USING = text("spans.usage > ''")
 
 
+NAMES_NO_TRACE = func.length(feedback.c.trace_id) == 0
+"""Condition on feedback. Not a comparison with the empty text: an index would be searched for it,
+in which that may be most of the rows."""
+
+
 class Key(NamedTuple):
     """What belongs together in the database: a live trace, or what an attempt did in a trace."""
 
@@ -64,10 +69,11 @@ def _some(
     conversations = {name.conversation_id for name in names.values()} - {""}
     of_traces = feedback_of(connection, feedback.c.trace_id, {key.trace_id for key in keys})
     # What names a trace as well is counted there.
-    of_none = feedback.c.trace_id == ""
-    of_conversations = feedback_of(connection, feedback.c.conversation_id, conversations, of_none)
+    of_conversations = feedback_of(
+        connection, feedback.c.conversation_id, conversations, NAMES_NO_TRACE
+    )
     attempted = {id for id, _ in owners.values()}
-    of_rollouts = feedback_of(connection, feedback.c.rollout_id, attempted, of_none)
+    of_rollouts = feedback_of(connection, feedback.c.rollout_id, attempted, NAMES_NO_TRACE)
     for key in keys:
         if key not in counts or key not in names:
             continue

@@ -207,7 +207,7 @@ spans = Table(
         "seq",
         "conversation_id",
     ),
-    Index("ix_spans_conversation", "conversation_id", "head", "start_ns", "seq", "trace_id"),
+    Index("ix_spans_conversation", "conversation_id", "start_ns", "seq", "head", "trace_id"),
 )
 
 scores = Table(

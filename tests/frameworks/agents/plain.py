@@ -12,7 +12,7 @@ def get_weather(city: str) -> str:
     return "18 C"
 
 
-@ratchet.llm
+@ratchet.llm_call
 def ask(model: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
     if messages[-1]["role"] == "tool":
         said = {"role": "assistant", "content": f"The weather in Paris: {messages[-1]['content']}."}

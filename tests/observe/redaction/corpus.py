@@ -292,7 +292,7 @@ def planted(seed: int = 7, rounds: int = 3) -> Iterator[Planted]:
             yield Planted("named", form[:12], form.format(secret), (secret, secret[:8]))
         for field in FIELDS:
             secret = some(rng, ALNUM, 12)
-            for depth in (0, 1, 2):
+            for depth in (0, 1, 2, 4):
                 body = json.dumps({"user": {"id": 4, field: secret}, "list": [{field: secret}]})
                 for _ in range(depth):
                     body = json.dumps([{"content": body}])

@@ -15,6 +15,6 @@ def switch_on(provider: Any) -> None:
     """
     agent = load("pydantic_ai.agent:Agent")
     settings = load("pydantic_ai.models.instrumented:InstrumentationSettings")
-    # What a user has set, be it False, holds.
+    # What a user has set holds.
     if getattr(agent, "_instrument_default", False) is False:
         agent.instrument_all(settings(tracer_provider=provider))

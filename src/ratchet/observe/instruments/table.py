@@ -74,6 +74,14 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     ),
     _by_openinference("litellm", "LiteLLMInstrumentor", innermost=True),
     _by_openinference(
+        "google-genai", "GoogleGenAIInstrumentor", module="google.genai", innermost=True
+    ),
+    _by_openinference("groq", "GroqInstrumentor", innermost=True),
+    _by_openinference("mistralai", "MistralAIInstrumentor", innermost=True),
+    _by_openinference(
+        "bedrock", "BedrockInstrumentor", library="boto3", module="boto3", innermost=True
+    ),
+    _by_openinference(
         "langchain",
         "LangChainInstrumentor",
         library="langchain-core",
@@ -106,6 +114,9 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     ),
     _by_openinference("smolagents", "SmolagentsInstrumentor"),
     _by_openinference("dspy", "DSPyInstrumentor"),
+    _by_openinference("agno", "AgnoInstrumentor"),
+    _by_openinference("google-adk", "GoogleADKInstrumentor", module="google.adk"),
+    _by_openinference("haystack", "HaystackInstrumentor", library="haystack-ai", module="haystack"),
     Instrument(
         name="pydantic-ai",
         library="pydantic-ai-slim",

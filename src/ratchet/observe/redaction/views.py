@@ -28,7 +28,7 @@ _INVISIBLE = (
 """Zero-width and format characters, variation selectors, tags, and combining marks."""
 
 _ENCODED = re.compile(
-    r"\\{1,16}(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"'/nrt])|(?:%[0-9A-Fa-f]{2})+"
+    r"\\{1,64}(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"'/nrt])|(?:%[0-9A-Fa-f]{2})+"
     rf"|&#(?:[0-9]{{1,7}}|[xX][0-9A-Fa-f]{{1,6}});|[{_INVISIBLE}]+"
 )
 

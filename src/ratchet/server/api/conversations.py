@@ -79,4 +79,4 @@ async def list_operations(server: Services, id: str, query: Pages) -> OperationP
 
 def _meant(id: str) -> list[str]:
     """The ids that a path may mean: one with a slash in it stands there quoted once more."""
-    return [id] if "%" not in id else list(dict.fromkeys((id, unquote(id))))
+    return [id] if "%" not in id else list(dict.fromkeys((unquote(id), id)))

@@ -23,7 +23,7 @@ _KIND_OF_KEY = re.compile(
 
 _BETWEEN = re.compile(
     r"(?:[_\-][a-z0-9]{1,12}){0,2}[\"'`*\\\])]{0,4}"
-    r"(?:\s{0,3}(?:=>|:=|[:=])|\s{1,3}(?:is|lautet|ist|es|est|was|:)\s)\s{0,4}"
+    r"(?:\s{0,3}(?:=>|:=|[:=])|\s{1,3}(?:is|lautet|ist|es|est|was|:)\s)\s{0,4}[*_]{0,3}\s{0,4}"
     r"(?P<quote>[\"'`*\\]{0,4})"
 )
 _HEADER = re.compile(

@@ -9,6 +9,7 @@ from ratchet.observe.redaction.rules.sight import Sight
 
 _AT = re.compile(r"\s{0,3}(?:@|[(\[{<]\s?at\s?[)\]}>])\s{0,3}", re.IGNORECASE)
 _SAID = re.compile(r"[aA][tT]\s?[)\]}>]").search
+_IN_ADDRESS = re.compile(r"://[^\s/?#@:]{0,60}:[^\s/]{0,60}\Z")
 _LOCAL = re.compile(r"[^\s\"'<>()\[\]{},;:\\/@=|&?]{1,64}\Z")
 _LOCAL_QUOTED = re.compile(r"\"[^\"\n]{1,62}\"\Z")
 _DOT = r"(?:\.|\s?[(\[{<]\s?(?:dot|\.)\s?[)\]}>]\s?|\s\.\s)"
@@ -27,6 +28,8 @@ def find(sight: Sight) -> Iterator[tuple[int, int]]:
     for at in _AT.finditer(text):
         start, end = at.span()
         before = text[max(start - 64, 0) : start]
+        if _IN_ADDRESS.search(before):
+            continue  # the host of an address with credentials, which another rule takes
         local = _LOCAL.search(before) or _LOCAL_QUOTED.search(before)
         if local is None:
             continue

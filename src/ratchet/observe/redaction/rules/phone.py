@@ -17,7 +17,7 @@ _NORTH_AMERICA = re.compile(
 _TRUNK = re.compile(r"\(?0[1-9][0-9]{0,4}\)?(?:[ \-/.]{1,3}[0-9]{2,8}){1,5}")
 _EXIT = re.compile(r"00[1-9][0-9](?:[ \-/.]?[0-9]){7,12}")
 _DATE = re.compile(
-    r"[0-9]{1,2}[./\- ][0-9]{1,2}[./\- ][0-9]{2,4}(?![0-9])|[0-9]{4}[./\-][0-9]{1,2}[./\-]"
+    r"[0-9]{1,2}[./\-][0-9]{1,2}[./\-][0-9]{2,4}(?![0-9])|[0-9]{4}[./\-][0-9]{1,2}[./\-]"
 )
 _CALLED = re.compile(
     r"(?:phone|telefon|telephone|\btel\b|\btel\.|mobile?|mobil|\bcell|fax|whatsapp|handy|hotline"

@@ -48,7 +48,7 @@ def upgrade() -> None:
         ),
         (
             "ix_spans_conversation",
-            ["conversation_id", "head", "start_ns", "seq", "trace_id"],
+            ["conversation_id", "start_ns", "seq", "head", "trace_id"],
             _IN_CONVERSATIONS,
         ),
     ):

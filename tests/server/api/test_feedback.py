@@ -1,0 +1,153 @@
+"""Feedback over HTTP: what each kind needs, and a page that gives it with a key it may show."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from ratchet.server.limits import Limits
+from ratchet.server.serve import Settings
+from ratchet.store import Store
+from tests.serving import RunningServer
+
+PAGE = "https://app.example"
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """A client of one server for all kinds: each statement has an id of its own."""
+    server = RunningServer(f"sqlite:///{tmp_path_factory.mktemp('kinds')}/ratchet.db")
+    with server.client() as client:
+        yield client
+    server.stop()
+
+
+def give(http: httpx2.Client, **fields: Any) -> httpx2.Response:
+    item = {"id": uuid.uuid4().hex, "trace_id": "t", **fields}
+    return http.post("/v1/feedback", json={"feedback": [item]})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "thumbs", "value": 0},
+        {"kind": "thumbs", "value": 1, "comment": "Good."},
+        {"kind": "rating", "value": 0.25},
+        {"kind": "correction", "content": "Elm is free."},
+        {"kind": "correction", "content": {"answer": [1]}, "value": 0.1},
+        {"kind": "preference", "content": {"chosen": "a", "rejected": "b"}},
+        {"kind": "retry"},
+        {"kind": "abandonment"},
+        {"kind": "copy", "value": 1},
+        {"kind": "comment", "comment": "Too long."},
+        {"kind": "thumbs", "value": 1, "trace_id": "", "conversation_id": "c"},
+        {"kind": "thumbs", "value": 1, "trace_id": "", "rollout_id": "r"},
+        {"kind": "thumbs", "value": 1, "span_id": "s"},
+    ],
+)
+def test_every_kind_is_taken(http: httpx2.Client, fields: dict[str, Any]) -> None:
+    answer = give(http, **fields)
+    assert (answer.status_code, answer.json()) == (200, {"stored": 1})
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"kind": "thumbs"}, "value"),
+        ({"kind": "thumbs", "value": 0.5}, "value"),
+        ({"kind": "rating"}, "value"),
+        ({"kind": "rating", "value": 1.5}, "value"),
+        ({"kind": "correction"}, "content"),
+        ({"kind": "preference", "content": ["a", "b"]}, "content"),
+        ({"kind": "preference", "content": {"chosen": "a"}}, "content"),
+        ({"kind": "comment", "comment": "  "}, "comment"),
+        ({"kind": "applause"}, "kind"),
+        ({"kind": "copy", "trace_id": ""}, "rollout_id"),
+        ({"kind": "copy", "trace_id": "", "span_id": "s"}, "rollout_id"),
+        ({"kind": "copy", "id": ""}, "id"),
+        ({"kind": "copy", "comment": "x" * 20_001}, "comment"),
+    ],
+)
+def test_what_says_nothing_is_refused_with_its_field(
+    http: httpx2.Client, fields: dict[str, Any], field: str
+) -> None:
+    answer = give(http, **fields)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"].endswith(field)
+
+
+@pytest.fixture
+def public(serving: Callable[..., RunningServer], sqlite_url: str) -> tuple[RunningServer, str]:
+    """A server that pages of an origin may use, and a key that may stand in them."""
+    with Store.open(sqlite_url) as store:
+        _, secret = store.keys.create("page", ("feedback",), 1.0)
+    limits = Limits(public_per_s=0.001, public_burst=5)
+    return serving(sqlite_url, Settings(port=0, cors=(PAGE,), limits=limits)), secret
+
+
+def test_a_page_gives_feedback_as_browsers_do_and_can_do_nothing_else(
+    public: tuple[RunningServer, str],
+) -> None:
+    server, secret = public
+    origin = {"origin": PAGE, "sec-fetch-site": "cross-site"}
+    with server.client() as browser:
+        asked = browser.options(
+            "/v1/feedback",
+            headers={
+                **origin,
+                "access-control-request-method": "POST",
+                "access-control-request-headers": "authorization,content-type",
+            },
+        )
+        assert asked.status_code == 204
+        assert asked.headers["access-control-allow-origin"] == PAGE
+        assert "POST" in asked.headers["access-control-allow-methods"]
+        allowed = asked.headers["access-control-allow-headers"].replace(" ", "").split(",")
+        assert {"authorization", "content-type"} <= set(allowed)
+        key = {**origin, "authorization": f"Bearer {secret}"}
+        item = {"id": "f", "kind": "thumbs", "value": 0, "conversation_id": "c"}
+        given = browser.post("/v1/feedback", json={"feedback": [item]}, headers=key)
+        assert (given.status_code, given.json()) == (200, {"stored": 1})
+        assert given.headers["access-control-allow-origin"] == PAGE
+        for method, path in (("GET", "/v1/feedback"), ("GET", "/v1/traces"), ("POST", "/v1/spans")):
+            refused = browser.request(method, path, headers=key)
+            assert refused.status_code == 403
+            # The page can read why.
+            assert refused.headers["access-control-allow-origin"] == PAGE
+    with Store.open(server.store_url) as store:
+        ((kept,), _) = store.feedback.list(conversation_id="c")
+    assert (kept.id, kept.value) == ("f", 0.0)
+
+
+def test_a_page_of_somebody_else_is_not_answered_by_its_browser(
+    public: tuple[RunningServer, str],
+) -> None:
+    server, _ = public
+    with server.client() as browser:
+        asked = browser.options(
+            "/v1/feedback",
+            headers={"origin": "https://evil.example", "access-control-request-method": "POST"},
+        )
+        assert "access-control-allow-origin" not in asked.headers
+
+
+def test_a_key_in_a_page_writes_slowly_and_in_small_pieces(
+    public: tuple[RunningServer, str],
+) -> None:
+    server, secret = public
+    with Store.open(server.store_url) as store:
+        _, other = store.keys.create("backend", ("feedback", "read"), 1.0)
+    with server.client(secret) as http:
+        large = give(http, kind="correction", content="x" * 70_000)
+        assert large.status_code == 413
+        answers = [give(http, id=str(n), kind="copy") for n in range(8)]
+        assert [answer.status_code for answer in answers] == [200] * 4 + [429] * 4
+        assert int(answers[-1].headers["retry-after"]) > 1
+    with server.client(other) as http:
+        # One that stands in no page is held back by neither.
+        assert give(http, id="x", kind="correction", content="x" * 70_000).status_code == 200
+        assert all(give(http, id=str(n), kind="copy").status_code == 200 for n in range(20))

@@ -1,0 +1,196 @@
+"""Traces over HTTP and through the client: listed, filtered, followed, looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from ratchet.client import AsyncClient, Client
+from ratchet.store import Store
+from ratchet.types import InputError, Span, SpanRecord
+from ratchet.types.trace import TraceFilter
+from tests.serving import RunningServer
+
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def http(server: RunningServer) -> Iterator[httpx2.Client]:
+    with server.client() as client:
+        yield client
+
+
+def trace_id(number: int) -> str:
+    return f"{number:04x}" + "0" * 28
+
+
+def add(client: Client, number: int, agent: str = "bot", **fields: Any) -> str:
+    """A trace of one span."""
+    given = {
+        "trace_id": trace_id(number),
+        "span_id": f"{number:016x}",
+        "name": f"answer {number}",
+        "start_ns": number * SECOND,
+        "end_ns": (number + 1) * SECOND,
+        **fields,
+    }
+    client.spans.put([SpanRecord(span=Span(**given), agent=agent)])
+    return trace_id(number)
+
+
+@pytest.fixture
+def client(server: RunningServer) -> Iterator[Client]:
+    with Client(server.url) as opened:
+        yield opened
+
+
+def test_spans_that_were_sent_are_listed_as_traces(http: httpx2.Client, client: Client) -> None:
+    add(client, 1, attributes={"session.id": "s", "ratchet.cost_usd": 0.5})
+    add(client, 2, agent="other", status="error")
+    page = http.get("/v1/traces").json()
+    assert [trace["trace_id"] for trace in page["traces"]] == [trace_id(2), trace_id(1)]
+    assert page["next_cursor"] is None
+    oldest = page["traces"][1]
+    assert (oldest["agent"], oldest["cost_usd"], oldest["conversation_id"]) == ("bot", 0.5, "s")
+    for query, expected in (
+        ({"agent": "other"}, [2]),
+        ({"errors": "true"}, [2]),
+        ({"errors": "false"}, [2, 1]),
+        ({"since": "2"}, [2]),
+        ({"until": "1.5"}, [1]),
+        ({"min_cost_usd": "0.25"}, [1]),
+        ({"min_duration_s": "5"}, []),
+        ({"name": "WER 2"}, [2]),
+        ({"conversation_id": "s"}, [1]),
+        ({"feedback": "true"}, []),
+        ({"sort": "costliest", "limit": "1"}, [1]),
+    ):
+        found = http.get("/v1/traces", params=query).json()["traces"]
+        assert [trace["trace_id"] for trace in found] == [trace_id(n) for n in expected], query
+
+
+def test_pages_go_on_by_their_cursor(http: httpx2.Client, client: Client) -> None:
+    for number in range(1, 6):
+        add(client, number)
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = http.get(
+            "/v1/traces", params={"limit": 2, **({"cursor": cursor} if cursor else {})}
+        ).json()
+        found += [trace["name"] for trace in page["traces"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert found == [f"answer {number}" for number in (5, 4, 3, 2, 1)]
+
+
+def test_a_query_that_means_nothing_is_refused(http: httpx2.Client) -> None:
+    for query in (
+        {"cursor": "x"},
+        {"cursor": "1"},
+        {"sort": "worst"},
+        {"sort": "slowest", "cursor": "1.1"},
+        {"limit": "0"},
+        {"since": "-1"},
+        {"errors": "maybe"},
+        {"name": ""},
+        {"min_cost_usd": "nan"},
+        {"after": "-1"},
+        {"agnet": "bot"},
+    ):
+        answer = http.get("/v1/traces", params=query)
+        assert answer.status_code == 422, query
+        assert answer.json()["errors"]
+
+
+def test_a_trace_is_looked_at_by_its_id_or_the_start_of_it(
+    http: httpx2.Client, client: Client
+) -> None:
+    whole = add(client, 1)
+    add(client, 0x0020)
+    add(client, 0x0021)
+    for id in (whole, whole[:4]):
+        detail = http.get(f"/v1/traces/{id}").json()
+        assert detail["trace"]["trace_id"] == whole
+        assert [span["name"] for span in detail["spans"]] == ["answer 1"]
+    assert http.get(f"/v1/traces/{whole}", params={"spans": 0}).json()["spans"] == []
+    assert http.get("/v1/traces/0002").status_code == 404
+    assert http.get("/v1/traces/ffff").status_code == 404
+    for id in ("000", "x" * 201):
+        assert http.get(f"/v1/traces/{id}").status_code == 422
+    add(client, 0x0021, trace_id="0021" + "1" * 28, span_id="1" * 16)
+    ambiguous = http.get("/v1/traces/0021")
+    assert (ambiguous.status_code, "several" in ambiguous.json()["detail"]) == (422, True)
+
+
+def test_the_path_takes_spans_by_post_and_lists_traces_by_get(http: httpx2.Client) -> None:
+    sent = http.post("/v1/traces", content=b"{}", headers={"content-type": "application/json"})
+    assert sent.status_code == 200
+    assert http.get("/v1/traces").json()["traces"] == []
+    assert http.head("/v1/traces").status_code == 200
+    refused = http.delete("/v1/traces")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, POST")
+
+
+def test_the_client_lists_follows_and_looks_at_traces(server: RunningServer) -> None:
+    with Client(server.url) as client:
+        add(client, 1, agent="one")
+        mark = client.traces.mark()
+        add(client, 2, agent="two", status="error")
+        found, cursor = client.traces.list(TraceFilter(agent="two", errors=True), limit=5)
+        assert ([trace.name for trace in found], cursor) == (["answer 2"], None)
+        since = TraceFilter(since_ns=2 * SECOND, until_ns=3 * SECOND, rollouts=True)
+        assert [trace.name for trace in client.traces.list(since)[0]] == ["answer 2"]
+        new, later = client.traces.after(mark)
+        assert [trace.name for trace in new] == ["answer 2"]
+        assert client.traces.after(later) == ([], later)
+        detail = client.traces.get(trace_id(2))
+        assert detail is not None
+        assert [span.name for span in detail.spans] == ["answer 2"]
+        assert client.traces.get("f" * 32) is None
+        add(client, 3, trace_id="0002" + "1" * 28)
+        with pytest.raises(InputError, match="several"):
+            client.traces.get("0002")
+
+
+def test_the_client_to_await_does_the_same(server: RunningServer) -> None:
+    with Client(server.url) as client:
+        add(client, 1)
+
+    async def ask() -> None:
+        async with AsyncClient(server.url) as asking:
+            found, _ = await asking.traces.list()
+            assert [trace.name for trace in found] == ["answer 1"]
+            assert await asking.traces.get("f" * 32) is None
+
+    asyncio.run(ask())
+
+
+def test_costs_that_nobody_recorded_are_those_of_published_prices(
+    http: httpx2.Client, client: Client
+) -> None:
+    usage = {
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4o-mini",
+        "gen_ai.usage.input_tokens": 1_000_000,
+        "gen_ai.usage.output_tokens": 0,
+    }
+    add(client, 1, attributes=usage)
+    add(client, 2, attributes={**usage, "gen_ai.request.model": "a model of our own"})
+    unknown, priced = http.get("/v1/traces").json()["traces"]
+    assert unknown["cost_usd"] is None
+    assert 0.01 < priced["cost_usd"] < 10
+
+
+def test_both_databases_answer_alike(serving: Callable[..., RunningServer], store: Store) -> None:
+    span = Span(trace_id=trace_id(1), span_id="1" * 16, name="n", start_ns=1, end_ns=2)
+    store.spans.put([SpanRecord(span=span, agent="bot")])
+    place = store._database.engine.url.render_as_string(hide_password=False)
+    with serving(place).client() as http:
+        (found,) = http.get("/v1/traces", params={"agent": "bot"}).json()["traces"]
+    assert (found["name"], found["spans"]) == ("n", 1)

@@ -1,0 +1,225 @@
+"""What comes in by any way is redacted before it lies in the database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ratchet.observe.redaction import Rules
+from ratchet.server.gateway import Upstream
+from ratchet.server.serve import Settings
+from ratchet.store import Store
+from ratchet.types import ConfigError
+from tests.observe.redaction import corpus
+from tests.serving import RunningServer
+
+PLANTED = list(corpus.planted(seed=5, rounds=1))
+SECRET = "sk-proj-Ab3dEf7hIj1kLm5nOp9qRsT2"
+MAIL = "ann@example.com"
+
+
+def stored(url: str) -> str:
+    """Every text in the database, and every text in JSON there."""
+    path = url.removeprefix("sqlite:///")
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+        names = [
+            name
+            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type='table'")
+        ]
+        cells = [
+            cell
+            for name in names
+            for row in database.execute(f"SELECT * FROM {name}")
+            for cell in row
+        ]
+    return "\n".join(
+        text for cell in cells if isinstance(cell, (str, bytes)) for text in leaves(cell)
+    )
+
+
+def leaves(cell: str | bytes) -> Iterator[str]:
+    text = cell if isinstance(cell, str) else cell.decode("utf-8", "replace")
+    yield text
+    try:
+        waiting = [json.loads(text)]
+    except ValueError:
+        return
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+
+
+def otlp(texts: list[str]) -> dict[str, Any]:
+    """A request of one span a text, which stands in an attribute, in an event or in the message."""
+
+    def pair(key: str, text: str) -> dict[str, Any]:
+        return {"key": key, "value": {"stringValue": text}}
+
+    def span(number: int, text: str) -> dict[str, Any]:
+        made: dict[str, Any] = {
+            "traceId": f"{number + 1:032x}",
+            "spanId": f"{number + 1:016x}",
+            "name": f"step {number}",
+            "startTimeUnixNano": "1",
+            "endTimeUnixNano": "2",
+        }
+        place = number % 4
+        if place == 0:
+            made["attributes"] = [pair("gen_ai.input.messages", text), pair("n", "1")]
+        elif place == 1:
+            made["events"] = [
+                {"name": "exception", "attributes": [pair("exception.message", text)]}
+            ]
+        elif place == 2:
+            made["status"] = {"code": 2, "message": text}
+        else:
+            inner = {"kvlistValue": {"values": [pair("deep", text)]}}
+            made["attributes"] = [{"key": "list", "value": {"arrayValue": {"values": [inner]}}}]
+        return made
+
+    spans = [span(number, text) for number, text in enumerate(texts)]
+    return {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
+
+
+def test_no_planted_secret_reaches_the_database_by_otlp(server: RunningServer) -> None:
+    with server.client() as client:
+        answer = client.post("/v1/traces", json=otlp([one.text for one in PLANTED]))
+        assert answer.json() == {}
+    found = stored(server.store_url)
+    assert found.count("step ") >= len(PLANTED)
+    assert found.count("[redacted:") >= len(PLANTED)
+    assert [one for one in PLANTED if any(needle in found for needle in one.needles)] == []
+
+
+def test_no_planted_secret_reaches_the_database_by_the_api(server: RunningServer) -> None:
+    records = [
+        {
+            "span": {
+                "trace_id": f"{number + 1:032x}",
+                "span_id": f"{number + 1:016x}",
+                "name": "step",
+                "start_ns": 1,
+                "end_ns": 2,
+                "attributes": {"ratchet.input": one.text},
+            },
+            "agent": "helper",
+        }
+        for number, one in enumerate(PLANTED)
+    ]
+    with server.client() as client:
+        for start in range(0, len(records), 500):
+            answer = client.post("/v1/spans", json={"records": records[start : start + 500]})
+            assert answer.status_code == 200, answer.text
+    found = stored(server.store_url)
+    assert [one for one in PLANTED if any(needle in found for needle in one.needles)] == []
+
+
+def test_a_call_through_the_gateway_is_redacted(
+    serving: Callable[..., RunningServer], sqlite_url: str
+) -> None:
+    away = Upstream(name="openai", dialect="openai", base_url="http://127.0.0.1:9/v1")
+    server = serving(sqlite_url, Settings(port=0, upstreams=(away,)))
+    with server.client() as client:
+        answer = client.post(
+            "/gateway/helper/openai/v1/chat/completions",
+            json={"model": "m", "messages": [{"role": "user", "content": f"use {SECRET}"}]},
+            headers={"authorization": f"Bearer {SECRET}"},
+        )
+        assert answer.status_code >= 500
+    server.stop()
+    found = stored(sqlite_url)
+    assert "use [redacted:key]" in found
+    assert SECRET not in found
+
+
+def test_feedback_and_spans_of_rollouts_are_redacted_and_their_inputs_are_not(
+    server: RunningServer,
+) -> None:
+    with server.client() as client:
+        new = {"id": "r1", "input": {"ask": MAIL}, "queue": "q"}
+        assert client.post("/v1/rollouts", json={"rollouts": [new]}).status_code == 200
+        claim = client.post("/v1/rollouts/claim", json={"worker": "w", "queue": "q"}).json()
+        outcome = {
+            "rollout_id": "r1",
+            "fence": claim["claims"][0]["fence"],
+            "status": "succeeded",
+            "started_at": 1.0,
+            "ended_at": 2.0,
+            "duration_s": 1.0,
+            "output": f"wrote to {MAIL}",
+            "error": f"could not use {SECRET}",
+            "spans": [
+                {
+                    "trace_id": "1" * 32,
+                    "span_id": "1" * 16,
+                    "name": "s",
+                    "start_ns": 1,
+                    "end_ns": 2,
+                    "attributes": {"gen_ai.tool.call.arguments": f'{{"api_key": "{SECRET}"}}'},
+                }
+            ],
+        }
+        answer = client.post("/v1/rollouts/finish", json={"outcomes": [outcome]})
+        assert answer.json()["results"][0]["status"] == "succeeded"
+        given = {"id": "f1", "kind": "comment", "rollout_id": "r1", "comment": f"ask {MAIL}"}
+        assert client.post("/v1/feedback", json={"feedback": [given]}).status_code == 200
+        assert client.get("/v1/feedback").json()["feedback"][0]["comment"] == "ask [redacted:email]"
+        kept: dict[str, Any] = client.get("/v1/rollouts/r1").json()
+    assert SECRET not in stored(server.store_url)
+    # What the agent is to be scored by stays as it is: it is the user's own data.
+    assert kept["input"] == {"ask": MAIL}
+    assert kept["output"] == f"wrote to {MAIL}"
+
+
+def test_content_can_be_left_out_altogether(
+    serving: Callable[..., RunningServer], sqlite_url: str
+) -> None:
+    server = serving(sqlite_url, Settings(port=0, redaction=Rules(capture_content=False)))
+    with server.client() as client:
+        client.post("/v1/traces", json=otlp(["Book me a flight"] * 4))
+    found = stored(sqlite_url)
+    assert "Book me" not in found
+    assert "step 3" in found
+
+
+def test_a_project_s_own_rules_hold_at_the_server(
+    serving: Callable[..., RunningServer], sqlite_url: str
+) -> None:
+    rules = Rules(patterns={"staff": r"EMP-\d{6}"}, rules=("-email",))
+    server = serving(sqlite_url, Settings(port=0, redaction=rules))
+    with server.client() as client:
+        client.post("/v1/traces", json=otlp([f"EMP-123456 is {MAIL}"]))
+    found = stored(sqlite_url)
+    assert f"[redacted:staff] is {MAIL}" in found
+
+
+def test_a_server_with_rules_that_cannot_hold_does_not_start(
+    serving: Callable[..., RunningServer], sqlite_url: str
+) -> None:
+    settings = Settings(port=0, redaction=Rules(patterns={"p": "(a+)+b"}))
+    with pytest.raises(RuntimeError) as failure:
+        serving(sqlite_url, settings)
+    assert isinstance(failure.value.__cause__, ConfigError)
+    assert "patterns.p" in str(failure.value.__cause__)
+
+
+def test_a_span_that_was_redacted_by_its_sender_stays_so(server: RunningServer) -> None:
+    texts = [
+        "write to [redacted:email]",
+        '{"password": "[redacted:field]"}',
+        "password=[redacted:key]",
+    ]
+    with server.client() as client:
+        client.post("/v1/traces", json=otlp([text for text in texts for _ in range(4)][::4]))
+    with Store.open(server.store_url) as store:
+        spans, _ = store.spans.live("unknown")
+    assert spans[-1].attributes["gen_ai.input.messages"] == texts[0]
