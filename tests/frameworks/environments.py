@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from tests.frameworks.table import Framework
@@ -78,5 +78,5 @@ def _in_venv(name: str) -> str | None:
 
 
 def _made_of(framework: Framework) -> str:
-    requirements = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
-    return "\n".join([str(ROOT), sys.version, requirements, *framework.packages])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return "\n".join([str(ROOT), sys.version, *project["dependencies"], *framework.packages])

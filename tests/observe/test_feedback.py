@@ -175,12 +175,12 @@ def test_bad_feedback_has_sampling_keep_the_trace(
     start: Start, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handle = start("bot", sample=0.0)
-    with ratchet.trace("fine") as fine:
-        pass
-    with ratchet.trace("bad") as bad:
-        pass
-    ratchet.feedback(thumbs="up", trace_id=fine.trace_id)
-    ratchet.feedback(thumbs="down", trace_id=bad.trace_id)
+    with ratchet.trace("fine") as step:
+        fine = step.trace_id
+    with ratchet.trace("bad") as step:
+        bad = step.trace_id
+    ratchet.feedback(thumbs="up", trace_id=fine)
+    ratchet.feedback(thumbs="down", trace_id=bad)
     kept()
     handle.shutdown(10)
     with Store.open(os.environ["RATCHET_STORE"]) as store:

@@ -174,9 +174,11 @@ def test_a_file_that_names_an_agent_serves_too(serve: Serve, tmp_path: Path) -> 
 
 def test_https_is_spoken_with_a_certificate(serve: Serve, tmp_path: Path) -> None:
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-        + ["-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost"]
-        + ["-addext", "subjectAltName=IP:127.0.0.1"],
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-keyout", "key.pem", "-out", "cert.pem", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
         cwd=tmp_path,
         check=True,
         capture_output=True,

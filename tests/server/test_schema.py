@@ -1,4 +1,4 @@
-"""What schemathesis makes of the OpenAPI description: the server answers everything, never by 5xx."""
+"""What schemathesis makes of the OpenAPI description: everything is answered, never by 5xx."""
 
 from __future__ import annotations
 

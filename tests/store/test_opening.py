@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,15 @@ def test_processes_that_open_a_new_or_an_older_database_at_once_all_succeed(
         assert [answers.get(timeout=30) for _ in openers] == ["opened"] * 4
         for opener in openers:
             opener.join()
+
+
+def test_threads_that_make_stores_at_once_do_not_meet(tmp_path: Path) -> None:
+    def make(number: int) -> int:
+        with Store.open(f"sqlite:///{tmp_path}/{number}.db") as store:
+            return store.rollouts.create([rollout(f"r{number}")], 1.0)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(make, range(8))) == [1] * 8
 
 
 def test_a_newer_database_is_refused_and_left_alone(store_url: str) -> None:

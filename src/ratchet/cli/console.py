@@ -85,8 +85,16 @@ def number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+_CONTROL = dict.fromkeys((*range(32), 127, *range(128, 160)), "�") | {9: "\t", 10: "\n"}
+
+
+def printable(text: str) -> str:
+    """A text that cannot drive a terminal, wherever it comes from; tabs and line ends stay."""
+    return text if text.isprintable() else text.translate(_CONTROL)
+
+
 def one_line(value: Any, width: int = 72) -> str:
     """A value on one line."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    text = " ".join(text.split())
+    text = " ".join(printable(text).split())
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ratchet.cli.console import one_line, out
+from ratchet.cli.console import one_line, out, printable
 from ratchet.cli.looking import when
 from ratchet.types.trace import ConversationLog, Said
 
@@ -20,7 +20,7 @@ LONG = 2_000
 def parts_text(parts: Iterable[Any], limit: int = LONG) -> str:
     """The parts of a message as text."""
     told = [_part(part) for part in parts if isinstance(part, Mapping)]
-    text = "\n".join(part for part in told if part)
+    text = printable("\n".join(part for part in told if part))
     if len(text) > limit:
         return f"{text[:limit]}… {len(text) - limit} more characters"
     return text
@@ -58,16 +58,16 @@ def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
     out.print(
         Text.assemble(
             ("Conversation ", "bold"),
-            (held.id, "bold"),
-            f" with {held.agent or 'a rollout'}, {held.turns} traces,"
+            (one_line(held.id, 200), "bold"),
+            f" with {one_line(held.agent, 100) or 'a rollout'}, {held.turns} traces,"
             f" {when(held.start_ns)} to {when(held.last_ns)}",
         ),
         soft_wrap=True,
     )
     limit = 10**9 if full else LONG
     for one in log.instructions:
-        whose = f" of {one.agent}" if one.agent else ""
-        text = one.text if full else one_line(one.text, 300)
+        whose = f" of {one_line(one.agent, 60)}" if one.agent else ""
+        text = printable(one.text) if full else one_line(one.text, 300)
         out.print(Text.assemble((f"system{whose} ", "bold magenta"), (text, "dim")), soft_wrap=True)
     hidden = 0
     for said in log.messages:
@@ -83,7 +83,9 @@ def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
 
 def _said(said: Said, limit: int) -> Text:
     indent = "   " if said.nested else ""
-    role = f"{said.role} ({said.agent})" if said.nested and said.agent else said.role
+    role = one_line(said.role, 40)
+    if said.nested and said.agent:
+        role += f" ({one_line(said.agent, 60)})"
     text = parts_text(said.parts, limit).replace("\n", f"\n{indent}   ")
     return Text.assemble(
         (f"{indent}{when(said.at_ns)[11:]} ", "dim"),

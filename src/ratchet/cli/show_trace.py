@@ -50,9 +50,9 @@ def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = 
 
 
 def _print_head(trace: Trace) -> None:
-    head = Text.assemble(("Trace ", "bold"), (trace.trace_id, "bold"))
+    head = Text.assemble(("Trace ", "bold"), (one_line(trace.trace_id), "bold"))
     if trace.agent:
-        head.append(f" of {trace.agent}")
+        head.append(f" of {one_line(trace.agent)}")
     head.append(f", {when(trace.start_ns)}")
     out.print(head, soft_wrap=True)
     facts = [took(trace.duration_s), f"{trace.spans} spans"]
@@ -60,11 +60,11 @@ def _print_head(trace: Trace) -> None:
         facts.append(f"{count(trace.input_tokens)}→{count(trace.output_tokens)} tokens")
     if trace.cost_usd is not None:
         facts.append(dollars(trace.cost_usd))
-    facts += trace.models
+    facts += [one_line(model) for model in trace.models]
     if trace.conversation_id:
-        facts.append(f"conversation {trace.conversation_id}")
+        facts.append(f"conversation {one_line(trace.conversation_id)}")
     if trace.rollout_id:
-        facts.append(f"rollout {trace.rollout_id}, attempt {trace.fence}")
+        facts.append(f"rollout {one_line(trace.rollout_id)}, attempt {trace.fence}")
     line = Text(", ".join(facts), style="dim")
     if trace.errors:
         line.append(f", {trace.errors} failed", style="red not dim")
@@ -78,7 +78,7 @@ def feedback_line(item: Feedback) -> Text:
         worth = named(item.value) if item.kind == "thumbs" else f"{item.value:.2g}"
         line.append(f" {worth}", style="red not dim" if item.value < 0.5 else "not dim")
     if item.span_id:
-        line.append(f" on {item.span_id[:8]}")
+        line.append(f" on {one_line(item.span_id, 20)}")
     if item.comment:
         line.append(f" {one_line(item.comment, 200)!r}", style="not dim")
     if item.content is not None:
@@ -90,7 +90,7 @@ def _line(line: Line) -> Text:
     made = Text(branches(line.last), style="dim")
     span = line.span
     if span is None:
-        return made.append(line.note, style="dim")
+        return made.append(one_line(line.note, 200), style="dim")
     failed = span.status == "error"
     made.append(one_line(span.name, 80), style="bold red not dim" if failed else "bold not dim")
     made.append(f"  {took(max(0, span.end_ns - span.start_ns) / 1e9)}", style="not dim")
@@ -124,7 +124,7 @@ def _content(span: Span) -> Iterator[Text]:
             yield Text.assemble(("system ", "bold"), one_line(value, 2_000))
         for message in messages:
             said = parts_text(message["parts"])
-            yield Text.assemble((f"{message['role']} ", "bold"), said)
+            yield Text.assemble((f"{one_line(message['role'], 40)} ", "bold"), said)
         if cut:
             yield Text("… it was cut when it was recorded", style="dim")
     for word, key in _OTHERS:

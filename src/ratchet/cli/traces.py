@@ -182,7 +182,7 @@ def _cells(trace: Trace, now: float) -> list[Text]:
     bad = trace.worst is not None and trace.worst < 0.5
     return [
         Text(lately(trace.start_ns, now)),
-        Text(short(trace.trace_id)),
+        Text(one_line(short(trace.trace_id))),
         Text(one_line(trace.agent, 24), no_wrap=True, overflow="ellipsis"),
         Text(one_line(trace.name, 48), no_wrap=True, overflow="ellipsis"),
         Text(took(trace.duration_s)),

@@ -89,9 +89,9 @@ def feedback(
 
     Example:
         with ratchet.trace("answer") as step:
-            reply = answer(question)
+            reply, trace_id = answer(question), step.trace_id
         ...
-        ratchet.feedback(thumbs="down", trace_id=step.trace_id, comment="It is on page 3.")
+        ratchet.feedback(thumbs="down", trace_id=trace_id, comment="It is on page 3.")
     """
     if setup.is_disabled(os.environ):
         return ""

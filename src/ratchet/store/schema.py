@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +27,8 @@ VERSION_TABLE = "ratchet_version"
 
 # Any number will do, so long as every Ratchet uses the same: it keeps two upgrades apart.
 _UPGRADE_LOCK = 7_236_142_458
+
+_upgrading = threading.Lock()
 
 
 def prepare(database: Database, *, patience_s: float = 0.0) -> None:
@@ -144,4 +147,6 @@ def _upgrade(connection: Connection, place: str) -> None:
         return
     from alembic import command
 
-    command.upgrade(config(connection), "head")
+    # Alembic keeps what it upgrades in globals: two threads would upgrade each other's database.
+    with _upgrading:
+        command.upgrade(config(connection), "head")

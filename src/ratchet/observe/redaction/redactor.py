@@ -39,6 +39,11 @@ LEAST_KEY = 16
 MOST_KEYS_REMEMBERED = 4_096
 """Names of attributes that are known to hold no secrets."""
 
+MOST_TEXTS_REMEMBERED = 2_048
+LONGEST_REMEMBERED = 8_192
+"""Texts of attributes in which nothing was found, which are not looked at again. Agents send the
+same instructions, tools and former messages with each call."""
+
 _LARGE = 10**12
 """Smaller numbers are no cards."""
 
@@ -107,6 +112,7 @@ class Redactor:
             key if rules.pseudonyms else b"",
         )
         self._clean_keys: set[str] = set()
+        self._clean_texts: set[str] = set()
 
     def record(self, record: SpanRecord) -> SpanRecord:
         """The record with its span redacted; the same one when there was nothing to take out."""
@@ -197,16 +203,25 @@ class Redactor:
             return False
         # All texts at once: to look at each alone takes longer than to look at all of them.
         texts: list[str] = []
+        seen = self._clean_texts
         for value in attributes.values():
             kind = value.__class__
             if kind is str:
-                texts.append(value)
+                if value not in seen:
+                    texts.append(value)
             elif kind is int:
                 if value > _LARGE:
                     return False
             elif kind not in _HARMLESS:
                 texts.append(_encode(value).decode())
-        return not self._finder.suspects("\n".join(texts))
+        if not texts:
+            return True
+        if self._finder.suspects("\n".join(texts)):
+            return False
+        if len(seen) > MOST_TEXTS_REMEMBERED:
+            seen.clear()
+        seen.update(text for text in texts if len(text) <= LONGEST_REMEMBERED)
+        return True
 
     def _are_clean_keys(self, keys: Iterable[str]) -> bool:
         """Whether keys hold no secrets and are none; those that are clean are remembered."""

@@ -15,12 +15,15 @@ import string
 
 from ratchet.observe.redaction.rules.sight import DIGITS, SEPARATORS, WORDS
 
-_SMALL_LETTERS = string.ascii_lowercase.encode()
+_LEFT_OUT = string.ascii_lowercase.encode()
+
+_SIGNS = b"@%\\&+"
+_NO_SIGNS = bytes(byte for byte in range(256) if byte not in _SIGNS)
 
 _LONG_WORD = b"a" * 17
 """A key, or text in base64; words are seldom as long."""
 
-_NO_SMALL_LETTERS = b"a" * 6
+_NO_SMALL_LETTERS = b"a" * 7
 """Capitals and digits of such a word."""
 
 _MANY_DIGITS = b"0" * 9
@@ -38,8 +41,7 @@ _INTERNATIONAL = re.compile(rb"\+ ?\(?[0-9]").search
 _FOUR = re.compile(rb"\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]").search
 _SIX = re.compile(rb":[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]").search
 _COLONS = re.compile(rb":[0-9A-F]{0,4}:").search
-_AT_WORD = re.compile(rb"[(\[]\s?at\s?[)\]]").search
-_EMPTY_BRACKETS = re.compile(rb"[(\[]\s{0,2}[)\]]").search
+_AT_WORD = re.compile(rb"[(\[] ?[aA][tT] ?[)\]]").search
 
 _WORDS_FOR_SECRETS = tuple(
     re.compile(pattern).search
@@ -58,16 +60,14 @@ _WORDS_FOR_SECRETS = tuple(
 def suspicious(text: str) -> bool:
     """Whether a rule may find something. The text is one that `views.glance` has gone over."""
     raw = text.encode("utf-8", "surrogatepass")
-    rare = raw.translate(None, _SMALL_LETTERS)
-    if _is_odd(raw, rare):
+    if _is_odd(raw, raw.translate(None, _LEFT_OUT)):
         return True
     # Cut: the end may be the beginning of a secret. What says so is no ASCII.
     if len(raw) > len(text) and b"more characters]" in raw:
         return True
     small = raw.lower()
-    return any(search(small) for search in _WORDS_FOR_SECRETS) or (
-        _EMPTY_BRACKETS(rare) is not None and _AT_WORD(small) is not None
-    )
+    w, k, z, c, b, p = _WORDS_FOR_SECRETS
+    return bool(w(small) or k(small) or c(small) or b(small) or p(small) or z(small))
 
 
 def _is_odd(raw: bytes, rare: bytes) -> bool:
@@ -77,13 +77,10 @@ def _is_odd(raw: bytes, rare: bytes) -> bool:
         raw: The text.
         rare: The same without small letters.
     """
+    signs = rare.translate(None, _NO_SIGNS)
     return bool(
-        b"@" in rare
-        or (b"%" in rare and _PERCENT(raw))
-        or (b"\\" in rare and _ESCAPE(raw))
-        or b"&#" in rare
+        (signs and _has_sign(raw, signs))
         or b"-----" in rare
-        or (b"+" in rare and _INTERNATIONAL(raw))
         or (
             _MANY_DIGITS in rare.translate(DIGITS, SEPARATORS)
             and _MANY_DIGITS in raw.translate(DIGITS, SEPARATORS)
@@ -91,4 +88,15 @@ def _is_odd(raw: bytes, rare: bytes) -> bool:
         or (_NO_SMALL_LETTERS in rare.translate(WORDS) and _LONG_WORD in raw.translate(WORDS))
         or (b"." in rare and _FOUR(rare) and _FOUR(raw))
         or (b":" in rare and _COLONS(rare) and _SIX(raw))
+        or ((b"()" in rare or b"[]" in rare or b"(  )" in rare or b"AT" in rare) and _AT_WORD(raw))
+    )
+
+
+def _has_sign(raw: bytes, signs: bytes) -> bool:
+    return bool(
+        b"@" in signs
+        or (b"%" in signs and _PERCENT(raw))
+        or (b"\\" in signs and _ESCAPE(raw))
+        or (b"&" in signs and b"&#" in raw)
+        or (b"+" in signs and _INTERNATIONAL(raw))
     )
