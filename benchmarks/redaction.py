@@ -70,7 +70,7 @@ def measure_false(redactor: Redactor, texts: Sequence[str]) -> Counter[str]:
     return taken
 
 
-def chat(copies: int) -> list[Span]:
+def chat(words: Sequence[str]) -> list[Span]:
     """Spans of agents, of which no two hold the same text."""
     return [
         Span(
@@ -80,11 +80,11 @@ def chat(copies: int) -> list[Span]:
             start_ns=0,
             end_ns=1,
             attributes={
-                key: f"{value} ({copy})" if isinstance(value, str) else value
+                key: f"{value} {word}" if isinstance(value, str) else value
                 for key, value in normalise(name, attributes()).items()
             },
         )
-        for copy in range(copies)
+        for word in words
         for name, attributes in KINDS
     ]
 
@@ -121,7 +121,7 @@ def main() -> None:
     false = (in_docs + in_said).total()
     say(f"ordinary text: {words} words, taken out {dict(in_docs)} and {dict(in_said)}")
 
-    fresh = chat(400)
+    fresh = chat(["".join(letters) for letters in itertools.product("abcdefg", repeat=3)])
     seconds = 0.5 if options.quick else 3.0
     count = itertools.count()
 

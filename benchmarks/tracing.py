@@ -45,6 +45,8 @@ PEERS = {
 }
 BURST = 400
 """Calls at a stretch: fewer than start an export in any of them."""
+STORED = "SELECT count(*) FROM spans WHERE attributes LIKE '%on Friday at nine%calendar%'"
+"""Spans with the beginning of their input and the end of their output."""
 WARM = 5
 """Bursts that are not counted."""
 
@@ -185,10 +187,11 @@ def measure(rounds: int, peers: dict[str, str]) -> dict[str, list[Burst]]:
                 burst = process.burst(BURST)
                 if number >= WARM:
                     found[way].append(burst)
-        if "opik" in peers and _Yes.received < rounds * BURST * 500:
-            raise SystemExit("Opik sent less than the inputs and outputs of its calls")
+        # Compressed, which does much to texts that are all the same.
+        if "opik" in peers and _Yes.received < rounds * BURST * 20:
+            raise SystemExit(f"Opik sent {_Yes.received} bytes: that cannot be all of its calls")
         with sqlite3.connect(f"file:{folder}/ratchet.db?mode=ro", uri=True) as database:
-            stored = database.execute("SELECT count(*) FROM spans").fetchone()[0]
+            stored = database.execute(STORED).fetchone()[0]
         if stored != 1 + (WARM + rounds) * BURST:
             raise SystemExit(f"of {1 + (WARM + rounds) * BURST} spans {stored} are stored")
     return found

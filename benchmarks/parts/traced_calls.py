@@ -140,6 +140,7 @@ def mlflow(address: str) -> tuple[Call, Callable[[], Any]]:
     """MLflow's decorator, as it is when it exports over OTLP, which is the lightest that it offers:
     in batches; with an exporter of ours in the place of OTLP's, so that they go nowhere."""
     os.environ |= {
+        "MLFLOW_TRACKING_URI": address,
         "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{address}/v1/traces",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "true",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import ratchet
 from ratchet.observe import Handle
@@ -279,6 +280,24 @@ def test_one_span_that_is_never_taken_holds_up_no_other(
     assert target.taken == [str(n) for n in range(100) if n not in (13, 77)]
     assert (delivery.refused, delivery.sent, delivery.waiting) == (2, 98, 0)
     assert len(caplog.records) == 1
+
+
+def test_large_batches_wait_in_parts(tmp_path: Path) -> None:
+    target, clock = Simulated(), Clock()
+    spool = Spool(tmp_path)
+    delivery = Delivery(target, spool, clock)
+    target.away = True
+    large = [
+        replace(one, span=replace(one.span, message="x" * 2**20)) for one in records(*range(9))
+    ]
+    delivery.deliver(large)
+    first = spool.first()
+    assert first is not None
+    assert len(first.data) < 5 * 2**20
+    target.away = False
+    clock.now += 60
+    delivery.retry()
+    assert target.taken == [str(n) for n in range(9)]
 
 
 def test_where_the_disk_takes_nothing_spans_wait_in_memory(
@@ -635,6 +654,24 @@ def test_thousands_of_attributes_and_events_are_bounded(start: Start, project: P
     assert spans["step"].attributes["otel.dropped_attributes_count"] >= 4_400
     assert len(spans["step"].events) < 500
     assert len(spans["theirs"].attributes["huge"]) < 300_000
+
+
+def test_a_trace_goes_on_in_another_service(start: Start, project: Path) -> None:
+    from opentelemetry import context, propagate
+
+    handle = start()
+    headers: dict[str, str] = {}
+    with ratchet.trace("client"):
+        propagate.inject(headers)
+    token = context.attach(propagate.extract(headers, context.Context()))
+    try:
+        answer("why")
+    finally:
+        context.detach(token)
+    handle.flush(10)
+    spans = stored(project)
+    assert spans["answer"].parent_id == spans["client"].span_id
+    assert spans["answer"].trace_id == spans["client"].trace_id
 
 
 def test_a_span_whose_parent_never_comes_is_kept(start: Start, project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -184,6 +185,29 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"\S"):
         Spool(tmp_path / "file" / "spool").append(frame(1))
     assert Spool(tmp_path / "file" / "spool").first() is None
+
+
+def test_a_disk_that_is_full_leaves_what_was_written_before(tmp_path: Path) -> None:
+    code = (
+        "import resource, signal, sys\nfrom pathlib import Path\n"
+        "from ratchet.observe.spool import Frame, Spool\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))\n"
+        "spool = Spool(Path(sys.argv[1]))\n"
+        "written = []\n"
+        "for n in range(1, 9):\n"
+        "    try:\n"
+        "        spool.append(Frame(b'[%d]' % n + b' ' * 300, n))\n"
+        "        written.append(n)\n"
+        "    except OSError: pass\n"
+        "print(written)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    written = json.loads(ran.stdout or "[]")
+    assert 4 < len(written) < 8, ran.stderr
+    assert drain(Spool(tmp_path)) == written
 
 
 def test_a_backlog_in_memory_is_bounded() -> None:

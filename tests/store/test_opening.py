@@ -167,6 +167,39 @@ def test_an_older_database_is_upgraded_and_keeps_its_rows(store_url: str, versio
     assert found == schema.VERSIONS[-1]
 
 
+def test_traces_and_conversations_of_an_older_database_are_found(store_url: str) -> None:
+    at_version(store_url, "0004", empty=False)
+    columns = (
+        "rollout_seq, fence, agent, trace_id, span_id, parent_id, name, start_ns, end_ns, status,"
+        " message, attributes, events"
+    )
+    used = '{"gen_ai.usage.input_tokens": 7, "gen_ai.request.model": "m", "session.id": "chat"}'
+    rows = [
+        ("a", "2", "1", 6, used),
+        ("a", "1", None, 5, "{}"),
+        ("b", "1", "elsewhere", 9, '{"gen_ai.conversation.id": "\\u0000"}'),
+        ("c", "1", None, 7, "{}"),
+    ]
+    database = Database(parse(store_url))
+    for trace_id, span_id, parent_id, start_ns, attributes in rows:
+        values = {"t": trace_id, "s": span_id, "p": parent_id, "at": start_ns, "a": attributes}
+        statement = text(
+            f"INSERT INTO spans ({columns}) VALUES (0, 0, 'bot', :t, :s, :p, 'n', :at, :at, 'ok',"
+            " '', :a, '[]')"
+        )
+        database.write(lambda c, s=statement, v=values: c.execute(s, v))
+    database.close()
+    with Store.open(store_url) as store:
+        found, _ = store.traces.list()
+        assert [(t.trace_id, t.spans, t.rootless) for t in found] == [
+            ("b", 1, True),
+            ("c", 1, False),
+            ("a", 2, False),
+        ]
+        assert (found[2].conversation_id, found[2].input_tokens) == ("chat", 7)
+        assert [one.id for one in store.conversations.list()[0]] == ["\ufffd", "chat"]
+
+
 def _open(url: str, start: Any, answers: Any) -> None:
     start.wait()
     try:

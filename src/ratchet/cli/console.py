@@ -85,7 +85,7 @@ def number(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-_CONTROL = dict.fromkeys((*range(32), 127, *range(128, 160)), "�") | {9: "\t", 10: "\n"}
+_CONTROL = dict.fromkeys((*range(32), 127, *range(128, 160)), "\ufffd") | {9: "\t", 10: "\n"}
 
 
 def printable(text: str) -> str:

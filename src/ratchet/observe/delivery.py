@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -17,6 +17,9 @@ _log = logging.getLogger("ratchet")
 
 BATCH = 500
 """Records sent together."""
+
+FRAME_BYTES = 4 * 1024 * 1024
+"""A batch that is longer waits in parts."""
 
 PAUSES_S = (0.25, 10.0)
 """Shortest and longest pause between tries while nobody takes records."""
@@ -102,10 +105,9 @@ class Delivery:
     def keep(self, records: Sequence[SpanRecord]) -> None:
         """Have records wait."""
         for start in range(0, len(records), BATCH):
-            part = records[start : start + BATCH]
-            frame = Frame(_encode(part), len(part))
-            with self._keeping:
-                self._append(frame)
+            for frame in _frames(records[start : start + BATCH]):
+                with self._keeping:
+                    self._append(frame)
 
     def hasten(self) -> None:
         """Try what waits at once."""
@@ -197,8 +199,14 @@ _luck = random.Random().random  # noqa: S311
 _decoder = msgspec.json.Decoder(list[SpanRecord])
 
 
-def _encode(records: Sequence[SpanRecord]) -> bytes:
-    return msgspec.json.encode(records)
+def _frames(records: Sequence[SpanRecord]) -> Iterator[Frame]:
+    data = msgspec.json.encode(records)
+    half = len(records) // 2
+    if len(data) > FRAME_BYTES and half:
+        yield from _frames(records[:half])
+        yield from _frames(records[half:])
+    elif records:
+        yield Frame(data, len(records))
 
 
 def _records(frame: Frame) -> list[SpanRecord]:

@@ -36,6 +36,9 @@ CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Whether inputs and outputs go onto spans of the user's own provider, as OpenTelemetry's GenAI
 instrumentations have it: by default they do not, since nothing of ours redacts them there."""
 
+FLUSH_S = 5.0
+"""How long a flush of the user's provider waits for our part."""
+
 MAX_OPEN = 10_000
 """Spans of rollouts that have begun and not ended, as far as they are remembered."""
 
@@ -79,8 +82,13 @@ class Joined(SpanProcessor):
         """A provider ends before the process does, which may go on without it."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Send what has ended."""
-        return bool(self.live is None or self.live.flush(timeout_millis / 1000))
+        """Send what has ended, as far as that is soon done.
+
+        It never fails: a provider that hears of a failure flushes no further processor.
+        """
+        if self.live is not None:
+            self.live.flush(min(timeout_millis / 2_000, FLUSH_S))
+        return True
 
 
 class _OwnIds(IdGenerator):

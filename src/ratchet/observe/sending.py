@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 TIMEOUT_S = 10.0
 """How long one answer of a server may take."""
 
+AGAIN_S = 0.2
+
 STORE_PATIENCE_S = 2.0
 """How long a store that is locked is tried."""
 
@@ -75,8 +77,11 @@ class ServerTarget:
         if self._client is None:
             from ratchet.client import Client
 
-            # It asks once: how long to wait is decided by whoever knows what else is waiting.
-            self._client = Client(self.place, self._key or "", patience_s=0.0, timeout_s=TIMEOUT_S)
+            # It hardly asks again, but for a connection that was closed meanwhile: how long to wait
+            # is decided by whoever knows what else is waiting.
+            self._client = Client(
+                self.place, self._key or "", patience_s=AGAIN_S, timeout_s=TIMEOUT_S
+            )
         try:
             self._client.spans.put(records)
         except RatchetError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import logging
 import math
 import os
@@ -69,6 +68,10 @@ class Handle:
                 set_live(None)
         if self._joining is not None:
             self._joining.leave()
+        if self.instruments:
+            from ratchet.observe import instruments
+
+            instruments.install(None)
         if self._live is not None:
             self._live.shutdown(timeout_s)
             atexit.unregister(self._live.shutdown)
@@ -225,11 +228,17 @@ def _backlog(asked: Mapping[str, Any], found: Destination) -> Backlog:
 
     if not asked["spool"]:
         return MemoryBacklog()
-    if found.root is not None and found.spool.is_relative_to(found.root / STATE_NAME):
-        # Where it cannot be made, the spool says so when it is needed.
-        with contextlib.suppress(RatchetError):
-            prepare_state(found.root)
-    return Spool(found.spool)
+    root = found.root
+    if root is None or not found.spool.is_relative_to(root / STATE_NAME):
+        return Spool(found.spool)
+
+    def prepare() -> None:
+        try:
+            prepare_state(root)
+        except RatchetError as error:
+            raise OSError(str(error)) from error
+
+    return Spool(found.spool, prepare=prepare)
 
 
 def _redaction(wanted: Any, found: Destination) -> Callable[[], Redact | None]:

@@ -15,6 +15,7 @@ import struct
 import time
 import zlib
 from collections import deque
+from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -204,12 +205,20 @@ class Spool:
         folder: The folder; it is made at the first batch.
         max_bytes: Bytes of all segments in it.
         segment_bytes: Bytes from which on a new segment is begun.
+        prepare: Makes what the folder is to lie in, before the first batch; it raises OSError when
+            that cannot be made.
     """
 
     def __init__(
-        self, folder: Path, *, max_bytes: int = MAX_BYTES, segment_bytes: int = SEGMENT_BYTES
+        self,
+        folder: Path,
+        *,
+        max_bytes: int = MAX_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+        prepare: Callable[[], object] = lambda: None,
     ) -> None:
         self._folder = folder
+        self._prepare = prepare
         self._max_bytes = max_bytes
         self._segment_bytes = segment_bytes
         self._segments: deque[_Segment] = deque()
@@ -267,7 +276,9 @@ class Spool:
         segment.delete()
 
     def _new(self) -> _Segment:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self._folder.is_dir():
+            self._prepare()
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._make_room()
         self._ours += 1
         # In the order of their names: of their times, as far as clocks agree.

@@ -130,6 +130,7 @@ class StepSpan(OtelSpan):
             return
         said = "".join(traceback.format_exception_only(error)).strip()
         self.status, self.message = "error", shorten(readable(said))
+        self.attributes["error.type"] = type(error).__qualname__
         # An exception whose text cannot be had must not hide itself behind that.
         with contextlib.suppress(Exception):
             self.record_exception(error)

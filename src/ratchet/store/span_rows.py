@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ratchet.store.columns import clean, encode
-from ratchet.store.usage import usage_text
+from ratchet.store.usage import COST, INPUT, OUTPUT, usage_text
 from ratchet.types import InputError, Span, SpanEvent
 
 MAX_ID = 200
@@ -65,6 +65,12 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
             " fences into 32.",
         )
     parent_id, attributes = span.parent_id, span.attributes
+    # Most spans name no conversation and use nothing: they pay for no calls.
+    conversation_id = usage = ""
+    if "gen_ai.conversation.id" in attributes or "session.id" in attributes:
+        conversation_id = conversation_of(attributes)
+    if INPUT in attributes or OUTPUT in attributes or COST in attributes:
+        usage = usage_text(attributes)
     return Row(
         rollout_seq,
         fence,
@@ -79,8 +85,8 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
         clean(span.message),
         encode(attributes),
         encode(span.events),
-        conversation_of(attributes),
-        usage_text(attributes),
+        conversation_id,
+        usage,
         NOT_A_HEAD,
     )
 

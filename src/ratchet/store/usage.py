@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from ratchet.store.columns import clean
 from ratchet.types import Span
 from ratchet.types.trace import ModelCall
 
@@ -14,7 +15,8 @@ Price = Callable[[ModelCall], float | None]
 """Dollars of a call by published prices; None when nobody publishes one."""
 
 COST = "ratchet.cost_usd"
-_INPUT, _OUTPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
+INPUT, OUTPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
+"""Attributes that say that a span used something."""
 
 _MAX_NAME = 200
 _MOST = 2**53
@@ -23,22 +25,12 @@ _WHOLE = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
 """Operations that report the usage of the calls beneath them once more."""
 
 
-class _Used(msgspec.Struct, frozen=True, array_like=True):
-    """How it lies in the database."""
-
-    model: str
-    provider: str
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
-    whole: bool
-    cache_read_tokens: int
-    cache_write_tokens: int
-    tier: str
-
+_Stored: TypeAlias = tuple[str, str, int, int, float | None, bool, int, int, str]
+"""How it lies in the database, as a JSON list: model, provider, tokens in and out, dollars, whether
+it is a sum, tokens from and into a cache, tier."""
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Used).decode
+_decode = msgspec.json.Decoder(_Stored).decode
 
 
 class Used(NamedTuple):
@@ -66,7 +58,9 @@ def usage_text(attributes: Mapping[str, Any]) -> str:
     Args:
         attributes: Of the span; foreign data, so anything may stand there.
     """
-    if _INPUT not in attributes and _OUTPUT not in attributes and COST not in attributes:
+    get = attributes.get
+    given, made, cost = get(INPUT), get(OUTPUT), get(COST)
+    if given is None and made is None and cost is None:
         return ""
     return _encode(_used(attributes)).decode()
 
@@ -74,7 +68,7 @@ def usage_text(attributes: Mapping[str, Any]) -> str:
 def used_by(span_id: str, parent_id: str | None, stored: str) -> Used:
     """What a span used, from how it lies in the database."""
     used = _decode(stored)
-    return Used(span_id, parent_id, _call(used), used.whole)
+    return Used(span_id, parent_id, _call(used), used[5])
 
 
 def used_in(span: Span) -> Used | None:
@@ -88,32 +82,38 @@ def call_of(attributes: Mapping[str, Any]) -> ModelCall:
     return _call(_used(attributes))
 
 
-def _used(attributes: Mapping[str, Any]) -> _Used:
+def _used(attributes: Mapping[str, Any]) -> _Stored:
     get = attributes.get
+    model = get("gen_ai.response.model") or get("gen_ai.request.model") or ""
+    provider = get("gen_ai.provider.name") or get("gen_ai.system") or ""
     operation = get("gen_ai.operation.name")
-    return _Used(
-        _name(get("gen_ai.response.model")) or _name(get("gen_ai.request.model")),
-        _name(get("gen_ai.provider.name")) or _name(get("gen_ai.system")),
-        _count(get(_INPUT)),
-        _count(get(_OUTPUT)),
-        _dollars(get(COST)),
+    read = get("gen_ai.usage.cache_read.input_tokens")
+    written = get("gen_ai.usage.cache_creation.input_tokens")
+    tier = get("openai.response.service_tier")
+    cost = get(COST)
+    return (
+        _name(model),
+        _name(provider),
+        _count(get(INPUT)),
+        _count(get(OUTPUT)),
+        None if cost is None else _dollars(cost),
         operation.__class__ is str and operation in _WHOLE,
-        _count(get("gen_ai.usage.cache_read.input_tokens")),
-        _count(get("gen_ai.usage.cache_creation.input_tokens")),
-        _name(get("openai.response.service_tier")),
+        0 if read is None else _count(read),
+        0 if written is None else _count(written),
+        "" if tier is None else _name(tier),
     )
 
 
-def _call(used: _Used) -> ModelCall:
+def _call(used: _Stored) -> ModelCall:
     return ModelCall(
-        model=used.model,
-        provider=used.provider,
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        cache_read_tokens=used.cache_read_tokens,
-        cache_write_tokens=used.cache_write_tokens,
-        tier=used.tier,
-        cost_usd=used.cost_usd,
+        model=used[0],
+        provider=used[1],
+        input_tokens=used[2],
+        output_tokens=used[3],
+        cost_usd=used[4],
+        cache_read_tokens=used[6],
+        cache_write_tokens=used[7],
+        tier=used[8],
     )
 
 
@@ -155,20 +155,16 @@ def cost_of(call: ModelCall, price: Price | None) -> float | None:
 
 
 def _count(value: Any) -> int:
-    if value is None:
-        return 0
     if value.__class__ is int:
         return value if 0 <= value < _MOST else 0
     return int(value) if isinstance(value, float) and 0 <= value < _MOST else 0
 
 
 def _dollars(value: Any) -> float | None:
-    if value is None:
-        return None
     if value.__class__ is bool or not isinstance(value, (int, float)):
         return None
     return float(value) if 0 <= value < 1e12 else None
 
 
 def _name(value: Any) -> str:
-    return value[:_MAX_NAME] if isinstance(value, str) else ""
+    return clean(value[:_MAX_NAME]) if value.__class__ is str else ""

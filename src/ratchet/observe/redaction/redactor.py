@@ -186,14 +186,31 @@ class Redactor:
         changed = False
         made: dict[str, Any] = {}
         for key, value in attributes.items():
-            try:
-                new = self._value(value, parts(key), 0)
-            except _TooDeep:
-                new = self._finder.cleaned(_encode(value).decode())
+            new = self._attribute(key, value)
             name = key if key in self._clean_keys else self._finder.cleaned(key)
             changed = changed or new is not value or name is not key
             made[name] = new
         return made if changed else attributes
+
+    def _attribute(self, key: str, value: Any) -> Any:
+        path = parts(key)
+        # Not where a project names fields: there it depends on the key what a text may hold.
+        remembers = value.__class__ is str and not self.rules.keys
+        if remembers and value in self._clean_texts and not self._fields.is_secret(path):
+            return value
+        try:
+            new = self._value(value, path, 0)
+        except _TooDeep:
+            return self._finder.cleaned(_encode(value).decode())
+        if remembers and new is value and not self._fields.is_secret(path):
+            self._remember((value,))
+        return new
+
+    def _remember(self, texts: Iterable[str]) -> None:
+        """Note texts in which nothing was found."""
+        if len(self._clean_texts) > MOST_TEXTS_REMEMBERED:
+            self._clean_texts.clear()
+        self._clean_texts.update(text for text in texts if len(text) <= LONGEST_REMEMBERED)
 
     def _are_clean(self, attributes: Mapping[str, Any]) -> bool:
         """Whether there is nothing in attributes at first sight."""
@@ -218,9 +235,7 @@ class Redactor:
             return True
         if self._finder.suspects("\n".join(texts)):
             return False
-        if len(seen) > MOST_TEXTS_REMEMBERED:
-            seen.clear()
-        seen.update(text for text in texts if len(text) <= LONGEST_REMEMBERED)
+        self._remember(texts)
         return True
 
     def _are_clean_keys(self, keys: Iterable[str]) -> bool:
