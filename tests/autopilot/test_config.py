@@ -79,6 +79,15 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "events_days": 7.0,
         },
         "upstreams": {},
+        "redaction": {
+            "enabled": True,
+            "rules": (),
+            "keys": (),
+            "patterns": {},
+            "allow": (),
+            "pseudonyms": False,
+            "capture_content": True,
+        },
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -15,8 +16,9 @@ import pytest
 
 import ratchet
 from ratchet.observe import Handle
-from ratchet.observe import feedback as module
-from ratchet.observe.feedback import MOST_WAITING, Outbox, flush
+from ratchet.observe import outbox as module
+from ratchet.observe.feedback import flush
+from ratchet.observe.outbox import MOST_WAITING, Outbox
 from ratchet.observe.sending import Away, Refused
 from ratchet.store import Store
 from ratchet.types import Feedback, is_bad
@@ -327,7 +329,16 @@ def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_what_is_said_last_is_sent_when_the_program_ends(project: Path) -> None:
+@pytest.fixture
+def with_store(project: Path, sqlite_template: Path) -> Path:
+    """The project with an empty store."""
+    (project / ".ratchet").mkdir()
+    shutil.copyfile(sqlite_template, project / ".ratchet" / "ratchet.db")
+    return project
+
+
+def test_what_is_said_last_is_sent_when_the_program_ends(with_store: Path) -> None:
+    project = with_store
     done = run(project, "import ratchet; ratchet.feedback(thumbs='down', trace_id='t')")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
@@ -340,7 +351,7 @@ def test_a_server_that_is_away_holds_the_end_of_a_program_up_for_a_bounded_time(
 ) -> None:
     code = (
         "import time, ratchet\n"
-        "from ratchet.observe import feedback as f\n"
+        "from ratchet.observe import outbox as f\n"
         "f.EXIT_S = 0.2\n"
         "begun = time.perf_counter()\n"
         "ratchet.feedback(1.0, trace_id='t')\n"
@@ -352,7 +363,8 @@ def test_a_server_that_is_away_holds_the_end_of_a_program_up_for_a_bounded_time(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_child_process_sends_its_own_and_not_its_parents(project: Path) -> None:
+def test_a_child_process_sends_its_own_and_not_its_parents(with_store: Path) -> None:
+    project = with_store
     code = (
         "import os, ratchet\n"
         "from ratchet.observe.feedback import flush\n"

@@ -157,6 +157,16 @@ class Redactor:
             _log.exception("A text could not be redacted; it is not kept.")
             return f"{MARK}{type(error).__name__.lower()[:31]}]"
 
+    def value(self, value: Any) -> Any:
+        """JSON data redacted; the same object when there was nothing to take out."""
+        if not self.rules.enabled:
+            return value
+        try:
+            return self._value(value, (), 0)
+        except Exception as error:  # as above
+            _log.exception("A value could not be redacted; it is not kept.")
+            return f"{MARK}{type(error).__name__.lower()[:31]}]"
+
     def _span(self, span: Span) -> Span:
         changes: dict[str, Any] = {}
         attributes = self._attributes(span.attributes)
