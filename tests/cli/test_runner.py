@@ -123,7 +123,7 @@ def test_a_runner_joins_works_and_leaves_when_there_is_nothing_to_do(
 ) -> None:
     store_of(server).rollouts.create(queued(*range(10)), time.time())
     code, figures, words = ended(
-        place.runner(server.url, "--agent", "my_agent:in_process", "--max-idle", "0.3")
+        place.runner(server.url, "--agent", "my_agent:in_process", "--max-idle", "2")
     )
     assert code == 0, words
     assert (figures["claimed"], figures["succeeded"], figures["unfinished"]) == (10, 10, 0)
@@ -142,7 +142,7 @@ def test_a_runner_runs_the_projects_own_agent_in_workers(
         '[agent]\nentry = "my_agent:answer"\n[run]\nconcurrency = 2\n'
     )
     store_of(server).rollouts.create(queued("a", "b", "c"), time.time())
-    code, figures, words = ended(place.runner(server.url, "--max-idle", "0.3"))
+    code, figures, words = ended(place.runner(server.url, "--max-idle", "2"))
     assert code == 0, words
     assert figures["succeeded"] == 3
     assert "my_agent:answer, 2 at a time" in words

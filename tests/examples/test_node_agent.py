@@ -170,7 +170,7 @@ def test_a_runner_runs_it_in_rollouts_and_its_spans_are_the_attempts(site: Site)
     rollout = Rollout(id="r1", queue="rooms", candidate_id="", task_id="t", input=task)
     site.store.rollouts.create([rollout], time.time())
     command = [sys.executable, "-m", "ratchet", "runner", "--server", site.ratchet]
-    command += ["--queue", "rooms", "--max-idle", "0.1", "--json"]
+    command += ["--queue", "rooms", "--max-idle", "2", "--json"]
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("RATCHET_", "OTEL_"))}
     done = subprocess.run(
         [*command, "--command", shlex.join([node(), str(site.program / "rollout.js")])],

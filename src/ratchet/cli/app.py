@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "traces": ("traces", "traces"),
     "conversations": ("conversations", "conversations"),
     "feedback": ("feedback", "feedback"),
+    "import": ("import_", "import_"),
     "diff": ("diff", "diff"),
     "verify": ("verify", "verify"),
     "releases": ("releases", "releases"),

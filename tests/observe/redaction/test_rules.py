@@ -24,6 +24,7 @@ redactor = Redactor()
         ("4242 4242 4242 4242", "[redacted:card]"),
         ("row 12 4111-1111-1111-1111 34", "row 12 [redacted:card] 34"),
         ("3782 822463 10005", "[redacted:card]"),
+        ("pages 17 18 19 4111 1111 1111 1111", "pages 17 18 19 [redacted:card]"),
         ("4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1", "[redacted:card]"),
         ("4111\n1111\n1111\n1111", "[redacted:card]"),
         ("DE89370400440532013000", "[redacted:iban]"),

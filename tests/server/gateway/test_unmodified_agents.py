@@ -245,7 +245,8 @@ def test_a_runner_runs_a_program_with_each_rollouts_own_prompt(
         *("--server", site.url),
         *("--queue", "travel"),
         *("--command", shlex.join(program)),
-        *("--max-idle", "0.1"),
+        # Long enough for a busy machine to answer the first claim.
+        *("--max-idle", "3"),
     )
     found = disk.rollouts.get(["source", "better"])
     for label, says, sent in (("source", english, SOURCE), ("better", french, FRENCH)):

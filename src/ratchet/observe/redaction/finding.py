@@ -24,6 +24,9 @@ MARK = "[redacted:"
 TIMEOUT = "timeout"
 """Stands in the place of a text with which a project's patterns were not through in time."""
 
+ROUNDS = 4
+"""How often a text is looked at that something was taken out of, at most."""
+
 MOST_ALLOWED = 200
 LONGEST_ALLOWED = 200
 
@@ -97,6 +100,15 @@ class Finder:
 
     def cleaned(self, text: str) -> str:
         """The text with marks in the place of secrets; the same object when there are none."""
+        # What stands beside a mark may be something now that was part of a longer word before.
+        for _ in range(ROUNDS):
+            left = self._cleaned_once(text)
+            if left is text:
+                break
+            text = left
+        return text
+
+    def _cleaned_once(self, text: str) -> str:
         if not self.suspects(text):
             return text
         found = [part for part in self._find(text) if not self._stays(text, part)]

@@ -69,7 +69,7 @@ def _within(text: str, groups: Sequence[tuple[int, int]]) -> Iterator[tuple[int,
                 if tuple(sizes[at : at + count]) in _GROUPED and is_card(
                     "".join(text[start:end] for start, end in some)
                 ):
-                    taken = count
+                    taken = len(some)
                     break
         if taken:
             yield groups[at][0], groups[at + taken - 1][1]

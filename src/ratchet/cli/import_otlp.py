@@ -1,0 +1,51 @@
+"""OTLP in files as a format of `ratchet import`: requests in JSON, as the server takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ratchet.curate.importing import Context, Format, Imported, Unfit
+from ratchet.server.otlp import otlp_json
+from ratchet.server.otlp.received import MAX_SPANS, Malformed, TooMany
+from ratchet.server.otlp.records import UNKNOWN_AGENT, describe, records_of
+from ratchet.types import SpanRecord
+
+
+def is_one(value: Any) -> bool:
+    """Whether a value looks like an ExportTraceServiceRequest."""
+    return isinstance(value, Mapping) and isinstance(value.get("resourceSpans"), list)
+
+
+def read(value: Any, context: Context) -> Imported:
+    """A request's spans, which are live traffic here, whatever rollouts they name.
+
+    Raises:
+        Unfit: It is no request, or holds no span that can be stored.
+    """
+    try:
+        groups = otlp_json.decode(msgspec.json.encode(value))
+    except Malformed as error:
+        raise Unfit(str(error).rstrip(".")) from None
+    except TooMany:
+        raise Unfit(f"it holds more than {MAX_SPANS} spans, or too many parts of them") from None
+    records = records_of(groups, None)
+    if not records.kept:
+        why = describe(records.rejected).removesuffix(".")
+        raise Unfit(why[:1].lower() + why[1:] if why else "it holds no spans")
+    rejected = describe(records.rejected)
+    return Imported(
+        spans=tuple(_renamed(record, context) for record in records.kept),
+        skipped=(rejected,) if rejected else (),
+    )
+
+
+def _renamed(record: SpanRecord, context: Context) -> SpanRecord:
+    named = record.agent if record.agent != UNKNOWN_AGENT else ""
+    agent = context.agent_name(named)
+    return record if record.agent == agent else msgspec.structs.replace(record, agent=agent)
+
+
+OTLP = Format(is_one, read)

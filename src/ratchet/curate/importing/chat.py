@@ -1,0 +1,92 @@
+"""Chat in what others recorded: inputs and outputs of model calls, as messages where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.curate.importing.imported import as_text
+from ratchet.observe.dialects import messages as form
+from ratchet.observe.dialects import names
+
+
+def call_attributes(given: Any, answered: Any) -> dict[str, Any]:
+    """What went into a call of a model and came out: messages, or else just values."""
+    found: dict[str, Any] = {}
+    sent = _listed(given, "user")
+    if sent:
+        found[names.INPUT_MESSAGES] = as_text(sent)
+    elif given is not None:
+        found[names.INPUT] = as_text(form.decoded(given))
+    tools = given.get("tools") if isinstance(given, Mapping) else None
+    if tools:
+        found[names.TOOL_DEFINITIONS] = as_text(tools)
+    said = _answered(answered)
+    if said:
+        found[names.OUTPUT_MESSAGES] = as_text(said)
+        reasons = [each["finish_reason"] for each in said if each.get("finish_reason")]
+        if reasons:
+            found[names.FINISH_REASONS] = reasons
+    elif answered is not None:
+        found[names.OUTPUT] = as_text(form.decoded(answered))
+    return found
+
+
+def value_attributes(given: Any, answered: Any, *, tool: bool) -> dict[str, Any]:
+    """What went into another step and came out."""
+    keys = (names.TOOL_ARGUMENTS, names.TOOL_RESULT) if tool else (names.INPUT, names.OUTPUT)
+    return {
+        key: as_text(form.decoded(value))
+        for key, value in zip(keys, (given, answered), strict=True)
+        if value is not None
+    }
+
+
+def _listed(value: Any, role: str) -> list[form.Message]:
+    value = form.decoded(value)
+    found: Any = value
+    system: list[Any] = []
+    if isinstance(value, Mapping):
+        if value.get("system"):
+            system = [{"role": "system", "content": value["system"]}]
+        found = value.get("messages", value.get("input") if "model" in value else None)
+        if found is None and "role" in value:
+            found = [value]
+    if not isinstance(found, list) or not found:
+        return []
+    # LangChain's callbacks have a list of lists.
+    if isinstance(found[0], list) and len(found) == 1:
+        found = found[0]
+    if not all(isinstance(each, Mapping) and ("role" in each or "type" in each) for each in found):
+        return []
+    return [form.chat_message(_named(each), role) for each in (*system, *found)]
+
+
+_TYPES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+
+
+def _named(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """LangChain's messages have a type in the place of a role."""
+    if "role" in message:
+        return message
+    return {**message, "role": _TYPES.get(str(message.get("type")), message.get("type"))}
+
+
+def _answered(value: Any) -> list[form.Message]:
+    value = form.decoded(value)
+    if isinstance(value, str):
+        return [form.message("assistant", "assistant", [form.text(value)])] if value else []
+    if isinstance(value, Mapping):
+        choices = value.get("choices")
+        if isinstance(choices, list):
+            made = []
+            for choice in choices:
+                if isinstance(choice, Mapping) and isinstance(choice.get("message"), Mapping):
+                    message = {"finish_reason": choice.get("finish_reason"), **choice["message"]}
+                    made.append(form.chat_message(message, "assistant"))
+            return made
+        if value.get("role") == "assistant" or "tool_calls" in value:
+            raw = {"finish_reason": value.get("stop_reason"), **value}
+            return [form.chat_message(raw, "assistant")]
+        return []
+    return _listed(value, "assistant")

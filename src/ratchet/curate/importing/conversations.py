@@ -1,0 +1,355 @@
+"""Conversations as the chat APIs have them: OpenAI's and Anthropic's messages, one in each value.
+
+A conversation becomes a trace: a span of the agent, below it a call of the model for each message
+that the model said, with all that was said before, and a call of a tool for each answer of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.curate.importing.imported import (
+    MADE_UP,
+    SOURCE,
+    Context,
+    Imported,
+    Unfit,
+    as_text,
+    digest,
+    moment,
+    plain,
+    whole,
+)
+from ratchet.observe.dialects import messages as form
+from ratchet.observe.dialects import names
+from ratchet.types import Span, SpanRecord
+
+MOST_HISTORY = 40
+"""Calls of a conversation that hold all that was said before. Later ones hold what was said since
+the call before: else a long conversation would take space with the square of its length."""
+
+MOST_MESSAGES = 10_000
+
+_ROLES = {
+    "human": "user",
+    "gpt": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "bot": "assistant",
+    "function": "tool",
+    "developer": "system",
+}
+"""What others call roles."""
+
+_IDS = ("conversation_id", "conversationId", "session_id", "thread_id", "id", "uuid")
+_TIMES = ("timestamp", "created_at", "create_time", "created", "time", "date")
+
+
+class Conversation:
+    """One conversation of a file.
+
+    Args:
+        value: The object that holds it, or its list of messages.
+        source: The format it was read as.
+
+    Raises:
+        Unfit: It is none.
+    """
+
+    def __init__(self, value: Any, source: str) -> None:
+        self.source = source
+        self.given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+        self.messages = _messages(value)
+        if not any(message["role"] == "assistant" for message in self.messages):
+            raise Unfit("nobody answers in it: it has no message of the role assistant")
+        self.digest = digest(source, value)
+        self.trace_id = self.digest[:32]
+        id = next((self.given[key] for key in _IDS if self.given.get(key)), None)
+        self.id = str(id)[:200] if isinstance(id, (str, int)) else self.trace_id
+
+    @property
+    def asked(self) -> list[form.Message]:
+        """What was said before the model said anything."""
+        asked = []
+        for message in self.messages:
+            if message["role"] == "assistant":
+                break
+            asked.append(message)
+        return asked
+
+    @property
+    def answer(self) -> str:
+        """The last that the model said, as text."""
+        for message in reversed(self.messages):
+            if message["role"] == "assistant":
+                return said(message)
+        return ""
+
+    def spans(self, context: Context, rollout_id: str = "") -> tuple[SpanRecord, ...]:
+        """The spans of the conversation."""
+        agent = context.agent_name(self.given.get("agent"), self.given.get("agent_name"))
+        root = self.digest[32:48]
+        begun = next((m for key in _TIMES if (m := moment(self.given.get(key)))), None)
+        clock = _Clock(begun or context.at_ns, self.messages)
+        shared = plain(
+            {
+                SOURCE: self.source,
+                MADE_UP: None if clock.is_real else "made up",
+                names.CONVERSATION: self.id,
+            }
+        )
+        first, last = clock.at(0), clock.at(len(self.messages))
+        asked = self.asked
+        made = [
+            Span(
+                trace_id=self.trace_id,
+                span_id=root,
+                name=f"invoke_agent {agent}",
+                start_ns=first,
+                end_ns=max(first, last),
+                status="ok",
+                attributes=plain(
+                    {
+                        **shared,
+                        names.OPERATION: "invoke_agent",
+                        names.AGENT_NAME: agent,
+                        names.INPUT: as_text(said(asked[-1]) if asked else ""),
+                        names.OUTPUT: as_text(self.answer),
+                        "user.id": self.given.get("user_id") or self.given.get("user"),
+                    }
+                ),
+            )
+        ]
+        before = calls = since = 0
+        for number, message in enumerate(self.messages):
+            if message["role"] == "tool":
+                made += self._tools(number, root, shared, clock)
+            if message["role"] != "assistant":
+                continue
+            calls += 1
+            history = self.messages[since if calls > MOST_HISTORY else 0 : number]
+            made.append(self._call(number, history, root, shared, clock, before))
+            before, since = number, number
+        end = max(span.end_ns for span in made)
+        made[0] = _ended(made[0], end)
+        if rollout_id:
+            return tuple(SpanRecord(span=span, rollout_id=rollout_id, fence=1) for span in made)
+        return tuple(SpanRecord(span=span, agent=agent) for span in made)
+
+    def _call(
+        self,
+        number: int,
+        history: Sequence[form.Message],
+        root: str,
+        shared: Mapping[str, Any],
+        clock: _Clock,
+        before: int,
+    ) -> Span:
+        message = self.messages[number]
+        model = self.given.get("model") or message.get("model")
+        tools = self.given.get("tools") or self.given.get("functions")
+        usage = self.given.get("usage")
+        alone = sum(each["role"] == "assistant" for each in self.messages) == 1
+        spent = usage if isinstance(usage, Mapping) and alone else {}
+        return Span(
+            trace_id=self.trace_id,
+            span_id=digest(self.digest, number)[:16],
+            parent_id=root,
+            name=f"chat {model}" if model else "chat",
+            start_ns=clock.at(before if number else 0),
+            end_ns=clock.at(number),
+            status="ok",
+            attributes=plain(
+                {
+                    **shared,
+                    names.OPERATION: "chat",
+                    names.PROVIDER: "anthropic" if self.source == "anthropic" else None,
+                    names.REQUEST_MODEL: model if isinstance(model, str) else None,
+                    names.INPUT_MESSAGES: as_text(_bare(history)),
+                    names.OUTPUT_MESSAGES: as_text(_bare([message])),
+                    names.TOOL_DEFINITIONS: as_text(tools) if tools else None,
+                    names.INPUT_TOKENS: whole(
+                        spent.get("prompt_tokens", spent.get("input_tokens"))
+                    ),
+                    names.OUTPUT_TOKENS: whole(
+                        spent.get("completion_tokens", spent.get("output_tokens"))
+                    ),
+                }
+            ),
+        )
+
+    def _tools(
+        self, number: int, root: str, shared: Mapping[str, Any], clock: _Clock
+    ) -> list[Span]:
+        """A span for each answer of a tool in a message."""
+        calls = {
+            part.get("id"): part
+            for message in self.messages[:number]
+            for part in message["parts"]
+            if part.get("type") == "tool_call"
+        }
+        made = []
+        for at, part in enumerate(self.messages[number]["parts"]):
+            if part.get("type") != "tool_call_response":
+                continue
+            call = calls.get(part.get("id"), {})
+            name = call.get("name") or "tool"
+            made.append(
+                Span(
+                    trace_id=self.trace_id,
+                    span_id=digest(self.digest, number, at)[:16],
+                    parent_id=root,
+                    name=f"execute_tool {name}",
+                    start_ns=clock.at(max(number - 1, 0)),
+                    end_ns=clock.at(number),
+                    status="ok",
+                    attributes=plain(
+                        {
+                            **shared,
+                            names.OPERATION: "execute_tool",
+                            names.TOOL_NAME: name,
+                            names.TOOL_CALL_ID: part.get("id"),
+                            names.TOOL_ARGUMENTS: as_text(call.get("arguments")),
+                            names.TOOL_RESULT: as_text(part.get("response")),
+                        }
+                    ),
+                )
+            )
+        return made
+
+
+class _Clock:
+    """When each message was said: as the source says, or a millisecond after the one before."""
+
+    def __init__(self, begun_ns: int, messages: Sequence[form.Message]) -> None:
+        self.is_real = False
+        self._at: list[int] = []
+        at = begun_ns
+        for message in messages:
+            stated = message.get("at_ns")
+            if stated:
+                self.is_real, at = True, stated
+            elif self._at:
+                at += 1_000_000
+            self._at.append(at)
+        self._at.append(at)
+
+    def at(self, number: int) -> int:
+        """Unix nanoseconds of a message; of the end, for the one after the last."""
+        return self._at[number]
+
+
+def read(value: Any, context: Context, source: str) -> Imported:
+    """A conversation's spans.
+
+    Raises:
+        Unfit: It is none.
+    """
+    return Imported(spans=Conversation(value, source).spans(context))
+
+
+def said(message: form.Message) -> str:
+    """What a message says in words."""
+    return "\n".join(
+        str(part.get("content", "")) for part in message["parts"] if part.get("type") == "text"
+    )
+
+
+def has_messages(value: Any) -> bool:
+    """Whether a value looks like a conversation."""
+    if isinstance(value, list):
+        return bool(value) and all(_is_message(each) for each in value)
+    if not isinstance(value, Mapping):
+        return False
+    return any(
+        isinstance(found := value.get(key), list) and bool(found) and _is_message(found[0])
+        for key in ("messages", "conversations", "conversation", "prompt")
+    )
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, Mapping) and ("role" in value or "from" in value)
+
+
+def _messages(value: Any) -> list[form.Message]:
+    raw: list[Any] = []
+    if isinstance(value, list):
+        raw = value
+    elif isinstance(value, Mapping):
+        system = value.get("system")
+        if system:
+            raw.append({"role": "system", "content": system})
+        for key in ("messages", "conversations", "conversation", "prompt"):
+            if isinstance(value.get(key), list):
+                raw += value[key]
+                break
+        else:
+            raise Unfit("it has no list of messages")
+        for key in ("completion", "response", "output"):
+            found = value.get(key)
+            if isinstance(found, str) and found:
+                raw.append({"role": "assistant", "content": found})
+                break
+            if isinstance(found, list):
+                raw += found
+                break
+            if isinstance(found, Mapping):
+                raw += _answered(found)
+                break
+    else:
+        raise Unfit("it is no conversation, but something else than an object or a list")
+    if not raw:
+        raise Unfit("it has no messages")
+    if len(raw) > MOST_MESSAGES:
+        raise Unfit(f"it has {len(raw)} messages; {MOST_MESSAGES} are allowed")
+    made: list[form.Message] = []
+    for number, each in enumerate(raw, start=1):
+        if not isinstance(each, Mapping):
+            raise Unfit(f"message {number} is no object")
+        made += _message(number, each)
+    return made
+
+
+def _answered(response: Mapping[str, Any]) -> list[Any]:
+    """The message in what an API answered."""
+    choices = response.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+        message = choices[0].get("message")
+        return [message] if isinstance(message, Mapping) else []
+    return [response] if "role" in response else []
+
+
+def _message(number: int, raw: Mapping[str, Any]) -> list[form.Message]:
+    role = raw.get("role", raw.get("from"))
+    if not isinstance(role, str) or not role:
+        raise Unfit(f"message {number} has no role")
+    role = _ROLES.get(role, role)
+    content = raw.get("content", raw.get("value", raw.get("text")))
+    given = {**raw, "role": role, "content": content}
+    if raw.get("function_call"):
+        given["tool_calls"] = [{"function": raw["function_call"]}]
+    made = form.chat_message(given, role)
+    if not isinstance(made.get("parts"), list):
+        raise Unfit(f"message {number} has no content")
+    made = {"role": role, "parts": [part for part in made["parts"] if isinstance(part, dict)]}
+    stamp = next((m for key in _TIMES if (m := moment(raw.get(key)))), None)
+    # Anthropic's users say what tools answered; a message of its own, it is found as one.
+    answers = [part for part in made["parts"] if part.get("type") == "tool_call_response"]
+    others = [part for part in made["parts"] if part.get("type") != "tool_call_response"]
+    split = []
+    if answers:
+        split.append({"role": "tool", "parts": answers})
+    if others or not answers:
+        split.append({"role": role, "parts": others})
+    return [{**one, "at_ns": stamp, "model": raw.get("model")} for one in split]
+
+
+def _bare(history: Sequence[form.Message]) -> list[form.Message]:
+    return [{"role": message["role"], "parts": message["parts"]} for message in history]
+
+
+def _ended(span: Span, end_ns: int) -> Span:
+    return msgspec.structs.replace(span, end_ns=end_ns)

@@ -1,0 +1,278 @@
+"""Langfuse: rows of traces and of observations, and traces that hold their observations.
+
+What its UI exports (CSV, JSON, JSON Lines), what its API answers, and the file of a single trace.
+Sources: langfuse/langfuse, worker/src/features/database-read-stream; the types of the package
+langfuse 4 (`Trace`, `ObservationV2`, `Score`) and what the API had before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ratchet.curate.importing.chat import call_attributes, value_attributes
+from ratchet.curate.importing.imported import (
+    SOURCE,
+    Context,
+    Imported,
+    Unfit,
+    as_text,
+    digest,
+    judged,
+    moment,
+    number,
+    plain,
+    span_id_of,
+    trace_id_of,
+    whole,
+)
+from ratchet.observe.dialects import messages as form
+from ratchet.observe.dialects import names
+from ratchet.types import Feedback, Span, SpanRecord
+
+NAME = "langfuse"
+
+OPERATIONS = {
+    "GENERATION": "chat",
+    "AGENT": "invoke_agent",
+    "TOOL": "execute_tool",
+    "EMBEDDING": "embeddings",
+    "RETRIEVER": "retrieval",
+}
+"""Operation of a type of observation. Others are steps like any other."""
+
+_PARAMETERS = {
+    "temperature": "gen_ai.request.temperature",
+    "max_tokens": "gen_ai.request.max_tokens",
+    "max_completion_tokens": "gen_ai.request.max_tokens",
+    "top_p": "gen_ai.request.top_p",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "seed": "gen_ai.request.seed",
+}
+
+
+def is_one(value: Any) -> bool:
+    """Whether a value looks like a trace or an observation of Langfuse."""
+    if not isinstance(value, Mapping):
+        return False
+    if isinstance(value.get("trace"), Mapping):
+        value = value["trace"]
+    if "id" not in value:
+        return False
+    is_observation = "traceId" in value and ("startTime" in value or "type" in value)
+    has_user = "userId" in value or "sessionId" in value or "observations" in value
+    return is_observation or ("timestamp" in value and has_user)
+
+
+def read(value: Any, context: Context) -> Imported:
+    """A trace with what it holds, or an observation.
+
+    Raises:
+        Unfit: It is neither.
+    """
+    if not isinstance(value, Mapping):
+        raise Unfit("it is no object")
+    if isinstance(value.get("trace"), Mapping):
+        # The file of a single trace holds its observations beside it.
+        beside = {key: each for key, each in value.items() if key != "trace"}
+        value = {**value["trace"], **beside}
+    if value.get("id") in (None, ""):
+        raise Unfit("it has no id")
+    if value.get("traceId"):
+        record = _observation(value, str(value["traceId"]), {}, context)
+        return Imported(spans=(record,), feedback=_scores(value, str(value["traceId"]), value))
+    return _trace(value, context)
+
+
+def _trace(value: Mapping[str, Any], context: Context) -> Imported:
+    id = str(value["id"])
+    skipped: list[str] = []
+    shared = plain(
+        {
+            names.CONVERSATION: value.get("sessionId"),
+            "user.id": value.get("userId"),
+        }
+    )
+    below: list[SpanRecord] = []
+    for each in _list(value.get("observations")):
+        if not isinstance(each, Mapping):
+            continue  # the API lists the ids alone
+        try:
+            below.append(_observation(each, id, shared, context, value))
+        except Unfit as unfit:
+            skipped.append(f"observation {each.get('id')}: {unfit}")
+    start = moment(value.get("timestamp"))
+    if start is None:
+        if not below:
+            raise Unfit("it has no time: its timestamp is missing, or is none")
+        start = min(record.span.start_ns for record in below)
+    latency = number(value.get("latency")) or 0.0
+    end = max([start + int(max(latency, 0.0) * 1e9), *(each.span.end_ns for each in below)])
+    agent = context.agent_name(value.get("name"))
+    level = value.get("level")
+    span = Span(
+        trace_id=trace_id_of(NAME, id),
+        span_id=_root(id),
+        name=str(value.get("name") or "trace"),
+        start_ns=start,
+        end_ns=end,
+        status="error" if level == "ERROR" else "ok",
+        attributes=plain(
+            {
+                **shared,
+                SOURCE: NAME,
+                names.OPERATION: "invoke_agent",
+                names.AGENT_NAME: agent,
+                **value_attributes(value.get("input"), value.get("output"), tool=False),
+                **_more(value, ("metadata", "tags", "release", "version", "environment")),
+            }
+        ),
+    )
+    return Imported(
+        spans=(SpanRecord(span=span, agent=agent), *below),
+        feedback=_scores(value, id, {}),
+        skipped=tuple(skipped),
+    )
+
+
+def _observation(
+    value: Mapping[str, Any],
+    trace: str,
+    shared: Mapping[str, Any],
+    context: Context,
+    of: Mapping[str, Any] | None = None,
+) -> SpanRecord:
+    if value.get("id") in (None, ""):
+        raise Unfit("it has no id")
+    start = moment(value.get("startTime"))
+    if start is None:
+        raise Unfit("it has no time: its startTime is missing, or is none")
+    end = moment(value.get("endTime")) or start
+    kind = str(value.get("type") or "SPAN").upper()
+    operation = OPERATIONS.get(kind)
+    given, answered = form.decoded(value.get("input")), form.decoded(value.get("output"))
+    parent = value.get("parentObservationId")
+    model = value.get("model") or value.get("providedModelName")
+    is_error = value.get("level") == "ERROR"
+    name = str(value.get("name") or kind.lower())
+    attributes = {
+        **shared,
+        SOURCE: NAME,
+        "langfuse.observation.type": kind,
+        names.CONVERSATION: shared.get(names.CONVERSATION) or value.get("sessionId"),
+        "user.id": shared.get("user.id") or value.get("userId"),
+        names.OPERATION: operation,
+        names.REQUEST_MODEL: model,
+        names.TOOL_NAME: name if kind == "TOOL" else None,
+        names.AGENT_NAME: name if kind == "AGENT" else None,
+        **_usage(value),
+        **_parameters(value),
+        **_more(value, ("metadata", "version", "environment", "promptName", "promptVersion")),
+    }
+    if operation == "chat":
+        attributes |= call_attributes(given, answered)
+    else:
+        attributes |= value_attributes(given, answered, tool=kind == "TOOL")
+    first = moment(value.get("completionStartTime"))
+    if first is not None and first >= start:
+        attributes["gen_ai.response.time_to_first_chunk"] = (first - start) / 1e9
+    span = Span(
+        trace_id=trace_id_of(NAME, trace),
+        span_id=span_id_of(NAME, value["id"]),
+        parent_id=span_id_of(NAME, parent) if parent else _root(trace),
+        name=name,
+        start_ns=start,
+        end_ns=end,
+        status="error" if is_error else "ok",
+        message=str(value.get("statusMessage") or ""),
+        attributes=plain(attributes),
+    )
+    agent = context.agent_name((of or {}).get("name"), value.get("traceName"))
+    return SpanRecord(span=span, agent=agent)
+
+
+def _root(trace: str) -> str:
+    """The span that stands for the trace itself: its own id names no span."""
+    return digest(NAME, "root", trace)[:16]
+
+
+def _list(value: Any) -> Sequence[Any]:
+    found = form.decoded(value)
+    return found if isinstance(found, list) else ()
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    found = form.decoded(value)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _usage(value: Mapping[str, Any]) -> dict[str, Any]:
+    details = _mapping(value.get("usageDetails"))
+    usage = _mapping(value.get("usage"))
+
+    def first(*found: Any) -> int | None:
+        return next((n for each in found if (n := whole(each)) is not None), None)
+
+    cost = number(value.get("totalCost", value.get("calculatedTotalCost")))
+    if cost is None:
+        cost = number(_mapping(value.get("costDetails")).get("total"))
+    return {
+        names.INPUT_TOKENS: first(
+            details.get("input"), value.get("inputUsage"), value.get("promptTokens"),
+            usage.get("input"), usage.get("promptTokens"),
+        ),
+        names.OUTPUT_TOKENS: first(
+            details.get("output"), value.get("outputUsage"), value.get("completionTokens"),
+            usage.get("output"), usage.get("completionTokens"),
+        ),
+        names.CACHE_READ_TOKENS: first(
+            details.get("input_cached_tokens"), details.get("cache_read_input_tokens")
+        ),
+        "ratchet.cost_usd": cost,
+    }  # fmt: skip
+
+
+def _parameters(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        _PARAMETERS[key]: number(each) if isinstance(each, str) else each
+        for key, each in _mapping(value.get("modelParameters")).items()
+        if key in _PARAMETERS and each is not None
+    }
+
+
+def _more(value: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """What has no name in the span model, under Langfuse's own."""
+    return {
+        f"langfuse.{key}": each if isinstance(each, (str, int, float)) else as_text(each)
+        for key in keys
+        if (each := value.get(key)) not in (None, "", [], {})
+    }
+
+
+def _scores(
+    value: Mapping[str, Any], trace: str, observation: Mapping[str, Any]
+) -> tuple[Feedback, ...]:
+    found = []
+    for each in _list(value.get("scores")):
+        if not isinstance(each, Mapping) or not each.get("name"):
+            continue
+        score = each.get("value")
+        if each.get("dataType") == "BOOLEAN" and number(score) in (0.0, 1.0):
+            score = bool(number(score))
+        elif each.get("dataType") == "CATEGORICAL" or score is None:
+            score = each.get("stringValue", score)
+        about = each.get("observationId") or observation.get("id")
+        found.append(
+            judged(
+                NAME,
+                each.get("id") or [trace, about, each["name"], score],
+                str(each["name"]),
+                score,
+                comment=str(each.get("comment") or ""),
+                trace_id=trace_id_of(NAME, each.get("traceId") or trace),
+                span_id=span_id_of(NAME, about) if about else "",
+                at=moment(each.get("timestamp")),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,208 @@
+"""MLflow: traces as `Trace.to_json` and `mlflow.search_traces` write them, of versions 2 and 3.
+
+Source: what the package mlflow 3 writes; the form of version 2 is in its `Trace.from_dict`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.curate.importing.chat import call_attributes, value_attributes
+from ratchet.curate.importing.imported import (
+    SOURCE,
+    Context,
+    Imported,
+    Unfit,
+    flattened,
+    judged,
+    moment,
+    plain,
+    span_id_of,
+    trace_id_of,
+    whole,
+)
+from ratchet.observe.dialects import messages as form
+from ratchet.observe.dialects import names
+from ratchet.types import Feedback, Span, SpanEvent, SpanRecord
+
+NAME = "mlflow"
+
+OPERATIONS = {
+    "CHAT_MODEL": "chat",
+    "LLM": "chat",
+    "AGENT": "invoke_agent",
+    "TOOL": "execute_tool",
+    "EMBEDDING": "embeddings",
+    "RETRIEVER": "retrieval",
+}
+"""Operation of a type of span. Others are steps like any other."""
+
+_TAKEN = ("mlflow.spanInputs", "mlflow.spanOutputs", "mlflow.traceRequestId", "mlflow.spanLogLevel")
+
+
+def is_one(value: Any) -> bool:
+    """Whether a value looks like a trace of MLflow, or a row of a data frame of them."""
+    if not isinstance(value, Mapping):
+        return False
+    info = value.get("info")
+    if isinstance(info, Mapping) and isinstance(value.get("data"), Mapping):
+        return "trace_id" in info or "request_id" in info
+    return "trace_id" in value and ("trace" in value or "spans" in value)
+
+
+def read(value: Any, context: Context) -> Imported:
+    """A trace.
+
+    Raises:
+        Unfit: It is none.
+    """
+    if not isinstance(value, Mapping):
+        raise Unfit("it is no object")
+    whole_one = form.decoded(value.get("trace"))
+    if isinstance(whole_one, Mapping):
+        value = whole_one
+    elif "spans" in value and "info" not in value:
+        value = {"info": value, "data": {"spans": form.decoded(value["spans"])}}
+    info, data = form.decoded(value.get("info")), form.decoded(value.get("data"))
+    if not isinstance(info, Mapping) or not isinstance(data, Mapping):
+        raise Unfit("it has no info and data")
+    id = info.get("trace_id") or info.get("request_id")
+    if not id:
+        raise Unfit("it has no trace_id")
+    told = {**_mapping(info.get("request_metadata")), **_mapping(info.get("trace_metadata"))}
+    tags = _mapping(info.get("tags"))
+    session = told.get("mlflow.trace.session")
+    shared = plain(
+        {
+            SOURCE: NAME,
+            names.CONVERSATION: session,
+            "user.id": told.get("mlflow.trace.user"),
+        }
+    )
+    agent = context.agent_name(tags.get("mlflow.traceName"))
+    trace_id = trace_id_of(NAME, id)
+    spans: list[SpanRecord] = []
+    skipped: list[str] = []
+    listed = form.decoded(data.get("spans"))
+    for position, each in enumerate(listed if isinstance(listed, list) else (), start=1):
+        try:
+            span = _span(each, trace_id, shared)
+        except Unfit as unfit:
+            skipped.append(f"span {position}: {unfit}")
+            continue
+        spans.append(SpanRecord(span=span, agent=agent))
+    if not spans:
+        raise Unfit(skipped[0] if skipped else "it has no spans")
+    return Imported(
+        spans=tuple(spans),
+        feedback=_assessments(info, trace_id, session),
+        skipped=tuple(skipped),
+    )
+
+
+def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
+    if not isinstance(value, Mapping):
+        raise Unfit("it is no object")
+    place = _mapping(value.get("context"))
+    id = value.get("span_id") or place.get("span_id")
+    if not id:
+        raise Unfit("it has no span_id")
+    start = moment(
+        value.get("start_time_unix_nano", value.get("start_time", value.get("start_time_ns")))
+    )
+    if start is None:
+        raise Unfit("it has no time: when it began is missing, or is none")
+    end = moment(value.get("end_time_unix_nano", value.get("end_time", value.get("end_time_ns"))))
+    parent = value.get("parent_span_id", value.get("parent_id"))
+    given = {key: form.decoded(each) for key, each in _mapping(value.get("attributes")).items()}
+    kind = str(given.get("mlflow.spanType") or value.get("span_type") or "").upper()
+    operation = OPERATIONS.get(kind)
+    name = str(value.get("name") or "span")
+    inputs = given.get("mlflow.spanInputs", value.get("inputs"))
+    outputs = given.get("mlflow.spanOutputs", value.get("outputs"))
+    usage = _mapping(given.get("mlflow.chat.tokenUsage"))
+    attributes: dict[str, Any] = {
+        **flattened({key: each for key, each in given.items() if key not in _TAKEN}),
+        **shared,
+        names.OPERATION: operation,
+        names.TOOL_NAME: name if kind == "TOOL" else None,
+        names.AGENT_NAME: name if kind == "AGENT" else None,
+        names.INPUT_TOKENS: whole(usage.get("input_tokens")),
+        names.OUTPUT_TOKENS: whole(usage.get("output_tokens")),
+    }
+    if operation == "chat":
+        asked = inputs if isinstance(inputs, Mapping) else {}
+        model = given.get("mlflow.llm.model") or asked.get("model")
+        attributes[names.REQUEST_MODEL] = model if isinstance(model, str) else None
+        attributes |= call_attributes(inputs, outputs)
+    else:
+        attributes |= value_attributes(inputs, outputs, tool=kind == "TOOL")
+    status = value.get("status")
+    code = str(_mapping(status).get("code") or value.get("status_code") or status or "")
+    message = _mapping(status).get("message") or value.get("status_message") or ""
+    return Span(
+        trace_id=trace_id,
+        span_id=span_id_of(NAME, _hex(id)),
+        parent_id=span_id_of(NAME, _hex(parent)) if parent else None,
+        name=name,
+        start_ns=start,
+        end_ns=end or start,
+        status="error" if "ERROR" in code else "ok" if "OK" in code else "unset",
+        message=str(message),
+        attributes=plain(attributes),
+        events=_events(value.get("events")),
+    )
+
+
+def _hex(id: Any) -> str:
+    """An id in hexadecimal; version 3 writes it in base64."""
+    text = str(id)
+    if text.endswith("="):
+        try:
+            return base64.b64decode(text, validate=True).hex()
+        except (ValueError, binascii.Error):
+            return text
+    return text
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    found = form.decoded(value)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _events(value: Any) -> tuple[SpanEvent, ...]:
+    made = []
+    for each in form.objects(value):
+        stamp = moment(each.get("time_unix_nano", each.get("timestamp")))
+        if each.get("name") and stamp is not None:
+            made.append(
+                SpanEvent(str(each["name"]), stamp, flattened(_mapping(each.get("attributes"))))
+            )
+    return tuple(made)
+
+
+def _assessments(info: Mapping[str, Any], trace_id: str, session: Any) -> tuple[Feedback, ...]:
+    made = []
+    for each in form.objects(info.get("assessments")):
+        said = _mapping(each.get("feedback"))
+        name = each.get("assessment_name") or each.get("name")
+        if not name or "value" not in said or each.get("valid") is False:
+            continue
+        about = each.get("span_id")
+        made.append(
+            judged(
+                NAME,
+                each.get("assessment_id") or [trace_id, name],
+                str(name),
+                said["value"],
+                comment=str(each.get("rationale") or ""),
+                trace_id=trace_id,
+                span_id=span_id_of(NAME, _hex(about)) if about else "",
+                conversation_id=str(session)[:200] if session else "",
+                at=moment(each.get("create_time")),
+            )
+        )
+    return tuple(made)

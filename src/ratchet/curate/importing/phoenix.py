@@ -1,0 +1,125 @@
+"""Phoenix: spans as its API and UI export them, and rows of its data frames.
+
+Source: the types of the package arize-phoenix-client 2 (`Span`, `SpansResponseBody`) and its data
+frames, whose columns are `context.trace_id`, `attributes.…` and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ratchet.curate.importing.imported import (
+    SOURCE,
+    Context,
+    Imported,
+    Unfit,
+    flattened,
+    judged,
+    moment,
+    plain,
+    span_id_of,
+    trace_id_of,
+)
+from ratchet.observe.dialects import messages as form
+from ratchet.observe.dialects import names, normalise
+from ratchet.types import Span, SpanEvent, SpanRecord
+
+NAME = "phoenix"
+
+_STATUSES: dict[str, Literal["unset", "ok", "error"]] = {
+    "OK": "ok",
+    "ERROR": "error",
+    "UNSET": "unset",
+}
+
+
+def is_one(value: Any) -> bool:
+    """Whether a value looks like a span of Phoenix."""
+    if not isinstance(value, Mapping) or "start_time" not in value:
+        return False
+    return isinstance(value.get("context"), Mapping) or "context.span_id" in value
+
+
+def read(value: Any, context: Context) -> Imported:
+    """A span.
+
+    Raises:
+        Unfit: It is none.
+    """
+    if not isinstance(value, Mapping):
+        raise Unfit("it is no object")
+    place = form.decoded(value.get("context"))
+    if not isinstance(place, Mapping):
+        place = {
+            "trace_id": value.get("context.trace_id"),
+            "span_id": value.get("context.span_id"),
+        }
+    if not place.get("trace_id") or not place.get("span_id"):
+        raise Unfit("it has no context with a trace_id and a span_id")
+    start = moment(value.get("start_time"))
+    if start is None:
+        raise Unfit("it has no time: its start_time is missing, or is none")
+    end = moment(value.get("end_time")) or start
+    name = str(value.get("name") or "span")
+    attributes = _attributes(value)
+    events = _events(value.get("events"))
+    kind = value.get("span_kind")
+    if isinstance(kind, str) and kind not in ("", "UNKNOWN"):
+        attributes.setdefault("openinference.span.kind", kind.upper())
+    attributes = normalise(name, attributes, events)
+    if "session.id" in attributes:
+        attributes = {names.CONVERSATION: attributes["session.id"], **attributes}
+    parent = value.get("parent_id")
+    trace_id = trace_id_of(NAME, place["trace_id"])
+    span_id = span_id_of(NAME, place["span_id"])
+    span = Span(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id=span_id_of(NAME, parent) if parent else None,
+        name=name,
+        start_ns=start,
+        end_ns=end,
+        status=_STATUSES.get(str(value.get("status_code") or "").upper(), "unset"),
+        message=str(value.get("status_message") or ""),
+        attributes={SOURCE: NAME, **attributes},
+        events=events,
+    )
+    agent = context.agent_name(attributes.get(names.AGENT_NAME))
+    feedback = tuple(
+        judged(
+            NAME,
+            each.get("id") or [span_id, each["name"]],
+            str(each["name"]),
+            result.get("score") if result.get("score") is not None else result.get("label"),
+            comment=str(result.get("explanation") or result.get("label") or ""),
+            trace_id=trace_id,
+            span_id=span_id,
+            at=moment(each.get("updated_at")),
+        )
+        for each in form.objects(value.get("span_annotations", value.get("annotations")))
+        if each.get("name") and isinstance(result := each.get("result", each), Mapping)
+    )
+    return Imported(spans=(SpanRecord(span=span, agent=agent),), feedback=feedback)
+
+
+def _attributes(value: Mapping[str, Any]) -> dict[str, Any]:
+    found = form.decoded(value.get("attributes"))
+    made = flattened(found) if isinstance(found, Mapping) else {}
+    columns = {
+        key.removeprefix("attributes."): form.decoded(each)
+        for key, each in value.items()
+        if key.startswith("attributes.") and each is not None
+    }
+    return plain({**made, **flattened(columns)})
+
+
+def _events(value: Any) -> tuple[SpanEvent, ...]:
+    made = []
+    for each in form.objects(value):
+        stamp = moment(each.get("timestamp"))
+        attributes = each.get("attributes")
+        if each.get("name") and stamp is not None:
+            inner = flattened(attributes) if isinstance(attributes, Mapping) else {}
+            made.append(SpanEvent(str(each["name"]), stamp, inner))
+    return tuple(made)

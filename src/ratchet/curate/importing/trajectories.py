@@ -1,0 +1,175 @@
+"""Trajectories with rewards: conversations that were judged, so that there is something to learn.
+
+Each becomes a rollout that ended elsewhere, with its trace, and a score for each reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.curate.importing.conversations import Conversation, has_messages, said
+from ratchet.curate.importing.imported import Context, Imported, Unfit, digest, judged, number
+from ratchet.types import Rollout, Score
+
+SOURCE = "trajectories"
+
+_LISTS = ("trajectories", "rollouts", "samples", "group")
+_REWARDS = ("reward", "score", "return")
+_MANY = ("rewards", "scores")
+
+
+def is_one(value: Any) -> bool:
+    """Whether a value looks like a trajectory, or a list of them."""
+    if isinstance(value, list):
+        return bool(value) and all(is_one(each) for each in value[:5])
+    if not isinstance(value, Mapping):
+        return False
+    if any(isinstance(value.get(key), list) for key in _LISTS):
+        return True
+    return has_messages(value) and any(key in value for key in (*_REWARDS, *_MANY))
+
+
+def read(value: Any, context: Context) -> Imported:
+    """Rollouts of trajectories, or spans and feedback where no rollouts are taken.
+
+    Raises:
+        Unfit: None of it is one.
+    """
+    found = Imported()
+    skipped: list[str] = []
+    given = _listed(value)
+    for position, one in enumerate(given, start=1):
+        try:
+            made = _read_one(one, position if len(given) > 1 else 0, context)
+        except Unfit as unfit:
+            if len(given) == 1:
+                raise
+            skipped.append(f"trajectory {position}: {unfit}")
+            continue
+        found = Imported(
+            spans=(*found.spans, *made.spans),
+            feedback=(*found.feedback, *made.feedback),
+            rollouts=(*found.rollouts, *made.rollouts),
+            scores=(*found.scores, *made.scores),
+        )
+    if not found.spans:
+        raise Unfit(skipped[0] if skipped else "it holds no trajectories")
+    return Imported(
+        spans=found.spans,
+        feedback=found.feedback,
+        rollouts=found.rollouts,
+        scores=found.scores,
+        skipped=tuple(skipped),
+    )
+
+
+def _listed(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, Mapping):
+        for key in _LISTS:
+            if isinstance(value.get(key), list):
+                shared = {name: each for name, each in value.items() if name != key}
+                return [
+                    {**shared, **one} if isinstance(one, Mapping) else {**shared, "messages": one}
+                    for one in value[key]
+                ]
+        return [value]
+    raise Unfit("it is no trajectory, but something else than an object or a list")
+
+
+def _read_one(value: Any, position: int, context: Context) -> Imported:
+    if not isinstance(value, Mapping):
+        raise Unfit("it is no object with messages and a reward")
+    rewards = _rewards(value)
+    # Equal trajectories of one group were sampled apart, and both count.
+    given = {**value, "position": position} if position else value
+    conversation = Conversation(given, SOURCE)
+    if not context.rollouts:
+        return Imported(
+            spans=conversation.spans(context),
+            feedback=tuple(
+                judged(
+                    SOURCE,
+                    [conversation.trace_id, name],
+                    name,
+                    reward,
+                    trace_id=conversation.trace_id,
+                    conversation_id=conversation.id,
+                )
+                for name, reward in rewards.items()
+            ),
+        )
+    rollout_id = conversation.digest[:32]
+    spans = conversation.spans(context, rollout_id)
+    agent = context.agent_name(value.get("agent"), value.get("agent_name"))
+    asked = conversation.asked
+    input_ = _input(asked)
+    begun, ended = spans[0].span.start_ns / 1e9, spans[0].span.end_ns / 1e9
+    rollout = Rollout(
+        id=rollout_id,
+        queue=agent,
+        candidate_id="",
+        task_id=str(value.get("task_id") or digest(SOURCE, "task", input_)[:12])[:200],
+        input=input_,
+        expected=value.get("expected", value.get("reference")),
+        metadata={"import": SOURCE, "conversation_id": conversation.id},
+        purpose=f"import/{agent}",
+        status="succeeded",
+        fence=1,
+        created_at=begun,
+        started_at=begun,
+        ended_at=ended,
+        output=conversation.answer,
+        duration_s=max(ended - begun, 0.0),
+    )
+    scores = tuple(
+        (
+            rollout_id,
+            Score(
+                evaluator=name,
+                version="import",
+                value=reward,
+                # A score without a unit lies between 0 and 1.
+                unit="" if 0.0 <= reward <= 1.0 else "points",
+            ),
+        )
+        for name, reward in rewards.items()
+    )
+    return Imported(spans=spans, rollouts=(rollout,), scores=scores)
+
+
+def _rewards(value: Mapping[str, Any]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for key in _REWARDS:
+        if key in value:
+            reward = number(value[key])
+            if reward is None:
+                raise Unfit(f"its {key} is no number")
+            found["reward"] = reward
+            break
+    for key in _MANY:
+        many = value.get(key)
+        if isinstance(many, Mapping):
+            for name, each in many.items():
+                reward = number(each)
+                if reward is not None:
+                    found.setdefault(str(name)[:200], reward)
+        elif isinstance(many, list) and many:
+            # A reward for each step: what learning goes by is their sum.
+            steps = [number(each) for each in many]
+            if any(step is None for step in steps):
+                raise Unfit(f"its {key} are not all numbers")
+            found.setdefault("reward", sum(step for step in steps if step is not None))
+    if not found:
+        raise Unfit("it has no reward")
+    return found
+
+
+def _input(asked: list[Any]) -> Any:
+    """What the agent was asked: the user's words where they are all, else the messages."""
+    users = [message for message in asked if message["role"] == "user"]
+    if len(users) == 1 and all(part.get("type") == "text" for part in users[0]["parts"]):
+        return said(users[0])
+    return [{"role": each["role"], "parts": each["parts"]} for each in asked]

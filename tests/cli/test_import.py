@@ -1,0 +1,248 @@
+"""`ratchet import`, as a person and as a script use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.cli.app import run
+from ratchet.store import Store
+from tests.serving import RunningServer
+
+Ratchet = Callable[..., tuple[int, str, str]]
+
+
+def talk(number: int, **more: Any) -> dict[str, Any]:
+    asked = {"role": "user", "content": f"question {number}"}
+    return {"messages": [asked, {"role": "assistant", "content": f"answer {number}"}], **more}
+
+
+def lines(folder: Path, *values: Any, name: str = "talks.jsonl") -> Path:
+    path = folder / name
+    path.write_text(
+        "".join((value if isinstance(value, str) else json.dumps(value)) + "\n" for value in values)
+    )
+    return path
+
+
+@pytest.fixture
+def ratchet(
+    sqlite_url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Ratchet:
+    """Runs `ratchet import` into a store; gives the exit code and both outputs."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str | Path, to: tuple[str, ...] = ("--store", sqlite_url)) -> Any:
+        capsys.readouterr()
+        code = run(["import", *map(str, arguments), *to])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def disk(sqlite_url: str) -> Iterator[Store]:
+    """The same store."""
+    with Store.open(sqlite_url) as opened:
+        yield opened
+
+
+def test_conversations_are_stored_with_a_report_of_what_was_left_out(
+    ratchet: Ratchet, disk: Store, tmp_path: Path
+) -> None:
+    file = lines(tmp_path, talk(1), '{"broken', talk(2), {"foo": 1}, {"messages": []})
+    code, out, _ = ratchet(file, "--agent", "support")
+    assert code == 0
+    assert "talks.jsonl (openai): 2 traces, 4 spans" in out
+    assert "new in the store: 4 spans" in out
+    assert "left out: 3" in out
+    assert "line 2: not JSON" in out
+    assert "line 4: it looks like none of the formats: its keys are ['foo']" in out
+    assert "line 5:" in out
+    page, _ = disk.spans.live("support")
+    assert len(page) == 4
+
+
+def test_the_same_again_is_stored_once(ratchet: Ratchet, disk: Store, tmp_path: Path) -> None:
+    file = lines(tmp_path, talk(1, reward=1), talk(2))
+    ratchet(file)
+    again = lines(tmp_path, talk(2), talk(1, reward=1), talk(3), name="other.jsonl")
+    code, out, _ = ratchet(file, again, "--json")
+    assert code == 0
+    first, second = json.loads(out)["files"]
+    assert first["new"] == {}
+    assert second["new"] == {"spans": 2}
+    assert disk.rollouts.counts() == {"succeeded": 1}
+
+
+def test_rewards_become_rollouts_that_learning_can_use(
+    ratchet: Ratchet, disk: Store, tmp_path: Path
+) -> None:
+    group = {"task_id": "t1", "trajectories": [talk(1, reward=0.5), talk(1, reward=1.0)]}
+    code, out, _ = ratchet(lines(tmp_path, group), "--agent", "solver")
+    assert code == 0
+    assert "2 rollouts, 2 scores" in out
+    page, _ = disk.rollouts.list(queue="solver", purpose="import/solver")
+    assert {(rollout.input, rollout.output) for rollout in page} == {("question 1", "answer 1")}
+    (mean,) = disk.scores.means("import/")
+    assert (mean.evaluator, mean.mean, mean.n) == ("reward", 0.75, 2)
+    assert len(disk.spans.of(page[0].id)) == 2
+
+
+def test_what_is_imported_is_redacted_by_the_rules_of_the_project(
+    ratchet: Ratchet, disk: Store, tmp_path: Path, sqlite_url: str
+) -> None:
+    (tmp_path / "ratchet.toml").write_text('[redaction]\npatterns = { staff = "EMP-[0-9]{6}" }\n')
+    secret = {"role": "user", "content": "I am EMP-123456, ann@example.com"}
+    answer = {"role": "assistant", "content": "Hello ann@example.com"}
+    file = lines(
+        tmp_path, {"messages": [secret, answer], "reward": 1}, {"messages": [secret, answer]}
+    )
+    assert ratchet(file)[0] == 0
+    page, _ = disk.rollouts.list()
+    assert page[0].input == "I am [redacted:staff], [redacted:email]"
+    raw = Path(sqlite_url.removeprefix("sqlite:///")).read_bytes()
+    wal = Path(sqlite_url.removeprefix("sqlite:///") + "-wal")
+    raw += wal.read_bytes() if wal.exists() else b""
+    assert b"ann@example.com" not in raw
+    assert b"EMP-123456" not in raw
+
+
+def test_otlp_in_json_is_read_as_the_server_reads_it(
+    ratchet: Ratchet, disk: Store, tmp_path: Path
+) -> None:
+    span = {
+        "traceId": "1" * 32,
+        "spanId": "2" * 16,
+        "name": "chat",
+        "startTimeUnixNano": "1",
+        "endTimeUnixNano": "2",
+        "attributes": [{"key": "session.id", "value": {"stringValue": "c1"}}],
+    }
+    service = {"attributes": [{"key": "service.name", "value": {"stringValue": "shop"}}]}
+    request = {
+        "resourceSpans": [
+            {"resource": service, "scopeSpans": [{"spans": [span, {**span, "spanId": "x"}]}]}
+        ]
+    }
+    whole = tmp_path / "request.json"
+    whole.write_text(json.dumps(request, indent=2))
+    file = lines(tmp_path, request, {"resourceSpans": []}, {"resourceSpans": 3}, name="spans.jsonl")
+    code, out, _ = ratchet(whole, file, "--json")
+    assert code == 0
+    first, second = json.loads(out)["files"]
+    assert (first["formats"], first["new"], first["skipped"]) == ({"otlp": 1}, {"spans": 1}, 1)
+    assert (second["new"], second["skipped"]) == ({}, 3)
+    (stored,), _ = disk.spans.live("shop")
+    assert stored.attributes["session.id"] == "c1"
+
+
+def test_a_dry_run_stores_nothing_and_leaves_nothing_behind(
+    ratchet: Ratchet, disk: Store, tmp_path: Path
+) -> None:
+    file = lines(tmp_path, talk(1))
+    code, out, _ = ratchet(file, "--dry-run", to=())
+    assert code == 0
+    assert "1 trace, 2 spans" in out
+    assert "Nothing was stored" in out
+    assert not (tmp_path / ".ratchet").exists()
+    assert disk.spans.agents() == []
+
+
+def test_it_goes_to_a_server_where_rewards_are_feedback(
+    ratchet: Ratchet, server: RunningServer, tmp_path: Path
+) -> None:
+    file = lines(tmp_path, talk(1, reward=0.5), talk(2))
+    code, out, _ = ratchet(file, "--json", to=("--server", server.url))
+    assert code == 0
+    assert json.loads(out)["files"][0]["read"] == {"spans": 4, "feedback": 1, "traces": 2}
+    with server.client() as client:
+        page = client.get("/v1/spans", params={"agent": "imported"}).json()["spans"]
+        assert len(page) == 4
+        assert client.get("/v1/feedback").json()["feedback"][0]["value"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["talks.jsonl", "--format", "excel"], "There is no format 'excel'."),
+        (["gone.jsonl"], "There is no file gone.jsonl."),
+        (["bad.jsonl"], "Nothing was imported."),
+        (["talks.jsonl", "--format", "langfuse"], "Nothing was imported."),
+        (["talks.jsonl", "--server", "http://127.0.0.1:1"], "a store or to a server"),
+    ],
+)
+def test_it_says_when_nothing_was_imported(
+    ratchet: Ratchet, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    lines(tmp_path, talk(1))
+    lines(tmp_path, "nonsense", '{"a": 1}', name="bad.jsonl")
+    code, _, err = ratchet(*arguments)
+    assert code == 2
+    assert said in err
+
+
+def test_a_run_that_was_killed_goes_on_where_it_stood(tmp_path: Path, sqlite_url: str) -> None:
+    file = tmp_path / "many.jsonl"
+    with file.open("w") as out:
+        for number in range(6_000):
+            out.write(json.dumps(talk(number, pad="x" * 500)) + "\n")
+    command = [
+        sys.executable,
+        "-m",
+        "ratchet",
+        "import",
+        str(file),
+        "--json",
+        "--store",
+        sqlite_url,
+    ]
+    marks = tmp_path / ".ratchet" / "imports.json"
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        deadline = time.monotonic() + 60
+        while not marks.exists() and process.poll() is None and time.monotonic() < deadline:
+            os.sched_yield()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    stood = next(iter(json.loads(marks.read_text()).values()))["values"]
+    assert 0 < stood < 6_000
+    with Store.open(sqlite_url) as store:
+        before = len(store.spans.live("imported", 20_000)[0])
+    assert before >= 2 * stood
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    (report,) = json.loads(done.stdout)["files"]
+    assert report["begun_at"] >= stood
+    with Store.open(sqlite_url) as store:
+        assert len(store.spans.live("imported", 20_000)[0]) == 12_000
+    assert json.loads(marks.read_text()) == {}
+
+
+def test_a_bookmark_whose_store_is_gone_holds_no_more(
+    ratchet: Ratchet, disk: Store, tmp_path: Path, sqlite_url: str
+) -> None:
+    file = lines(tmp_path, talk(1), talk(2))
+    status = file.stat()
+    key = f"{file.resolve()} {status.st_size} {status.st_mtime_ns} {sqlite_url} auto "
+    (tmp_path / ".ratchet").mkdir()
+    marks = tmp_path / ".ratchet" / "imports.json"
+    for found in ({"values": 1, "trace": "1" * 32}, {"values": -3}, "nonsense", None):
+        marks.write_text(json.dumps({key: found}))
+        code, out, _ = ratchet(file, "--json")
+        assert code == 0
+        assert json.loads(out)["files"][0]["begun_at"] == 0
+    marks.write_text("broken")
+    assert ratchet(file)[0] == 0
+    assert len(disk.spans.live("imported")[0]) == 4
