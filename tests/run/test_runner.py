@@ -13,7 +13,7 @@ import pytest
 from ratchet.run import AgentSpec, AsyncExecutor, FileLock, ProcessExecutor, Runner, load_agent
 from ratchet.run import runner as runner_module
 from ratchet.store import Store
-from ratchet.types import Candidate, Claim, Conflict, Rollout, StoreError
+from ratchet.types import Candidate, Claim, Conflict, Outcome, Rollout, StoreError
 
 WriteAgent = Callable[..., AgentSpec]
 Rollouts = Callable[..., list[Rollout]]
@@ -125,12 +125,22 @@ def test_nothing_to_run_is_done_at_once(agents: Agents, known: Store) -> None:
 def test_two_runners_on_one_queue_share_the_work_and_run_nothing_twice(
     agents: Agents, known: Store, rollouts: Rollouts, candidate: Candidate, sqlite_url: str
 ) -> None:
+    met: set[AsyncExecutor] = set()
+
+    class Meeting(AsyncExecutor):
+        """Begins when the other one has work too: a fast one would do all of it meanwhile."""
+
+        async def execute(self, *args: Any) -> Outcome:
+            met.add(self)
+            await until(lambda: len(met) == 2)
+            return await super().execute(*args)
+
     async def main() -> list[int]:
         wanted = rollouts(*range(60))
         with Store.open(sqlite_url) as second:
             async with (
-                Runner(known, "agent", agents.executor(2)) as one,
-                Runner(second, "agent", agents.executor(2)) as other,
+                Runner(known, "agent", Meeting(agents.agent, slots=2, timeout_s=30)) as one,
+                Runner(second, "agent", Meeting(agents.agent, slots=2, timeout_s=30)) as other,
             ):
                 ended = await asyncio.gather(
                     one.run(wanted, [candidate]), other.run(wanted, [candidate])
