@@ -383,9 +383,12 @@ def test_a_server_that_never_swept_ends_at_once(sqlite_url: str) -> None:
     with Store.open(sqlite_url) as store:
 
         async def test() -> None:
-            pruner = Pruner(store)
-            await pruner.start()
-            await pruner.close()
-            await Pruner(store).close()
+            async with asyncio.timeout(5):
+                pruner = Pruner(store)
+                await pruner.start()
+                await pruner.close()
+                await Pruner(store).close()
+            left = {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+            assert left == set()
 
         run(test)
