@@ -269,8 +269,8 @@ def test_right_keys_of_one_address_never_count_as_guesses(
 
         async def test() -> None:
             async with gatekeeper(store) as keeper:
-                for secret in secrets:
-                    await keeper.admit(request(secret))
+                callers = [await keeper.admit(request(secret)) for secret in secrets]
+            assert len({caller.key_id for caller in callers}) == len(secrets)
 
         run(test)
 
@@ -382,15 +382,15 @@ def test_an_attempts_token_opens_its_attempt_on_every_server_of_the_store(
                 token = one.token("rollout:1", 3)
                 caller = await two.admit(request(token))
                 assert caller == Caller("", frozenset(), ("rollout:1", 3), "10.0.0.1")
-                check_attempt(caller, "rollout:1", 3)
-                for other in (("rollout:1", 2), ("rollout:2", 3), (None, 0)):
+                check_attempt(caller, "rollout:1", 3, "rollout:1@3")
+                for other in (("rollout:1", 2), ("rollout:2", 3), ("", 0)):
                     with pytest.raises(Problem) as raised:
-                        check_attempt(caller, *other)
+                        check_attempt(caller, *other, "other")
                     assert raised.value.status == 403
                 for scopes in (frozenset[Scope](("run",)), ALL, frozenset[Scope]()):
                     with pytest.raises(Problem, match="nothing else"):
                         two.allow(caller, scopes)
-                check_attempt(Caller(key_id="k", scopes=frozenset(("run",))), "any", 1)
+                check_attempt(Caller(key_id="k", scopes=frozenset(("run",))), "any", 1, "any@1")
 
         run(test)
 

@@ -233,17 +233,24 @@ class Gatekeeper:
         raise _unauthorized("The attempt's token is none of this server's.")
 
 
-def check_attempt(caller: Caller, rollout_id: str | None, fence: int) -> None:
+def check_attempt(caller: Caller, rollout_id: str, fence: int, shown: str) -> None:
     """See that a caller with an attempt's token acts for that attempt; others may for any.
+
+    Args:
+        caller: Who.
+        rollout_id: The rollout it acts for, empty for none.
+        fence: Its attempt.
+        shown: What that is called in the request.
 
     Raises:
         Problem: It is another's (403).
     """
     if caller.attempt is not None and caller.attempt != (rollout_id, fence):
+        own, own_fence = caller.attempt
         raise Problem(
             403,
-            "The token belongs to another attempt.",
-            hint="Each attempt gets its own with its claim.",
+            f"The token of attempt {own_fence} of rollout {own!r} does not open {shown!r}.",
+            hint="Use the base URL that the attempt was given.",
         )
 
 

@@ -103,8 +103,5 @@ class Services:
 
     async def in_thread(self, work: Callable[..., Result], *args: Any, **options: Any) -> Result:
         """Call something that blocks, such as a method of the store."""
-        call = functools.partial(work, *args, **options) if options else work
-        loop = asyncio.get_running_loop()
-        if options:
-            return await loop.run_in_executor(self._threads, call)
-        return await loop.run_in_executor(self._threads, call, *args)
+        call = functools.partial(work, *args, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -279,12 +279,14 @@ def test_many_large_messages_stay_within_the_limit(dialect: Any) -> None:
             assert isinstance(json.loads(value), list)
 
 
-def test_a_deep_argument_stands_as_text() -> None:
-    deep = "[" * 1500 + "]" * 1500
-    for arguments in (deep, '{"a":' * 700 + "1" + "}" * 700):
-        call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
-        found = chat.response_attributes({"choices": [{"message": {"tool_calls": [call]}}]})
-        json.loads(found["gen_ai.output.messages"])
+@pytest.mark.parametrize(("depth", "kind"), [(700, dict), (1_500, str)])
+def test_an_argument_that_is_nested_too_deeply_stands_as_text(depth: int, kind: type) -> None:
+    call = {"id": "c", "function": {"name": "f", "arguments": '{"a":' * depth + "1" + "}" * depth}}
+    found = chat.response_attributes({"choices": [{"message": {"tool_calls": [call]}}]})
+    (message,) = json.loads(found["gen_ai.output.messages"])
+    (part,) = message["parts"]
+    assert (part["type"], part["name"]) == ("tool_call", "f")
+    assert isinstance(part["arguments"], kind)
 
 
 def test_an_unknown_model_has_no_cost(

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet.server.access import check_attempt
 from ratchet.server.body import Gone, decompressed, read_body
 from ratchet.server.gateway.answers import Send, answer
 from ratchet.server.gateway.attempts import Attempts, Running
@@ -196,14 +197,9 @@ class Gateway:
             raise Problem(429, "Too many calls wait to be recorded.", headers={"retry-after": "1"})
         if len(self._calls) >= CALLS_LIMIT:
             raise Problem(429, "Too many calls are under way.", headers={"retry-after": "1"})
-        attempt = getattr(scope.get("ratchet.caller"), "attempt", None)
-        if attempt is not None and attempt != (target.rollout_id, target.fence):
-            raise Problem(
-                403,
-                f"The token of attempt {attempt[1]} of rollout {attempt[0]!r}"
-                f" does not open {str(target)!r}.",
-                hint="Use the base URL that the attempt was given.",
-            )
+        caller = scope.get("ratchet.caller")
+        if caller is not None:
+            check_attempt(caller, target.rollout_id, target.fence, str(target))
         if self._attempts is not None and target.is_attempt:
             await self._attempts.check(target)
 
