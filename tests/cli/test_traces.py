@@ -309,7 +309,7 @@ def test_a_conversation_is_shown_as_a_log_with_roles(capsys: Output, url: str) -
     assert "desk" in listed
     for id in ("chat-1", "chat"):
         shown = ratchet(capsys, "show", id, "--store", url).splitlines()
-        assert shown[0].startswith("Conversation chat-1 with desk, 1 traces")
+        assert shown[0].startswith("Conversation chat-1 with desk, 1 trace,")
         assert [line.split(" ", 1)[1] for line in shown[1:]] == [
             "user hi",
             "assistant → find(city=Rome)",

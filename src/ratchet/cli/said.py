@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ratchet.cli.console import one_line, out, printable
+from ratchet.cli.console import counted, one_line, out, printable
 from ratchet.cli.looking import when
 from ratchet.types.trace import ConversationLog, Said
 
@@ -59,7 +59,7 @@ def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
         Text.assemble(
             ("Conversation ", "bold"),
             (one_line(held.id, 200), "bold"),
-            f" with {one_line(held.agent, 100) or 'a rollout'}, {held.turns} traces,"
+            f" with {one_line(held.agent, 100) or 'a rollout'}, {counted(held.turns, 'trace')},"
             f" {when(held.start_ns)} to {when(held.last_ns)}",
         ),
         soft_wrap=True,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from ratchet.cli.console import one_line, out
+from ratchet.cli.console import counted, one_line, out
 from ratchet.cli.looking import count, dollars, named, price, took, when
 from ratchet.cli.said import parts_text
 from ratchet.cli.trace_tree import Line, branches, forest, lines
@@ -55,7 +55,7 @@ def _print_head(trace: Trace) -> None:
         head.append(f" of {one_line(trace.agent)}")
     head.append(f", {when(trace.start_ns)}")
     out.print(head, soft_wrap=True)
-    facts = [took(trace.duration_s), f"{trace.spans} spans"]
+    facts = [took(trace.duration_s), counted(trace.spans, "span")]
     if trace.input_tokens or trace.output_tokens:
         facts.append(f"{count(trace.input_tokens)}→{count(trace.output_tokens)} tokens")
     if trace.cost_usd is not None:
