@@ -87,6 +87,7 @@ class BudgetSection(Section):
 
     rollouts: Annotated[int, Field(ge=1)] | None = 2000
     seconds: Positive | None = None
+    coach_calls: Annotated[int, Field(ge=1)] | None = None
     dollars: Positive | None = None
 
 

@@ -317,7 +317,12 @@ class _Journey:
             runner=runner,
             scorer=self._scorer(),
             store=self.store,
-            budget=Budget(rollouts=budget.rollouts, seconds=budget.seconds, dollars=budget.dollars),
+            budget=Budget(
+                rollouts=budget.rollouts,
+                seconds=budget.seconds,
+                coach_calls=budget.coach_calls,
+                dollars=budget.dollars,
+            ),
             on_rollout=self.watcher.rollout,
             on_proposal=self.watcher.proposal,
         )

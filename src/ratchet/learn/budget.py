@@ -20,12 +20,14 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float | None = None
     """Wall-clock seconds of work after which no new step begins: what was found is still compared.
     The time between a kill and its resumption does not count."""
+    coach_calls: int | None = None
+    """Calls of the coach LLM."""
     dollars: float | None = None
     """Dollars after which nothing new runs. What a rollout costs is known when it has ended, so
     those under way may exceed it."""
 
     def __post_init__(self) -> None:
-        for name in ("rollouts", "seconds", "dollars"):
+        for name in ("rollouts", "seconds", "coach_calls", "dollars"):
             limit = getattr(self, name)
             if limit is not None and not (math.isfinite(limit) and limit > 0):
                 raise ConfigError(f"The budget's {name} = {limit} is not a positive number.")
@@ -36,6 +38,7 @@ class Spent(msgspec.Struct, kw_only=True):
 
     rollouts: int = 0
     seconds: float = 0.0
+    coach_calls: int = 0
     dollars: float = 0.0
 
 
@@ -46,10 +49,18 @@ def out_of_time(budget: Budget, spent: Spent) -> str:
     return ""
 
 
-def exceeded(budget: Budget, spent: Spent, *, more_rollouts: int = 0) -> str:
+def exceeded(
+    budget: Budget, spent: Spent, *, more_rollouts: int = 0, more_coach_calls: int = 0
+) -> str:
     """Which limit but time is reached, or would be by so many more; empty when none is."""
     if budget.rollouts is not None and spent.rollouts + more_rollouts > budget.rollouts:
         return f"{spent.rollouts} of {budget.rollouts} rollouts are spent"
+    if (
+        budget.coach_calls is not None
+        and more_coach_calls
+        and spent.coach_calls + more_coach_calls > budget.coach_calls
+    ):
+        return f"{spent.coach_calls} of {budget.coach_calls} coach calls are spent"
     if budget.dollars is not None and spent.dollars >= budget.dollars:
         return f"${spent.dollars:.2f} of ${budget.dollars:g} are spent"
     return ""

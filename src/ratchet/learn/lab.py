@@ -1,9 +1,10 @@
 """The lab: all that an algorithm may touch, journaled so that a killed run repeats nothing.
 
 A resumed run executes its algorithm again from the start, with the same seed. Everything that cost
-something comes back from the journal: rollouts by their content key, decisions about the budget by
-the step at which they were made. So an algorithm must take its randomness from `lab.rng` and its
-sense of time from `lab.may_continue`, and from nowhere else.
+something comes back from the journal: rollouts by their content key, coach calls by theirs,
+decisions about the budget by the step at which they were made. So an algorithm must take its
+randomness from `lab.rng`, its sense of time from `lab.may_continue`, and the order in which things
+that run at once have ended from `lab.first`, and from nowhere else.
 """
 
 from __future__ import annotations
@@ -12,21 +13,16 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from ratchet.evaluate import Scorer, ScoreStream
 from ratchet.learn.budget import Budget, BudgetExhausted, Spent, exceeded, out_of_time
+from ratchet.llm import Asks, CoachUnavailable, Message, Reply
 from ratchet.store import Store
-from ratchet.types import (
-    Candidate,
-    Resource,
-    Rollout,
-    Score,
-    Task,
-)
+from ratchet.types import Candidate, Resource, Rollout, Score, Span, Task, content_hash
 
 
 class Executes(Protocol):
@@ -68,6 +64,12 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """Best value over all train tasks so far."""
     rollouts: int
     """Rollouts spent so far."""
+    dollars: float = 0.0
+    """Dollars spent so far, on rollouts and coach calls."""
+    coach_calls: int = 0
+    """Coach calls spent so far."""
+    accepted: str = ""
+    """Why it was kept, in a sentence; empty when it was not."""
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +99,8 @@ class Lab:
         scorer: Scores them.
         store: Keeps candidates and the journal.
         budget: What may be spent.
+        coach: Answers `coach`; without one, only algorithms that need none can work.
+        checks: Says what is wrong with a candidate before it costs a rollout; empty when nothing.
         on_rollout: Called as each rollout ends.
         on_proposal: Called as each candidate is judged.
         clock: Seconds, for the budget.
@@ -113,6 +117,8 @@ class Lab:
         scorer: Scorer,
         store: Store,
         budget: Budget,
+        coach: Asks | None = None,
+        checks: Callable[[Candidate], Awaitable[str]] | None = None,
         on_rollout: Callable[[Rollout], None] | None = None,
         on_proposal: Callable[[Proposal], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -128,6 +134,8 @@ class Lab:
         self._runner = runner
         self._scorer = scorer
         self._store = store
+        self._coach = coach
+        self._checks = checks
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._clock = clock
@@ -181,6 +189,121 @@ class Lab:
             )
             for task, rollout in zip(tasks, rollouts, strict=True)
         ]
+
+    @property
+    def concurrency(self) -> int:
+        """How many rollouts run at once: an algorithm keeps about as many of them under way."""
+        return int(getattr(self._runner, "slots", 1))
+
+    @property
+    def has_coach(self) -> bool:
+        """Whether `coach` can be asked."""
+        return self._coach is not None
+
+    async def coach(
+        self,
+        messages: Sequence[Message],
+        *,
+        step: str,
+        schema: Mapping[str, Any] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        model: str | None = None,
+    ) -> Reply:
+        """Ask the coach. A call that was paid for before is answered from the journal.
+
+        Args:
+            messages: The conversation so far. It must not hold anything of held-out tasks.
+            step: The call's name, unique in the run and the same whenever the run is resumed.
+            schema: JSON schema that the answer is to fit; it comes back as `data`.
+            temperature: Of sampling.
+            max_tokens: Of the answer.
+            model: One model of the ensemble by name; drawn by the ensemble when left out.
+
+        Raises:
+            BudgetExhausted: The dollars or coach calls are spent; nobody was asked.
+            CoachUnavailable: There is no coach, or it cannot be reached.
+        """
+        asked = [[m.role, m.content] for m in messages]
+        key = f"coach/{step}/{content_hash([asked, schema, temperature, max_tokens, model])}"
+        known = await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
+        if known is not None:
+            reply = msgspec.convert(known, Reply)
+        else:
+            if self._coach is None:
+                raise CoachUnavailable(
+                    "This algorithm asks a coach LLM, and none is configured.",
+                    hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+                )
+            reached = exceeded(self.budget, self.spent, more_coach_calls=1)
+            if reached:
+                raise BudgetExhausted(f"Another coach call would exceed the budget: {reached}.")
+            self.spent.coach_calls += 1  # before the answer: calls under way count
+            try:
+                reply = await self._coach.ask(
+                    messages,
+                    schema=schema,
+                    temperature=temperature,
+                    max_tokens=max_tokens,
+                    model=model,
+                )
+            except BaseException:
+                self.spent.coach_calls -= 1
+                raise
+            await asyncio.to_thread(
+                self._store.journal.append,
+                self._work.run_id,
+                key,
+                msgspec.to_builtins(reply),
+                time.time(),
+            )
+            self.spent.coach_calls -= 1
+        if key not in self._counted:
+            self._counted.add(key)
+            self.spent.coach_calls += 1
+            self._costs.append(reply.cost_usd)
+            self.spent.dollars = math.fsum(self._costs)
+        return reply
+
+    def credit(self, reply: Reply, survived: bool) -> None:
+        """Say whether the proposal of a coach's reply survived: calls move to models whose do."""
+        if self._coach is not None and reply.model:
+            self._coach.credit(reply.model, survived)
+
+    async def check(self, candidate: Candidate) -> str:
+        """What is wrong with a candidate before it costs a rollout; empty when nothing is.
+
+        Templates keep their placeholders; code keeps its signature and passes the checks and tests
+        of its repository.
+        """
+        return await self._checks(candidate) if self._checks is not None else ""
+
+    async def spans(self, evaluation: Evaluation) -> list[Span]:
+        """Spans of the attempt that ended an evaluation's rollout, in the order they started."""
+        rollout = evaluation.rollout
+        return await asyncio.to_thread(self._store.spans.of, rollout.id, rollout.fence)
+
+    async def first(self, event: str, pending: Mapping[str, asyncio.Future[Any]]) -> str:
+        """The name of the pending work that ended first, the same again when the run is resumed.
+
+        What runs at once ends in another order each time. An algorithm whose next step depends on
+        that order asks here, and a resumed run is told the order of the first time.
+
+        Args:
+            event: The event's name, unique in the run and the same whenever the run is resumed.
+            pending: Futures by name, at least one; the one that is named is done.
+        """
+        key = f"first/{event}"
+        known = await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
+        if isinstance(known, str) and known in pending:
+            await asyncio.wait({pending[known]})
+            return known
+        done, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
+        name = next(name for name, future in pending.items() if future in done)
+        await asyncio.to_thread(
+            self._store.journal.append, self._work.run_id, key, name, time.time()
+        )
+        return name
 
     def propose(
         self,
