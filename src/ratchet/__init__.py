@@ -40,16 +40,20 @@ from ratchet.types import (
 )
 
 if TYPE_CHECKING:
+    from ratchet.autopilot.training import Trainer
     from ratchet.client import AsyncClient, Client
     from ratchet.evaluate import evaluator
     from ratchet.learn import Tune
     from ratchet.observe.feedback import feedback
+    from ratchet.run.lit_agent import LitAgent
     from ratchet.store import Store
 
 _LATER = {
     "AsyncClient": "ratchet.client",
     "Client": "ratchet.client",
+    "LitAgent": "ratchet.run.lit_agent",
     "Store": "ratchet.store",
+    "Trainer": "ratchet.autopilot.training",
     "Tune": "ratchet.learn",
     "evaluator": "ratchet.evaluate",
     "feedback": "ratchet.observe.feedback",
@@ -73,6 +77,7 @@ __all__ = [
     "Dataset",
     "Float",
     "Int",
+    "LitAgent",
     "Model",
     "Params",
     "PromptTemplate",
@@ -82,6 +87,7 @@ __all__ = [
     "Span",
     "Store",
     "Task",
+    "Trainer",
     "Tune",
     "__version__",
     "activate",

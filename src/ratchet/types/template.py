@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 Engine = Literal["f-string", "jinja2"]
 
 
-class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt"):
+class _TakesTemplate(msgspec.StructMeta):
+    """Lets `template=` stand for `text=`, as trainers elsewhere call it."""
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        if "template" in named and "text" not in named and not args:
+            named["text"] = named.pop("template")
+        return super().__call__(*args, **named)
+
+
+class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_TakesTemplate):
     """Text with placeholders.
 
     Args:
@@ -41,6 +50,11 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt"):
         if not isinstance(self.text, str):
             raise InputError(f"A prompt is text, not {type(self.text).__name__}.")
         _placeholders(self.text, self.engine)
+
+    @property
+    def template(self) -> str:
+        """The text, under the name that it has in Agent Lightning."""
+        return self.text
 
     @property
     def placeholders(self) -> frozenset[str]:

@@ -1,0 +1,5 @@
+"""The trainer form: an agent as an object, datasets as lists, and `fit`."""
+
+from ratchet.autopilot.training.trainer import Trained, Trainer
+
+__all__ = ["Trained", "Trainer"]

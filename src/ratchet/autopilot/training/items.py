@@ -1,0 +1,90 @@
+"""Datasets of the trainer form: any items, as tasks, and back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from ratchet.observe import plain
+from ratchet.types import Dataset, InputError, Split, Task, content_hash
+
+VAL_SHARE = 1 / 3
+"""Share of the train items that become val when no val dataset is given."""
+
+
+class Items:
+    """The items of a train and a val dataset, and the tasks that stand for them.
+
+    Args:
+        train: Items to learn from; anything that can be iterated or indexed.
+        val: Items to choose by; a third of train when left out.
+        seed: Of the draw of that third.
+
+    Raises:
+        InputError: A dataset is empty or none, or an item is in both.
+    """
+
+    def __init__(self, train: Any, val: Any, *, seed: int) -> None:
+        learn_from = _listed("train_dataset", train)
+        if val is None:
+            if len(learn_from) < 2:
+                raise InputError(
+                    "train_dataset has one item: there is none left to choose by.",
+                    hint="Give more items, or a val_dataset.",
+                )
+            random.Random(seed).shuffle(learn_from)  # noqa: S311 - reproducible, not secret
+            count = max(1, round(len(learn_from) * VAL_SHARE))
+            choose_by, learn_from = learn_from[:count], learn_from[count:]
+        else:
+            choose_by = _listed("val_dataset", val)
+        self._items: dict[str, Any] = {}
+        self._modes: dict[str, Literal["train", "val"]] = {}
+        self.train = self._tasks("train", learn_from)
+        self.val = self._tasks("val", choose_by)
+
+    @property
+    def dataset(self) -> Dataset:
+        """Both, as one dataset."""
+        splits: dict[str, Split] = {task.id: "train" for task in self.train}
+        splits.update((task.id, "val") for task in self.val)
+        return Dataset(name="trainer", tasks=(*self.train, *self.val), splits=splits)
+
+    def of(self, given: Any) -> Any:
+        """The item that a task's input stands for."""
+        return self._items.get(content_hash(given), given)
+
+    def mode(self, given: Any) -> Literal["train", "val"]:
+        """Which dataset it is from."""
+        return self._modes.get(content_hash(given), "train")
+
+    def _tasks(self, mode: Literal["train", "val"], items: Sequence[Any]) -> tuple[Task, ...]:
+        tasks: dict[str, Task] = {}
+        for item in items:
+            stands_for = plain(item)
+            key = content_hash(stands_for)
+            if self._modes.get(key, mode) != mode:
+                raise InputError(
+                    f"An item is in train_dataset and in val_dataset: {str(item)[:200]}",
+                    hint="Take it out of one of them: what was learned from proves nothing.",
+                )
+            self._items[key], self._modes[key] = item, mode
+            # The same item twice is one task: it would be run once in any case.
+            tasks[key] = Task(id=f"{mode}-{key[:12]}", input=stands_for)
+        return tuple(tasks.values())
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    if given is None:
+        raise InputError(f"fit() needs a {name}: a list of tasks.")
+    if isinstance(given, (str, bytes)) or not (
+        isinstance(given, Iterable) or hasattr(given, "__getitem__")
+    ):
+        raise InputError(f"{name} is a list of tasks, not {type(given).__name__}.")
+    if isinstance(given, Iterable):
+        items = list(given)
+    else:  # what has a length and takes an index, such as a map-style dataset of PyTorch
+        items = [given[index] for index in range(len(given))]
+    if not items:
+        raise InputError(f"{name} is empty.")
+    return items

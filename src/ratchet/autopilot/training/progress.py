@@ -1,0 +1,67 @@
+"""How a fit goes on, said on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from ratchet.learn import Finding, Proposal
+from ratchet.types import Rollout
+
+EVERY_S = 5.0
+"""How often the count of rollouts is said."""
+
+
+class Progress:
+    """Hears nothing; subclasses override what they want to hear."""
+
+    def rollout(self, rollout: Rollout) -> None:
+        """A rollout ended, or was found ended already."""
+
+    def proposal(self, proposal: Proposal) -> None:
+        """A candidate was judged."""
+
+    def found(self, finding: Finding) -> None:
+        """Learning has ended."""
+
+
+class SaidProgress(Progress):
+    """A line for each candidate that is the best so far, and one now and then.
+
+    Args:
+        clock: Seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._said_at = clock()
+        self._seen: set[str] = set()
+        self._best = float("-inf")
+
+    def rollout(self, rollout: Rollout) -> None:
+        """Count it."""
+        self._seen.add(rollout.id)
+        if self._clock() - self._said_at >= EVERY_S:
+            self._say(f"{len(self._seen)} rollouts")
+
+    def proposal(self, proposal: Proposal) -> None:
+        """Say it when it is the best so far."""
+        if proposal.best > self._best:
+            self._best = proposal.best
+            self._say(
+                f"candidate {proposal.number}: mean reward {proposal.value:.3f} on"
+                f" {proposal.tasks} tasks, best so far {proposal.best:.3f};"
+                f" {proposal.rollouts} rollouts, ${proposal.dollars:.2f}"
+            )
+
+    def found(self, finding: Finding) -> None:
+        """Say how it ended."""
+        self._say(
+            f"{finding.sentence} Mean reward on val:"
+            f" {finding.baseline_val:.3f} → {finding.best_val:.3f}"
+        )
+
+    def _say(self, text: str) -> None:
+        self._said_at = self._clock()
+        print(f"ratchet: {text}", file=sys.stderr, flush=True)

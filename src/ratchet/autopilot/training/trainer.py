@@ -1,0 +1,355 @@
+"""`Trainer`: learn for an agent given as an object, without a project around it.
+
+The form is that of Agent Lightning's trainer, so that its users change an import. Underneath are
+the same lab, runner, journal and store as under `ratchet improve`: a killed `fit` goes on where it
+stood when the same program is started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ratchet._version import __version__
+from ratchet.autopilot.training.agents import trainable
+from ratchet.autopilot.training.items import Items
+from ratchet.autopilot.training.progress import Progress, SaidProgress
+from ratchet.evaluate import Scorer
+from ratchet.learn import Algorithm, Budget, Lab, Work, mean
+from ratchet.observe.place import prepare_state, store_url
+from ratchet.run import Agent, AsyncExecutor, FileLock, Runner
+from ratchet.store import Store
+from ratchet.types import (
+    AgentError,
+    Candidate,
+    InputError,
+    PromptTemplate,
+    Resource,
+    content_hash,
+    defaults,
+)
+
+OBJECTIVE = "reward"
+"""What rises: the reward that the agent returns or emits."""
+
+T = TypeVar("T")
+
+N_RUNNERS = 8
+TIMEOUT_S = 120.0
+ATTEMPTS = 2
+DEV_TASKS = 5
+
+
+class Trained(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fit came to."""
+
+    best: dict[str, Resource]
+    """The best candidate's resources by name; the initial ones when nothing was better."""
+    baseline_val: float
+    """Mean reward of the initial resources on val."""
+    best_val: float
+    """Mean reward of the best on val."""
+    candidate_id: str
+    run_id: str
+    rollouts: int
+    coach_calls: int
+    dollars: float
+    sentence: str
+    """What was done and why it ended."""
+
+
+class Trainer:
+    """Learns better resources for an agent.
+
+    Args:
+        algorithm: What proposes candidates, such as `APO(…)`, `Evolve(…)`, `FewShot(…)`, `Tune(…)`.
+        n_runners: Rollouts at once.
+        initial_resources: Resource by name; a plain text is a prompt template. Left out, those that
+            the agent's source declares (`ratchet.prompt` and its like).
+        max_rollouts: Rollouts that learning may spend.
+        budget: All limits, in place of `max_rollouts`.
+        coach: Asked by algorithms that need one; made from the algorithm's own options when left
+            out.
+        seed: Of all randomness.
+        timeout_s: Seconds that one rollout may take.
+        store: `file` keeps everything in ./.ratchet, so that a killed fit goes on; `memory` keeps
+            nothing; or the URL of a store.
+        progress: Says how it goes on standard error; False is silent.
+        n_workers: Another name of `n_runners`.
+
+    Example:
+        trainer = ratchet.Trainer(
+            algorithm=ratchet.APO(model="gpt-5-mini"),
+            n_runners=8,
+            initial_resources={"prompt_template": "You are a booking assistant."},
+        )
+        trained = trainer.fit(agent=booking_agent, train_dataset=tasks, val_dataset=held_back)
+        print(trained.best["prompt_template"])
+    """
+
+    def __init__(
+        self,
+        *,
+        algorithm: Algorithm | None = None,
+        n_runners: int | None = None,
+        initial_resources: Mapping[str, Resource | str] | None = None,
+        max_rollouts: int | None = None,
+        budget: Budget | None = None,
+        coach: Any = None,
+        seed: int = 0,
+        timeout_s: float = TIMEOUT_S,
+        store: str = "file",
+        progress: bool = True,
+        n_workers: int | None = None,
+    ) -> None:
+        runners = n_runners if n_runners is not None else n_workers
+        for name, value in (("n_runners", runners), ("max_rollouts", max_rollouts)):
+            if value is not None and not (type(value) is int and value >= 1):
+                raise InputError(f"Trainer({name}={value!r}): a whole number from 1 up is needed.")
+        if budget is not None and max_rollouts is not None:
+            raise InputError("Trainer takes max_rollouts or a budget, not both.")
+        if algorithm is not None and not hasattr(algorithm, "learn"):
+            raise InputError(
+                f"Trainer(algorithm={algorithm!r}) is no algorithm.",
+                hint='For instance algorithm=ratchet.APO(model="gpt-5-mini").',
+            )
+        self._algorithm = algorithm
+        self._n_runners = runners or N_RUNNERS
+        self._initial = _resources(initial_resources)
+        self._budget = budget or Budget(rollouts=max_rollouts)
+        self._coach = coach
+        self._seed = seed
+        self._timeout_s = timeout_s
+        self._store = store
+        self._progress: Progress = SaidProgress() if progress else Progress()
+
+    def fit(self, agent: Any, train_dataset: Any, val_dataset: Any = None) -> Trained:
+        """Learn on train, choose by val.
+
+        Args:
+            agent: A function `(task, resource…) -> reward`, sync or async, or a LitAgent.
+            train_dataset: Tasks to learn from: a list, or anything with items.
+            val_dataset: Tasks to choose by; a third of train when left out.
+
+        Raises:
+            InputError: The agent, the resources or the datasets cannot be used.
+            AgentError: The agent failed on every val task.
+            BudgetExhausted: The budget does not reach for one step; nothing was spent.
+            CoachUnavailable: The algorithm's coach cannot be asked.
+            Conflict: The same fit is running already.
+        """
+        return _run(self.fit_async(agent, train_dataset, val_dataset))
+
+    async def fit_async(self, agent: Any, train_dataset: Any, val_dataset: Any = None) -> Trained:
+        """The same, for programs that have an event loop."""
+        algorithm = self._algorithm
+        if algorithm is None:
+            raise InputError(
+                "The trainer has no algorithm.",
+                hint='Trainer(algorithm=ratchet.APO(model="gpt-5-mini"), …)',
+            )
+        items = Items(train_dataset, val_dataset, seed=self._seed)
+        async with AsyncExitStack() as stack:
+            work = await self._begin(stack, agent, items, _said(algorithm))
+            coach = self._coach
+            if coach is None:
+                coach = await stack.enter_async_context(_coach_of(algorithm))
+            lab = self._lab(work, items, coach)
+            try:
+                await _mean_of(lab, lab.val[:DEV_TASKS], "val")  # before a coach is paid
+            except AgentError:
+                # What it failed for may be mended by then: the next fit runs it again.
+                key = f"again/{work.again + 1:03d}"
+                work.store.journal.append(work.run_id, key, True, time.time())
+                raise
+            finding = await algorithm.learn(lab)
+        self._progress.found(finding)
+        return Trained(
+            best=dict(finding.best.resources),
+            baseline_val=finding.baseline_val,
+            best_val=finding.best_val,
+            candidate_id=finding.best.id,
+            run_id=work.run_id,
+            rollouts=lab.spent.rollouts,
+            coach_calls=lab.spent.coach_calls,
+            dollars=lab.spent.dollars,
+            sentence=finding.sentence,
+        )
+
+    def dev(
+        self, agent: Any, train_dataset: Any, val_dataset: Any = None, *, tasks: int = DEV_TASKS
+    ) -> float:
+        """Try the agent on a few train tasks as it is, without learning.
+
+        Returns:
+            Its mean reward.
+
+        Raises:
+            AgentError: It failed on all of them; the first error is shown.
+        """
+        return _run(self._dev(agent, train_dataset, val_dataset, tasks))
+
+    async def _dev(self, agent: Any, train: Any, val: Any, tasks: int) -> float:
+        items = Items(train, val, seed=self._seed)
+        async with AsyncExitStack() as stack:
+            # A look is no part of a fit: the next one runs the agent again.
+            work = await self._begin(stack, agent, items, ["dev", time.time()])
+            lab = self._lab(work, items, None)
+            return await _mean_of(lab, lab.train[:tasks], "train")
+
+    async def _begin(self, stack: AsyncExitStack, agent: Any, items: Items, course: Any) -> _Opened:
+        store, state = self._open_store(stack)
+        # Loaded before the resources are looked at: what its source declares is there by now.
+        loaded, baseline = self._agent(agent, items)
+        dataset = items.dataset
+        run_id = content_hash(
+            [
+                "trainer",
+                loaded.spec.entry,
+                loaded.source_version(),
+                baseline.id,
+                dataset.version,
+                course,
+                msgspec.to_builtins(self._budget),
+                __version__,
+                self._seed,
+            ]
+        )
+        lock = FileLock(state / "locks" / f"trainer-{run_id[:24]}.lock", "This fit")
+        stack.enter_context(lock)
+        now = time.time()
+        store.candidates.put(baseline, now)
+        store.datasets.put(dataset, now)
+        executor = AsyncExecutor(loaded, slots=self._n_runners, timeout_s=self._timeout_s)
+        runner = Runner(store, run_id, executor)
+        await asyncio.to_thread(runner.recover)
+        await stack.enter_async_context(runner)
+        return _Opened(run_id, store, runner, baseline)
+
+    def _agent(self, agent: Any, items: Items) -> tuple[Agent, Candidate]:
+        if self._initial:
+            resources = dict(self._initial)
+            loaded = trainable(agent, resources, items)
+        else:
+            loaded = trainable(agent, {}, items)
+            resources = defaults(loaded.declarations)
+        if not resources:
+            raise InputError(
+                "There is nothing to improve: initial_resources is empty, and the agent's source"
+                " declares no resource.",
+                hint='Trainer(initial_resources={"prompt_template": "You are …"}, …)',
+            )
+        return loaded, Candidate.of(resources, reason="The initial resources.")
+
+    def _open_store(self, stack: AsyncExitStack) -> tuple[Store, Path]:
+        if self._store == "memory":
+            state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ratchet-")))
+            url = f"sqlite:///{state / 'ratchet.db'}"
+        else:
+            state = prepare_state(Path.cwd())
+            url = store_url(Path.cwd(), None) if self._store == "file" else self._store
+        return stack.enter_context(Store.open(url)), state
+
+    def _lab(self, work: _Opened, items: Items, coach: Any) -> Lab:
+        return Lab(
+            Work(
+                run_id=work.run_id,
+                stage="learn",
+                queue=work.run_id,
+                objective=OBJECTIVE,
+                seed=self._seed,
+                max_attempts=ATTEMPTS,
+                again=work.again,
+            ),
+            baseline=work.baseline,
+            train=items.train,
+            val=items.val,
+            runner=work.runner,
+            scorer=Scorer(work.store, ()),
+            store=work.store,
+            budget=self._budget,
+            coach=coach,
+            on_rollout=self._progress.rollout,
+            on_proposal=self._progress.proposal,
+        )
+
+
+class _Opened:
+    """What a fit works with while it is open."""
+
+    def __init__(self, run_id: str, store: Store, runner: Runner, baseline: Candidate) -> None:
+        self.run_id = run_id
+        self.store = store
+        self.runner = runner
+        self.baseline = baseline
+        self.again = 0
+        """How often the agent had failed on everything before."""
+        while store.journal.get(run_id, f"again/{self.again + 1:03d}"):
+            self.again += 1
+
+
+async def _mean_of(lab: Lab, tasks: Any, split: str) -> float:
+    evaluations = await lab.evaluate(lab.baseline, tasks)
+    failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
+    if len(failed) == len(evaluations):
+        raise AgentError(
+            f"The agent failed on all {len(failed)} {split} tasks that were tried."
+            f" The first: {failed[0].error}"
+        )
+    value = mean(evaluations)
+    if value is None:
+        raise AgentError(
+            f"The agent gave no reward on any of {len(evaluations)} {split} tasks.",
+            hint="Return a number, or call ratchet.emit_reward(value).",
+        )
+    return value
+
+
+@contextlib.asynccontextmanager
+async def _coach_of(algorithm: Algorithm) -> AsyncIterator[Any]:
+    yield None
+
+
+def _resources(given: Mapping[str, Resource | str] | None) -> dict[str, Resource]:
+    resources: dict[str, Resource] = {}
+    for name, resource in (given or {}).items():
+        if isinstance(resource, str):
+            resources[name] = PromptTemplate(resource)
+        elif hasattr(resource, "identity"):
+            resources[name] = resource
+        else:
+            raise InputError(
+                f"initial_resources[{name!r}] is {type(resource).__name__}; a text,"
+                " PromptTemplate, Params, Code or Model is needed."
+            )
+    return resources
+
+
+def _said(algorithm: Algorithm) -> list[Any]:
+    """What tells one set-up of an algorithm from another: its name and its options."""
+    options = {
+        key: repr(value)
+        for key, value in sorted(vars(algorithm).items())
+        if isinstance(value, (str, int, float, bool, tuple, list, dict, type(None)))
+    }
+    return [algorithm.name, options]
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    work.close()
+    raise InputError(
+        "fit() was called where an event loop runs already.",
+        hint="Await trainer.fit_async(…) there, as in a notebook.",
+    )
