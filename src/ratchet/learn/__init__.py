@@ -2,8 +2,9 @@
 
 from ratchet.learn.algorithm import Algorithm, Finding
 from ratchet.learn.budget import Budget, BudgetExhausted, Spent
-from ratchet.learn.lab import Evaluation, Lab, Proposal, Work, mean, objective_value
+from ratchet.learn.lab import Lab
 from ratchet.learn.tune import Tune
+from ratchet.learn.work import Evaluation, Proposal, Work, mean, objective_value
 
 __all__ = [
     "Algorithm",

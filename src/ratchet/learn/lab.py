@@ -10,81 +10,20 @@ that run at once have ended from `lab.first`, and from nowhere else.
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from ratchet.evaluate import Scorer, ScoreStream
-from ratchet.learn.budget import Budget, BudgetExhausted, Spent, exceeded, out_of_time
+from ratchet.learn.budget import Budget, BudgetExhausted, Spent
+from ratchet.learn.purse import Purse
+from ratchet.learn.work import Evaluation, Executes, Proposal, Work, objective_value
 from ratchet.llm import Asks, CoachUnavailable, Message, Reply
 from ratchet.store import Store
-from ratchet.types import Candidate, Resource, Rollout, Score, Span, Task, content_hash
-
-
-class Executes(Protocol):
-    """Runs rollouts to their ends; a Runner does."""
-
-    async def run(
-        self,
-        rollouts: Sequence[Rollout],
-        candidates: Sequence[Candidate],
-        on_finish: Callable[[Rollout], None] | None = None,
-    ) -> dict[str, Rollout]:
-        """Ended rollouts by id."""
-        ...
-
-
-class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """One rollout of a candidate on a task, scored."""
-
-    task: Task
-    rollout: Rollout
-    value: float | None
-    """The objective's score; None when the evaluator could not say."""
-    scores: dict[str, Score]
-    """All scores by evaluator name."""
-
-
-class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """What an algorithm says of a candidate it has just judged, for progress and the record."""
-
-    number: int
-    candidate_id: str
-    value: float
-    """Mean objective over the tasks it was judged on."""
-    tasks: int
-    """How many those were."""
-    pruned: bool = False
-    """Given up before all train tasks were tried."""
-    best: float
-    """Best value over all train tasks so far."""
-    rollouts: int
-    """Rollouts spent so far."""
-    dollars: float = 0.0
-    """Dollars spent so far, on rollouts and coach calls."""
-    coach_calls: int = 0
-    """Coach calls spent so far."""
-    accepted: str = ""
-    """Why it was kept, in a sentence; empty when it was not."""
-
-
-class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What a lab works on."""
-
-    run_id: str
-    stage: str
-    """Prefix of the purpose of its rollouts."""
-    queue: str
-    objective: str
-    """Name of the evaluator, or of the agent's own reward, that is to rise."""
-    seed: int
-    max_attempts: int
-    again: int = 0
-    """How often the run began anew because the agent had failed on everything."""
+from ratchet.types import Candidate, Resource, Rollout, Span, Task, content_hash
 
 
 class Lab:
@@ -103,7 +42,10 @@ class Lab:
         checks: Says what is wrong with a candidate before it costs a rollout; empty when nothing.
         on_rollout: Called as each rollout ends.
         on_proposal: Called as each candidate is judged.
+        on_note: Called with each sentence that an algorithm says of what it does.
         clock: Seconds, for the budget.
+        whole: The lab that this one is a part of.
+        only: Names of the resources that may change; all when left out.
     """
 
     def __init__(
@@ -121,14 +63,24 @@ class Lab:
         checks: Callable[[Candidate], Awaitable[str]] | None = None,
         on_rollout: Callable[[Rollout], None] | None = None,
         on_proposal: Callable[[Proposal], None] | None = None,
+        on_note: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        whole: Lab | None = None,
+        only: Collection[str] | None = None,
     ) -> None:
         self.baseline = baseline
+        self.targets = {
+            name: resource
+            for name, resource in baseline.resources.items()
+            if only is None or name in only
+        }
+        """The baseline's resources that an algorithm may change, by name."""
         self.train = tuple(train)
         self.val = tuple(val)
-        self.budget = budget
-        self.spent = Spent()
-        self.rng = random.Random(work.seed)  # noqa: S311 - reproducible, not secret
+        self._purse: Purse = Purse(budget, now=clock(), whole=whole._purse if whole else None)
+        self._whole = whole
+        luck = f"{work.seed}/{work.part}" if work.part else work.seed
+        self.rng = random.Random(luck)  # noqa: S311 - reproducible, not secret
         self.seed = work.seed
         self._work = work
         self._runner = runner
@@ -138,10 +90,20 @@ class Lab:
         self._checks = checks
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
+        self._on_note = on_note
         self._clock = clock
-        self._since = clock()
-        self._counted: set[str] = set()
-        self._costs: list[float] = []
+        self._judged = 0
+        self._notes = 0
+
+    @property
+    def budget(self) -> Budget:
+        """What may be spent."""
+        return self._purse.budget
+
+    @property
+    def spent(self) -> Spent:
+        """What has been spent."""
+        return self._purse.spent
 
     async def evaluate(
         self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
@@ -161,12 +123,11 @@ class Lab:
                 run. Seconds end nothing here: what may begin, `may_continue` says.
         """
         rollouts = [self._rollout(candidate, task, repetition) for task in tasks]
-        new = list(dict.fromkeys(r.id for r in rollouts if r.id not in self._counted))
-        reached = exceeded(self.budget, self.spent, more_rollouts=len(new))
-        if reached and new:
+        new = self._purse.fresh(rollout.id for rollout in rollouts)
+        reached = self._purse.refusal(rollouts=len(new)) if new else ""
+        if reached:
             raise BudgetExhausted(f"{len(new)} more rollouts would exceed the budget: {reached}.")
-        self._counted.update(new)
-        self.spent.rollouts += len(new)
+        self._purse.take_rollouts(new)
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
         async with ScoreStream(self._scorer) as stream:
 
@@ -177,9 +138,7 @@ class Lab:
 
             ended = await self._runner.run(rollouts, [candidate], ended_one)
             scores = await stream.scores()
-        self._costs.extend(ended[rollout_id].cost_usd for rollout_id in new)
-        # Rounded once: the same in whatever order evaluations end.
-        self.spent.dollars = math.fsum(self._costs)
+        self._purse.pay(ended[rollout_id].cost_usd for rollout_id in new)
         return [
             Evaluation(
                 task=task,
@@ -225,44 +184,33 @@ class Lab:
             CoachUnavailable: There is no coach, or it cannot be reached.
         """
         asked = [[m.role, m.content] for m in messages]
-        key = f"coach/{step}/{content_hash([asked, schema, temperature, max_tokens, model])}"
+        wanted = content_hash([asked, schema, temperature, max_tokens, model])
+        key = self._key("coach", f"{step}/{wanted}")
         known = await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
         if known is not None:
             reply = msgspec.convert(known, Reply)
-        else:
-            if self._coach is None:
-                raise CoachUnavailable(
-                    "This algorithm asks a coach LLM, and none is configured.",
-                    hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
-                )
-            reached = exceeded(self.budget, self.spent, more_coach_calls=1)
-            if reached:
-                raise BudgetExhausted(f"Another coach call would exceed the budget: {reached}.")
-            self.spent.coach_calls += 1  # before the answer: calls under way count
-            try:
-                reply = await self._coach.ask(
-                    messages,
-                    schema=schema,
-                    temperature=temperature,
-                    max_tokens=max_tokens,
-                    model=model,
-                )
-            except BaseException:
-                self.spent.coach_calls -= 1
-                raise
-            await asyncio.to_thread(
-                self._store.journal.append,
-                self._work.run_id,
-                key,
-                msgspec.to_builtins(reply),
-                time.time(),
+            if self._purse.fresh([key]):
+                self._purse.take_call(key)
+                self._purse.pay([reply.cost_usd])
+            return reply
+        if self._coach is None:
+            raise CoachUnavailable(
+                "This algorithm asks a coach LLM, and none is configured.",
+                hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
             )
-            self.spent.coach_calls -= 1
-        if key not in self._counted:
-            self._counted.add(key)
-            self.spent.coach_calls += 1
-            self._costs.append(reply.cost_usd)
-            self.spent.dollars = math.fsum(self._costs)
+        reached = self._purse.refusal(coach_calls=1)
+        if reached:
+            raise BudgetExhausted(f"Another coach call would exceed the budget: {reached}.")
+        self._purse.take_call(key)
+        try:
+            reply = await self._coach.ask(
+                messages, schema=schema, temperature=temperature, max_tokens=max_tokens, model=model
+            )
+        except BaseException:
+            self._purse.give_back_call(key)
+            raise
+        self._purse.pay([reply.cost_usd])
+        await asyncio.to_thread(self._append, key, msgspec.to_builtins(reply))
         return reply
 
     def credit(self, reply: Reply, survived: bool) -> None:
@@ -293,16 +241,14 @@ class Lab:
             event: The event's name, unique in the run and the same whenever the run is resumed.
             pending: Futures by name, at least one; the one that is named is done.
         """
-        key = f"first/{event}"
+        key = self._key("first", event)
         known = await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
         if isinstance(known, str) and known in pending:
             await asyncio.wait({pending[known]})
             return known
         done, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
         name = next(name for name, future in pending.items() if future in done)
-        await asyncio.to_thread(
-            self._store.journal.append, self._work.run_id, key, name, time.time()
-        )
+        await asyncio.to_thread(self._append, key, name)
         return name
 
     def propose(
@@ -317,15 +263,37 @@ class Lab:
         return (parent or self.baseline).derive(resources, algorithm=algorithm, reason=reason)
 
     def judged(self, proposal: Proposal) -> None:
-        """Tell what became of a proposal; it is journaled and shown."""
-        self._store.journal.append(
-            self._work.run_id,
-            f"proposal/{proposal.number:06d}",
-            msgspec.to_builtins(proposal),
-            time.time(),
-        )
+        """Tell what became of a proposal; it is journaled and shown.
+
+        A part of a lab counts its proposals on from those of the parts before it.
+        """
+        if self._whole is not None:
+            number = max(self._whole._judged, proposal.number)
+            whole = self._whole.spent
+            self._whole.judged(
+                msgspec.structs.replace(
+                    proposal,
+                    number=number,
+                    rollouts=whole.rollouts,
+                    dollars=whole.dollars,
+                    coach_calls=whole.coach_calls,
+                )
+            )
+            return
+        self._judged = proposal.number + 1
+        self._append(f"proposal/{proposal.number:06d}", msgspec.to_builtins(proposal))
         if self._on_proposal:
             self._on_proposal(proposal)
+
+    def note(self, text: str) -> None:
+        """Say in a sentence what is being done and why; it is journaled and shown."""
+        if self._whole is not None:
+            self._whole.note(text)
+            return
+        self._append(f"note/{self._notes:06d}", text)
+        self._notes += 1
+        if self._on_note:
+            self._on_note(text)
 
     def may_continue(self, step: str) -> bool:
         """Whether the budget allows another step; the answer for a step never changes.
@@ -333,18 +301,56 @@ class Lab:
         Args:
             step: The step's name, unique in the run and the same whenever the run is resumed.
         """
-        now = self._clock()
-        self.spent.seconds += now - self._since
-        self._since = now
-        reached = out_of_time(self.budget, self.spent) or exceeded(self.budget, self.spent)
-        answer: Any = self._store.journal.append(
-            self._work.run_id,
-            f"budget/{step}",
-            {"seconds": self.spent.seconds, "reached": reached},
-            time.time(),
+        self._purse.tick(self._clock())
+        mine, *above = self._purse.seconds
+        answer: Any = self._append(
+            self._key("budget", step),
+            {"seconds": mine, "above": above, "reached": self._purse.reached()},
         )
-        self.spent.seconds = float(answer["seconds"])  # on resuming: the time it took then
+        self._purse.recall([answer["seconds"], *answer["above"]])
         return not answer["reached"]
+
+    def part(
+        self,
+        name: str,
+        *,
+        baseline: Candidate | None = None,
+        budget: Budget | None = None,
+        only: Collection[str] | None = None,
+    ) -> Lab:
+        """A lab within this one, for one algorithm of several that share a budget.
+
+        What it spends, this one has spent; rollouts that were paid for here cost it nothing.
+
+        Args:
+            name: The part's name, unique here and the same whenever the run is resumed.
+            baseline: The candidate that it starts from; this lab's own when left out.
+            budget: What it may spend at most; when left out, what this lab may.
+            only: Names of its `targets`; this lab's own when left out.
+        """
+        start = baseline or self.baseline
+        return Lab(
+            msgspec.structs.replace(self._work, part=f"{self._work.part}{name}/"),
+            baseline=start,
+            train=self.train,
+            val=self.val,
+            runner=self._runner,
+            scorer=self._scorer,
+            store=self._store,
+            budget=budget or Budget(),
+            coach=self._coach,
+            checks=self._checks,
+            on_rollout=self._on_rollout,
+            clock=self._clock,
+            whole=self,
+            only=self.targets.keys() if only is None else only,
+        )
+
+    def _key(self, kind: str, name: str) -> str:
+        return f"{kind}/{self._work.part}{name}"
+
+    def _append(self, key: str, body: Any) -> Any:
+        return self._store.journal.append(self._work.run_id, key, body, time.time())
 
     def _rollout(self, candidate: Candidate, task: Task, repetition: int) -> Rollout:
         work = self._work
@@ -357,17 +363,3 @@ class Lab:
             purpose=f"{work.stage}/{work.run_id}",
             max_attempts=work.max_attempts,
         )
-
-
-def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: str) -> float | None:
-    """The objective's value for a rollout: 0 when the agent failed, None when it is unknown."""
-    if rollout.status in ("failed", "timed_out", "crashed"):
-        return 0.0  # whatever reward it gave itself before
-    score = scores.get(objective)
-    return score.value if score is not None and rollout.status == "succeeded" else None
-
-
-def mean(evaluations: Sequence[Evaluation]) -> float | None:
-    """Mean objective over the evaluations that have one; None when none has."""
-    values = [e.value for e in evaluations if e.value is not None]
-    return sum(values) / len(values) if values else None

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ratchet.learn.algorithm import Finding
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.lab import Lab, Proposal, mean
+from ratchet.learn.lab import Lab
+from ratchet.learn.work import Proposal, mean
 from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Knob, Params, Task, Value
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class _Search:
         self._eta = eta
         self._params = {
             name: resource
-            for name, resource in lab.baseline.resources.items()
+            for name, resource in lab.targets.items()
             if isinstance(resource, Params) and resource.space
         }
         if not self._params:

@@ -1,0 +1,88 @@
+"""What a lab works on and what comes out of it: evaluations, and proposals with their worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from ratchet.types import Candidate, Rollout, Score, Task
+
+
+class Executes(Protocol):
+    """Runs rollouts to their ends; a Runner does."""
+
+    async def run(
+        self,
+        rollouts: Sequence[Rollout],
+        candidates: Sequence[Candidate],
+        on_finish: Callable[[Rollout], None] | None = None,
+    ) -> dict[str, Rollout]:
+        """Ended rollouts by id."""
+        ...
+
+
+class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """One rollout of a candidate on a task, scored."""
+
+    task: Task
+    rollout: Rollout
+    value: float | None
+    """The objective's score; None when the evaluator could not say."""
+    scores: dict[str, Score]
+    """All scores by evaluator name."""
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """What an algorithm says of a candidate it has just judged, for progress and the record."""
+
+    number: int
+    candidate_id: str
+    value: float
+    """Mean objective over the tasks it was judged on."""
+    tasks: int
+    """How many those were."""
+    pruned: bool = False
+    """Given up before all train tasks were tried."""
+    best: float
+    """Best value over all train tasks so far."""
+    rollouts: int
+    """Rollouts spent so far."""
+    dollars: float = 0.0
+    """Dollars spent so far, on rollouts and coach calls."""
+    coach_calls: int = 0
+    """Coach calls spent so far."""
+    accepted: str = ""
+    """Why it was kept, in a sentence; empty when it was not."""
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """What a lab works on."""
+
+    run_id: str
+    stage: str
+    """Prefix of the purpose of its rollouts."""
+    queue: str
+    objective: str
+    """Name of the evaluator, or of the agent's own reward, that is to rise."""
+    seed: int
+    max_attempts: int
+    again: int = 0
+    """How often the run began anew because the agent had failed on everything."""
+    part: str = ""
+    """Path of a part of the lab, `STEP/` for each level, put before the names of its steps."""
+
+
+def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: str) -> float | None:
+    """The objective's value for a rollout: 0 when the agent failed, None when it is unknown."""
+    if rollout.status in ("failed", "timed_out", "crashed"):
+        return 0.0  # whatever reward it gave itself before
+    score = scores.get(objective)
+    return score.value if score is not None and rollout.status == "succeeded" else None
+
+
+def mean(evaluations: Sequence[Evaluation]) -> float | None:
+    """Mean objective over the evaluations that have one; None when none has."""
+    values = [e.value for e in evaluations if e.value is not None]
+    return sum(values) / len(values) if values else None
