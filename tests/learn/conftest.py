@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import pytest
 
 from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
 from ratchet.learn import Budget, Lab, Proposal, Work
+from ratchet.llm import Asks
 from ratchet.store import Store
 from ratchet.types import Candidate, Params, Resource, Rollout, Task
 
@@ -141,6 +142,9 @@ def make_lab(
     clock: Callable[[], float] = lambda: 0.0,
     evaluator: Evaluator | None = None,
     on_proposal: Callable[[Proposal], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
+    coach: Asks | None = None,
+    checks: Callable[[Candidate], Awaitable[str]] | None = None,
 ) -> Lab:
     """A lab on train and val tasks."""
     return Lab(
@@ -161,4 +165,7 @@ def make_lab(
         budget=budget or Budget(),
         clock=clock,
         on_proposal=on_proposal,
+        on_note=on_note,
+        coach=coach,
+        checks=checks,
     )

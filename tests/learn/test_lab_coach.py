@@ -1,0 +1,161 @@
+"""The lab's coach: every call is journaled, and none is paid for twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from ratchet.learn import Budget, BudgetExhausted, Lab
+from ratchet.llm import CoachUnavailable, Message, Reply
+from ratchet.types import Candidate, Int, Params
+from tests.learn.conftest import FakeRunner, Killed, MakeStore, make_lab
+
+BASELINE = Candidate.of({"knobs": Params({"k": Int(5, 1, 20)})})
+ASKED = [Message("user", "What is wrong?")]
+
+
+class StandIn:
+    """Answers with the number of the call."""
+
+    def __init__(self, *, dies_after: int | None = None) -> None:
+        self.calls = 0
+        self.credits: list[tuple[str, bool]] = []
+        self.left = dies_after
+
+    async def ask(self, messages: Sequence[Message], **options: Any) -> Reply:
+        await asyncio.sleep(0)
+        if self.left == 0:
+            raise Killed
+        if self.left is not None:
+            self.left -= 1
+        self.calls += 1
+        return Reply(text=f"answer {self.calls}", model="one", cost_usd=0.25)
+
+    def credit(self, model: str, survived: bool) -> None:
+        self.credits.append((model, survived))
+
+
+def lab_of(make_store: MakeStore, coach: Any, **options: Any) -> Lab:
+    store = options.pop("store", None) or make_store()
+    return make_lab(FakeRunner(store, lambda *_: 0.5), store, BASELINE, coach=coach, **options)
+
+
+def ask(lab: Lab, *steps: str, **options: Any) -> list[Reply]:
+    async def work() -> list[Reply]:
+        return await asyncio.gather(*(lab.coach(ASKED, step=step, **options) for step in steps))
+
+    return asyncio.run(work())
+
+
+def test_a_resumed_run_takes_replies_from_the_journal(make_store: MakeStore) -> None:
+    store, first, second = make_store(), StandIn(), StandIn()
+    told = ask(lab_of(make_store, first, store=store), "a", "b")
+    lab = lab_of(make_store, second, store=store)
+    assert ask(lab, "a", "b") == told
+    assert (first.calls, second.calls) == (2, 0)
+    assert (lab.spent.coach_calls, lab.spent.dollars) == (2, 0.5)
+
+
+def test_what_was_paid_for_before_a_kill_is_kept(make_store: MakeStore) -> None:
+    store = make_store()
+    dying = StandIn(dies_after=1)
+    with pytest.raises(Killed):
+        ask(lab_of(make_store, dying, store=store), "a", "b")
+    going_on = StandIn()
+    ask(lab_of(make_store, going_on, store=store), "a", "b")
+    assert dying.calls + going_on.calls == 2
+
+
+@pytest.mark.parametrize(
+    "changed", [{"temperature": 0.5}, {"schema": {"type": "object"}}, {"model": "other"}]
+)
+def test_another_question_is_another_call(
+    make_store: MakeStore, changed: Mapping[str, Any]
+) -> None:
+    coach = StandIn()
+    lab = lab_of(make_store, coach)
+    ask(lab, "a")
+    ask(lab, "a", **changed)
+    ask(lab, "a")
+    assert coach.calls == 2
+
+
+def test_calls_under_way_count_towards_the_budget(make_store: MakeStore) -> None:
+    coach = StandIn()
+    lab = lab_of(make_store, coach, budget=Budget(coach_calls=2))
+    with pytest.raises(BudgetExhausted, match="2 of 2 coach calls"):
+        ask(lab, "a", "b", "c")
+    assert coach.calls <= 2
+    assert lab.spent.coach_calls == 2
+
+
+def test_no_more_dollars_no_more_calls(make_store: MakeStore) -> None:
+    lab = lab_of(make_store, StandIn(), budget=Budget(dollars=0.5))
+    ask(lab, "a", "b")
+    with pytest.raises(BudgetExhausted, match=r"\$0.50 of \$0.5"):
+        ask(lab, "c")
+    assert ask(lab, "a")[0].text == "answer 1"
+
+
+def test_a_call_that_failed_costs_nothing(make_store: MakeStore) -> None:
+    class Failing(StandIn):
+        async def ask(self, messages: Sequence[Message], **options: Any) -> Reply:
+            raise CoachUnavailable("Nobody there.")
+
+    lab = lab_of(make_store, Failing(), budget=Budget(coach_calls=1))
+    for _ in range(2):
+        with pytest.raises(CoachUnavailable, match="Nobody there"):
+            ask(lab, "a")
+    assert lab.spent.coach_calls == 0
+
+
+def test_without_a_coach_it_says_how_to_name_one(make_store: MakeStore) -> None:
+    lab = lab_of(make_store, None)
+    assert not lab.has_coach
+    with pytest.raises(CoachUnavailable) as caught:
+        ask(lab, "a")
+    assert "[coach]" in (caught.value.hint or "")
+
+
+def test_credit_reaches_the_model_that_answered(make_store: MakeStore) -> None:
+    coach = StandIn()
+    lab = lab_of(make_store, coach)
+    lab.credit(ask(lab, "a")[0], survived=True)
+    assert coach.credits == [("one", True)]
+
+
+def test_what_ended_first_is_the_same_when_the_run_is_resumed(make_store: MakeStore) -> None:
+    store = make_store()
+
+    async def race(lab: Lab, winner: str) -> list[str]:
+        async def work(name: str) -> None:
+            await asyncio.sleep(0 if name == winner else 0.02)
+
+        pending = {name: asyncio.ensure_future(work(name)) for name in "abc"}
+        order = []
+        for event in range(3):
+            name = await lab.first(f"event/{event}", pending)
+            order.append(name)
+            del pending[name]
+        return order
+
+    told = asyncio.run(race(lab_of(make_store, None, store=store), "c"))
+    assert told[0] == "c"
+    assert asyncio.run(race(lab_of(make_store, None, store=store), "a")) == told
+
+
+def test_what_failed_is_first_like_what_succeeded(make_store: MakeStore) -> None:
+    lab = lab_of(make_store, None)
+
+    async def race() -> str:
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        failed.set_exception(ValueError("no"))
+        name = await lab.first("event", {"x": failed})
+        with pytest.raises(ValueError, match="no"):
+            failed.result()
+        return name
+
+    assert asyncio.run(race()) == "x"

@@ -1,0 +1,118 @@
+"""Parts of a lab: algorithms that share one budget."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ratchet.learn import Budget, BudgetExhausted, Lab, Proposal
+from ratchet.types import Candidate, Int, Params, PromptTemplate
+from tests.learn.conftest import FakeRunner, MakeStore, make_lab
+
+KNOBS = Params({"k": Int(5, 1, 20)})
+BASELINE = Candidate.of({"knobs": KNOBS, "system": PromptTemplate("You are.")})
+
+
+def lab_of(make_store: MakeStore, **options: Any) -> tuple[FakeRunner, Lab]:
+    store = options.pop("store", None) or make_store()
+    runner = FakeRunner(store, lambda *_: 0.5, cost_usd=0.5)
+    return runner, make_lab(runner, store, BASELINE, **options)
+
+
+def other(lab: Lab, k: int) -> Candidate:
+    return lab.propose({"knobs": KNOBS.replace(k=k)}, algorithm="test", reason="r")
+
+
+def test_what_a_part_spends_the_whole_has_spent(make_store: MakeStore) -> None:
+    _, lab = lab_of(make_store)
+    part = lab.part("one")
+    asyncio.run(part.evaluate(other(part, 6), part.train[:4]))
+    assert (part.spent.rollouts, part.spent.dollars) == (4, 2.0)
+    assert (lab.spent.rollouts, lab.spent.dollars) == (4, 2.0)
+
+
+def test_what_was_paid_for_costs_a_part_nothing(make_store: MakeStore) -> None:
+    runner, lab = lab_of(make_store)
+    asyncio.run(lab.evaluate(BASELINE, lab.val))
+    part = lab.part("one", budget=Budget(rollouts=1))
+    asyncio.run(part.evaluate(BASELINE, part.val))
+    asyncio.run(lab.part("two").evaluate(BASELINE, part.val))
+    assert part.spent.rollouts == 0
+    assert runner.executed.total() == 10
+
+
+def test_a_part_keeps_its_own_budget_and_that_of_the_whole(make_store: MakeStore) -> None:
+    _, lab = lab_of(make_store, budget=Budget(rollouts=10))
+    small = lab.part("small", budget=Budget(rollouts=3))
+    with pytest.raises(BudgetExhausted, match="0 of 3 rollouts"):
+        asyncio.run(small.evaluate(other(small, 6), small.train[:4]))
+    asyncio.run(small.evaluate(other(small, 6), small.train[:3]))
+    large = lab.part("large", budget=Budget(rollouts=100))
+    with pytest.raises(BudgetExhausted, match="3 of 10 rollouts"):
+        asyncio.run(large.evaluate(other(large, 7), large.train[:8]))
+    assert lab.spent.rollouts == 3
+
+
+def test_a_part_starts_from_its_own_baseline(make_store: MakeStore) -> None:
+    _, lab = lab_of(make_store)
+    better = other(lab, 9)
+    part = lab.part("one", baseline=better, only={"system"})
+    child = part.propose({"system": PromptTemplate("Be.")}, algorithm="test", reason="r")
+    assert child.parents == (better.id,)
+    assert child.resources["knobs"] == KNOBS.replace(k=9)
+    assert [*part.targets] == ["system"]
+    assert [*part.part("inner").targets] == ["system"]
+    assert {*lab.targets} == {"knobs", "system"}
+
+
+def test_steps_and_chance_of_parts_do_not_meet(make_store: MakeStore) -> None:
+    _, lab = lab_of(make_store)
+    one, two = lab.part("one"), lab.part("two")
+    assert one.rng.random() != two.rng.random()
+    assert lab.part("one").rng.random() != lab.rng.random()
+
+    async def ended(part: Lab, name: str) -> str:
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return await part.first("event", {name: done})
+
+    assert asyncio.run(ended(one, "x")) == "x"
+    assert asyncio.run(ended(two, "y")) == "y"
+
+
+def test_time_within_a_part_is_time_of_the_whole_also_when_resumed(make_store: MakeStore) -> None:
+    store, seconds = make_store(), [0.0]
+
+    def work(clock: Any) -> tuple[bool, bool, float, float]:
+        _, lab = lab_of(make_store, store=store, budget=Budget(seconds=100), clock=clock)
+        part = lab.part("one", budget=Budget(seconds=30))
+        seconds[0] += 20
+        early = part.may_continue("a")
+        seconds[0] += 20
+        return early, part.may_continue("b"), part.spent.seconds, lab.spent.seconds
+
+    assert work(lambda: seconds[0]) == (True, False, 40.0, 40.0)
+    assert work(lambda: 0.0) == (True, False, 40.0, 40.0)
+
+
+def test_proposals_and_notes_of_parts_are_counted_on(make_store: MakeStore) -> None:
+    store, seen, said = make_store(), [], []
+    _, lab = lab_of(make_store, store=store, on_proposal=seen.append, on_note=said.append)
+
+    def judge(part: Lab, number: int) -> None:
+        part.judged(
+            Proposal(number=number, candidate_id="c", value=0.5, tasks=1, best=0.5, rollouts=0)
+        )
+
+    for name in ("one", "two"):
+        part = lab.part(name)
+        judge(part, 0)
+        judge(part, 1)
+        part.note(f"{name} is done.")
+    assert [p.number for p in seen] == [0, 1, 2, 3]
+    assert said == ["one is done.", "two is done."]
+    entries = dict(store.journal.read("run0"))
+    assert entries["note/000001"] == "two is done."
+    assert entries["proposal/000003"]["number"] == 3
