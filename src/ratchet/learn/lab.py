@@ -20,6 +20,7 @@ import msgspec
 from ratchet.evaluate import Scorer, ScoreStream
 from ratchet.learn.budget import Budget, BudgetExhausted, Spent
 from ratchet.learn.purse import Purse
+from ratchet.learn.tried import Tried
 from ratchet.learn.work import Evaluation, Executes, Proposal, Work, objective_value
 from ratchet.llm import Asks, CoachUnavailable, Message, Reply
 from ratchet.store import Store
@@ -76,6 +77,7 @@ class Lab:
         }
         """The baseline's resources that an algorithm may change, by name."""
         self.train = tuple(train)
+        self._train_ids = {task.id for task in self.train}
         self.val = tuple(val)
         self._purse: Purse = Purse(budget, now=clock(), whole=whole._purse if whole else None)
         self._whole = whole
@@ -94,6 +96,7 @@ class Lab:
         self._clock = clock
         self._judged = 0
         self._notes = 0
+        self._tried: dict[str, Tried] = {} if whole is None else whole._tried
 
     @property
     def budget(self) -> Budget:
@@ -139,7 +142,7 @@ class Lab:
             ended = await self._runner.run(rollouts, [candidate], ended_one)
             scores = await stream.scores()
         self._purse.pay(ended[rollout_id].cost_usd for rollout_id in new)
-        return [
+        evaluations = [
             Evaluation(
                 task=task,
                 rollout=ended[rollout.id],
@@ -148,6 +151,8 @@ class Lab:
             )
             for task, rollout in zip(tasks, rollouts, strict=True)
         ]
+        self._tried.setdefault(candidate.id, Tried(candidate)).add(evaluations)
+        return evaluations
 
     @property
     def concurrency(self) -> int:
@@ -209,8 +214,9 @@ class Lab:
         except BaseException:
             self._purse.give_back_call(key)
             raise
+        # At once, in this thread: what is cancelled or killed from here on has been kept.
+        self._append(key, msgspec.to_builtins(reply))
         self._purse.pay([reply.cost_usd])
-        await asyncio.to_thread(self._append, key, msgspec.to_builtins(reply))
         return reply
 
     def credit(self, reply: Reply, survived: bool) -> None:
@@ -269,18 +275,17 @@ class Lab:
         """
         if self._whole is not None:
             number = max(self._whole._judged, proposal.number)
-            whole = self._whole.spent
-            self._whole.judged(
-                msgspec.structs.replace(
-                    proposal,
-                    number=number,
-                    rollouts=whole.rollouts,
-                    dollars=whole.dollars,
-                    coach_calls=whole.coach_calls,
-                )
-            )
+            self._whole.judged(msgspec.structs.replace(proposal, number=number))
             return
         self._judged = proposal.number + 1
+        tried = self._tried.get(proposal.candidate_id)
+        proposal = msgspec.structs.replace(
+            proposal,
+            rollouts=self.spent.rollouts,
+            dollars=self.spent.dollars,
+            coach_calls=self.spent.coach_calls,
+            **(tried.facts(self._train_ids) if tried else {}),
+        )
         self._append(f"proposal/{proposal.number:06d}", msgspec.to_builtins(proposal))
         if self._on_proposal:
             self._on_proposal(proposal)

@@ -49,12 +49,21 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """Best value over all train tasks so far."""
     rollouts: int
     """Rollouts spent so far."""
+    accepted: str = ""
+    """Why it was kept, in a sentence; empty when it was not."""
+    # What follows, the lab fills in.
     dollars: float = 0.0
     """Dollars spent so far, on rollouts and coach calls."""
     coach_calls: int = 0
     """Coach calls spent so far."""
-    accepted: str = ""
-    """Why it was kept, in a sentence; empty when it was not."""
+    parents: tuple[str, ...] = ()
+    """Ids of the candidates it was made from."""
+    algorithm: str = ""
+    reason: str = ""
+    """Why it was proposed, in a sentence."""
+    low: float | None = None
+    high: float | None = None
+    """95 % interval of its mean over the train tasks it was tried on; None for fewer than two."""
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,59 @@
+"""What a lab has seen of one candidate, for those who watch."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from ratchet.learn.work import Evaluation
+from ratchet.types import Candidate
+
+LEVEL = 0.95
+
+
+class Tried:
+    """A candidate and its values by task.
+
+    Args:
+        candidate: The candidate.
+    """
+
+    def __init__(self, candidate: Candidate) -> None:
+        self.candidate = candidate
+        self._values: dict[str, float] = {}
+
+    def add(self, evaluations: Iterable[Evaluation]) -> None:
+        """More of its evaluations; of several of one task, the last holds."""
+        self._values.update((e.task.id, e.value) for e in evaluations if e.value is not None)
+
+    def facts(self, tasks: Collection[str]) -> dict[str, Any]:
+        """What a proposal of it says: where it came from, and its interval over these tasks."""
+        low, high = interval([v for task, v in self._values.items() if task in tasks])
+        return {
+            "parents": self.candidate.parents,
+            "algorithm": self.candidate.algorithm,
+            "reason": self.candidate.reason,
+            "low": low,
+            "high": high,
+        }
+
+
+def interval(values: Collection[float]) -> tuple[float | None, float | None]:
+    """95 % interval of a mean for people who watch; the proof has a stricter one of its own.
+
+    It is the normal interval of the mean with one success and one failure added to the values
+    (Agresti & Caffo 2000), so that a few equal scores do not look like certainty. For scores in
+    [0, 1]; others get the plain one. None for fewer than two values.
+    """
+    if len(values) < 2:
+        return None, None
+    inside = min(values) >= 0 and max(values) <= 1
+    padded = [*values, 0.0, 1.0] if inside else [*values]
+    z = statistics.NormalDist().inv_cdf((1 + LEVEL) / 2)
+    centre = math.fsum(padded) / len(padded)
+    half = z * math.sqrt(statistics.pvariance(padded, centre) / len(padded))
+    if inside:
+        return max(0.0, centre - half), min(1.0, centre + half)
+    return centre - half, centre + half
