@@ -152,6 +152,8 @@ def test_diff_is_a_patch_from_the_source_and_a_comparison_between_candidates(
     between = improved.json("diff", base[:12], best[:12])
     assert between["changed"] == ["knobs"]
     assert "-aim = 0.0" in str(between["diff"])
+    alone = improved.ratchet("diff", "--patch").stdout
+    assert alone.startswith("--- ")
     assert "the same" in improved.ratchet("diff", best, best).stdout
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,12 +16,14 @@ import msgspec
 
 from ratchet._version import __version__
 from ratchet.autopilot.algorithms import make_algorithm
+from ratchet.autopilot.coaching import identity_of, open_coach
 from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.session import open_runner
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Evaluator, Scorer
 from ratchet.learn import Budget, Finding, Lab, Work, mean
+from ratchet.llm import Coach
 from ratchet.run import Agent, FileLock, Runner
 from ratchet.ship import check_clean, ship
 from ratchet.store import Store
@@ -93,6 +96,7 @@ class _Journey:
             project.config.improve.algorithm, project.config.improve.options
         )
         self.seed = project.config.improve.seed if seed is None else seed
+        self.coach: Coach | None = None
         self.run = self._begin()
 
     def _begin(self) -> Run:
@@ -106,6 +110,7 @@ class _Journey:
             msgspec.to_builtins(self.guardrails),
             __version__,
             self.seed,
+            *identity_of(self.project.config.coach, self.algorithm),
         ]
         run_id = content_hash(identity)
         known = self.store.runs.find(run_id)
@@ -148,14 +153,19 @@ class _Journey:
                 # Said before anything is spent: a dirty tree would be refused at the end anyway.
                 check_clean(self.project.root)
             if self.run.stage != "ship":
-                async with open_runner(
-                    self.project,
-                    self.store,
-                    self.agent,
-                    self.run.id,
-                    self.watcher.said,
-                    take_over=True,
-                ) as runner:
+                async with AsyncExitStack() as stack:
+                    if self.run.stage in ("baseline", "learn"):
+                        self.coach = await stack.enter_async_context(self._open_coach())
+                    runner = await stack.enter_async_context(
+                        open_runner(
+                            self.project,
+                            self.store,
+                            self.agent,
+                            self.run.id,
+                            self.watcher.said,
+                            take_over=True,
+                        )
+                    )
                     while self.run.stage in self.WITH_RUNNER:
                         self.watcher.entered(self.run, self.run.stage, resumed)
                         await self.WITH_RUNNER[self.run.stage](self, runner)
@@ -167,6 +177,17 @@ class _Journey:
             self._enter("failed", failed_at=self.run.stage, message=error.message)
             raise
         return self.run
+
+    def _open_coach(self) -> AbstractAsyncContextManager[Coach | None]:
+        return open_coach(
+            self.project.config.coach,
+            self.algorithm,
+            store=self.store,
+            run_id=self.run.id,
+            seed=self.run.seed,
+            redactor=self.project.redactor(),
+            say=self.watcher.said,
+        )
 
     def _times_begun_anew(self) -> int:
         times = 0
@@ -323,8 +344,10 @@ class _Journey:
                 coach_calls=budget.coach_calls,
                 dollars=budget.dollars,
             ),
+            coach=self.coach,
             on_rollout=self.watcher.rollout,
             on_proposal=self.watcher.proposal,
+            on_note=self.watcher.said,
         )
 
 

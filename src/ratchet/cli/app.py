@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "conversations": ("conversations", "conversations"),
     "feedback": ("feedback", "feedback"),
     "import": ("import_", "import_"),
+    "candidates": ("candidates", "candidates"),
     "diff": ("diff", "diff"),
     "verify": ("verify", "verify"),
     "releases": ("releases", "releases"),

@@ -1,8 +1,8 @@
-"""The score over trials, in the terminal and as a PNG."""
+"""The score of candidates over what was spent, in the terminal and as a PNG."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from ratchet.learn import Proposal
 
 
 def best_so_far(proposals: Sequence[Proposal]) -> list[float]:
-    """Best value over all train tasks after each trial."""
+    """Best value after each candidate, of those that were not given up early."""
     best: list[float] = []
     for proposal in proposals:
         candidates = [] if proposal.pruned else [proposal.value]
@@ -21,14 +21,14 @@ def best_so_far(proposals: Sequence[Proposal]) -> list[float]:
 def text_plot(
     proposals: Sequence[Proposal], metric: str, *, width: int = 70, color: bool = True
 ) -> str:
-    """The plot as lines of text: a dot for each trial, a line for the best so far."""
+    """The plot as lines of text: a dot for each candidate, a line for the best so far."""
     import plotille
 
     figure = plotille.Figure()
     figure.width, figure.height = width, 14
     figure.with_colors = color
-    figure.x_label, figure.y_label = "trial", f"mean {metric}"
-    numbers = [p.number + 1 for p in proposals]
+    figure.x_label, figure.y_label = "rollouts", f"mean {metric}"
+    numbers = [p.rollouts for p in proposals]
     values = [p.value for p in proposals]
     low, high = min(values), max(values)
     room = (high - low) * 0.05 or 0.01
@@ -36,41 +36,72 @@ def text_plot(
     figure.set_y_limits(max(0.0, low - room), min(1.0, high + room) if high <= 1 else high + room)
     figure.x_ticks_fkt = lambda value, _: f"{value:.0f}"
     figure.y_ticks_fkt = lambda value, _: f"{value:.3f}"
-    figure.scatter(numbers, values, lc="cyan", label="trial")
-    figure.plot(numbers, best_so_far(proposals), lc="green", label="best on all train tasks")
+    figure.scatter(numbers, values, lc="cyan", label="candidate")
+    figure.plot(numbers, best_so_far(proposals), lc="green", label="best so far")
     return str(figure.show(legend=color))
 
 
 def png_plot(
     proposals: Sequence[Proposal], metric: str, path: Path, *, baseline: float | None = None
 ) -> None:
-    """Write the plot as a PNG: trials by how far they came, the best so far, the baseline."""
+    """Write the plot as a PNG: candidates by how far they came, the best so far, the baseline.
+
+    One panel over the rollouts that were spent, and one over dollars where there were any.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    over: list[tuple[str, Callable[[Proposal], float]]] = [("rollouts spent", _rollouts)]
+    if proposals[-1].dollars > 0:
+        over.append(("dollars spent", _dollars))
     figure: Any
-    axes: Any
-    figure, axes = pyplot.subplots(figsize=(8, 5), dpi=150)
-    full = [p for p in proposals if not p.pruned]
-    given_up = [p for p in proposals if p.pruned]
-    axes.scatter(
-        [p.number + 1 for p in given_up],
-        [p.value for p in given_up],
-        s=14,
-        color="#b9c0c8",
-        label="trial given up early (a subset of the tasks)",
+    panels: Any
+    figure, panels = pyplot.subplots(
+        1, len(over), figsize=(8 * len(over), 5), dpi=150, squeeze=False, sharey=True
     )
-    axes.scatter(
-        [p.number + 1 for p in full],
-        [p.value for p in full],
-        s=20,
-        color="#3b7dd8",
-        label="trial on all train tasks",
+    for axes, (label, spent) in zip(panels[0], over, strict=True):
+        _panel(axes, proposals, spent, baseline)
+        axes.set_xlabel(label)
+    panels[0][0].set_ylabel(f"mean {metric}")
+    panels[0][0].legend(
+        frameon=False, fontsize=8, ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.14)
     )
+    figure.suptitle("Score of candidates, train tasks")
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def _panel(
+    axes: Any,
+    proposals: Sequence[Proposal],
+    spent: Callable[[Proposal], float],
+    baseline: float | None,
+) -> None:
+    for pruned, size, color, label in (
+        (True, 14, "#b9c0c8", "given up early (a subset of the tasks)"),
+        (False, 20, "#3b7dd8", "tried on all its tasks"),
+    ):
+        some = [p for p in proposals if p.pruned is pruned]
+        axes.scatter(
+            [spent(p) for p in some], [p.value for p in some], s=size, color=color, label=label
+        )
+        if pruned or len(some) > 60:
+            continue  # intervals of hundreds would hide what they are about
+        known = [p for p in some if p.low is not None and p.high is not None]
+        axes.vlines(
+            [spent(p) for p in known],
+            [p.low for p in known],
+            [p.high for p in known],
+            color=color,
+            alpha=0.25,
+            linewidth=1,
+        )
     axes.step(
-        [p.number + 1 for p in proposals],
+        [spent(p) for p in proposals],
         best_so_far(proposals),
         where="post",
         color="#1c7c54",
@@ -79,12 +110,12 @@ def png_plot(
     )
     if baseline is not None:
         axes.axhline(baseline, color="#c2452d", linestyle="--", linewidth=1, label="baseline")
-    axes.set_xlabel("trial")
-    axes.set_ylabel(f"mean {metric}")
-    axes.set_title("Score over trials, train tasks")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, ncol=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
-    figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    pyplot.close(figure)
+
+
+def _rollouts(proposal: Proposal) -> float:
+    return proposal.rollouts
+
+
+def _dollars(proposal: Proposal) -> float:
+    return proposal.dollars

@@ -1,11 +1,17 @@
-"""The terminal's view of the loop: a heading for each stage, a bar, and a line at its end."""
+"""The terminal's view of the loop: a heading for each stage, a bar, and a line at its end.
+
+While candidates are searched for, the best so far stands under the bar with its interval and what
+was spent, and a small tree of the candidates worth looking at.
+"""
 
 from __future__ import annotations
 
 import time
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -15,9 +21,12 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from ratchet.autopilot import Watcher
 from ratchet.cli.console import number, short
+from ratchet.cli.lineage import Lineage, worth
+from ratchet.cli.looking import dollars
 from ratchet.learn import Finding, Proposal
 from ratchet.prove import Comparison
 from ratchet.types import Decision, Release, Rollout, Run, Stage
@@ -28,6 +37,9 @@ TITLES: dict[Stage, str] = {
     "prove": "Prove: candidate against baseline, on test tasks that learning never saw",
     "ship": "Ship: patch, tests, branch",
 }
+
+SHOWN = 6
+"""Candidates in the tree while it runs: it must not fill the screen."""
 
 PLAIN_EVERY_S = 10.0
 """How often a log that is no terminal hears of progress."""
@@ -50,7 +62,11 @@ class TerminalWatcher(Watcher):
             TimeRemainingColumn(),
             TextColumn("[dim]{task.fields[note]}"),
             console=console,
-            transient=True,
+        )
+        self._proposals: list[Proposal] = []
+        self._run: Run | None = None
+        self._live = Live(
+            get_renderable=self._view, console=console, transient=True, refresh_per_second=4
         )
         self._bar: TaskID | None = None
         self._seen: set[str] = set()
@@ -60,7 +76,7 @@ class TerminalWatcher(Watcher):
 
     def __enter__(self) -> TerminalWatcher:
         if self._console.is_terminal:
-            self._progress.start()
+            self._live.start()
         return self
 
     def __exit__(
@@ -69,8 +85,8 @@ class TerminalWatcher(Watcher):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._progress.live.is_started:
-            self._progress.stop()
+        if self._live.is_started:
+            self._live.stop()
 
     def said(self, text: str) -> None:
         """Print a sentence above the bar."""
@@ -84,6 +100,8 @@ class TerminalWatcher(Watcher):
             self._progress.remove_task(self._bar)
             self._bar = None
         self._seen.clear()
+        self._proposals = []
+        self._run = run
         self._note = ""
 
     def expects(self, rollouts: int) -> None:
@@ -106,8 +124,12 @@ class TerminalWatcher(Watcher):
         self._console.print(f"  mean score [bold]{number(value)}[/] over {tasks} val tasks")
 
     def proposal(self, proposal: Proposal) -> None:
-        """The best so far."""
-        self._note = f"trial {proposal.number + 1}, best {number(proposal.best)}"
+        """The best so far, and the tree of candidates."""
+        self._proposals.append(proposal)
+        spent = ""
+        if proposal.coach_calls:
+            spent = f", {proposal.coach_calls} coach calls, {dollars(proposal.dollars)}"
+        self._note = f"candidate {proposal.number + 1}, best {number(proposal.best)}{spent}"
 
     def found(self, finding: Finding) -> None:
         """What learning came to."""
@@ -117,6 +139,22 @@ class TerminalWatcher(Watcher):
                 f"  best candidate [bold]{short(finding.best.id)}[/]: mean score on val"
                 f" {number(finding.baseline_val)} → [bold]{number(finding.best_val)}[/]"
             )
+
+    def _view(self) -> RenderableType:
+        """What stands at the bottom of the terminal now."""
+        if self._run is None or not self._proposals:
+            return self._progress
+        lineage = Lineage(self._proposals, self._run.baseline_id)
+        lines: list[RenderableType] = [self._progress]
+        if lineage.best is not None:
+            best, last = lineage.best, self._proposals[-1]
+            spent = f"  {dollars(last.dollars)} spent" if last.dollars else ""
+            line = Text("  best so far ")
+            line.append(short(best.candidate_id), "bold green")
+            line.append(f": {worth(best)}{spent}")
+            lines.append(line)
+        lines.append(Padding(lineage.tree(SHOWN, reasons=False), (0, 0, 0, 2)))
+        return Group(*lines)
 
     def pair(self, comparison: Comparison, total: int) -> None:
         """Evidence as it gathers."""

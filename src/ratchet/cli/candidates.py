@@ -1,0 +1,121 @@
+"""`ratchet candidates`: what a run has tried, as a tree, a plot, or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ratchet.cli.console import Folder, Json, near, out, print_json, project_in, short, table
+from ratchet.cli.lineage import Lineage
+from ratchet.cli.looking import dollars
+from ratchet.cli.outcome import Outcome, outcome_of
+from ratchet.cli.plot import png_plot, text_plot
+from ratchet.store import Store
+from ratchet.types import InputError, Run
+
+SHOWN = 24
+
+
+def candidates(
+    run: Annotated[
+        str | None, typer.Option(help="Start of a run's id; the newest run by default.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Candidates in the tree at most.")] = SHOWN,
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the score here too.")] = False,
+    png: Annotated[
+        Path | None, typer.Option(help="Write the score over rollouts and dollars to this file.")
+    ] = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Show the candidates of a run: which came from which, their scores, and why each was kept.
+
+    The JSON holds every candidate in the order they were judged, with the rollouts, coach calls and
+    dollars that had been spent by then.
+
+    Examples:
+
+      ratchet candidates
+
+      ratchet candidates --png score.png --json
+
+      ratchet candidates --run 1a2b3c4d --plot
+    """
+    project = project_in(folder)
+    with project.open_store() as store:
+        outcome = outcome_of(store, _run(store, run))
+        notes = [
+            body for key, body in store.journal.read(outcome.run.id) if key.startswith("note/")
+        ]
+    proposals = outcome.proposals
+    metric = _metric(outcome)
+    if png is not None:
+        if not proposals:
+            raise InputError("There is nothing to draw yet: no candidate was judged.")
+        png_plot(proposals, metric, png)
+    if json:
+        print_json(_for_machines(outcome, notes))
+        return
+    out.print(f"Run [bold]{short(outcome.run.id)}[/], {outcome.run.stage.replace('_', ' ')}")
+    if not proposals:
+        out.print("No candidate has been judged yet.")
+        return
+    lineage = Lineage(proposals, outcome.run.baseline_id)
+    out.print(lineage.tree(limit, metric=metric))
+    last = proposals[-1]
+    spent = table("", "")
+    spent.show_header = False
+    spent.add_row("judged", f"{len(lineage.by_id)} candidates")
+    spent.add_row("spent", _spent(last.rollouts, last.coach_calls, last.dollars))
+    out.print()
+    out.print(spent)
+    for note in notes:
+        out.print(f"  {note}", style="dim", markup=False)
+    if plot:
+        out.print()
+        out.file.write(text_plot(proposals, metric, color=out.is_terminal) + "\n")
+    if png is not None:
+        out.print(f"Plot: {near(png)}", markup=False)
+    if lineage.best is not None:
+        best = short(lineage.best.candidate_id)
+        out.print(f"See what changed: ratchet diff source {best}", style="dim")
+
+
+def _run(store: Store, prefix: str | None) -> Run:
+    if prefix is None:
+        newest = store.runs.latest()
+        if newest is None:
+            raise InputError("Nothing has run yet.", hint="Start with: ratchet improve")
+        return newest
+    found = store.runs.find(prefix)
+    if len(found) != 1:
+        how = "no run" if not found else f"{len(found)} runs"
+        raise InputError(f"{prefix!r} names {how}.", hint="See: ratchet status")
+    return found[0]
+
+
+def _metric(outcome: Outcome) -> str:
+    return outcome.decision.metric if outcome.decision else "score"
+
+
+def _spent(rollouts: int, coach_calls: int, cost: float) -> str:
+    parts = [f"{rollouts} rollouts"]
+    if coach_calls:
+        parts.append(f"{coach_calls} coach calls")
+    if cost:
+        parts.append(dollars(cost))
+    return ", ".join(parts)
+
+
+def _for_machines(outcome: Outcome, notes: list[Any]) -> dict[str, Any]:
+    return {
+        "run": outcome.run.id,
+        "stage": outcome.run.stage,
+        "baseline_id": outcome.run.baseline_id,
+        "best_id": outcome.run.best_id or None,
+        "candidates": [msgspec.to_builtins(proposal) for proposal in outcome.proposals],
+        "notes": notes,
+    }
