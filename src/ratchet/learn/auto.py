@@ -1,0 +1,392 @@
+"""Auto: looks at what an agent has, its data and its budget, and picks and sequences algorithms.
+
+Each way to improve is an arm of a bandit: the algorithm, and the resources that it may change.
+Every arm that can work here gets a first slice of the budget, the likeliest first; after that,
+slices go to the arm with the greatest gain on val for what it cost, discounted by how often it
+brought none (a budgeted bandit: Tran-Thanh et al. 2012). Each slice starts from the best candidate
+so far, so that gains of several algorithms add up. Which arm is likeliest says the survey: the
+source's own candidate on some train tasks, and to which resources its failures point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ratchet.learn.algorithm import Algorithm, Finding
+from ratchet.learn.attribution import blame
+from ratchet.learn.budget import Budget, BudgetExhausted
+from ratchet.learn.lab import Lab
+from ratchet.learn.work import Evaluation, mean
+from ratchet.llm import CoachUnavailable
+from ratchet.sandbox.limits import SandboxUnavailable
+from ratchet.types import (
+    Code,
+    ConfigError,
+    InputError,
+    Params,
+    PromptTemplate,
+    RatchetError,
+    Resource,
+)
+
+SURVEYED = 24
+"""Train tasks that the survey looks at, at most."""
+
+LOW = 0.999
+"""A value below this is something to learn from."""
+
+SLICES = 6
+"""Into how many slices the budget is cut, about."""
+
+TIRED = 2
+"""Slices in a row without a gain after which an arm rests for good."""
+
+CANNOT = (InputError, BudgetExhausted, CoachUnavailable, ConfigError, SandboxUnavailable)
+"""What an algorithm raises when it cannot work here; another may."""
+
+
+class Arm(msgspec.Struct, frozen=True):
+    """A way to improve an agent."""
+
+    name: str
+    make: Callable[[], Algorithm]
+    fits: Callable[[Resource], bool]
+    """Whether it can change a resource."""
+    asks: bool
+    """Whether it needs a coach."""
+    prior: float
+    """How much is expected of it, before anything is known, relative to the others."""
+    what: str
+    """What it changes, for people."""
+
+
+def _tune() -> Algorithm:
+    from ratchet.learn.tune import Tune
+
+    return Tune()
+
+
+def _apo() -> Algorithm:
+    from ratchet.learn.apo import APO
+
+    return APO()
+
+
+def _evolve() -> Algorithm:
+    from ratchet.learn.evolve import Evolve
+
+    return Evolve()
+
+
+def _few_shot() -> Algorithm:
+    from ratchet.learn.few_shot import FewShot
+
+    return FewShot()
+
+
+def _is_prompt(resource: Resource) -> bool:
+    return isinstance(resource, PromptTemplate)
+
+
+def _is_code(resource: Resource) -> bool:
+    return isinstance(resource, Code)
+
+
+def _has_knobs(resource: Resource) -> bool:
+    return isinstance(resource, Params) and bool(resource.space)
+
+
+ARMS: tuple[Arm, ...] = (
+    Arm("tune", _tune, _has_knobs, asks=False, prior=1.0, what="numbers and choices"),
+    Arm("apo", _apo, _is_prompt, asks=True, prior=1.2, what="prompts"),
+    Arm("evolve", _evolve, _is_prompt, asks=True, prior=1.1, what="prompts"),
+    Arm("evolve-code", _evolve, _is_code, asks=False, prior=0.9, what="code"),
+    Arm("few_shot", _few_shot, _is_prompt, asks=False, prior=0.6, what="examples in prompts"),
+)
+"""All that `Auto` may choose from; one entry a way."""
+
+
+class _Record:
+    """What an arm did so far."""
+
+    def __init__(self, arm: Arm, targets: tuple[str, ...], weight: float) -> None:
+        self.arm = arm
+        self.targets = targets
+        self.weight = weight
+        self.gain = 0.0
+        self.rollouts = 0
+        self.dollars = 0.0
+        self.slices = 0
+        self.barren = 0
+        """Slices in a row without a gain."""
+        self.out = ""
+        """Why it gets nothing more; empty while it may."""
+
+    def rate(self, dollars_matter: bool) -> float:
+        """Gain per unit of cost, discounted for slices that brought nothing."""
+        cost = self.dollars if dollars_matter else float(self.rollouts)
+        return self.gain / max(cost, 1e-9) / (1 + self.barren)
+
+
+class Auto:
+    """Picks and sequences algorithms; the default of `ratchet improve`.
+
+    Args:
+        algorithms: Names of arms it may use: tune, apo, evolve, evolve-code, few_shot; all that fit
+            when left out.
+        surveyed: Train tasks on which the source's own candidate is looked at first.
+        slices: Into how many slices the budget is cut, about.
+    """
+
+    name = "auto"
+
+    def __init__(
+        self,
+        *,
+        algorithms: Sequence[str] | None = None,
+        surveyed: int = SURVEYED,
+        slices: int = SLICES,
+    ) -> None:
+        for option, value in (("surveyed", surveyed), ("slices", slices)):
+            if type(value) is not int or value < 1:
+                raise InputError(f"Auto({option}={value!r}): a whole number from 1 up is needed.")
+        known = [arm.name for arm in ARMS]
+        for name in algorithms or ():
+            if name not in known:
+                raise InputError(f"Auto has no algorithm {name!r}; it has {', '.join(known)}.")
+        self._allowed = tuple(algorithms) if algorithms else tuple(known)
+        self._surveyed = surveyed
+        self._slices = slices
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Spend the lab's budget where it brings most.
+
+        Raises:
+            InputError: Nothing here can be improved with what there is.
+            BudgetExhausted: The budget does not reach for the survey.
+        """
+        for split, tasks in (("train", lab.train), ("val", lab.val)):
+            if not tasks:
+                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+        records = self._possible(lab)
+        self._affords(lab)
+        seen = await lab.evaluate(lab.baseline, lab.train[: self._surveyed])
+        baseline_val = _known(mean(await lab.evaluate(lab.baseline, lab.val)))
+        await self._survey(lab, records, seen)
+        course = _Course(lab, records, baseline_val, self._slices)
+        why = await course.run()
+        return course.finding(why)
+
+    def _possible(self, lab: Lab) -> list[_Record]:
+        """The arms that can work here, with a note on each that cannot."""
+        records, left_out = [], []
+        for arm in ARMS:
+            targets = tuple(name for name, r in lab.targets.items() if arm.fits(r))
+            if not targets or arm.name not in self._allowed:
+                continue
+            if arm.asks and not lab.has_coach:
+                left_out.append(f"{arm.name} ({arm.what}) asks a coach LLM, and none is configured")
+                continue
+            records.append(_Record(arm, targets, arm.prior))
+        if not records:
+            kinds = ", ".join(sorted(lab.targets)) or "none"
+            reason = f" {'; '.join(left_out)}." if left_out else ""
+            raise InputError(
+                f"Nothing here can be improved: the agent's resources are {kinds}.{reason}",
+                hint='Name a coach under [coach] in ratchet.toml: model = "gpt-5-mini".'
+                if left_out
+                else "Name a prompt, params or a function: ratchet.prompt, .params, .evolve.",
+            )
+        for sentence in left_out:
+            lab.note(f"Left out: {sentence}.")
+        return records
+
+    def _affords(self, lab: Lab) -> None:
+        least = min(self._surveyed, len(lab.train)) + 2 * len(lab.val)
+        if lab.budget.rollouts is not None and lab.budget.rollouts < least:
+            raise BudgetExhausted(
+                f"The budget of {lab.budget.rollouts} rollouts does not reach for a look at the"
+                f" agent and one candidate on val: {least} are needed.",
+                hint="Raise rollouts under [improve.budget], or use fewer tasks.",
+            )
+
+    async def _survey(
+        self, lab: Lab, records: Sequence[_Record], seen: Sequence[Evaluation]
+    ) -> None:
+        """Weigh the arms by where the failures of the source's own candidate point."""
+        low = [e for e in seen if e.value is not None and e.value < LOW]
+        value = _known(mean(seen))
+        lab.note(
+            f"The agent as it is scores {value:.3f} on {len(seen)} train tasks;"
+            f" {len(low)} of them are not solved."
+        )
+        if not low:
+            return
+        shares = await _blamed(lab, low)
+        if len(lab.targets) > 1:
+            lab.note(f"Its failures point to {_said(shares)}.")
+        for record in records:
+            # Half by what is known of the arm, half by the evidence: attribution errs.
+            record.weight *= 0.5 + math.fsum(shares.get(name, 0.0) for name in record.targets)
+
+
+class _Course:
+    """The spending of one budget."""
+
+    def __init__(
+        self, lab: Lab, records: Sequence[_Record], baseline_val: float, slices: int
+    ) -> None:
+        self._lab = lab
+        self._records = sorted(records, key=lambda record: -record.weight)
+        self._baseline_val = baseline_val
+        self._slices = max(slices, len(records))
+        self._best = lab.baseline
+        self._best_val = baseline_val
+        self._proposals = 0
+
+    async def run(self) -> str:
+        """Spend it; returns why it ended."""
+        number = 0
+        while self._lab.may_continue(f"auto/{number:03d}"):
+            if self._best_val >= 1.0:
+                return "every val task is solved."
+            if self._lab.budget.rollouts == self._lab.spent.rollouts:
+                return "the budget is spent."
+            record = self._next()
+            if record is None:
+                return "no algorithm brought anything more."
+            await self._slice(number, record)
+            number += 1
+        return "the budget is spent."
+
+    def finding(self, why: str) -> Finding:
+        """What it came to."""
+        tried = [record for record in self._records if record.slices]
+        parts = [
+            f"{record.arm.name} on {_names(record.targets)} ({_gain(record)})" for record in tried
+        ]
+        return Finding(
+            best=self._best,
+            baseline_val=self._baseline_val,
+            best_val=self._best_val,
+            proposals=self._proposals,
+            sentence=f"{'; '.join(parts) or 'Nothing was tried'}; {why}",
+        )
+
+    def _next(self) -> _Record | None:
+        ready = [record for record in self._records if not record.out]
+        fresh = [record for record in ready if not record.slices]
+        if fresh:
+            return fresh[0]
+        costly = self._lab.spent.dollars > 0
+        best = max(ready, key=lambda record: (record.rate(costly), record.weight), default=None)
+        return best
+
+    async def _slice(self, number: int, record: _Record) -> None:
+        lab = self._lab
+        name = f"{number:02d}-{record.arm.name}"
+        lab.note(f"{record.arm.name} works on {_names(record.targets)}: {self._why(record)}.")
+        part = lab.part(name, baseline=self._best, budget=self._share(), only=record.targets)
+        record.slices += 1
+        try:
+            finding = await record.arm.make().learn(part)
+        except CANNOT as error:
+            self._account(record, part)
+            record.out = _plain(error)
+            lab.note(f"{record.arm.name} cannot go on: {record.out}")
+            return
+        self._account(record, part)
+        self._proposals += finding.proposals
+        gain = finding.best_val - self._best_val
+        if finding.best.id == self._best.id or gain <= 0:
+            record.barren += 1
+            if record.barren >= TIRED or part.spent.rollouts == 0:
+                record.out = "it brought nothing more"
+            lab.note(f"{record.arm.name} found nothing better: {finding.sentence}")
+            return
+        record.barren = 0
+        record.gain += gain
+        lab.note(
+            f"{record.arm.name} raised val from {self._best_val:.3f} to {finding.best_val:.3f}"
+            f" for {part.spent.rollouts} rollouts"
+            + (f" and ${part.spent.dollars:.2f}" if part.spent.dollars else "")
+            + f": {finding.sentence}"
+        )
+        self._best, self._best_val = finding.best, finding.best_val
+
+    def _account(self, record: _Record, part: Lab) -> None:
+        record.rollouts += part.spent.rollouts
+        record.dollars += part.spent.dollars
+
+    def _why(self, record: _Record) -> str:
+        ready = [r for r in self._records if not r.out]
+        if len(ready) == 1:
+            return "nothing else is left to try" if record.slices else "it is what fits this agent"
+        if not record.slices:
+            return "each way is tried once, the likeliest first"
+        return "it brought most for what it cost"
+
+    def _share(self) -> Budget:
+        """The next slice of what is left."""
+        lab = self._lab
+        ready = [record for record in self._records if not record.out]
+        taken = sum(record.slices for record in self._records)
+        left = 1 if len(ready) == 1 else max(1, self._slices - taken)
+
+        def slice_of(limit: float | None, spent: float) -> float | None:
+            return None if limit is None else max((limit - spent) / left, 1e-9)
+
+        budget, spent = lab.budget, lab.spent
+        rollouts = slice_of(budget.rollouts, spent.rollouts)
+        calls = slice_of(budget.coach_calls, spent.coach_calls)
+        return Budget(
+            rollouts=None if rollouts is None else max(1, int(rollouts)),
+            seconds=slice_of(budget.seconds, spent.seconds),
+            coach_calls=None if calls is None else max(1, int(calls)),
+            dollars=slice_of(budget.dollars, spent.dollars),
+        )
+
+
+async def _blamed(lab: Lab, low: Sequence[Evaluation]) -> dict[str, float]:
+    """How much of what is missing in these evaluations each target is to blame for, on average."""
+    shares = dict.fromkeys(lab.targets, 0.0)
+    for evaluation in low:
+        blamed = blame(
+            lab.targets,
+            await lab.spans(evaluation),
+            error=evaluation.rollout.error,
+            rationales=[s.rationale or "" for s in evaluation.scores.values()],
+        )
+        for name, share in blamed.items():
+            shares[name] += share / len(low)
+    return shares
+
+
+def _gain(record: _Record) -> str:
+    cost = f"{record.rollouts} rollouts" + (f", ${record.dollars:.2f}" if record.dollars else "")
+    return f"+{record.gain:.3f} for {cost}" if record.gain > 0 else f"no gain for {cost}"
+
+
+def _names(targets: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in targets)
+
+
+def _said(shares: Mapping[str, float]) -> str:
+    ranked = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
+    return ", ".join(f"{name!r} {share:.0%}" for name, share in ranked if share > 0)
+
+
+def _plain(error: RatchetError) -> str:
+    return error.message if error.message.endswith(".") else f"{error.message}."
+
+
+def _known(value: float | None) -> float:
+    if value is None:
+        raise InputError(
+            "No task has a score: the objective's evaluator failed on every rollout.",
+            hint="See why: ratchet eval.",
+        )
+    return value

@@ -1,0 +1,233 @@
+"""Auto: which algorithm works on what, for how much, and why."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from ratchet.learn import Budget, BudgetExhausted, Finding, Lab, auto, mean
+from ratchet.learn.auto import Arm, Auto
+from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate, Resource
+from tests.learn.conftest import FakeRunner, Killed, MakeStore, make_lab
+
+KNOBS = Params({"k": Int(2, 1, 20)})
+PROMPT = PromptTemplate("You are a booking assistant of few words.")
+BASELINE = Candidate.of({"knobs": KNOBS, "system": PROMPT})
+
+
+class StandIn:
+    """Asks nothing; only there so that the lab has a coach."""
+
+    async def ask(self, *messages: Any, **options: Any) -> Any:
+        raise AssertionError("nobody should ask")
+
+    def credit(self, model: str, survived: bool) -> None:
+        raise AssertionError("nothing to credit")
+
+
+def answer(resources: Mapping[str, Resource], given: Any) -> float:
+    """A knob counts for a little, each rule of the prompt for more, up to 0.95."""
+    knobs, system = resources["knobs"], resources["system"]
+    assert isinstance(knobs, Params)
+    assert isinstance(system, PromptTemplate)
+    knob = float(knobs.values["k"]) / 100
+    return min(0.95, 0.1 + knob + 0.05 * system.text.count("rule"))
+
+
+class Steps:
+    """Improves one resource by one step each time, tried on val."""
+
+    def __init__(self, name: str, steps: int, seen: list[Any]) -> None:
+        self.name = name
+        self._steps = steps
+        self._seen = seen
+
+    async def learn(self, lab: Lab) -> Finding:
+        self._seen.append((self.name, tuple(lab.targets), lab.budget.rollouts))
+        before = mean(await lab.evaluate(lab.baseline, lab.val)) or 0.0
+        resource = lab.baseline.resources["knobs" if self.name == "knobs" else "system"]
+        if isinstance(resource, Params):
+            k = min(20, int(resource.values["k"]) + self._steps)
+            changed: Resource = resource.replace(k=k)
+            name = "knobs"
+        else:
+            assert isinstance(resource, PromptTemplate)
+            changed, name = PromptTemplate(resource.text + " rule" * self._steps), "system"
+        child = lab.propose({name: changed}, algorithm=self.name, reason="A step.")
+        after = mean(await lab.evaluate(child, lab.val)) or 0.0
+        best, best_val = (child, after) if after > before else (lab.baseline, before)
+        return Finding(
+            best=best, baseline_val=before, best_val=best_val, proposals=1, sentence="One step."
+        )
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Arms that improve step by step, and a list of who worked when."""
+    worked: list[Any] = []
+
+    def arm(name: str, kind: type, steps: int, prior: float, asks: bool = False) -> Arm:
+        return Arm(
+            name,
+            lambda: Steps(name, steps, worked),
+            lambda resource: isinstance(resource, kind),
+            asks=asks,
+            prior=prior,
+            what=name,
+        )
+
+    arms = (
+        arm("knobs", Params, 3, 1.0),
+        arm("rules", PromptTemplate, 2, 0.9, asks=True),
+        arm("nothing", PromptTemplate, 0, 0.8),
+    )
+    monkeypatch.setattr(auto, "ARMS", arms)
+    return worked
+
+
+def learn(lab: Lab, **options: Any) -> Finding:
+    return asyncio.run(Auto(**options).learn(lab))
+
+
+def lab_of(make_store: MakeStore, **options: Any) -> tuple[FakeRunner, Lab]:
+    store = options.pop("store", None) or make_store()
+    runner = FakeRunner(store, answer, dies_after=options.pop("dies_after", None))
+    options.setdefault("budget", Budget(rollouts=600))
+    options.setdefault("coach", StandIn())
+    return runner, make_lab(runner, store, options.pop("baseline", BASELINE), **options)
+
+
+def test_each_way_is_tried_and_the_one_that_gains_most_gets_the_rest(
+    make_store: MakeStore, seen: list[Any]
+) -> None:
+    said: list[str] = []
+    _, lab = lab_of(make_store, on_note=said.append)
+    finding = learn(lab)
+    names = [name for name, _, _ in seen]
+    assert set(names[:3]) == {"knobs", "rules", "nothing"}
+    assert names.count("rules") > names.count("knobs") >= 1
+    assert names.count("nothing") <= 2
+    assert finding.best_val == pytest.approx(0.95)
+    assert finding.baseline_val == pytest.approx(0.12)
+    assert "rules on 'system' (+" in finding.sentence
+    assert "'nothing'" not in finding.sentence
+    assert "no gain" in finding.sentence
+    assert any("raised val from" in note for note in said)
+
+
+def test_gains_of_several_algorithms_add_up(make_store: MakeStore, seen: list[Any]) -> None:
+    _, lab = lab_of(make_store)
+    best = learn(lab).best
+    assert {*best.changed_from(BASELINE)} == {"knobs", "system"}
+
+
+def test_each_arm_sees_its_own_resources_and_a_share_of_the_budget(
+    make_store: MakeStore, seen: list[Any]
+) -> None:
+    _, lab = lab_of(make_store)
+    learn(lab)
+    for name, targets, rollouts in seen:
+        assert targets == (("knobs",) if name == "knobs" else ("system",))
+        assert 0 < rollouts < 600
+    assert lab.spent.rollouts <= 600
+
+
+def test_one_way_alone_gets_the_whole_budget(make_store: MakeStore, seen: list[Any]) -> None:
+    _, lab = lab_of(make_store, baseline=Candidate.of({"knobs": KNOBS, "system": PROMPT}))
+    learn(lab, algorithms=["knobs"])
+    surveyed = auto.SURVEYED + len(lab.val)
+    assert seen[0][2] == 600 - surveyed
+
+
+def test_what_needs_a_coach_is_left_out_without_one_and_that_is_said(
+    make_store: MakeStore, seen: list[Any]
+) -> None:
+    said: list[str] = []
+    _, lab = lab_of(make_store, coach=None, on_note=said.append)
+    learn(lab)
+    assert "rules" not in {name for name, _, _ in seen}
+    assert any("rules" in note and "coach" in note for note in said)
+
+
+def test_when_nothing_fits_it_says_what_is_missing(make_store: MakeStore, seen: list[Any]) -> None:
+    _, lab = lab_of(make_store, coach=None)
+    with pytest.raises(InputError, match="asks a coach LLM") as caught:
+        learn(lab, algorithms=["rules"])
+    assert "[coach]" in (caught.value.hint or "")
+    assert lab.spent.rollouts == 0
+
+
+def test_an_arm_that_cannot_work_is_said_and_the_others_go_on(
+    make_store: MakeStore, seen: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refuses:
+        name = "knobs"
+
+        async def learn(self, lab: Lab) -> Finding:
+            raise InputError("There is no knob to turn.")
+
+    broken = [
+        Arm("knobs", Refuses, arm.fits, asks=False, prior=9.0, what="") if n == 0 else arm
+        for n, arm in enumerate(auto.ARMS)
+    ]
+    monkeypatch.setattr(auto, "ARMS", tuple(broken))
+    said: list[str] = []
+    _, lab = lab_of(make_store, on_note=said.append)
+    assert learn(lab).best_val > 0.5
+    assert any("There is no knob to turn." in note for note in said)
+
+
+def test_a_budget_too_small_is_said_before_anything_is_spent(
+    make_store: MakeStore, seen: list[Any]
+) -> None:
+    _, lab = lab_of(make_store, budget=Budget(rollouts=30))
+    with pytest.raises(BudgetExhausted, match=r"30 rollouts does not reach.*44 are needed"):
+        learn(lab)
+    assert lab.spent.rollouts == 0
+
+
+def test_it_ends_when_every_val_task_is_solved(
+    make_store: MakeStore, seen: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make_store()
+    runner = FakeRunner(store, lambda resources, given: 1.0)
+    lab = make_lab(runner, store, BASELINE, coach=StandIn(), budget=Budget(rollouts=600))
+    finding = learn(lab)
+    assert "every val task is solved" in finding.sentence
+    assert finding.best.id == BASELINE.id
+    assert seen == []
+
+
+@pytest.mark.parametrize("dies_after", [5, 30, 45, 60, 90])
+def test_killed_and_resumed_it_ends_as_if_never_killed(
+    make_store: MakeStore, seen: list[Any], dies_after: int
+) -> None:
+    whole, lab = lab_of(make_store)
+    expected = learn(lab)
+    store = make_store()
+    first, lab = lab_of(make_store, store=store, dies_after=dies_after)
+    with pytest.raises(Killed):
+        learn(lab)
+    second, lab = lab_of(make_store, store=store)
+    assert learn(lab) == expected
+    executed = first.executed + second.executed
+    assert executed == whole.executed
+    assert set(executed.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"algorithms": ["rule"]}, "no algorithm 'rule'"),
+        ({"slices": 0}, "slices=0"),
+        ({"surveyed": 1.5}, "surveyed=1.5"),
+    ],
+)
+def test_options_that_cannot_be_used_are_named(
+    seen: Sequence[Any], options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        Auto(**options)
