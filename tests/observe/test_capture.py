@@ -7,10 +7,13 @@ import copy
 import dataclasses
 import enum
 import json
+import tracemalloc
 from typing import Any
+from unittest import mock
 
 import msgspec
 import numpy
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -161,3 +164,63 @@ def test_a_captured_input_is_as_it_was_before_the_call() -> None:
         collecting.reset(token)
     assert collector.spans[0].attributes["ratchet.input"] == '{"items":[1,2]}'
     assert collector.spans[0].attributes["ratchet.output"] == "[]"
+
+
+class FarAway:
+    """Makes up whatever attribute it is asked for, as proxies of remote things and mocks do."""
+
+    def __init__(self) -> None:
+        self.__dict__["asked"] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.__dict__["asked"].append(name)
+        return lambda *_: self
+
+    def __repr__(self) -> str:
+        return "<far away>"
+
+
+def test_objects_that_make_up_their_attributes_are_not_asked_for_any() -> None:
+    thing, mocked = FarAway(), mock.MagicMock()
+    assert json.loads(capture({"a": thing})) == {"a": "<far away>"}
+    capture(mocked)
+    assert thing.__dict__["asked"] == []
+    assert not mocked.model_dump.called
+    assert not mocked.to_dict.called
+
+
+@dataclasses.dataclass
+class Page:
+    text: Any
+
+
+class Sheet(msgspec.Struct):
+    text: Any
+
+
+HUGE = 20_000_000
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda text: Page(text),
+        lambda text: {"page": Page(Page(text))},
+        lambda text: [Sheet(text)],
+        lambda text: (1, text),
+        lambda text: {"messages": [{"content": [{"type": "image", "image_url": {"url": text}}]}]},
+        lambda text: pydantic.create_model("Note", text=(str, ...))(text=text),
+    ],
+    ids=["dataclass", "nested", "struct", "row", "picture", "pydantic"],
+)
+def test_what_is_huge_is_cut_before_it_is_encoded(wrap: Any) -> None:
+    value = wrap("é" * HUGE)
+    tracemalloc.start()
+    try:
+        text = capture(value)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(text) < CAPTURE_LIMIT + 100
+    assert "more characters" in text
+    assert peak < HUGE / 4, "no copy of it was made"

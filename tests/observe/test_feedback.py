@@ -5,21 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import ratchet
 from ratchet.observe import Handle
+from ratchet.observe import delivery as delivery_module
 from ratchet.observe import outbox as module
-from ratchet.observe.feedback import flush
-from ratchet.observe.outbox import MOST_WAITING, Outbox
+from ratchet.observe.delivery import Delivery
+from ratchet.observe.feedback_sending import flush
+from ratchet.observe.outbox import MOST_WAITING, Opened, Outbox
 from ratchet.observe.sending import Away, Refused
+from ratchet.observe.spool import MemoryBacklog, Spool
+from ratchet.server.serve import Settings
 from ratchet.store import Store
 from ratchet.types import Feedback, is_bad
 from tests.serving import RunningServer
@@ -86,6 +94,19 @@ def test_it_may_be_about_anything_long_after_and_sent_twice(kept: Kept) -> None:
         ("", "", "", "c"),
     ]
     assert found[0].value == 1.0
+
+
+def test_ids_may_be_as_opentelemetry_has_them(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
+    given: Any = {"trace_id": 0xAB, "span_id": 0xCD}
+    ratchet.feedback(thumbs="up", **given)
+    ratchet.feedback(thumbs="up", trace_id="AB".rjust(32, "0"))
+    trace = "ab".rjust(32, "0")
+    assert [(item.trace_id, item.span_id) for item in kept()] == [
+        (trace, "cd".rjust(16, "0")),
+        (trace, ""),
+    ]
+    assert not ratchet.feedback(preference=("one",), trace_id=trace)  # type: ignore[arg-type]
+    assert "the better and the worse of two answers" in caplog.text
 
 
 def test_within_a_call_it_is_about_that_call_and_its_conversation(start: Start, kept: Kept) -> None:
@@ -212,6 +233,8 @@ def test_what_counts_as_bad(fields: dict[str, Any], bad: bool) -> None:
 class Taker:
     """Takes feedback, or fails as it is told."""
 
+    place = "the test"
+
     def __init__(self) -> None:
         self.taken: list[str] = []
         self.failures: list[Exception] = []
@@ -219,7 +242,7 @@ class Taker:
         self.called = threading.Event()
         self.closed = False
 
-    def take(self, items: Sequence[Feedback]) -> None:
+    def send(self, items: Sequence[Feedback], /) -> None:
         self.called.set()
         if self.failures:
             raise self.failures.pop(0)
@@ -234,7 +257,15 @@ class Taker:
 @pytest.fixture
 def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Taker]:
     monkeypatch.setattr(module, "_PAUSE_S", (0.001, 0.01))
+    monkeypatch.setattr(delivery_module, "PAUSES_S", (0.001, 0.01))
     return Taker()
+
+
+def opened(taker: Taker, spool: Path | None = None, **options: Any) -> Opened:
+    """With a taker behind it, what an outbox works with."""
+    backlog = MemoryBacklog() if spool is None else Spool(spool)
+    delivery = Delivery(taker, backlog, time.monotonic, kind=Feedback, many="Statements")
+    return Opened(options.get("redact", lambda item: item), delivery)
 
 
 def item(id: str) -> Feedback:
@@ -243,7 +274,7 @@ def item(id: str) -> Feedback:
 
 def test_what_a_target_that_is_away_did_not_take_is_sent_later_in_order(taker: Taker) -> None:
     taker.failures = [Away("gone"), Away("gone"), Away("gone")]
-    box = Outbox(lambda: taker)
+    box = Outbox(lambda: opened(taker))
     for number in range(5):
         assert box.put(item(str(number)))
     assert box.flush(10)
@@ -253,10 +284,10 @@ def test_what_a_target_that_is_away_did_not_take_is_sent_later_in_order(taker: T
 def test_a_target_that_cannot_be_opened_yet_is_opened_later(taker: Taker) -> None:
     failures: list[Exception] = [Away("no server"), RuntimeError("a defect")]
 
-    def open() -> Taker:
+    def open() -> Opened:
         if failures:
             raise failures.pop(0)
-        return taker
+        return opened(taker)
 
     box = Outbox(open)
     box.put(item("a"))
@@ -272,9 +303,9 @@ def test_one_statement_that_is_refused_costs_only_itself(
     taker.refused = {"1"}
     gate = threading.Event()
 
-    def open() -> Taker:
+    def open() -> Opened:
         gate.wait(10)
-        return taker
+        return opened(taker)
 
     box = Outbox(open)
     for number in range(3):
@@ -282,7 +313,7 @@ def test_one_statement_that_is_refused_costs_only_itself(
     gate.set()
     assert box.flush(10)
     assert sorted(taker.taken) == ["0", "2"]
-    assert "1 was refused" in caplog.text
+    assert "one is wrong" in caplog.text
 
 
 def test_a_bounded_number_waits_and_the_program_never_does(
@@ -290,9 +321,9 @@ def test_a_bounded_number_waits_and_the_program_never_does(
 ) -> None:
     gate = threading.Event()
 
-    def open() -> Taker:
+    def open() -> Opened:
         gate.wait(10)
-        return taker
+        return opened(taker)
 
     box = Outbox(open)
     sent = [box.put(item(str(number))) for number in range(MOST_WAITING + 300)]
@@ -307,13 +338,90 @@ def test_a_bounded_number_waits_and_the_program_never_does(
 
 def test_another_setting_opens_another_target(taker: Taker) -> None:
     setting, other = ["first"], Taker()
-    box = Outbox(lambda: taker if setting == ["first"] else other, lambda: list(setting))
+    box = Outbox(lambda: opened(taker if setting == ["first"] else other), lambda: list(setting))
     box.put(item("a"))
     assert box.flush(10)
     setting[:] = ["second"]
     box.put(item("b"))
     assert box.flush(10)
     assert (taker.taken, taker.closed, other.taken) == (["a"], True, ["b"])
+
+
+def test_what_waits_in_memory_for_another_target_goes_where_all_goes_now(taker: Taker) -> None:
+    setting, other = ["first"], Taker()
+    taker.failures = [Away("gone")] * 1_000
+    box = Outbox(lambda: opened(taker if setting == ["first"] else other), lambda: list(setting))
+    box.put(item("a"))
+    assert not box.flush(0.05)
+    setting[:] = ["second"]
+    box.put(item("b"))
+    assert box.flush(10)
+    assert (taker.taken, other.taken) == ([], ["a", "b"])
+
+
+def test_what_nobody_takes_waits_on_disk_redacted_and_the_next_process_sends_it_first(
+    taker: Taker, tmp_path: Path
+) -> None:
+    folder = tmp_path / "spool"
+    taker.failures = [Away("gone")] * 1_000
+
+    def redact(item: Feedback) -> Feedback:
+        return msgspec.structs.replace(item, comment="[gone]")
+
+    box = Outbox(lambda: opened(taker, folder, redact=redact))
+    for number in range(3):
+        box.put(msgspec.structs.replace(item(str(number)), comment="a secret"))
+    box.close(10)
+    kept = b"".join(path.read_bytes() for path in folder.iterdir())
+    assert kept.count(b"[gone]") == 3
+    assert b"a secret" not in kept
+    taker.failures.clear()
+    box = Outbox(lambda: opened(taker, folder))
+    box.put(item("3"))
+    assert box.flush(10)
+    assert taker.taken == ["0", "1", "2", "3"]
+    assert list(folder.iterdir()) == []
+
+
+def test_what_a_target_that_hangs_was_given_waits_on_disk_when_the_process_ends(
+    taker: Taker, tmp_path: Path
+) -> None:
+    folder, hangs = tmp_path / "spool", threading.Event()
+
+    class Hanging(Taker):
+        def send(self, items: Sequence[Feedback], /) -> None:
+            self.called.set()
+            hangs.wait(30)
+            raise Away("gone")
+
+    hanging = Hanging()
+    box = Outbox(lambda: opened(hanging, folder))
+    box.put(item("in hand"))
+    assert hanging.called.wait(10)
+    box.put(item("behind"))
+    begun = time.perf_counter()
+    box.close(0.3)
+    assert time.perf_counter() - begun < 5
+    kept = b"".join(path.read_bytes() for path in folder.iterdir())
+    assert b"in hand" in kept
+    assert b"behind" in kept
+    hangs.set()
+
+
+def test_a_redaction_of_ones_own_that_fails_lets_nothing_through(
+    taker: Taker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def redact(item: Feedback) -> Feedback:
+        if item.id == "1":
+            raise RuntimeError("cannot read this")
+        return item
+
+    box = Outbox(lambda: opened(taker, redact=redact))
+    for number in range(3):
+        box.put(item(str(number)))
+    assert box.flush(10)
+    assert taker.taken == ["0", "2"]
+    assert "Feedback 1 was not sent" in caplog.text
 
 
 def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -346,20 +454,54 @@ def test_what_is_said_last_is_sent_when_the_program_ends(with_store: Path) -> No
     assert found.value == 0.0
 
 
-def test_a_server_that_is_away_holds_the_end_of_a_program_up_for_a_bounded_time(
-    project: Path,
+def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
+    project: Path, serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
     code = (
         "import time, ratchet\n"
-        "from ratchet.observe import outbox as f\n"
-        "f.EXIT_S = 0.2\n"
         "begun = time.perf_counter()\n"
-        "ratchet.feedback(1.0, trace_id='t')\n"
+        "ratchet.feedback(1.0, trace_id='t', id='first', comment='to ann@example.com')\n"
+        "ratchet.feedback(1.0, trace_id='t', id='second')\n"
         "assert time.perf_counter() - begun < 1.0\n"
     )
-    done = run(project, code, RATCHET_URL="http://127.0.0.1:9")
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    begun = time.perf_counter()
+    done = run(project, code, RATCHET_URL=url, XDG_CACHE_HOME=str(project / "cache"))
     assert done.returncode == 0
-    assert "could not be sent" in done.stderr
+    assert time.perf_counter() - begun < 20
+    (waiting,) = (project / "cache").rglob("*.spool")
+    assert waiting.parent.name.startswith("feedback.")
+    assert b"ann@example.com" not in waiting.read_bytes()
+    server = serving(sqlite_url, Settings(port=port))
+    # Whatever the next process does: `init` alone has it sent.
+    code = "import ratchet\nassert ratchet.init('other', instrument=False).flush(20)\n"
+    done = run(project, code, RATCHET_URL=server.url, XDG_CACHE_HOME=str(project / "cache"))
+    assert done.returncode == 0, done.stderr
+    with Store.open(sqlite_url) as store:
+        found, _ = store.feedback.list(trace_id="t")
+    assert [one.id for one in found] == ["second", "first"]
+    assert found[1].comment == "to [redacted:email]"
+    assert not list((project / "cache").rglob("*.spool"))
+
+
+def test_the_handle_flushes_feedback_too(start: Start, project: Path) -> None:
+    handle = start("bot")
+    with ratchet.trace("answer") as step:
+        pass
+    assert len(step.trace_id) == 32
+    assert ratchet.feedback(thumbs="down", trace_id=step.trace_id, span_id=step.span_id)
+    assert handle.flush(10)
+    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+        ((found,), _) = store.feedback.list(trace_id=step.trace_id)
+        assert store.traces.list()[0][0].worst == 0.0
+    assert found.span_id == step.span_id
+    ratchet.feedback(thumbs="up", trace_id=step.trace_id)
+    handle.shutdown(10)
+    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+        assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -367,7 +509,7 @@ def test_a_child_process_sends_its_own_and_not_its_parents(with_store: Path) -> 
     project = with_store
     code = (
         "import os, ratchet\n"
-        "from ratchet.observe.feedback import flush\n"
+        "from ratchet.observe.feedback_sending import flush\n"
         "ratchet.feedback(1.0, trace_id='t', id='parent')\n"
         "pid = os.fork()\n"
         "ratchet.feedback(1.0, trace_id='t', id='child' if pid == 0 else 'after')\n"

@@ -250,7 +250,9 @@ def test_whatever_is_wrong_is_a_warning_and_the_agent_goes_on(
     arguments: dict[str, Any],
     words: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http", None)
+    exporter = "opentelemetry.exporter.otlp.proto.http"
+    for name in (exporter, f"{exporter}.trace_exporter"):  # as if it were not installed
+        monkeypatch.setitem(sys.modules, name, None)
     arrange(monkeypatch, project)
     handle = start(**arguments)
     assert look_up("a") == "A"

@@ -233,7 +233,7 @@ def backlog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def test_what_waits_goes_first_and_in_order(backlog: Any) -> None:
     target, clock = Simulated(), Clock()
-    delivery = Delivery(target, backlog, clock)
+    delivery = Delivery(target, backlog, clock, kind=SpanRecord, many="Spans")
     delivery.deliver(records(1, 2))
     target.away = True
     delivery.deliver(records(3, 4))
@@ -253,7 +253,7 @@ def test_what_waits_goes_first_and_in_order(backlog: Any) -> None:
 
 def test_pauses_between_tries_grow_and_are_bounded(backlog: Any) -> None:
     target, clock = Simulated(), Clock()
-    delivery = Delivery(target, backlog, clock)
+    delivery = Delivery(target, backlog, clock, kind=SpanRecord, many="Spans")
     target.away = True
     delivery.deliver(records(1))
     pauses = []
@@ -275,7 +275,7 @@ def test_one_span_that_is_never_taken_holds_up_no_other(
 ) -> None:
     target = Simulated()
     target.bad = {"13", "77"}
-    delivery = Delivery(target, backlog, Clock())
+    delivery = Delivery(target, backlog, Clock(), kind=SpanRecord, many="Spans")
     delivery.deliver(records(*range(100)))
     assert target.taken == [str(n) for n in range(100) if n not in (13, 77)]
     assert (delivery.refused, delivery.sent, delivery.waiting) == (2, 98, 0)
@@ -285,7 +285,7 @@ def test_one_span_that_is_never_taken_holds_up_no_other(
 def test_large_batches_wait_in_parts(tmp_path: Path) -> None:
     target, clock = Simulated(), Clock()
     spool = Spool(tmp_path)
-    delivery = Delivery(target, spool, clock)
+    delivery = Delivery(target, spool, clock, kind=SpanRecord, many="Spans")
     target.away = True
     large = [
         replace(one, span=replace(one.span, message="x" * 2**20)) for one in records(*range(9))
@@ -305,7 +305,9 @@ def test_where_the_disk_takes_nothing_spans_wait_in_memory(
 ) -> None:
     (tmp_path / "file").write_text("")
     target, clock = Simulated(), Clock()
-    delivery = Delivery(target, Spool(tmp_path / "file" / "spool"), clock)
+    delivery = Delivery(
+        target, Spool(tmp_path / "file" / "spool"), clock, kind=SpanRecord, many="Spans"
+    )
     target.away = True
     delivery.deliver(records(1))
     delivery.deliver(records(2))
@@ -323,7 +325,7 @@ def test_a_batch_of_another_version_is_passed_over(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(Frame(b'[{"not": "a record"}]', 1))
     target = Simulated()
-    delivery = Delivery(target, spool, Clock())
+    delivery = Delivery(target, spool, Clock(), kind=SpanRecord, many="Spans")
     delivery.deliver(records(1))
     delivery.retry()
     assert target.taken == ["1"]

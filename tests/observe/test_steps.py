@@ -180,7 +180,51 @@ def test_generators_keep_their_whole_protocol(rollout: Rollout) -> None:
     assert closed == [True] * 3
     whole, cut = collector.spans
     assert whole.attributes["ratchet.output"] == "[1,5,-1]"
+    assert cut.attributes["ratchet.output"] == "[1]", "as far as somebody read it"
     assert (whole.status, cut.status) == ("unset", "unset")
+
+
+def test_a_stream_that_fails_keeps_what_came_before(rollout: Rollout) -> None:
+    @ratchet.llm_call(name="chat")
+    def stream() -> Iterator[str]:
+        yield "Hello "
+        yield "wor"
+        raise ConnectionError("gone")
+
+    with rollout() as collector, pytest.raises(ConnectionError):
+        list(stream())
+    (span,) = collector.spans
+    assert span.status == "error"
+    assert "Hello wor" in str(span.attributes)
+
+
+def test_properties_may_be_marked(rollout: Rollout) -> None:
+    class Desk:
+        def __init__(self) -> None:
+            self.kept = 1
+            self.counted = 0
+
+        @ratchet.tool
+        @property
+        def rooms(self) -> int:
+            return self.kept
+
+        @rooms.setter  # type: ignore[attr-defined]
+        def rooms(self, value: int) -> None:
+            self.kept = value
+
+        @ratchet.trace
+        @functools.cached_property
+        def floors(self) -> int:
+            self.counted += 1
+            return 3
+
+    desk: Any = Desk()
+    with rollout() as collector:
+        desk.rooms = 7
+        assert desk.rooms == 7
+        assert (desk.floors, desk.floors, desk.counted) == (3, 3, 1)
+    assert [span.name for span in collector.spans] == ["rooms", "floors"]
 
 
 def test_async_generators_keep_their_whole_protocol(rollout: Rollout) -> None:
@@ -220,7 +264,7 @@ def test_async_generators_keep_their_whole_protocol(rollout: Rollout) -> None:
         assert asyncio.run(_collect(stream())) == [1, None]
     assert [s.attributes.get("ratchet.output") for s in collector.spans] == [
         "[1,5,-1]",
-        None,
+        "[1]",
         "[1,null]",
     ]
 

@@ -11,6 +11,7 @@ from ratchet.observe.collector import (
 from ratchet.observe.conversations import conversation
 from ratchet.observe.decorators import ENTRY_MARK, agent, llm_call, retriever, rollout, tool, trace
 from ratchet.observe.reward import emit_reward
+from ratchet.observe.rollout_capture import capture_rollouts
 from ratchet.observe.setup import Handle, init
 from ratchet.observe.step import SideEffectBlocked, Step, is_async
 from ratchet.observe.threads import carry_context
@@ -25,6 +26,7 @@ __all__ = [
     "Step",
     "agent",
     "capture",
+    "capture_rollouts",
     "carry_context",
     "collect_process",
     "collecting",

@@ -18,7 +18,7 @@ SPARE_DEPTH = 200
 MAX_ITEMS = 100_000
 """A larger array or table stands as its `repr`, which is short."""
 
-_DEPTH = 4
+_DEPTH = 8
 """How deep in a value is looked for what is huge before it is encoded."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -54,7 +54,7 @@ def _trimmed(value: Any, limit: int, depth: int) -> Any:
             return {**dict(islice(value.items(), limit)), **more}
         changed = None
         for key, inner in value.items():
-            if type(inner) in _LARGE:
+            if type(inner) not in _SCALARS:
                 kept = _trimmed(inner, limit, depth - 1) if depth else inner
                 if kept is not inner:
                     changed = changed or dict(value)
@@ -63,22 +63,39 @@ def _trimmed(value: Any, limit: int, depth: int) -> Any:
     if kind in _LISTS:
         if len(value) > limit:
             return [*islice(value, limit), f"… [{len(value) - limit} more items]"]
-        if not depth or kind is set or kind is frozenset or (value and type(value[0]) in _SMALL):
+        if not depth or kind is set or kind is frozenset or _is_small(value):
             return value
         kept_items = None
         for number, inner in enumerate(value):
-            if type(inner) in _LARGE:
+            if type(inner) not in _SCALARS:
                 kept = _trimmed(inner, limit, depth - 1)
                 if kept is not inner:
                     kept_items = kept_items or list(value)
                     kept_items[number] = kept
         return kept_items or value
+    if depth and (names := _fields(kind)):
+        # The encoder reads these by itself; only where one is huge they are read here.
+        inner = {name: getattr(value, name) for name in names if hasattr(value, name)}
+        kept = _trimmed(inner, limit, depth - 1)
+        return value if kept is inner else kept
     return value
 
 
+def _fields(kind: Any) -> tuple[str, ...]:
+    """Names of the fields of a dataclass, or of a class of msgspec's or attrs'."""
+    named: Any = getattr(kind, "__dataclass_fields__", None)
+    named = named or getattr(kind, "__struct_fields__", ())
+    return tuple(named) or tuple(each.name for each in getattr(kind, "__attrs_attrs__", ()))
+
+
+def _is_small(value: Any) -> bool:
+    """Whether a list or tuple is one of numbers, by its two ends: of those there are long ones."""
+    return bool(value) and type(value[0]) in _SMALL and type(value[-1]) in _SMALL
+
+
 _LISTS = frozenset({list, tuple, set, frozenset})
-_LARGE = frozenset({str, bytes, bytearray, dict}) | _LISTS
 _SMALL = frozenset({int, float, bool})
+_SCALARS = _SMALL | {type(None)}
 
 
 def shorten(text: str, limit: int = CAPTURE_LIMIT) -> str:
@@ -121,22 +138,26 @@ def _natural(value: Any) -> Any:
             return str.__str__(value) if kind is str else kind(value)
     if _is_large(value):
         return readable(repr(value))
+    # Asked of the class: an object that makes up its attributes, such as a proxy of something far
+    # away or a mock, has each of these, and asking it may be a call that somebody pays for.
+    kind = type(value)
     for method in ("model_dump", "to_dict", "_asdict"):
-        dump = getattr(value, method, None)
-        if callable(dump) and not isinstance(value, type):
-            return dump()
+        if callable(getattr(kind, method, None)) and not isinstance(value, type):
+            return getattr(value, method)()
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
-    if callable(getattr(value, "tolist", None)):
+    if callable(getattr(kind, "tolist", None)):
         return value.tolist()
     return readable(repr(value))
 
 
 def _is_large(value: Any) -> bool:
     """Whether it is an array or a table of many numbers, by what such things say of themselves."""
-    size = getattr(value, "size", 0)
+    if not hasattr(type(value), "size"):
+        return False
+    size = value.size
     if callable(size):  # PyTorch has a method of that name, and this one beside it
-        size = getattr(value, "numel", int)()
+        size = value.numel() if hasattr(type(value), "numel") else 0
     return isinstance(size, numbers.Integral) and int(size) > MAX_ITEMS
 
 
@@ -152,4 +173,12 @@ def _type_name(value: Any) -> str:
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 
-_encode = msgspec.json.Encoder(enc_hook=_readable).encode
+def _bounded(value: Any) -> Any:
+    """The same as `_readable`, without what is too long to be shown."""
+    return _trimmed(_readable(value), _LONGEST, _DEPTH)
+
+
+_LONGEST = 131_072
+"""The most that is kept of any value; see `decorators.LLM_LIMIT`."""
+
+_encode = msgspec.json.Encoder(enc_hook=_bounded).encode

@@ -20,6 +20,9 @@ LLM_LIMIT = 131_072
 """Characters kept of the messages of a model call, which are longer than what other steps take."""
 
 
+_DESCRIPTORS = (classmethod, staticmethod, property, functools.cached_property)
+
+
 class Named(Step):
     """A step that was given its name: a context manager, and a decorator too."""
 
@@ -168,7 +171,7 @@ def trace(name: Any, /, **attributes: str | bool | int | float) -> Any:
         attributes: Attributes of the span.
     """
     kept = {key: _plain(value) for key, value in attributes.items()}
-    if callable(name) or isinstance(name, (classmethod, staticmethod)):
+    if callable(name) or isinstance(name, _DESCRIPTORS):
         return wrap(name, Plan(_shown(None, name), "step", attributes=kept))
     return Named(Plan(readable(str(name)), "step", attributes=kept))
 
@@ -187,6 +190,10 @@ class _Unnamed(Named):
 
 def _shown(name: str | None, function: Any) -> str:
     """The name, or the function's, or that of its class when it is an object that can be called."""
+    if isinstance(function, property):
+        function = function.fget
+    elif isinstance(function, functools.cached_property):
+        function = function.func
     return readable(str(name or getattr(function, "__name__", type(function).__name__)))
 
 

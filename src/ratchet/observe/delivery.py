@@ -1,4 +1,4 @@
-"""Delivery: records are sent at once, or wait in order until somebody takes them."""
+"""Delivery: what is to be sent is sent at once, or waits in order until somebody takes it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from ratchet.observe.sending import Away, Refused, Target
 from ratchet.observe.spool import Backlog, Frame, MemoryBacklog
-from ratchet.types import SpanRecord
 
 _log = logging.getLogger("ratchet")
 
+Item = TypeVar("Item")
+
 BATCH = 500
-"""Records sent together."""
+"""Items sent together."""
 
 FRAME_BYTES = 4 * 1024 * 1024
 """A batch that is longer waits in parts."""
 
 PAUSES_S = (0.25, 10.0)
-"""Shortest and longest pause between tries while nobody takes records."""
+"""Shortest and longest pause between tries while nobody takes items."""
 
 KEY_PAUSE_S = 60.0
 """Pause after a key was refused."""
@@ -31,17 +33,29 @@ TURN = 20
 """Batches of the backlog that are sent before new spans are looked at again."""
 
 
-class Delivery:
-    """Gives records to a target, in order. One thread at a time.
+class Delivery(Generic[Item]):
+    """Gives items to a target, in order. One thread at a time.
 
     Args:
         target: Who takes them.
         backlog: Where they wait while the target is away.
         clock: Seconds, from any beginning, never going back.
+        kind: What they are: records of spans, or feedback.
+        many: What people call several of them, with a capital.
     """
 
-    def __init__(self, target: Target, backlog: Backlog, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        target: Target[Item],
+        backlog: Backlog,
+        clock: Callable[[], float],
+        *,
+        kind: type[Item],
+        many: str,
+    ) -> None:
         self._target = target
+        self._decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
+        self._many = many
         self._backlog = backlog
         self._spare: MemoryBacklog | None = None
         self._clock = clock
@@ -62,14 +76,14 @@ class Delivery:
 
     @property
     def waiting(self) -> int:
-        """Spans that wait for the target."""
+        """Items that wait for the target."""
         if self._left is not None:
             return self._left
         return self._backlog.spans() + (self._spare.spans() if self._spare else 0)
 
     @property
     def lost(self) -> int:
-        """Spans that were given up because there was no room for them."""
+        """Items that were given up because there was no room for them."""
         memory = self._spare.lost if self._spare else 0
         return self._backlog.lost + self._lost_in_memory + memory
 
@@ -80,10 +94,10 @@ class Delivery:
             return 0.0 if self._first() is not None else None
         return max(0.0, self._again_at - self._clock())
 
-    def deliver(self, records: Sequence[SpanRecord]) -> None:
-        """Send records, or keep them behind those that wait already."""
-        for start in range(0, len(records), BATCH):
-            part = records[start : start + BATCH]
+    def deliver(self, items: Sequence[Item]) -> None:
+        """Send items, or keep them behind those that wait already."""
+        for start in range(0, len(items), BATCH):
+            part = items[start : start + BATCH]
             if self.away or self._first() is not None or not self._sent(part):
                 self.keep(part)
 
@@ -98,14 +112,14 @@ class Delivery:
                 self._again_at = None
                 return
             backlog, frame = first
-            if not self._sent(_records(frame)):
+            if not self._sent(self._items(frame)):
                 return
             backlog.done()
 
-    def keep(self, records: Sequence[SpanRecord]) -> None:
-        """Have records wait."""
-        for start in range(0, len(records), BATCH):
-            for frame in _frames(records[start : start + BATCH]):
+    def keep(self, items: Sequence[Item]) -> None:
+        """Have items wait."""
+        for start in range(0, len(items), BATCH):
+            for frame in _frames(items[start : start + BATCH]):
                 with self._keeping:
                     self._append(frame)
 
@@ -123,7 +137,8 @@ class Delivery:
                 if not self._warned_disk:
                     self._warned_disk = True
                     _log.warning(
-                        "Spans cannot be kept on disk (%s): they wait in memory.",
+                        "%s cannot be kept on disk (%s): they wait in memory.",
+                        self._many,
                         error.strerror or error,
                     )
                 self._spare = MemoryBacklog()
@@ -133,6 +148,15 @@ class Delivery:
     def keeps_on_disk(self) -> bool:
         """Whether what waits outlives the process."""
         return self._spare is None and not isinstance(self._backlog, MemoryBacklog)
+
+    def withdraw(self) -> list[Item]:
+        """Take out what waits in memory alone, in order: somebody else is to send it."""
+        found: list[Item] = []
+        for backlog in (self._backlog, self._spare):
+            while isinstance(backlog, MemoryBacklog) and (frame := backlog.first()) is not None:
+                found += self._items(frame)
+                backlog.done()
+        return found
 
     def close(self) -> None:
         """Close the target, and leave what waits on disk to the next process."""
@@ -154,64 +178,78 @@ class Delivery:
             self._spare = None
         return None
 
-    def _sent(self, records: Sequence[SpanRecord]) -> bool:
-        """Send records; False when nobody took them."""
-        if not records:
+    def _sent(self, items: Sequence[Item]) -> bool:
+        """Send items; False when nobody took them."""
+        if not items:
             return True
         try:
-            self._target.send(records)
+            self._hand_over(items)
         except Away as away:
             self._rest_from(away)
             return False
         except Refused as refused:
             # Which of them it is only shows when they are sent apart.
-            half = len(records) // 2
+            half = len(items) // 2
             if half:
-                return self._sent(records[:half]) and self._sent(records[half:])
+                return self._sent(items[:half]) and self._sent(items[half:])
             self.refused += 1
             self.last_error = str(refused)
             if not self._warned_refused:
                 self._warned_refused = True
-                _log.warning("%s does not take a span: %s", self._target.place, refused)
+                _log.warning("%s are not taken by %s: %s", self._many, self._target.place, refused)
             return True
-        self.sent += len(records)
+        self.sent += len(items)
         if self._again_at is not None:
-            _log.info("%s takes spans again.", self._target.place)
+            _log.info("%s takes %s again.", self._target.place, self._many.lower())
         self._again_at = None
         self._pause_s = PAUSES_S[0]
         return True
+
+    def _hand_over(self, items: Sequence[Item]) -> None:
+        """Have the target store items.
+
+        Raises:
+            Away: Later perhaps. That is so too where the process lacks what it takes to send.
+            Refused: Never. That is so too of what no target foresaw: it is told, and costs no more
+                than the items that it is about.
+        """
+        try:
+            self._target.send(items)
+        except (Away, Refused):
+            raise
+        except (OSError, ImportError, MemoryError) as error:
+            raise Away(f"{self._target.place}: {type(error).__name__}: {error}") from error
+        except Exception as error:
+            raise Refused(f"{type(error).__name__}: {error}") from error
 
     def _rest_from(self, away: Away) -> None:
         if self._again_at is None:
             self.outages += 1
             level = logging.WARNING if self.outages == 1 else logging.INFO
-            _log.log(level, "Spans wait, and will be sent later: %s", away)
+            _log.log(level, "%s wait, and will be sent later: %s", self._many, away)
         self.last_error = str(away)
         pause_s = KEY_PAUSE_S if away.refused_key else self._pause_s
         # Half of it at least: a server that comes back is not met by everyone at once.
         self._again_at = self._clock() + pause_s * (0.5 + 0.5 * _luck())
         self._pause_s = min(2 * self._pause_s, PAUSES_S[1])
 
+    def _items(self, frame: Frame) -> list[Item]:
+        """The items of a batch; of one that another version wrote perhaps none."""
+        try:
+            return self._decoder.decode(frame.data)
+        except msgspec.MsgspecError:
+            return []
+
 
 _luck = random.Random().random  # noqa: S311
 """Not the global one: an agent that seeds that one would draw other numbers when it is traced."""
 
-_decoder = msgspec.json.Decoder(list[SpanRecord])
 
-
-def _frames(records: Sequence[SpanRecord]) -> Iterator[Frame]:
-    data = msgspec.json.encode(records)
-    half = len(records) // 2
+def _frames(items: Sequence[Any]) -> Iterator[Frame]:
+    data = msgspec.json.encode(items)
+    half = len(items) // 2
     if len(data) > FRAME_BYTES and half:
-        yield from _frames(records[:half])
-        yield from _frames(records[half:])
-    elif records:
-        yield Frame(data, len(records))
-
-
-def _records(frame: Frame) -> list[SpanRecord]:
-    """The records of a batch; of one that another version wrote perhaps none."""
-    try:
-        return _decoder.decode(frame.data)
-    except msgspec.MsgspecError:
-        return []
+        yield from _frames(items[:half])
+        yield from _frames(items[half:])
+    elif items:
+        yield Frame(data, len(items))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -13,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from ratchet.observe.agent_names import agent_name
 from ratchet.observe.place import FILE_NAME, STATE_NAME, folder_with_config, store_url
 from ratchet.types import ConfigError
 
 AGENT_VARIABLE = "RATCHET_AGENT"
-MAX_NAME = 100
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +31,9 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     root: Path | None = None
     """The folder whose state folder is to be made, when something is kept there."""
     spool: Path
-    """Folder of what waits for this destination."""
+    """Folder of the spans that wait for this destination."""
+    feedback_spool: Path
+    """Folder of the feedback that waits for it, whoever's it is."""
     config: dict[str, Any] = {}
     """What `ratchet.toml` says, unchecked."""
 
@@ -78,24 +79,27 @@ def find(
             key=key,
             root=root,
             spool=state / "spool" / _folder_name(name, server),
+            feedback_spool=state / "spool" / _folder_of_feedback(server),
             config=config,
         )
     home = root or start.resolve()
     section = config.get("store")
     named = section.get("url") if isinstance(section, dict) else None
+    if given and not given.startswith(("sqlite", "postgres")):
+        raise ConfigError(
+            f"The address begins with {given.partition('://')[0]!r}: that is no server, and no"
+            " store.",
+            hint="Write it as http://HOST:PORT, sqlite:////PATH or postgresql://USER@HOST/NAME.",
+        )
     store = given or store_url(home, named if isinstance(named, str) else None)
     return Destination(
         agent=name,
         store=store,
         root=home,
         spool=home / STATE_NAME / "spool" / _folder_name(name, store),
+        feedback_spool=home / STATE_NAME / "spool" / _folder_of_feedback(store),
         config=config,
     )
-
-
-def agent_name(name: str) -> str:
-    """A name as one of an agent: letters, digits, `.`, `_` and `-`, a hundred at most."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name[:500])[:MAX_NAME].strip("-") or "agent"
 
 
 def cache() -> Path:
@@ -108,6 +112,11 @@ def cache() -> Path:
 def _folder_name(agent: str, place: str) -> str:
     # What was meant for one server is not sent to another.
     return f"{agent}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+
+
+def _folder_of_feedback(place: str) -> str:
+    # With a dot, and so like no agent's.
+    return f"feedback.{hashlib.sha256(place.encode()).hexdigest()[:8]}"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,28 +1,23 @@
 """Feedback from within a program: what its users say of what the agent did, sent in the background.
 
-It never raises into the program and never makes it wait. What the target does not take is tried
-again for as long as the process lives; a bounded number waits.
+It never raises into the program and never makes it wait. What nobody takes waits on disk, and is
+sent later.
 """
 
 from __future__ import annotations
 
-import atexit
 import logging
 import math
 import os
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ratchet.observe import setup
 from ratchet.observe.capture import capture, plain, readable, shorten
-from ratchet.observe.outbox import EXIT_S, Outbox, Taker
-from ratchet.types import ConfigError, Feedback, FeedbackKind, InputError, fault
-
-if TYPE_CHECKING:
-    from ratchet.observe.destination import Destination
+from ratchet.observe.feedback_sending import put
+from ratchet.types import Feedback, FeedbackKind, InputError, fault
 
 _log = logging.getLogger("ratchet")
 
@@ -88,12 +83,12 @@ def feedback(
         )
         about = {
             "rollout_id": rollout_id,
-            "trace_id": trace_id,
-            "span_id": span_id,
+            "trace_id": _hex(trace_id, 32),
+            "span_id": _hex(span_id, 16),
             "conversation_id": conversation_id,
         }
         if not (rollout_id or trace_id or conversation_id):
-            about = {**_current(), **({"span_id": span_id} if span_id else {})}
+            about = {**_current(), **({"span_id": about["span_id"]} if span_id else {})}
         item = Feedback(
             id=_word(id) or uuid.uuid4().hex,
             kind=kind,
@@ -106,118 +101,10 @@ def feedback(
         wrong = fault(item)
         if wrong is not None:
             raise InputError(wrong[1])
-        return item.id if _outbox.put(item) else ""
+        return item.id if put(item) else ""
     except Exception as error:
         _log.warning("Feedback was not sent: %s", error)
         return ""
-
-
-def flush(timeout_s: float = EXIT_S) -> bool:
-    """Send what waits. Returns whether all of it is stored now."""
-    return _outbox.flush(timeout_s)
-
-
-class _Server:
-    """A server, through its API."""
-
-    def __init__(self, url: str, key: str | None) -> None:
-        from ratchet.client import Client
-        from ratchet.observe.sending import TIMEOUT_S
-
-        self._client = Client(url, key, patience_s=0.0, timeout_s=TIMEOUT_S)
-
-    def add(self, items: Sequence[Feedback]) -> None:
-        self._client.feedback.add(items)
-
-    def close(self) -> None:
-        self._client.close()
-
-
-class _Store:
-    """A store, on this machine or another."""
-
-    def __init__(self, url: str) -> None:
-        from ratchet.store import Store
-
-        self._store = Store.open(url)
-
-    def add(self, items: Sequence[Feedback]) -> None:
-        self._store.feedback.add(items, time.time())
-
-    def close(self) -> None:
-        self._store.close()
-
-
-class _Redacting:
-    """Takes out what is not to be kept, and tells failures apart."""
-
-    def __init__(self, target: _Server | _Store, redact: Callable[[Feedback], Feedback]) -> None:
-        self._target = target
-        self._redact = redact
-
-    def take(self, items: Sequence[Feedback]) -> None:
-        from ratchet.observe.sending import failure
-        from ratchet.types import RatchetError
-
-        try:
-            self._target.add([self._redact(item) for item in items])
-        except RatchetError as error:
-            raise failure(error) from error
-
-    def close(self) -> None:
-        self._target.close()
-
-
-def _open() -> Taker:
-    """What `ratchet.init` was told to send to, or would find."""
-    from ratchet.observe.destination import find
-    from ratchet.observe.place import prepare_state
-    from ratchet.observe.sending import failure
-    from ratchet.types import RatchetError
-
-    asked = _asked()
-    try:
-        found = find(asked.get("agent"), asked.get("url"), asked.get("key"))
-        redact = _redaction(asked, found)
-        if found.server:
-            return _Redacting(_Server(found.server, found.key), redact)
-        if found.root is not None:
-            prepare_state(found.root)
-        return _Redacting(_Store(found.store), redact)
-    except RatchetError as error:
-        raise failure(error) from error
-
-
-def _setting() -> object:
-    """What the destination depends on; it may be told late, or anew."""
-    variables = ("RATCHET_URL", "RATCHET_KEY", "RATCHET_STORE")
-    return setup.current(), [os.environ.get(name) for name in variables]
-
-
-def _asked() -> Mapping[str, Any]:
-    """Arguments of `ratchet.init`."""
-    handle = setup.current()
-    return (handle._asked if handle is not None else None) or {}
-
-
-def _redaction(asked: Mapping[str, Any], found: Destination) -> Callable[[Feedback], Feedback]:
-    import msgspec
-
-    from ratchet.observe.redaction import Rules, redactor_of
-
-    wanted = asked.get("redact", True)
-    content = bool(asked.get("capture_content", True))
-    if hasattr(wanted, "feedback"):
-        return wanted.feedback  # type: ignore[no-any-return]
-    if not content or wanted is False or wanted is None:
-        return redactor_of(Rules(enabled=False, capture_content=content), {}).feedback
-    try:
-        rules = msgspec.convert(found.config.get("redaction", {}), Rules)
-        return redactor_of(rules, os.environ).feedback
-    except (msgspec.ValidationError, ConfigError) as error:
-        # Rules that cannot be read may be the ones that matter.
-        _log.warning("[redaction] cannot be read (%s): no contents are kept.", error)
-        return redactor_of(Rules(capture_content=False), {}).feedback
 
 
 def _statement(
@@ -260,6 +147,8 @@ def _statement(
             raise InputError(f"The scale {scale!r} has no two ends.")
         return "rating", (float(rating) - worst) / (best - worst), None
     if preference is not None:
+        if not isinstance(preference, (tuple, list)) or len(preference) != 2:
+            raise InputError("A preference is the better and the worse of two answers.")
         chosen, rejected = preference
         return "preference", number, {"chosen": _content(chosen), "rejected": _content(rejected)}
     if correction is not None:
@@ -292,11 +181,12 @@ def _current() -> dict[str, str]:
     return found
 
 
+def _hex(id: Any, digits: int) -> Any:
+    """An id as spans have it; OpenTelemetry's own objects have it as a number."""
+    if isinstance(id, int) and not isinstance(id, bool):
+        return f"{id:0{digits}x}"
+    return id.strip().lower() if isinstance(id, str) else id
+
+
 def _word(value: Any) -> str:
     return readable(str(value))[:MAX_ID] if value is not None else ""
-
-
-_outbox = Outbox(_open, _setting)
-atexit.register(lambda: _outbox.at_exit())
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _outbox.forked())

@@ -47,7 +47,7 @@ class Forwarding:
         self._exporter = exporters.OTLPSpanExporter(endpoint=address or None)
         self._resource = Resource({SERVICE_NAME: agent}).merge(OTELResourceDetector().detect())
         self._waiting: queue.Queue[list[SpanRecord] | None] = queue.Queue(WAITING)
-        self.dropped = 0
+        self.dropped = self.failed = 0
         self._thread = threading.Thread(target=self._run, name="ratchet-forward", daemon=True)
         self._thread.start()
 
@@ -75,9 +75,16 @@ class Forwarding:
         untraced()
         while (records := self._waiting.get()) is not None:
             try:
-                self._exporter.export(exportable(records, self._resource))
+                result = self._exporter.export(exportable(records, self._resource))
+                # It raises nothing when the back end is away, hangs or refuses them.
+                why = "" if getattr(result, "name", "SUCCESS") == "SUCCESS" else "not taken"
             except Exception as error:
-                _log.warning("Spans could not be forwarded: %s: %s", type(error).__name__, error)
+                why = f"{type(error).__name__}: {error}"
+            if why:
+                # Once a process: the agent's log is not to fill up with what is not its doing.
+                level = logging.DEBUG if self.failed else logging.WARNING
+                self.failed += len(records)
+                _log.log(level, "Spans could not be forwarded: %s", why)
         self._exporter.shutdown()
 
 

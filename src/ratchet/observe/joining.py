@@ -188,6 +188,14 @@ class Joining:
         # Else there is one that takes no processors: it stays, and what is instrumented for us
         # comes here.
 
+    def go_live(self, live: Any) -> None:
+        """Give spans outside of rollouts to a pipeline from here on."""
+        self._live = live
+        for provider, processor in self._joined:
+            processor.live = live
+            if provider is not self._stand_in:
+                self._say_beside(provider)
+
     def leave(self) -> None:
         """Take no more spans. What was joined cannot be left, and is told to pass nothing on."""
         for _, processor in self._joined:
@@ -209,9 +217,13 @@ class Joining:
         processor = Joined(self._live)
         provider.add_span_processor(processor)
         self._joined.append((provider, processor))
+        self._say_beside(provider)
+        return True
+
+    def _say_beside(self, provider: Any) -> None:
+        """Our own steps appear among the spans of the user's provider, too."""
         self._live.content_beside = _is_true(os.environ.get(CONTENT_VARIABLE, ""))
         self._live.tracer = provider.get_tracer(SCOPE)
-        return True
 
     def _install(self, stand_in: StandIn) -> None:
         """Make a provider the global one, in a way that leaves the user the right to set theirs.

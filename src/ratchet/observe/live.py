@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,8 @@ import msgspec
 
 from ratchet.observe.buffer import Buffer, Held
 from ratchet.observe.delivery import Delivery
+from ratchet.observe.processes import finalize, is_importing
+from ratchet.observe.quiet import unlogged
 from ratchet.observe.sampling import Sampled, Sampling
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ _log = logging.getLogger("ratchet")
 
 GATHER_S = 0.3
 """How long spans gather before they are sent, unless there are many."""
+
+CHILD_GATHER_S = 0.02
+"""The same in a child of `multiprocessing`: a pool ends its workers with SIGTERM, at any moment."""
+
+IMPORTS_S = 2.0
+"""How long a fork waits for the sending thread to come to the end of an import."""
 
 HELD_LOOK_S = 5.0
 """How often is looked at traces that sampling holds."""
@@ -72,7 +79,7 @@ class Parts(msgspec.Struct, frozen=True):
     """What the sending thread works with; made by that thread, with its first span."""
 
     preparing: Preparing
-    delivery: Delivery
+    delivery: Delivery[SpanRecord]
     forward: Callable[[list[SpanRecord]], None] | None = None
     """Who gets the records too; it may not wait."""
     close_forward: Callable[[float], None] | None = None
@@ -125,6 +132,7 @@ class Live:
         self._closing_until: float | None = None
         self._taken_over = False
         self._broken = 0
+        self._gather_s = GATHER_S
 
     # Called by the agent: never waits, never raises.
 
@@ -162,7 +170,8 @@ class Live:
                 return
             thread = threading.Thread(target=self._run, name="ratchet-spans", daemon=True)
             self._thread = thread
-            _at_end_of_multiprocessing(self)
+            if finalize(self.shutdown):
+                self._gather_s = CHILD_GATHER_S
             try:
                 thread.start()
             except RuntimeError:  # the interpreter is ending: `shutdown` sends what there is
@@ -226,6 +235,18 @@ class Live:
             last_error=delivery.last_error if delivery else "",
         )
 
+    def settle(self, timeout_s: float = IMPORTS_S) -> None:
+        """Wait, before a fork, while the sending thread imports something.
+
+        The child would find modules that are half made, and nobody there who finishes them.
+        """
+        thread = self._thread
+        if thread is None or thread is threading.current_thread() or thread.ident is None:
+            return
+        deadline = time.monotonic() + timeout_s
+        while is_importing(thread.ident) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
     def forked(self) -> None:
         """Begin anew in a child process: what waits is its parent's."""
         parts, closing = self._parts, self._closing_until
@@ -274,7 +295,7 @@ class Live:
         self._wake.wait(wait_s)
         self._wake.clear()
         if self._closing_until is None and self._asked == self._answered and len(self._buffer):
-            self._hurry.wait(GATHER_S)
+            self._hurry.wait(self._gather_s)
         self._hurry.clear()
 
     def _work(self, held: list[Held]) -> None:
@@ -361,10 +382,11 @@ def _for_sampling(held: Held) -> Sampled:
 
 
 def untraced() -> None:
-    """See to it that no instrumented library records what this thread does."""
+    """See to it that no library records or logs what this thread does: it is not the agent's."""
     from ratchet.observe.collector import collecting
 
     collecting.set(None)
+    unlogged()
     with contextlib.suppress(Exception):  # keys that OpenTelemetry's instrumentations look for
         from opentelemetry import context
 
@@ -374,11 +396,3 @@ def untraced() -> None:
             if key is not None:
                 current = context.set_value(key, True, current)
         context.attach(context.set_value("suppress_instrumentation", True, current))
-
-
-def _at_end_of_multiprocessing(live: Live) -> None:
-    """Have a child of `multiprocessing` send its spans too: it ends without `atexit`."""
-    process = sys.modules.get("multiprocessing.process")
-    util = sys.modules.get("multiprocessing.util")
-    if process is not None and util is not None and process.parent_process() is not None:
-        util.Finalize(None, live.shutdown, exitpriority=10)

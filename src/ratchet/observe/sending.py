@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ratchet.types import ConfigError, Conflict, InputError, RatchetError, SpanRecord
 
@@ -34,14 +34,17 @@ class Refused(Exception):
     """The records will never be taken as they are. The text says why."""
 
 
-class Target(Protocol):
-    """Takes records. Called by one thread at a time."""
+Item = TypeVar("Item", contravariant=True)
+
+
+class Target(Protocol[Item]):
+    """Takes records, or whatever is sent. Called by one thread at a time."""
 
     place: str
     """For people."""
 
-    def send(self, records: Sequence[SpanRecord]) -> None:
-        """Store records; they are stored when this returns. The same may be sent again.
+    def send(self, items: Sequence[Item], /) -> None:
+        """Store items; they are stored when this returns. The same may be sent again.
 
         Raises:
             Away: Later perhaps.

@@ -15,12 +15,11 @@ from ratchet.observe import destination
 from ratchet.observe.destination import Destination
 from ratchet.observe.live import EXIT_S, Live, Parts, Status
 from ratchet.observe.sink import set_live
-from ratchet.types import ConfigError, RatchetError
+from ratchet.types import ConfigError, SpanRecord
 
 if TYPE_CHECKING:
     from ratchet.observe.joining import Joining
     from ratchet.observe.prepare import Redact
-    from ratchet.observe.spool import Backlog
 
 _log = logging.getLogger("ratchet")
 
@@ -45,7 +44,7 @@ class Handle:
         """Names of the libraries that are instrumented, or will be when they are imported."""
 
     def flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Send what has ended so far.
+        """Send the spans that have ended so far, and what `ratchet.feedback` was told.
 
         Args:
             timeout_s: How long to wait for it.
@@ -53,15 +52,27 @@ class Handle:
         Returns:
             Whether all of it is stored now. What is not is sent later.
         """
-        return self._live is None or self._live.flush(timeout_s)
+        from ratchet.observe import feedback_sending
+
+        deadline = time.monotonic() + timeout_s
+        stored = self._live is None or self._live.flush(timeout_s)
+        return feedback_sending.flush(max(0.0, deadline - time.monotonic())) and stored
 
     def shutdown(self, timeout_s: float = EXIT_S) -> None:
         """Send what there is, within a bound, and capture no more; `init` may be called again.
+
+        Feedback that was given so far goes where this sends to.
 
         Args:
             timeout_s: How long to wait. What is not sent by then waits on disk.
         """
         global _handle
+        from ratchet.observe import feedback_sending
+
+        deadline = time.monotonic() + timeout_s
+        if _handle is self:
+            # First: where feedback goes depends on the handle.
+            feedback_sending.close(timeout_s / 2)
         with _lock:
             if _handle is self:
                 _handle = None
@@ -73,7 +84,7 @@ class Handle:
 
             instruments.install(None)
         if self._live is not None:
-            self._live.shutdown(timeout_s)
+            self._live.shutdown(max(0.0, deadline - time.monotonic()))
             atexit.unregister(self._live.shutdown)
 
     def keep(self, trace_id: str = "", conversation: str = "") -> None:
@@ -157,8 +168,7 @@ def init(
         try:
             _handle = _begun(asked)
         except Exception as error:
-            hint = getattr(error, "hint", "")
-            _log.warning("Nothing is captured: %s%s", error, f" {hint}" if hint else "")
+            _log.warning("Nothing is captured: %s", error)
             set_live(None)
             return Handle()
         return _handle
@@ -184,6 +194,9 @@ def _begun(asked: Mapping[str, Any]) -> Handle:
         content=bool(asked["capture_content"]),
         sample=_share(asked["sample"]),
     )
+    # A handler of signals that came while the first step imports this would find it half made.
+    import ratchet.observe.step_span  # noqa: F401
+
     joining = _joined(live)
     set_live(live)
     instruments = _instrumented(joining) if asked["instrument"] else ()
@@ -193,11 +206,15 @@ def _begun(asked: Mapping[str, Any]) -> Handle:
         carry_spans()
     atexit.register(live.shutdown)
     _watch_forks(live)
-    if asked["spool"] and found.spool.is_dir():
+    if asked["spool"] and found.spool.parent.is_dir():
         from ratchet.observe.spool import waits
 
         if waits(found.spool):
             live.start()
+        if waits(found.feedback_spool):
+            from ratchet.observe import feedback_sending
+
+            feedback_sending.start()
     return Handle(live, joining, instruments, asked)
 
 
@@ -205,40 +222,23 @@ def _parts(
     asked: Mapping[str, Any], found: Destination, redact: Callable[[], Redact | None], live: Live
 ) -> Parts:
     """What the sending thread works with. Called by it: all of this is slow to import."""
+    from ratchet.observe.backlogs import spans_backlog
     from ratchet.observe.delivery import Delivery
     from ratchet.observe.prepare import Preparing
     from ratchet.observe.sending import ServerTarget, StoreTarget, Target
 
-    target: Target
+    target: Target[SpanRecord]
     if found.server:
         target = ServerTarget(found.server, found.key)
     else:
         target = StoreTarget(found.store, found.root)
     preparing = Preparing(found.agent, content=live.content, redact=redact())
-    delivery = Delivery(target, _backlog(asked, found), time.monotonic)
+    backlog = spans_backlog(found, on_disk=bool(asked["spool"]))
+    delivery = Delivery(target, backlog, time.monotonic, kind=SpanRecord, many="Spans")
     forwarding = _forwarding(asked["forward"], found.agent, live)
     if forwarding is None:
         return Parts(preparing, delivery)
     return Parts(preparing, delivery, forwarding.put, forwarding.close)
-
-
-def _backlog(asked: Mapping[str, Any], found: Destination) -> Backlog:
-    from ratchet.observe.place import STATE_NAME, prepare_state
-    from ratchet.observe.spool import MemoryBacklog, Spool
-
-    if not asked["spool"]:
-        return MemoryBacklog()
-    root = found.root
-    if root is None or not found.spool.is_relative_to(root / STATE_NAME):
-        return Spool(found.spool)
-
-    def prepare() -> None:
-        try:
-            prepare_state(root)
-        except RatchetError as error:
-            raise OSError(str(error)) from error
-
-    return Spool(found.spool, prepare=prepare)
 
 
 def _redaction(wanted: Any, found: Destination) -> Callable[[], Redact | None]:
@@ -276,7 +276,11 @@ def _share(sample: Any) -> float:
 
 def _joined(live: Live) -> Joining:
     from ratchet.observe.joining import Joining
+    from ratchet.observe.rollout_capture import take_over
 
+    taken = take_over(live)
+    if taken is not None:
+        return taken
     joining = Joining(live)
     try:
         joining.join()
@@ -323,8 +327,13 @@ def _watch_forks(live: Live) -> None:
     """Have the pipeline begin anew in child processes."""
     global _watched
     if _watched is None:
-        os.register_at_fork(after_in_child=_forked)
+        os.register_at_fork(before=_forking, after_in_child=_forked)
     _watched = live
+
+
+def _forking() -> None:
+    if _watched is not None:
+        _watched.settle()
 
 
 def _forked() -> None:

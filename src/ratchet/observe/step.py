@@ -58,12 +58,14 @@ class Step:
     Where nothing is recorded it costs next to nothing.
     """
 
-    __slots__ = ("_plan", "_span", "_token")
+    __slots__ = ("_ids", "_plan", "_span", "_token")
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._span: StepSpan | None = None
         self._token: Token[Context] | None = None
+        self._ids: tuple[int, int] | None = None
+        """Trace and span, once it has ended: feedback comes later."""
 
     def __enter__(self) -> Step:
         sink = current_sink()
@@ -85,13 +87,23 @@ class Step:
 
     @property
     def trace_id(self) -> str:
-        """The step's trace, to give feedback on it; empty where nothing is recorded."""
-        return f"{self._span.trace_id:032x}" if self._span is not None else ""
+        """The step's trace, to give feedback on it, also when it has ended.
+
+        Empty where nothing is recorded.
+        """
+        if self._span is not None:
+            return f"{self._span.trace_id:032x}"
+        return f"{self._ids[0]:032x}" if self._ids is not None else ""
 
     @property
     def span_id(self) -> str:
-        """The step's span, to give feedback on it; empty where nothing is recorded."""
-        return f"{self._span.span_id:016x}" if self._span is not None else ""
+        """The step's span, to give feedback on it, also when it has ended.
+
+        Empty where nothing is recorded.
+        """
+        if self._span is not None:
+            return f"{self._span.span_id:016x}"
+        return f"{self._ids[1]:016x}" if self._ids is not None else ""
 
     @property
     def input(self) -> None:
@@ -121,6 +133,7 @@ class Step:
         if span is None:
             return
         self._span = self._token = None
+        self._ids = (span.trace_id, span.span_id)
         if error is not None:
             span.failed(error)
         if token is not None:
@@ -163,11 +176,15 @@ def wrap(function: Any, plan: Plan) -> Any:
 
     Args:
         function: Sync or async, a generator function of either kind, an object that can be called,
-            or a class method or static method as its decorator left it.
+            or a class method, static method or property as its decorator left it.
         plan: What the spans look like.
     """
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(wrap(function.__func__, plan))
+    if isinstance(function, property) and function.fget is not None:
+        return function.getter(wrap(function.fget, plan))
+    if isinstance(function, functools.cached_property):
+        return functools.cached_property(wrap(function.func, plan))
     read = reader(function)
     guarded = plan.side_effects
 
@@ -237,7 +254,6 @@ def wrap(function: Any, plan: Plan) -> Any:
                             coming = generator.athrow(error)
                         else:
                             coming = generator.asend(sent)
-                kept.finish()
 
         return iterate_async
 
@@ -251,9 +267,7 @@ def wrap(function: Any, plan: Plan) -> Any:
                 with kept.current():
                     refuse()
                     generator = function(*args, **kwargs)
-                result = yield from _Resumed(generator, kept)
-                kept.finish()
-                return result
+                return (yield from _Resumed(generator, kept))
 
         return iterate
 
@@ -323,13 +337,12 @@ class _Kept:
             self._room -= len(item) if type(item) in (str, bytes) else 1
             self._items.append(item)
 
-    def finish(self) -> None:
+    def _finish(self, span: StepSpan) -> None:
         """Record what was yielded as the step's output."""
-        if self._span is not None:
-            items: Any = self._items
-            if self._plan.kind == "llm" and items and all(type(each) is str for each in items):
-                items = "".join(items)
-            self._span.capture_output(items)
+        items: Any = self._items
+        if self._plan.kind == "llm" and items and all(type(each) is str for each in items):
+            items = "".join(items)
+        span.capture_output(items)
 
     def __enter__(self) -> None: ...
 
@@ -339,10 +352,14 @@ class _Kept:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._span is not None:
+        span = self._span
+        if span is not None:
+            # Of a stream that failed, or that nobody read to its end, what came before counts too.
+            if error is None or self._items:
+                self._finish(span)
             if error is not None:
-                self._span.failed(error)
-            self._span.end()
+                span.failed(error)
+            span.end()
 
 
 class _Resumed(Generator[Any, Any, Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from ratchet.observe.redaction.finding import MARK, Finder, is_mark
 from ratchet.observe.redaction.patterns import Patterns
 from ratchet.observe.redaction.rules import FIELD, NAMES
 from ratchet.observe.redaction.rules.card import is_card
-from ratchet.types import ConfigError, Feedback, Span, SpanEvent, SpanRecord
+from ratchet.types import ConfigError, Feedback, Outcome, Span, SpanEvent, SpanRecord
 
 KEY_VARIABLE = "RATCHET_REDACTION_KEY"
 """Environment variable with the secret for pseudonyms."""
@@ -37,7 +38,10 @@ LEAST_KEY = 16
 """Characters of the secret for pseudonyms, at least."""
 
 MOST_KEYS_REMEMBERED = 4_096
-"""Names of attributes that are known to hold no secrets."""
+"""Names of attributes, and of spans, that are known to hold no secrets."""
+
+LONGEST_NAME = 200
+"""Longer names of spans are not remembered."""
 
 MOST_TEXTS_REMEMBERED = 2_048
 LONGEST_REMEMBERED = 8_192
@@ -112,6 +116,7 @@ class Redactor:
             key if rules.pseudonyms else b"",
         )
         self._clean_keys: set[str] = set()
+        self._clean_names: set[str] = set()
         self._clean_texts: set[str] = set()
 
     def record(self, record: SpanRecord) -> SpanRecord:
@@ -130,6 +135,15 @@ class Redactor:
             bare = content.without_content(msgspec.structs.replace(span, name=""))
             attributes = {**bare.attributes, FAILED: type(error).__name__}
             return msgspec.structs.replace(bare, attributes=attributes)
+
+    def outcome(self, outcome: Outcome) -> Outcome:
+        """The outcome with its spans and error redacted; what evaluators look at stays."""
+        spans = tuple(map(self.span, outcome.spans))
+        error = self.text(outcome.error)
+        same = all(map(operator.is_, spans, outcome.spans))
+        if error is outcome.error and same:
+            return outcome
+        return msgspec.structs.replace(outcome, error=error, spans=spans)
 
     def feedback(self, feedback: Feedback) -> Feedback:
         """Feedback with its comment and content redacted."""
@@ -176,12 +190,23 @@ class Redactor:
             events = tuple(map(self._event, span.events))
             if any(new is not old for new, old in zip(events, span.events, strict=True)):
                 changes["events"] = events
-        name, message = self._finder.cleaned(span.name), self._text(span.message)
+        name, message = self._name(span.name), self._text(span.message)
         if name is not span.name:
             changes["name"] = name
         if message is not span.message:
             changes["message"] = message
         return msgspec.structs.replace(span, **changes) if changes else span
+
+    def _name(self, name: str) -> str:
+        """The name of a span redacted; there are few, and each comes again and again."""
+        if name in self._clean_names:
+            return name
+        new = self._finder.cleaned(name)
+        if new is name and len(name) <= LONGEST_NAME:
+            if len(self._clean_names) >= MOST_KEYS_REMEMBERED:
+                self._clean_names.clear()
+            self._clean_names.add(name)
+        return new
 
     def _event(self, event: SpanEvent) -> SpanEvent:
         attributes, name = self._attributes(event.attributes), self._text(event.name)

@@ -1,0 +1,196 @@
+"""Processes that Ratchet's threads live in: forks, pools, and the agent's own logs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ratchet.observe.delivery import Delivery
+from ratchet.observe.live import Live, Parts
+from ratchet.observe.prepare import Preparing
+from ratchet.observe.quiet import unlogged
+from ratchet.observe.spool import MemoryBacklog
+from ratchet.types import Span, SpanRecord
+from tests.observe.conftest import count
+from tests.observe.test_init import AGENT, run
+
+
+def record(name: str) -> SpanRecord:
+    span = Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "1", name=name, start_ns=1, end_ns=2)
+    return SpanRecord(span=span, agent="a")
+
+
+class Failing:
+    """A target that fails in ways that no target foresees."""
+
+    place = "nowhere"
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.poison = ""
+        self.taken: list[str] = []
+
+    def send(self, records: Sequence[SpanRecord]) -> None:
+        if self.error is not None:
+            raise self.error
+        if self.poison in [each.span.name for each in records]:
+            raise TypeError("what is this?")
+        self.taken += [each.span.name for each in records]
+
+    def close(self) -> None: ...
+
+
+def delivery(target: Failing, clock: Any = time.monotonic) -> Delivery[SpanRecord]:
+    return Delivery(target, MemoryBacklog(), clock, kind=SpanRecord, many="Spans")
+
+
+@pytest.mark.parametrize("error", [ImportError("half made"), OSError("no"), MemoryError()])
+def test_what_a_process_lacks_to_send_makes_spans_wait(error: Exception) -> None:
+    now = [0.0]
+    target = Failing()
+    sending = delivery(target, lambda: now[0])
+    target.error = error
+    sending.deliver([record("1"), record("2")])
+    assert (sending.away, sending.waiting, sending.refused) == (True, 2, 0)
+    assert type(error).__name__ in sending.last_error
+    target.error = None
+    now[0] += 60
+    sending.retry()
+    assert target.taken == ["1", "2"]
+
+
+def test_an_error_that_nobody_foresaw_costs_the_span_that_it_is_about() -> None:
+    target = Failing()
+    target.poison = "3"
+    sending = delivery(target)
+    sending.deliver([record(str(number)) for number in range(6)])
+    assert target.taken == ["0", "1", "2", "4", "5"]
+    assert (sending.sent, sending.refused, sending.waiting) == (5, 1, 0)
+
+
+def test_a_fork_waits_while_the_sending_thread_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = ModuleType("gate_of_a_test")
+    gate.entered, gate.opened = threading.Event(), threading.Event()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "gate_of_a_test", gate)
+    (tmp_path / "slow_of_a_test.py").write_text(
+        "import gate_of_a_test as gate\ngate.entered.set()\ngate.opened.wait(20)\nwhole = True\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def parts() -> Parts:
+        import slow_of_a_test  # type: ignore[import-not-found]  # noqa: F401
+
+        return Parts(Preparing("a"), delivery(Failing()))
+
+    live = Live(parts, target="nowhere", agent="a")
+    live.start()
+    live._asked += 1  # it has something to do
+    live._wake.set()
+    assert gate.entered.wait(10)
+    settled = threading.Event()
+    forking = threading.Thread(target=lambda: (live.settle(20), settled.set()))
+    forking.start()
+    assert not settled.wait(0.1), "a child would find a module that is half made"
+    gate.opened.set()
+    assert settled.wait(10)
+    forking.join()
+    begun = time.monotonic()
+    live.settle()
+    assert time.monotonic() - begun < 1
+    live.shutdown(5)
+
+
+FORK_AT_ONCE = """
+    import os
+    for number in range(3):
+        child = os.fork()
+        if not child:
+            answer("child")
+            raise SystemExit(0)
+        assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_child_that_is_forked_at_once_sends_its_spans(project: Path) -> None:
+    # The parent's sending thread is in the middle of its imports by then.
+    ran = run(project, AGENT.format(arguments="", more=FORK_AT_ONCE))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert count(project / ".ratchet" / "ratchet.db") == 2 * 4
+
+
+ENDED_POOL = """
+    import multiprocessing, sqlite3, time
+    pool = multiprocessing.get_context("fork").Pool(1)
+    pool.map(answer, ["child"])
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        try:
+            with sqlite3.connect(".ratchet/ratchet.db") as opened:
+                if opened.execute("SELECT count(*) FROM spans").fetchone()[0] == 4:
+                    break
+        except sqlite3.Error:
+            pass
+        time.sleep(0.05)
+    pool.terminate()  # as the end of its `with` block does
+"""
+
+
+def test_a_pool_that_goes_on_has_sent_what_its_workers_did(project: Path) -> None:
+    ran = run(project, AGENT.format(arguments="", more=ENDED_POOL))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert count(project / ".ratchet" / "ratchet.db") == 4
+
+
+def test_what_ratchets_threads_do_stays_out_of_the_agents_logs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def ours() -> None:
+        unlogged()
+        logging.getLogger("httpx2").info("POST /v1/spans")
+        logging.getLogger("httpcore2.http11").debug("send")
+
+    with caplog.at_level(logging.DEBUG):
+        thread = threading.Thread(target=ours)
+        thread.start()
+        thread.join()
+        logging.getLogger("httpx2").info("POST /chat")
+    assert [each.getMessage() for each in caplog.records] == ["POST /chat"]
+
+
+def test_an_agent_that_logs_everything_reads_nothing_of_what_is_sent(
+    project: Path, server: Any
+) -> None:
+    code = "import logging\nlogging.basicConfig(level=0)\n" + AGENT.format(arguments="", more="")
+    ran = run(project, code, RATCHET_URL=server.url)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    with server.client() as http:
+        assert len(http.get("/v1/spans", params={"agent": "bot"}).json()["spans"]) == 2
+
+
+def test_an_address_that_is_none_is_told_once_and_at_once(project: Path) -> None:
+    for url, words in (("ftp://x", "begins with 'ftp'"), ("localhost:1", "is not usable")):
+        ran = run(project, AGENT.format(arguments="", more=""), RATCHET_URL=url)
+        assert ran.returncode == 0
+        assert words in ran.stderr
+        assert ran.stderr.count("Write it as") == 1
+    assert "bot.py" in os.listdir(project)
+    assert not (project / ".ratchet").exists()
+
+
+def test_spans_wait_when_the_address_has_a_path_too_many(project: Path, server: Any) -> None:
+    ran = run(project, AGENT.format(arguments="", more=""), RATCHET_URL=f"{server.url}/api/v1")
+    assert ran.returncode == 0
+    assert "will be sent later" in ran.stderr
+    assert "Is that the address of a Ratchet server?" in ran.stderr
+    assert list((project.parent / "cache").rglob("*.spool"))
