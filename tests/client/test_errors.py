@@ -161,7 +161,9 @@ def test_nobody_at_the_address_is_a_clear_error(call: Call) -> None:
         call("http://127.0.0.1:1", "rollouts.counts", patience_s=0.0)
 
 
-def test_a_certificate_that_is_not_trusted_is_told_at_once(tmp_path: Path, call: Call) -> None:
+def test_a_certificate_that_is_not_trusted_is_told_at_once(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
     made += ["-days", "2", "-keyout", str(key), "-out", str(certificate)]
@@ -176,9 +178,21 @@ def test_a_certificate_that_is_not_trusted_is_told_at_once(tmp_path: Path, call:
     try:
         with pytest.raises(StoreError, match="its certificate is not trusted"):
             call(f"https://127.0.0.1:{server.server_address[1]}", "rollouts.counts")
+        # Who signed it can be named, for a server on this machine too.
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        with pytest.raises(StoreError, match="HTTP status 501"):
+            call(f"https://localhost:{server.server_address[1]}", "rollouts.counts", patience_s=0.0)
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_a_path_that_is_unknown_there_is_a_wrong_address_and_no_wrong_input(
+    scripted: Scripted, call: Call
+) -> None:
+    server = scripted(problem(404, "Nothing is at /v1/rollouts/counts."))
+    with pytest.raises(StoreError, match="Is that the address of a Ratchet server"):
+        call(server.url, "rollouts.counts", patience_s=0.0)
 
 
 def test_what_has_no_json_form_is_refused_before_it_is_sent(scripted: Scripted, call: Call) -> None:

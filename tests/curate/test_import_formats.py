@@ -519,3 +519,83 @@ def test_any_value_is_read_or_told_of(format: str, value: Any) -> None:
     except Unfit:
         return
     assert found.spans
+
+
+BLOB = {
+    "id": "o1",
+    "trace_id": "t1",
+    "project_id": "p",
+    "parent_observation_id": None,
+    "type": "GENERATION",
+    "name": "llm",
+    "trace_name": "support bot",
+    "session_id": "s1",
+    "user_id": "u1",
+    "start_time": "2026-11-20 10:00:00.300000",
+    "end_time": "2026-11-20 10:00:00.900000",
+    "provided_model_name": "gpt-4o-mini",
+    "usage_details": {"input": 12, "output": 5},
+    "cost_details": {"total": 0.0003},
+    "input": '[{"role": "user", "content": "hi"}]',
+    "output": '{"role": "assistant", "content": "yes"}',
+    "level": "ERROR",
+    "status_message": "late",
+}
+
+
+def test_langfuse_rows_in_blob_storage_are_those_of_its_api() -> None:
+    assert format_of(BLOB) == "langfuse"
+    (record,) = read(BLOB).spans
+    span = record.span
+    assert record.agent == "support-bot"
+    assert span.parent_id is None, "no row of its trace comes with it"
+    assert (span.status, span.message) == ("error", "late")
+    assert span.end_ns - span.start_ns == 600_000_000
+    assert span.attributes["gen_ai.request.model"] == "gpt-4o-mini"
+    assert span.attributes["gen_ai.usage.input_tokens"] == 12
+    assert span.attributes["ratchet.cost_usd"] == 0.0003
+    assert span.attributes["gen_ai.conversation.id"] == "s1"
+    api = {"id": "o1", "traceId": "t1", "type": "SPAN", "startTime": "2026-11-20T10:00:00Z"}
+    assert spans(api)[0].span_id == span.span_id
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        {"id": "c", "traceId": "t1", "name": "good", "value": 1, "dataType": "BOOLEAN"},
+        {"id": "c", "trace_id": "t1", "project_id": "p", "name": "good", "value": 1,
+         "data_type": "BOOLEAN", "observation_id": None, "source": "API"},
+    ],
+    ids=["api", "blob"],
+)  # fmt: skip
+def test_a_score_of_langfuse_by_itself_is_feedback(score: dict[str, Any]) -> None:
+    assert format_of(score) == "langfuse"
+    (item,) = read(score).feedback
+    assert (item.kind, item.value) == ("thumbs", 1.0)
+    assert item.trace_id == trace_id_of("langfuse", "t1")
+    assert fault(item) is None
+
+
+def test_a_score_of_a_session_is_left_out_with_a_reason() -> None:
+    with pytest.raises(Unfit, match="something else than a trace"):
+        read({"id": "c", "traceId": None, "name": "x", "value": 1, "source": "API"})
+
+
+def test_rows_of_others_are_not_taken_for_langfuses() -> None:
+    row = {"trace_id": "tr-1", "spans": [], "project_id": "p"}
+    assert format_of(row) == "mlflow"
+    assert format_of({**BLOB, "messages": OPENAI["messages"]}) == "langfuse"
+    assert format_of({"id": 1, "user_id": "u", **OPENAI}) == "openai"
+
+
+def test_a_trajectory_without_a_reward_is_a_conversation() -> None:
+    for key in ("reward", "scores"):
+        value = {**OPENAI, key: None}
+        assert format_of(value) == "openai"
+        assert len(read(value).spans) == 4
+
+
+def test_a_prompt_and_its_completion_are_a_conversation() -> None:
+    value = {"prompt": "hi", "completion": "hello"}
+    assert format_of(value) == "openai"
+    assert spans(value)[0].attributes["ratchet.output"] == '"hello"'

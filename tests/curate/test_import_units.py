@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import resource
 import sys
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.curate.importing import read_units, units
+from ratchet.curate.importing import read_units, rows_of, units, unwrapped
 from ratchet.types import InputError
 
 
@@ -176,3 +177,67 @@ def test_what_is_whole_is_read_whatever_is_broken_around_it(
     assert [unit.line for unit in found if unit.error] == [
         number + 1 for number, fine in enumerate([True, *whole]) if not fine
     ]
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        lambda pages: "".join(json.dumps(page) for page in pages),
+        lambda pages: "\n".join(json.dumps(page, indent=2) for page in pages),
+        lambda pages: " ".join(json.dumps(page["data"]) for page in pages),
+    ],
+    ids=["one line", "pretty", "lists"],
+)
+def test_documents_that_stand_behind_one_another_are_all_read(tmp_path: Path, join: Any) -> None:
+    pages = [{"data": [thing], "meta": {"page": n, "x": [1]}} for n, thing in enumerate(THINGS)]
+    path = write(tmp_path, join(pages))
+    assert values(path) == THINGS
+    assert errors(path) == []
+
+
+def test_further_lists_in_the_object_that_wraps_one_are_read(tmp_path: Path) -> None:
+    wrapped = {"traces": THINGS[:1], "users": ["x"], "observations": THINGS[1:]}
+    path = write(tmp_path, json.dumps(wrapped))
+    assert [unwrapped(value) or [value] for value in values(path)] == [THINGS[:1], THINGS[1:]]
+    cut = write(tmp_path, json.dumps(wrapped)[:-30])
+    assert values(cut)[0] == THINGS[0]
+    assert len(errors(cut)) == 1
+
+
+def test_a_list_is_found_wherever_it_stands_in_what_wraps_it() -> None:
+    assert unwrapped({"next_cursor": None, "data": THINGS}) == THINGS
+    assert unwrapped({"data": 1}) == unwrapped([1]) == unwrapped(None) == []
+
+
+def test_a_data_frame_by_columns_has_rows() -> None:
+    frame = {"id": {"0": 1, "1": 2}, "name": {"0": "a", "1": "b"}}
+    assert rows_of(frame) == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+    for other in ({"a": {"0": 1}, "b": {"1": 2}}, {"a": {"x": 1}, "b": {"x": 2}}, {"a": 1}, [], 7):
+        assert rows_of(other) == []
+
+
+def test_what_is_compressed_is_read_as_it_is(tmp_path: Path) -> None:
+    packed = gzip.compress("\n".join(map(json.dumps, THINGS)).encode())
+    assert values(write(tmp_path, packed, "things.jsonl.gz")) == THINGS
+    rows = write(tmp_path, gzip.compress(b"id,text\n1,a\n"), "things.csv.gz")
+    assert values(rows) == [{"id": "1", "text": "a"}]
+    long = gzip.compress(("\n".join([json.dumps(THINGS[0])] * 50_000)).encode())
+    cut = write(tmp_path, long[: len(long) // 2], "cut.jsonl.gz")
+    assert values(cut)[0] == THINGS[0]
+    assert "ends too early" in errors(cut)[-1][1]
+    assert "ends too early" in errors(write(tmp_path, b"no", "no.json.gz"))[0][1]
+
+
+def test_another_encoding_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="UTF-16"):
+        values(write(tmp_path, json.dumps(THINGS).encode("utf-16")))
+
+
+def test_what_follows_a_first_line_beyond_the_limit_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "LONGEST", 3_000_000)
+    lines = [json.dumps({"text": "x" * 5_000_000}), *map(json.dumps, THINGS)]
+    path = write(tmp_path, "\n".join(lines))
+    assert values(path) == THINGS
+    assert len(errors(path)) == 1

@@ -69,7 +69,9 @@ def error_of(failure: Refused | Unreached) -> RatchetError:
     if isinstance(failure, Unreached):
         return StoreError(
             f"The server {failure.place} cannot be reached: {failure.reason}.",
-            hint="See that it runs and that the address is right.",
+            hint="Name the file of who signed it in SSL_CERT_FILE, if it is to be trusted."
+            if failure.final
+            else "See that it runs and that the address is right.",
         )
     said = failure.detail or f"It answered {failure.request} with HTTP status {failure.status}."
     whole = f"{failure.place}: {said}"
@@ -86,9 +88,15 @@ def error_of(failure: Refused | Unreached) -> RatchetError:
         return Conflict(whole)
     if failure.status in (408, 429) or failure.status >= 500:
         return StoreError(whole, hint="Try again later.")
-    if not failure.detail:
+    if not failure.detail or _is_elsewhere(failure):
         return StoreError(whole, hint="Is that the address of a Ratchet server?")
     return InputError(whole)
+
+
+def _is_elsewhere(failure: Refused) -> bool:
+    """Whether it is the path that is unknown there, and not a thing that the path names."""
+    path = failure.request.rpartition(" ")[2]
+    return failure.status == 404 and bool(path) and f"{path}." in failure.detail
 
 
 def _seconds(text: str) -> float | None:

@@ -40,10 +40,16 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         headers = {"user-agent": f"ratchet/{__version__}", "accept": "application/json"}
         if self.key is not None:
             headers["authorization"] = f"Bearer {self.key.secret}"
+        loopback = self.address.loopback
+        if loopback and self.address.url.startswith("https:"):
+            verify: Any = httpx2.create_ssl_context()  # which looks at SSL_CERT_FILE
+        else:
+            verify = True
         return {
             "headers": headers,
+            "verify": verify,
             # A proxy of the environment's does not reach this machine's own loopback.
-            "trust_env": not self.address.loopback,
+            "trust_env": not loopback,
             "limits": httpx2.Limits(max_connections=256, max_keepalive_connections=64),
         }
 

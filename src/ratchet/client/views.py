@@ -53,9 +53,10 @@ class Traces(Room[Carrier]):
 
         Args:
             wanted: Which.
-            sort: `newest`, or `slowest` or `costliest` among the newest that are wanted.
+            sort: `newest`; or `slowest` or `costliest`, each page among 2,000 traces, the next
+                among the 2,000 before. `ratchet.types.trace.first_of` lays pages together.
             limit: How many on a page, 1,000 at most.
-            cursor: As the page before returned it; for `newest` alone.
+            cursor: As the page before returned it.
 
         Returns:
             The page, and the cursor of the next or None after the last. A page may be short, or

@@ -201,22 +201,13 @@ class Desk:
         return [{(o.rollout_id, o.fence): answers[o.rollout_id, o.fence] for o in p} for p in batch]
 
     def _store_ends(self, outcomes: Sequence[Outcome]) -> Answers:
-        outcomes = [self._redacted(outcome) for outcome in outcomes]
+        outcomes = [self._services.redactor.outcome(outcome) for outcome in outcomes]
         answers = self._store.rollouts.finish(outcomes, time.time())
         refused = [o for o in outcomes if answers[o.rollout_id, o.fence] is None]
         if refused:
             # A client that did not hear our answer reports again.
             answers.update(self._store.rollouts.already(refused))
         return answers
-
-    def _redacted(self, outcome: Outcome) -> Outcome:
-        """The outcome with its spans and error redacted; what evaluators look at stays."""
-        redactor = self._services.redactor
-        return msgspec.structs.replace(
-            outcome,
-            error=redactor.text(outcome.error),
-            spans=tuple(map(redactor.span, outcome.spans)),
-        )
 
     async def _reap(self) -> None:
         while True:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from ratchet.observe.agent_names import agent_name
 from ratchet.server.otlp import otlp_json, protobuf
 from ratchet.server.otlp.received import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Malformed
-from ratchet.server.otlp.records import CUT, agent_name, records_of
+from ratchet.server.otlp.records import CUT, records_of
 from ratchet.types import Span, SpanEvent, SpanRecord
 from tests.server.otlp.requests import any_value, as_json, pairs, request, span
 

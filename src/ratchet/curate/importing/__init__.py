@@ -7,7 +7,7 @@ so that reading a file twice stores it once.
 
 from ratchet.curate.importing.formats import FORMATS, Format, format_of
 from ratchet.curate.importing.imported import Context, Imported, Unfit
-from ratchet.curate.importing.units import Unit, read_units
+from ratchet.curate.importing.units import Unit, read_units, rows_of, unwrapped
 
 __all__ = [
     "FORMATS",
@@ -18,4 +18,6 @@ __all__ = [
     "Unit",
     "format_of",
     "read_units",
+    "rows_of",
+    "unwrapped",
 ]

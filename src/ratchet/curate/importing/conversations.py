@@ -264,10 +264,15 @@ def has_messages(value: Any) -> bool:
         return bool(value) and all(_is_message(each) for each in value)
     if not isinstance(value, Mapping):
         return False
-    return any(
+    return _is_completion(value) or any(
         isinstance(found := value.get(key), list) and bool(found) and _is_message(found[0])
         for key in ("messages", "conversations", "conversation", "prompt")
     )
+
+
+def _is_completion(value: Mapping[str, Any]) -> bool:
+    """Whether it is a prompt and what completes it, both as text."""
+    return isinstance(value.get("prompt"), str) and isinstance(value.get("completion"), str)
 
 
 def _is_message(value: Any) -> bool:
@@ -287,7 +292,9 @@ def _messages(value: Any) -> list[form.Message]:
                 raw += value[key]
                 break
         else:
-            raise Unfit("it has no list of messages")
+            if not _is_completion(value):
+                raise Unfit("it has no list of messages")
+            raw.append({"role": "user", "content": value["prompt"]})
         for key in ("completion", "response", "output"):
             found = value.get(key)
             if isinstance(found, str) and found:

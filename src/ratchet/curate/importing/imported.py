@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet.observe.agent_names import agent_name
 from ratchet.observe.dialects.messages import json_text
 from ratchet.types import Feedback, FeedbackKind, Rollout, Score, SpanRecord
 
@@ -60,8 +61,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         """The agent's name, or the first of those that is one, or `imported`."""
         for name in (self.agent, *named):
             if isinstance(name, str) and name.strip():
-                safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name.strip()[:200])
-                return safe[:100].strip("-") or UNKNOWN
+                return agent_name(name.strip(), UNKNOWN)
         return UNKNOWN
 
 

@@ -1,8 +1,10 @@
 """Langfuse: rows of traces and of observations, and traces that hold their observations.
 
-What its UI exports (CSV, JSON, JSON Lines), what its API answers, and the file of a single trace.
+What its UI exports (CSV, JSON, JSON Lines), what its API answers, what it puts into blob storage,
+and the files of a single trace and of a session.
 Sources: langfuse/langfuse, worker/src/features/database-read-stream; the types of the package
-langfuse 4 (`Trace`, `ObservationV2`, `Score`) and what the API had before them.
+langfuse 4 (`Trace`, `ObservationV2`, `Score`) and what the API had before them; its reference of
+the fields in blob storage.
 """
 
 from __future__ import annotations
@@ -52,21 +54,61 @@ _PARAMETERS = {
 }
 
 
+_BLOB = {
+    "trace_id": "traceId",
+    "trace_name": "traceName",
+    "observation_id": "observationId",
+    "parent_observation_id": "parentObservationId",
+    "session_id": "sessionId",
+    "user_id": "userId",
+    "start_time": "startTime",
+    "end_time": "endTime",
+    "completion_start_time": "completionStartTime",
+    "status_message": "statusMessage",
+    "provided_model_name": "providedModelName",
+    "model_parameters": "modelParameters",
+    "usage_details": "usageDetails",
+    "cost_details": "costDetails",
+    "total_cost": "totalCost",
+    "prompt_name": "promptName",
+    "prompt_version": "promptVersion",
+    "data_type": "dataType",
+    "string_value": "stringValue",
+}
+"""Fields of rows in blob storage, by the names that the API has for them."""
+
+
+def _named(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row with the API's names. Others have a `trace_id` too, but not these beside it."""
+    if not any(key in value for key in ("project_id", "parent_observation_id", "bookmarked")):
+        return value
+    return {_BLOB.get(key, key): each for key, each in value.items()}
+
+
+def _is_score(value: Mapping[str, Any]) -> bool:
+    if "traceId" not in value or "startTime" in value or "name" not in value:
+        return False
+    return "value" in value and ("dataType" in value or "source" in value)
+
+
 def is_one(value: Any) -> bool:
-    """Whether a value looks like a trace or an observation of Langfuse."""
+    """Whether a value looks like a trace, an observation or a score of Langfuse."""
     if not isinstance(value, Mapping):
         return False
     if isinstance(value.get("trace"), Mapping):
         value = value["trace"]
+    value = _named(value)
     if "id" not in value:
         return False
+    if _is_score(value):
+        return True
     is_observation = "traceId" in value and ("startTime" in value or "type" in value)
     has_user = "userId" in value or "sessionId" in value or "observations" in value
     return is_observation or ("timestamp" in value and has_user)
 
 
 def read(value: Any, context: Context) -> Imported:
-    """A trace with what it holds, or an observation.
+    """A trace with what it holds, an observation, or a score.
 
     Raises:
         Unfit: It is neither.
@@ -77,8 +119,13 @@ def read(value: Any, context: Context) -> Imported:
         # The file of a single trace holds its observations beside it.
         beside = {key: each for key, each in value.items() if key != "trace"}
         value = {**value["trace"], **beside}
+    value = _named(value)
     if value.get("id") in (None, ""):
         raise Unfit("it has no id")
+    if _is_score(value):
+        if not value["traceId"]:
+            raise Unfit("it is a score of something else than a trace")
+        return Imported(feedback=_scores({"scores": [value]}, str(value["traceId"]), {}))
     if value.get("traceId"):
         record = _observation(value, str(value["traceId"]), {}, context)
         return Imported(spans=(record,), feedback=_scores(value, str(value["traceId"]), value))
@@ -155,6 +202,8 @@ def _observation(
     parent = value.get("parentObservationId")
     model = value.get("model") or value.get("providedModelName")
     is_error = value.get("level") == "ERROR"
+    # Rows that hold what is known of their trace come without rows of traces.
+    above = None if "traceName" in value and "project_id" in value else _root(trace)
     name = str(value.get("name") or kind.lower())
     attributes = {
         **shared,
@@ -180,7 +229,7 @@ def _observation(
     span = Span(
         trace_id=trace_id_of(NAME, trace),
         span_id=span_id_of(NAME, value["id"]),
-        parent_id=span_id_of(NAME, parent) if parent else _root(trace),
+        parent_id=span_id_of(NAME, parent) if parent else above,
         name=name,
         start_ns=start,
         end_ns=end,

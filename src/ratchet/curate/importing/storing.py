@@ -66,6 +66,7 @@ class Storing:
         self._redactor = redactor
         self._waiting: list[Imported] = []
         self._size = 0
+        self._traces: set[int] = set()
         self.read: Counter[str] = Counter()
         """How much was read, by noun."""
         self.new: Counter[str] = Counter()
@@ -87,8 +88,9 @@ class Storing:
             feedback=len(imported.feedback),
             rollouts=len(imported.rollouts),
             scores=len(imported.scores),
-            traces=len({record.span.trace_id for record in imported.spans}),
         )
+        self._traces.update(hash(record.span.trace_id) for record in imported.spans)
+        self.read["traces"] = len(self._traces)
 
     def flush(self) -> None:
         """Store what has gathered.

@@ -27,7 +27,8 @@ def is_one(value: Any) -> bool:
         return False
     if any(isinstance(value.get(key), list) for key in _LISTS):
         return True
-    return has_messages(value) and any(key in value for key in (*_REWARDS, *_MANY))
+    # Without a reward it is a conversation like any other.
+    return has_messages(value) and any(value.get(key) is not None for key in (*_REWARDS, *_MANY))
 
 
 def read(value: Any, context: Context) -> Imported:

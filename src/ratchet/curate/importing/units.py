@@ -8,13 +8,15 @@ line, and what follows it is read.
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from ratchet.types import InputError
 
@@ -35,6 +37,8 @@ WRAPPERS = (
 
 _KEPT_WRAPPED = ("resourceSpans",)
 """Those whose items are not read without it."""
+
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 _OPENS = re.compile(r'\s*\{\s*"(' + "|".join(WRAPPERS) + r')"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
@@ -62,20 +66,59 @@ def read_units(path: Path, skip: int = 0) -> Iterator[Unit]:
     Raises:
         InputError: The file cannot be read.
     """
+    packed = path.suffix.lower() == ".gz"
+    name = Path(path.stem) if packed else path
+    end = 0
     try:
-        with path.open("rb") as file:
+        with cast(BinaryIO, gzip.open(path)) if packed else path.open("rb") as file:
             head = file.read(_HEAD)
             file.seek(0)
-            if _is_csv(path):
-                units = _rows(file, "\t" if path.suffix.lower() == ".tsv" else ",")
+            if head.startswith(_UTF_16):
+                raise InputError(
+                    f"The file {path} is written in UTF-16.",
+                    hint="Write it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > OTHER.",
+                )
+            if _is_csv(name):
+                units = _rows(file, "\t" if name.suffix.lower() == ".tsv" else ",")
             elif _is_lines(head):
-                yield from _lines(file, skip)  # which passes over lines without reading them
-                return
+                units, skip = _lines(file, skip), 0  # passes over lines without reading them
             else:
                 units = _documents(file)
-            yield from itertools.islice(units, skip, None)
+            for unit in itertools.islice(units, skip, None):
+                end = unit.end
+                yield unit
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        yield Unit(0, end, error=f"what is compressed in it ends too early, or is broken: {error}")
     except OSError as error:
         raise InputError(f"The file {path} cannot be read: {error.strerror or error}.") from None
+
+
+def unwrapped(value: Any) -> list[Any]:
+    """The things in an object that is none of its own: what the lists in it hold."""
+    if not isinstance(value, Mapping):
+        return []
+    return [
+        each
+        for key in WRAPPERS
+        if isinstance(value.get(key), list)
+        for each in value[key]
+        if isinstance(each, Mapping)
+    ]
+
+
+def rows_of(value: Any) -> list[Any]:
+    """The rows of a data frame that was written column by column; empty when it is none."""
+    if not isinstance(value, Mapping) or len(value) < 2:
+        return []
+    columns = list(value.values())
+    if not all(isinstance(each, Mapping) for each in columns):
+        return []
+    rows = columns[0].keys()
+    if not rows or not all(row.isdigit() for row in rows):
+        return []
+    if any(each.keys() != rows for each in columns):
+        return []
+    return [{name: column[row] for name, column in value.items()} for row in rows]
 
 
 def _is_csv(path: Path) -> bool:
@@ -188,9 +231,17 @@ class _Text:
 def _documents(file: BinaryIO) -> Iterator[Unit]:
     source = _Text(file)
     source.more()
+    decoder = json.JSONDecoder(parse_constant=_no_number)
+    source.skip_blank()
+    while source.at < len(source.text):
+        yield from _document(source, decoder)
+        source.skip_blank()
+
+
+def _document(source: _Text, decoder: json.JSONDecoder) -> Iterator[Unit]:
+    """The values of one of the documents that stand in the file, one behind another."""
     wrap: Callable[[Any], Any] = _as_it_is
     closing = ""
-    source.skip_blank()
     opened = _OPENS.match(source.text, source.at)
     if opened is not None:
         source.skip(opened.end())
@@ -200,22 +251,52 @@ def _documents(file: BinaryIO) -> Iterator[Unit]:
     elif source.text.startswith("[", source.at):
         source.skip(source.at + 1)
         closing = "]"
-    decoder = json.JSONDecoder(parse_constant=_no_number)
+    if not closing:
+        yield _next(source, decoder, wrap)
+        return
     first = True
     while True:
         source.skip_blank()
         if source.at >= len(source.text):
-            if closing:
-                yield Unit(source.line, source.passed, error="the file ends within its list")
+            yield Unit(source.line, source.passed, error="the file ends within its list")
             return
-        if closing and source.text[source.at] == closing:
-            return  # what may stand behind the list wraps it
+        if source.text[source.at] == closing:
+            source.skip(source.at + 1)
+            if opened is not None:
+                yield from _behind(source, decoder)
+            return
         unit = _next(source, decoder, wrap)
-        if closing and first and _is_message(unit.value):
+        if first and _is_message(unit.value):
             yield _conversation(unit, source, decoder)
+            source.skip_blank()
+            if source.text.startswith("]", source.at):
+                source.skip(source.at + 1)
             return
         first = False
         yield unit
+
+
+def _behind(source: _Text, decoder: json.JSONDecoder) -> Iterator[Unit]:
+    """What stands behind the list in the object that wraps it: further lists, nothing else."""
+    while True:
+        source.skip_blank()
+        if source.text.startswith("}", source.at):
+            source.skip(source.at + 1)
+            return
+        if not source.text.startswith('"', source.at):
+            return
+        name = _next(source, decoder, _as_it_is)
+        source.skip_blank()
+        if name.error or not source.text.startswith(":", source.at):
+            yield Unit(name.line, name.end, error=name.error or "not JSON: a colon is missing")
+            return
+        source.skip(source.at + 1)
+        source.skip_blank()
+        value = _next(source, decoder, _as_it_is)
+        if value.error:
+            yield value
+        elif name.value in WRAPPERS and isinstance(value.value, list):
+            yield Unit(value.line, value.end, {name.value: value.value})
 
 
 def _is_message(value: Any) -> bool:
@@ -281,10 +362,10 @@ def _resume(source: _Text) -> None:
             source.skip(found.end())
             return
         source.skip(max(len(source.text) - 32, source.at))
-        start = source.at
         if not source.more():
             source.skip(len(source.text))
             return
+        start = source.at
 
 
 def _rows(file: BinaryIO, delimiter: str) -> Iterator[Unit]:

@@ -49,7 +49,7 @@ class TraceQuery(Request, frozen=True, kw_only=True):
     sort: Sort = "newest"
     limit: Limit = 100
     cursor: Place | None = None
-    """As the page before ended with; for `newest` alone."""
+    """As the page before ended with."""
     after: Mark | None = None
     """A mark of an answer before: only traces of which something was stored since then, the
     earliest first. There are no pages then."""
@@ -60,14 +60,15 @@ class TracePage(msgspec.Struct, frozen=True):
 
     traces: list[Trace]
     next_cursor: str | None
-    """A page may be short, or empty, and yet have a next: so many are looked at for one."""
+    """A page may be short, or empty, and yet have a next: so many are looked at for one. Of the
+    slowest and the costliest, each page has those of the traces that were looked at for it."""
     mark: int
     """How far the store had come; `after` goes on from there."""
 
 
 @group.route("GET", "/v1/traces", READ)
 async def list_traces(server: Services, query: TraceQuery) -> TracePage:
-    """List traces, newest first; or the slowest or costliest of the newest that are wanted."""
+    """List traces, newest first; or the slowest or costliest of 2,000 traces a page."""
     traces = server.store.traces
     wanted = TraceFilter(
         agent=query.agent,
@@ -84,8 +85,6 @@ async def list_traces(server: Services, query: TraceQuery) -> TracePage:
     if query.after is not None:
         found, mark = await server.in_thread(traces.after, query.after, wanted, price=price)
         return TracePage(found, None, mark)
-    if query.cursor is not None and query.sort != "newest":
-        raise Problem(422, "Only the order 'newest' has further pages.", field="cursor")
     mark = await server.in_thread(traces.mark)
     options = {"sort": query.sort, "limit": query.limit, "cursor": query.cursor, "price": price}
     page, cursor = await server.in_thread(traces.list, wanted, **options)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from ratchet.observe.agent_names import agent_name
 from ratchet.observe.dialects import normalise
 from ratchet.server.otlp.received import MAX_NAME, MAX_NOTES, MAX_TEXT, Group, Received, cut
 from ratchet.types import Span, SpanEvent, SpanRecord
@@ -148,13 +147,7 @@ def _is_foreign(attributes: dict[str, Any], attempt: tuple[str, int]) -> bool:
 
 def _agent(resource: dict[str, Any]) -> str:
     name = resource.get("gen_ai.agent.name") or resource.get("service.name")
-    return agent_name(name) if isinstance(name, str) else UNKNOWN_AGENT
-
-
-@functools.lru_cache(maxsize=1024)
-def agent_name(name: str) -> str:
-    """A name as one of an agent: letters, digits, `.`, `_` and `-`, a hundred at most."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name[:MAX_NAME])[:100].strip("-") or UNKNOWN_AGENT
+    return agent_name(name, UNKNOWN_AGENT) if isinstance(name, str) else UNKNOWN_AGENT
 
 
 def _span(span: Received, attributes: dict[str, Any], resource_notes: list[str]) -> Span:
