@@ -22,6 +22,7 @@ from ratchet.run import (
     load_agent,
 )
 from ratchet.run import patience as patience_module
+from ratchet.run.idleness import UNANSWERED_S, Idleness
 from ratchet.server.limits import Limits
 from ratchet.server.serve import Settings
 from ratchet.store import Store
@@ -309,6 +310,47 @@ def test_a_runner_without_work_ends_when_it_was_told_how_long_to_wait(setting: S
 
     asyncio.run(asyncio.wait_for(main(), 20))
     assert setting.store.rollouts.counts() == {"succeeded": 1}
+
+
+def test_a_runner_whose_first_claim_is_answered_late_does_not_end_before(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting.store.rollouts.create(numbered(1), 0.0)
+    asked = ServerLine.claim
+    claims: list[float] = []
+
+    async def late(self: ServerLine, *args: Any, **options: Any) -> list[Claim]:
+        claims.append(1.0)
+        if len(claims) == 1:
+            await asyncio.sleep(0.3)  # six times as long as it may be idle
+        return await asked(self, *args, **options)
+
+    monkeypatch.setattr(ServerLine, "claim", late)
+
+    async def main() -> None:
+        async with (
+            ratchet.AsyncClient(setting.server.url) as client,
+            setting.runner(client) as runner,
+        ):
+            await runner.serve(asyncio.Event(), max_idle_s=0.05)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+    assert setting.store.rollouts.counts() == {"succeeded": 1}
+
+
+def test_idleness_is_known_once_somebody_said_that_there_is_nothing_to_do() -> None:
+    now = [100.0]
+    idleness = Idleness(lambda: now[0])
+    now[0] += 30.0
+    assert idleness.left_s(2.0) == UNANSWERED_S + 2.0 - 30.0
+    idleness.in_vain()
+    assert idleness.left_s(2.0) == 0.0
+    idleness.busy()
+    idleness.in_vain()
+    assert idleness.left_s(2.0) == 2.0
+    idleness.busy()
+    now[0] += UNANSWERED_S + 2.0
+    assert idleness.left_s(2.0) == 0.0, "nobody answers: it ends all the same"
 
 
 def test_an_outcome_that_the_server_does_not_take_fails_and_the_others_are_kept(

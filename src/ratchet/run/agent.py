@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ratchet.bind import Knobs, declarations
+from ratchet.bind.marked import adopt_marked
 from ratchet.observe import ENTRY_MARK, is_async, trace
 from ratchet.types import AgentError, Declaration, InputError, Params, Resource
 from ratchet.types.hashing import HASH_LENGTH
@@ -127,6 +128,7 @@ def load_agent(spec: AgentSpec) -> Agent:
     Raises:
         AgentError: The entry is malformed, its module does not import (the module's own error is
             shown, with its own traceback), or it has no such function.
+        InputError: Comments that mark what evolves have no partner.
     """
     module_name, _, function_name = spec.entry.partition(":")
     if not module_name or not function_name:
@@ -149,6 +151,7 @@ def load_agent(spec: AgentSpec) -> Agent:
         raise AgentError(_import_failure(spec.entry, error)) from error
     except (Exception, SystemExit) as error:
         raise AgentError(_import_failure(spec.entry, error)) from error
+    adopt_marked(Path(spec.root).resolve())
     target: Any = module
     for part in function_name.split("."):
         target = getattr(target, part, None)

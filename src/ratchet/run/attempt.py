@@ -113,7 +113,7 @@ class Recorder:
             duration_s=duration,
             output=output,
             error=readable(error[:MAX_ERROR_CHARACTERS]),
-            cost_usd=math.fsum(_cost(span.attributes) for span in spans),
+            cost_usd=math.fsum(span_cost(span.attributes) for span in spans),
             spans=spans,
             scores=tuple(own.values()),
         )
@@ -202,7 +202,8 @@ def blocked(tool: str) -> str:
     return f"The tool {tool!r} has side effects and no recorded result to replay; it did not act."
 
 
-def _cost(attributes: dict[str, Any]) -> float:
+def span_cost(attributes: Mapping[str, Any]) -> float:
+    """Dollars that a span says it cost; 0 when it says nothing usable."""
     value = attributes.get("ratchet.cost_usd", 0.0)
     usable = isinstance(value, (int, float)) and math.isfinite(value) and value > 0
     return float(value) if usable else 0.0

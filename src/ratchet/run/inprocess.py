@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Mapping, Sequence
 
-from ratchet.observe import carry_context, warm_up
+from ratchet.observe import capture_rollouts, carry_context, warm_up
 from ratchet.run.agent import Agent
 from ratchet.run.attempt import Recorder, call_async, call_sync, timed_out
 from ratchet.types import Claim, Outcome, Resource
@@ -45,6 +45,7 @@ class AsyncExecutor:
         """Make the agent's own threads carry the rollout's context."""
         carry_context()
         warm_up()
+        capture_rollouts()
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run one attempt to its end."""

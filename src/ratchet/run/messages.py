@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -29,6 +29,9 @@ class Setup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     memory_bytes: int
     scratch: str
     """Folder for the worker's own small files."""
+    redaction: dict[str, Any] = {}
+    """Rules by which a worker without a parent redacts what it stores, as `redaction.Rules` has
+    them: a worker that never does so is not to import them."""
 
 
 class Work(msgspec.Struct, frozen=True, tag=True):

@@ -11,6 +11,9 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import timed_out
@@ -31,6 +34,9 @@ from ratchet.run.messages import (
     frame,
 )
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource
+
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import Rules
 
 START_S = 120.0
 """How long a worker may take to load the agent."""
@@ -66,6 +72,8 @@ class ProcessExecutor:
         timeout_s: Seconds that one attempt may take.
         memory_bytes: Private memory that one worker may use.
         keep_open: A file descriptor that workers hold open while they live, such as a lock's.
+        redaction: What workers whose parent is gone take out of what they store; what is built in
+            when left out.
     """
 
     def __init__(
@@ -80,6 +88,7 @@ class ProcessExecutor:
         timeout_s: float,
         memory_bytes: int,
         keep_open: int | None = None,
+        redaction: Rules | None = None,
     ) -> None:
         self._setup = Setup(
             agent=agent,
@@ -89,6 +98,7 @@ class ProcessExecutor:
             timeout_s=timeout_s,
             memory_bytes=memory_bytes,
             scratch=str(state / "tmp"),
+            redaction={} if redaction is None else msgspec.to_builtins(redaction),
         )
         self._logs = state / "logs"
         self._slots = slots

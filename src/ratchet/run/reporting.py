@@ -11,6 +11,9 @@ from ratchet.types import Claim, Outcome
 
 Batch: TypeAlias = Sequence[tuple[Claim, Outcome]]
 
+Prepare: TypeAlias = Callable[[Outcome], Outcome]
+"""Makes of an outcome what is to be stored; twice is as good as once."""
+
 OnReported = Callable[[Batch, Answers], Awaitable[None]]
 
 GATHER_S = 0.005
@@ -22,12 +25,16 @@ class Reports:
 
     Args:
         line: Where they go.
-        on_reported: Awaited with each batch and what became of it.
+        on_reported: Awaited with each batch, as it was stored, and what became of it.
+        prepare: What is done to each outcome before; in a thread, since agents run in this one.
     """
 
-    def __init__(self, line: Line, on_reported: OnReported) -> None:
+    def __init__(
+        self, line: Line, on_reported: OnReported, *, prepare: Prepare | None = None
+    ) -> None:
         self._line = line
         self._on_reported = on_reported
+        self._prepare = prepare
         self._waiting: list[tuple[Claim, Outcome]] = []
         self._under_way = False
         self._gather_s = GATHER_S
@@ -86,6 +93,8 @@ class Reports:
 
     async def _store(self, batch: list[tuple[Claim, Outcome]]) -> None:
         try:
+            if self._prepare is not None:
+                batch = await asyncio.to_thread(_prepared, batch, self._prepare)
             answers = await self._line.finish([outcome for _, outcome in batch])
         except BaseException:
             self._waiting = batch + self._waiting
@@ -93,3 +102,7 @@ class Reports:
         finally:
             self._under_way = False
         await self._on_reported(batch, answers)
+
+
+def _prepared(batch: Batch, prepare: Prepare) -> list[tuple[Claim, Outcome]]:
+    return [(claim, prepare(outcome)) for claim, outcome in batch]

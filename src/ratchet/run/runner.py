@@ -14,9 +14,11 @@ from uuid import uuid4
 
 from ratchet.run.ends import cut_off
 from ratchet.run.executor import Executor
+from ratchet.run.idleness import Idleness
 from ratchet.run.known import KnownCandidates
 from ratchet.run.line import Answers, Line, StoreLine
-from ratchet.run.reporting import Batch, Reports
+from ratchet.run.reporting import Batch, Prepare, Reports
+from ratchet.run.told import told
 from ratchet.run.wanted import Wanted, after
 from ratchet.run.watching import RunnerWatcher
 from ratchet.types import (
@@ -29,7 +31,9 @@ from ratchet.types import (
 )
 
 if TYPE_CHECKING:
-    from ratchet.store import Store  # most of a worker's start would go by importing it
+    # Most of a worker's start would go by importing these.
+    from ratchet.observe.redaction import Redactor
+    from ratchet.store import Store
 
 LEASE_S = 60.0
 """How long a claim holds without a heartbeat."""
@@ -68,6 +72,8 @@ class Runner:
         lease_s: Seconds that a claim holds without a heartbeat.
         drain_s: Seconds that running attempts may still take when the runner is left.
         watcher: Told what happens.
+        redactor: Takes secrets out of spans and errors before they leave this process. Left out:
+            all built-in rules for a store, and none for a line, whose server redacts.
     """
 
     def __init__(
@@ -79,6 +85,7 @@ class Runner:
         lease_s: float = LEASE_S,
         drain_s: float | None = None,
         watcher: RunnerWatcher | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self._line = store if isinstance(store, Line) else StoreLine(store)
         self._store = None if isinstance(store, Line) else store
@@ -92,8 +99,8 @@ class Runner:
         self._wanted = Wanted()
         self._serving = False
         """Whether whatever is queued is wanted."""
-        self._busy_at = 0.0
-        """When there was last something to do, on the loop's clock."""
+        self._idleness = Idleness()
+        self._wait_s = WAIT_S
         self._candidates = KnownCandidates(self._line)
         self._held: dict[tuple[str, int], asyncio.Task[None] | None] = {}
         """What is claimed, by rollout id and fence, with the slot that runs it, if one does."""
@@ -105,7 +112,11 @@ class Runner:
         self._cut = asyncio.Event()
         self._typical_s = 1.0
         """Moving average of how long attempts take."""
-        self._reports = Reports(self._line, self._reported)
+        if redactor is None and self._store is not None:
+            from ratchet.observe.redaction import Redactor
+
+            redactor = Redactor()
+        self._reports = Reports(self._line, self._reported, prepare=_prepare(redactor))
         self._more = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._failed = asyncio.Event()
@@ -203,14 +214,16 @@ class Runner:
 
         Args:
             stop: Set by whoever wants it to end.
-            max_idle_s: End also after so many seconds in which there was nothing to do.
+            max_idle_s: End also after so many seconds in which there was nothing to do. What was
+                not answered yet is waited for a while longer.
 
         Raises:
             AgentError: No worker can load the agent any more.
             StoreError: The store cannot be read or written, and the line is not a patient one.
             ConfigError: The server refuses the key.
         """
-        self._busy_at = asyncio.get_running_loop().time()
+        self._idleness.busy()
+        self._wait_s = WAIT_S if max_idle_s is None else min(WAIT_S, max_idle_s)
         self._serving = True
         self._more.set()
         ends: list[asyncio.Task[object]] = [
@@ -218,7 +231,7 @@ class Runner:
             asyncio.create_task(self._failed.wait()),
         ]
         if max_idle_s is not None:
-            ends.append(asyncio.create_task(self._idle(max_idle_s)))
+            ends.append(asyncio.create_task(self._idleness.lasts(max_idle_s, self._is_busy)))
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -228,16 +241,8 @@ class Runner:
         if self._failure is not None:
             raise self._failure
 
-    async def _idle(self, max_idle_s: float) -> None:
-        """Wait until there was nothing to do for so long."""
-        loop = asyncio.get_running_loop()
-        while True:
-            if self._held or self._reports.pending:
-                self._busy_at = loop.time()
-            left = self._busy_at + max_idle_s - loop.time()
-            if left <= 0:
-                return
-            await asyncio.sleep(min(left, max(max_idle_s / 10, POLL_S)))
+    def _is_busy(self) -> bool:
+        return bool(self._held) or self._reports.pending
 
     async def _queue_up(self, rollouts: Sequence[Rollout]) -> list[Rollout]:
         """Put rollouts into the queue; return them as the store knows them."""
@@ -274,7 +279,7 @@ class Runner:
                 free = self._executor.slots + ahead - len(self._held)
                 if free < max(1, ahead // 2):
                     break  # an attempt that ends sets _more
-                wait_s = WAIT_S if self._serving and not self._wanted else 0.0
+                wait_s = self._wait_s if self._serving and not self._wanted else 0.0
                 claims = await self._line.claim(
                     self._queue, self.name, free, self._lease_s, wait_s=wait_s
                 )
@@ -282,9 +287,10 @@ class Runner:
                 self._ready.extend(claims)
                 self._fill_slots()
                 if claims:
-                    self._busy_at = asyncio.get_running_loop().time()
+                    self._idleness.busy()
                     self._watcher.claimed(len(claims))
                     continue
+                self._idleness.in_vain()
                 if not self._serving and not await self._look_elsewhere():
                     break
                 await asyncio.sleep(POLL_S)
@@ -359,7 +365,7 @@ class Runner:
             for rollout in (await self._line.get(refused)).values():
                 if rollout.status in FINAL:
                     self._wanted.settle(rollout)
-        self._busy_at = asyncio.get_running_loop().time()
+        self._idleness.busy()
         self._more.set()
 
     async def _heartbeat_loop(self) -> None:
@@ -419,3 +425,11 @@ class Runner:
         self._failure = error
         self._failed.set()
         self._wanted.fail(error)
+
+
+def _prepare(redactor: Redactor | None) -> Prepare:
+    """What is done to each outcome before it is stored."""
+    if redactor is None:
+        return told
+    redact = redactor.outcome
+    return lambda outcome: redact(told(outcome))

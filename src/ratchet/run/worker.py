@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from ratchet.bind import SEED_VARIABLE, Binding
-from ratchet.observe import carry_context, warm_up
+from ratchet.observe import capture_rollouts, carry_context, warm_up
 from ratchet.run.agent import Agent, load_agent
 from ratchet.run.attempt import Recorder, call_alone
 from ratchet.run.environment import PROVIDER_KEYS, gateway_variables
@@ -71,6 +71,7 @@ def main(descriptor: int, *kept_open: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
+    capture_rollouts()
     try:
         agent = load_agent(setup.agent)
     except RatchetError as error:
@@ -95,6 +96,7 @@ def _store(setup: Setup, left: list[Outcome]) -> None:
     # Imported by the few workers that outlive their parent, not at the start of every one.
     from ratchet.client import Client, is_server
 
+    left = _redacted(setup, left)
     if is_server(setup.store_url):
         with Client(setup.store_url, setup.store_key, patience_s=ORPHAN_PATIENCE_S) as client:
             client.rollouts.finish(left)
@@ -103,6 +105,21 @@ def _store(setup: Setup, left: list[Outcome]) -> None:
 
     with Store.open(setup.store_url) as store:
         store.rollouts.finish(left, now=time.time())
+
+
+def _redacted(setup: Setup, left: list[Outcome]) -> list[Outcome]:
+    import msgspec
+
+    from ratchet.observe.redaction import Rules, redactor_of
+    from ratchet.types import ConfigError
+
+    try:
+        redactor = redactor_of(msgspec.convert(setup.redaction, Rules), os.environ)
+    except ConfigError as error:
+        # The parent could follow them: the agent has changed the environment since.
+        print(f"ratchet: no contents are kept: {error}", file=sys.stderr)
+        redactor = redactor_of(Rules(capture_content=False), {})
+    return [redactor.outcome(outcome) for outcome in left]
 
 
 def _let_go(connection: socket.socket, kept_open: tuple[int, ...]) -> None:

@@ -1,0 +1,291 @@
+"""The contained executor: attempts whose candidate has code of its own, each in a sandbox.
+
+What evolved code can do is seen only from outside. It gets the task's input; the expected answer,
+the task's metadata and its name stay here, and so do the evaluators. What comes back is bytes of
+somebody who may want to look good: another rollout's outcome, scores, a short duration. Only the
+output, the error, the spans and whether it succeeded are taken, within limits; time is measured
+here, cost is added up here, and scores that the agent gives itself are not taken at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from ratchet.observe import readable
+from ratchet.observe.collector import MAX_SPANS
+from ratchet.run.agent import AgentSpec
+from ratchet.run.attempt import MAX_ERROR_CHARACTERS, MAX_OUTPUT_BYTES, span_cost, timed_out
+from ratchet.run.ends import Clock, cut_off
+from ratchet.run.inside import PING, Ask, Setup
+from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Score, Span
+
+LATE_S = 0.5
+"""How long past its time-out an attempt may end by itself before it is killed."""
+
+RESULT_BYTES = 2 * MAX_OUTPUT_BYTES
+"""An output, and the spans beside it."""
+
+PINGS = 5
+"""Requests that run nothing, by which is seen what the sandbox itself takes."""
+
+PING_EVERY = 8
+"""Attempts after which that is looked at again: it depends on what else runs."""
+
+Told = Literal["succeeded", "failed", "timed_out", "inconclusive"]
+"""What an attempt may say of itself. That it crashed is seen from outside."""
+
+_PREFIX = "The handler cannot be loaded in the sandbox: AgentError: "
+_TOLD: frozenset[str] = frozenset(get_args(Told))
+_TRACE = re.compile(r"[0-9a-f]{32}")
+_SPAN = re.compile(r"[0-9a-f]{16}")
+
+SELF_GRADED = (
+    "The agent grades itself in the process that runs the candidate's code, which could so give"
+    " itself any reward: candidates of code are not evaluated by it. Name an evaluator under"
+    " [[evaluators]] and let the agent return its answer; or accept it with"
+    " unsafe_self_graded = true under [sandbox]."
+)
+"""Why a candidate's code does not run in an agent that returns its own reward."""
+
+
+EVADED = "Beside a candidate's code that counts as a failure: it could evade tasks in this way."
+
+
+class Containment(msgspec.Struct, frozen=True, kw_only=True):
+    """How attempts are contained."""
+
+    level: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
+    unsafe: bool = False
+    """Whether to run them where no sandbox can be had."""
+    memory_bytes: int = 512 * 1024 * 1024
+    read: tuple[Path, ...] = ()
+    """Files and folders outside of the project that may be read inside."""
+    hide: tuple[Path, ...] = ()
+    """Files and folders that cannot be read inside."""
+    connect: tuple[tuple[str, int], ...] = ()
+    """The only addresses that can be reached from inside."""
+    environment: dict[str, str] = {}
+    """Variables that the agent sees."""
+    check_returns: bool = True
+    """Whether what evolved functions return is compared with the source's annotations."""
+
+
+class ContainedExecutor:
+    """Runs attempts in sandboxed processes that are forked from one that has the agent loaded.
+
+    Args:
+        agent: Where the agent is.
+        containment: How attempts are contained.
+        slots: How many run at once.
+        timeout_s: Seconds that one attempt may take.
+        self_graded: Whether the agent gives its own rollouts the score that counts.
+        allow_self_graded: Whether it may do so beside a candidate's code.
+    """
+
+    def __init__(
+        self,
+        agent: AgentSpec,
+        containment: Containment,
+        *,
+        slots: int,
+        timeout_s: float,
+        self_graded: bool = False,
+        allow_self_graded: bool = False,
+    ) -> None:
+        self._agent = agent
+        self._containment = containment
+        self._slots = slots
+        self._timeout_s = timeout_s
+        self._refuses = self_graded and not allow_self_graded
+        self._takes_rewards = allow_self_graded
+        self._free = asyncio.Semaphore(slots)
+        self._stack = AsyncExitStack()
+        self._warm: Any = None
+        self._pings: deque[float] = deque(maxlen=2 * PINGS - 1)
+        self._requests = 0
+
+    @property
+    def slots(self) -> int:
+        """How many attempts run at once."""
+        return self._slots
+
+    async def start(self) -> None:
+        """Load the agent inside of a sandbox.
+
+        Raises:
+            SandboxUnavailable: There is none here.
+            AgentError: The agent does not load inside of it.
+        """
+        if self._refuses:
+            return
+        # Imported where a candidate has code: most projects have none.
+        from ratchet.sandbox import Limits, SandboxFailed, Warm
+
+        held = self._containment
+        spec = self._agent
+        setup = Setup(agent=spec, check_returns=held.check_returns)
+        root, folders = _folders(spec)
+        relay: dict[str, Any] = {"connect": held.connect} if held.connect else {}
+        warm = Warm(
+            handler="ratchet.run.inside:handle",
+            setup=msgspec.json.encode(setup),
+            path=[str(folder) for folder in folders],
+            root=root,
+            read=[*held.read, *(folder for folder in folders if not folder.is_relative_to(root))],
+            hide=list(held.hide),
+            limits=Limits(
+                seconds=self._timeout_s + LATE_S,
+                memory_bytes=held.memory_bytes,
+                result_bytes=RESULT_BYTES,
+            ),
+            slots=self._slots,
+            level=held.level,
+            unsafe=held.unsafe,
+            environment=held.environment,
+            **relay,
+        )
+        try:
+            self._warm = await self._stack.enter_async_context(warm)
+        except SandboxFailed as error:
+            said = error.message.partition("\n\n")[0].removeprefix(_PREFIX)
+            raise AgentError(
+                f"The agent {spec.entry!r} does not load in the sandbox. {said}\n",
+                hint=error.hint
+                or "What it reads beside its project is named by read = […] under"
+                " [sandbox], and the addresses that it calls by connect = […].",
+            ) from None
+        for _ in range(PINGS):
+            await self._ping()
+
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        """Run one attempt to its end."""
+        if self._refuses:
+            return cut_off(claim, "failed", SELF_GRADED)
+        rollout = claim.rollout
+        ask = Ask(
+            rollout_id=rollout.id,
+            fence=claim.fence,
+            candidate_id=rollout.candidate_id,
+            seed=rollout.seed,
+            input=rollout.input,
+            resources=dict(resources),
+            timeout_s=self._timeout_s,
+        )
+        body = msgspec.json.encode(ask)
+        async with self._free:
+            self._requests += 1
+            if self._requests % PING_EVERY == 0:
+                await self._ping()
+            clock = Clock()
+            answer = await self._warm.request(body)
+            seconds = clock.elapsed_s()
+        match answer.status:
+            case "ok":
+                return self._outcome(claim, answer.body, clock, seconds)
+            case "timed_out":
+                return cut_off(claim, "timed_out", timed_out(self._timeout_s), clock)
+            case "raised":
+                return cut_off(claim, "failed", answer.error, clock)
+            case _:
+                return cut_off(claim, "crashed", _how(answer), clock)
+
+    def stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Nothing to do: what runs inside keeps nothing."""
+
+    async def close(self) -> None:
+        """End every process."""
+        await self._stack.aclose()
+        self._warm = None
+
+    async def _ping(self) -> None:
+        """See how long a request takes that runs nothing: that is not held against candidates."""
+        started = time.perf_counter()
+        await self._warm.request(PING)
+        self._pings.append(time.perf_counter() - started)
+
+    def _outcome(self, claim: Claim, body: bytes, clock: Clock, seconds: float) -> Outcome:
+        try:
+            told = msgspec.json.decode(body, type=Outcome)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return cut_off(claim, "failed", f"What came out of the sandbox is no outcome: {error}")
+        fault = _fault(told, claim)
+        if fault:
+            return cut_off(claim, "failed", f"What came out of the sandbox {fault}", clock)
+        if told.status == "inconclusive":
+            # What is inconclusive has no score: code could pass over the tasks that it fails.
+            return cut_off(claim, "failed", f"{told.error} {EVADED}", clock)
+        spans = tuple(span for span in told.spans[:MAX_SPANS] if _is_whole(span))
+        # Not less than a thousandth of what was seen: clocks and forks vary.
+        duration = max(seconds - median(self._pings), seconds / 1000)
+        return Outcome(
+            rollout_id=claim.rollout.id,
+            fence=claim.fence,
+            status=told.status,
+            started_at=clock.started_at,
+            ended_at=time.time(),
+            duration_s=duration,
+            output=told.output if told.status == "succeeded" else None,
+            error=readable(told.error[:MAX_ERROR_CHARACTERS]),
+            cost_usd=math.fsum(span_cost(span.attributes) for span in spans),
+            spans=spans,
+            scores=self._rewards(told.scores) if told.status == "succeeded" else (),
+        )
+
+    def _rewards(self, scores: Sequence[Score]) -> tuple[Score, ...]:
+        """The agent's own scores, where that was accepted; never in an evaluator's name."""
+        if not self._takes_rewards:
+            return ()
+        return tuple(
+            Score(evaluator=score.evaluator, version="agent", value=float(score.value))
+            for score in scores
+            if score.value is not None and math.isfinite(score.value)
+        )
+
+
+def _folders(spec: AgentSpec) -> tuple[Path, list[Path]]:
+    root = Path(spec.root).resolve()
+    return root, [(root / folder).resolve() for folder in spec.path]
+
+
+def _fault(told: Outcome, claim: Claim) -> str:
+    """Why an outcome is not believed, as the rest of a sentence; empty when it is."""
+    if (told.rollout_id, told.fence) != (claim.rollout.id, claim.fence):
+        return "is the outcome of another attempt."
+    status: AttemptStatus = told.status
+    if status not in _TOLD:
+        return f"says that the attempt is {status!r}, which it cannot know."
+    size = len(msgspec.json.encode(told.output))
+    if size > MAX_OUTPUT_BYTES:
+        return f"holds an output of {size} bytes; at most {MAX_OUTPUT_BYTES} are kept."
+    return ""
+
+
+def _is_whole(span: Span) -> bool:
+    identified = _TRACE.fullmatch(span.trace_id) and _SPAN.fullmatch(span.span_id)
+    parent = span.parent_id is None or _SPAN.fullmatch(span.parent_id)
+    return bool(identified and parent and 0 <= span.start_ns <= span.end_ns < 2**63)
+
+
+def _how(answer: Any) -> str:
+    """How an attempt ended that did not answer."""
+    what = {
+        "memory": "used more memory than it may",
+        "flooded": "printed or returned more than it may",
+        "crashed": "ended without an answer",
+        "refused": "was refused",
+    }.get(answer.status, f"ended ({answer.status})")
+    said = f" {answer.error}" if answer.error else ""
+    tail = answer.output[-1500:].strip() if answer.output else ""
+    shown = f" Its last output:\n{tail}" if tail else ""
+    return f"The sandboxed process running the agent {what}.{said}{shown}"

@@ -1,0 +1,98 @@
+"""Outcomes as they are kept: one span model, and dollars of model calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ratchet.run.told import COST, told
+from ratchet.types import Outcome, Span
+
+
+def outcome(*attributes: dict[str, Any], cost_usd: float = 0.0) -> Outcome:
+    spans = tuple(
+        Span(
+            trace_id="0" * 31 + "1",
+            span_id=f"{number:016x}",
+            parent_id=None,
+            name="call",
+            start_ns=1,
+            end_ns=2,
+            attributes=each,
+        )
+        for number, each in enumerate(attributes, 1)
+    )
+    return Outcome(
+        rollout_id="r",
+        fence=1,
+        status="succeeded",
+        started_at=1.0,
+        ended_at=2.0,
+        duration_s=1.0,
+        cost_usd=cost_usd,
+        spans=spans,
+    )
+
+
+CALL = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": "openai",
+    "gen_ai.response.model": "gpt-4.1-mini",
+    "gen_ai.usage.input_tokens": 1000,
+    "gen_ai.usage.output_tokens": 100,
+}
+PRICE = 1000 * 0.4e-6 + 100 * 1.6e-6
+"""Published: 0.4 and 1.6 dollars a million tokens."""
+
+
+def test_a_library_that_has_names_of_its_own_is_translated_and_priced() -> None:
+    own = {
+        "openinference.span.kind": "LLM",
+        "llm.system": "openai",
+        "llm.model_name": "gpt-4.1-mini",
+        "llm.token_count.prompt": 1000,
+        "llm.token_count.completion": 100,
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "Which room?",
+    }
+    kept = told(outcome(own))
+    assert "Which room?" in kept.spans[0].attributes["gen_ai.input.messages"]
+    assert kept.cost_usd == pytest.approx(PRICE)
+    assert kept.spans[0].attributes[COST] == pytest.approx(PRICE)
+
+
+def test_calls_add_up_and_twice_is_as_good_as_once() -> None:
+    kept = told(outcome(CALL, CALL))
+    assert kept.cost_usd == pytest.approx(2 * PRICE)
+    assert told(kept) == kept
+
+
+def test_what_said_its_cost_is_not_priced_again() -> None:
+    kept = told(outcome({**CALL, COST: 0.5}, CALL, cost_usd=0.5))
+    assert kept.cost_usd == pytest.approx(0.5 + PRICE)
+    assert kept.spans[0].attributes[COST] == 0.5
+
+
+def test_a_sum_of_the_calls_beneath_is_not_counted_once_more() -> None:
+    whole = {**CALL, "gen_ai.operation.name": "invoke_agent"}
+    assert told(outcome(whole, CALL)).cost_usd == pytest.approx(PRICE)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"gen_ai.response.model": "nobody's model"},
+        {"gen_ai.response.model": 5},
+        {"gen_ai.usage.input_tokens": "many", "gen_ai.usage.output_tokens": None},
+        {"gen_ai.usage.input_tokens": float("nan"), "gen_ai.usage.output_tokens": -3},
+    ],
+)
+def test_what_cannot_be_priced_costs_nothing(odd: dict[str, Any]) -> None:
+    assert told(outcome({**CALL, **odd})).cost_usd == 0.0
+
+
+def test_an_outcome_without_model_calls_stays_the_same_object() -> None:
+    plain = outcome({"ratchet.input": "1"})
+    assert told(plain) is plain
+    assert told(outcome()).spans == ()

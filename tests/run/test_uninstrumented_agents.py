@@ -1,0 +1,117 @@
+"""An agent whose source knows nothing of Ratchet: its model calls are in its rollouts' traces."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+AGENT = """
+import openai
+
+def answer(question):
+    client = openai.OpenAI(base_url="{url}", api_key="none", max_retries=0)
+    said = client.chat.completions.create(
+        model="gpt-4.1-mini", messages=[{{"role": "user", "content": question}}]
+    )
+    return said.choices[0].message.content
+"""
+
+SCRIPT = """
+import asyncio, json, sys
+from ratchet.run import AgentSpec, AsyncExecutor, ProcessExecutor, Runner, load_agent
+from ratchet.store import Store
+from ratchet.types import Candidate, Rollout, Task
+
+root, kind = sys.argv[1:]
+spec = AgentSpec(entry="plain_agent:answer", root=root)
+url = f"sqlite:///{root}/store.db"
+
+async def main():
+    with Store.open(url) as store:
+        if kind == "async":
+            executor = AsyncExecutor(load_agent(spec), slots=1, timeout_s=30)
+        else:
+            from pathlib import Path
+            executor = ProcessExecutor(
+                spec, store_url=url, state=Path(root), slots=1, timeout_s=30, memory_bytes=1 << 30
+            )
+        candidate = Candidate.of({})
+        rollout = Rollout.of(
+            Task("t", "Which room?"), candidate.id, scope=["s"], luck=[0], queue="q",
+            purpose="test", max_attempts=1,
+        )
+        async with Runner(store, "q", executor) as runner:
+            ended = (await runner.run([rollout], [candidate]))[rollout.id]
+        spans = store.spans.of(rollout.id)
+        print(json.dumps({
+            "status": ended.status, "error": ended.error, "output": ended.output,
+            "cost": ended.cost_usd,
+            "messages": [s.attributes.get("gen_ai.input.messages") for s in spans],
+            "models": [s.attributes.get("gen_ai.request.model") for s in spans],
+        }))
+
+asyncio.run(main())
+"""
+
+ANSWER = {
+    "id": "1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "gpt-4.1-mini",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "B216"},
+        }
+    ],
+    "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+}
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers every request alike."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps(ANSWER).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("kind", ["async", "process"])
+def test_its_model_calls_are_in_the_trace_and_counted_in_dollars(kind: str, tmp_path: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        (tmp_path / "plain_agent.py").write_text(AGENT.format(url=url))
+        # A process of its own: what is instrumented stays so.
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, str(tmp_path), kind],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert (told["status"], told["output"]) == ("succeeded", "B216"), told
+    assert "gpt-4.1-mini" in told["models"]
+    assert any("Which room?" in (messages or "") for messages in told["messages"])
+    assert told["cost"] == pytest.approx(1000 * 0.4e-6 + 100 * 1.6e-6)
