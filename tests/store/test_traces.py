@@ -16,7 +16,7 @@ from ratchet.store import traces as module
 from ratchet.store.traces import whole
 from ratchet.store.usage import Used, total, usage_text, used_by
 from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
-from ratchet.types.trace import ModelCall, Sort, Trace, TraceFilter
+from ratchet.types.trace import ModelCall, Sort, Trace, TraceFilter, first_of
 
 _numbers = itertools.count(1)
 SECOND = 1_000_000_000
@@ -271,6 +271,35 @@ def test_the_slowest_and_the_costliest(store: Store) -> None:
     for sort, expected in orders:
         assert store.traces.list(sort=sort, limit=2)[1] is None
         assert ids(store, sort=sort, limit=2) == expected
+
+
+def test_pages_of_the_slowest_laid_together_are_the_slowest_of_all(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_BACK", 10)
+    monkeypatch.setattr(module, "_WINDOW", 5)
+    # The slowest began first: no page of the newest has it.
+    took = {f"t{n:02}": (n * 7) % 35 + (100 if n == 0 else 0) for n in range(35)}
+    put(
+        store,
+        *(
+            span(id, start=n, end_ns=(n + seconds) * SECOND)
+            for n, (id, seconds) in enumerate(took.items())
+        ),
+    )
+    found: list[Trace] = []
+    cursor: str | None = None
+    pages = 0
+    while True:
+        page, cursor = store.traces.list(sort="slowest", limit=3, cursor=cursor)
+        assert len(page) <= 3
+        found = first_of([*found, *page], "slowest", 3)
+        pages += 1
+        if cursor is None:
+            break
+    newest_of_equals = sorted(took, key=lambda id: (took[id], id), reverse=True)
+    assert [trace.trace_id for trace in found] == newest_of_equals[:3]
+    assert pages == 4
 
 
 def test_a_search_for_what_is_rare_is_bounded_and_goes_on(

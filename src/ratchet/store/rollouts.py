@@ -127,6 +127,11 @@ class Rollouts(Queue):
 
         return self._database.read(work)
 
+    def cost_usd(self, queue: str | None = None, purpose: str | None = None) -> float:
+        """Dollars that rollouts have cost; arguments as for `counts`."""
+        query = select(func.sum(rollouts.c.cost_usd)).where(*_wanted(queue, purpose))
+        return self._database.read(lambda c: float(c.execute(query).scalar() or 0.0))
+
 
 def _wanted(queue: str | None, purpose: str | None) -> builtins.list[ColumnElement[bool]]:
     conditions: builtins.list[ColumnElement[bool]] = []

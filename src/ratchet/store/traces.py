@@ -20,12 +20,11 @@ from ratchet.store.summaries import Key, summaries
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.usage import Price
 from ratchet.types import InputError
-from ratchet.types.trace import EVERY, Sort, Trace, TraceDetail, TraceFilter
+from ratchet.types.trace import EVERY, Sort, Trace, TraceDetail, TraceFilter, first_of
 
 LOOK_BACK = 2_000
 """Traces that are looked at for one page: what no index knows is computed. A page may then hold
-fewer than it could; the next one goes on. An order by duration or cost is one among the newest of
-these."""
+fewer than it could; the next one goes on. A page by duration or cost is one of these alone."""
 
 MOST_SPANS = 10_000
 """Spans of a trace that are shown, unless more are asked for."""
@@ -74,10 +73,11 @@ class Traces:
 
         Args:
             wanted: Which.
-            sort: `newest` by when they began; `slowest` and `costliest` among the newest
-                `LOOK_BACK` that are wanted, on one page.
+            sort: `newest` by when they began. A page of `slowest` or `costliest` has those of the
+                `LOOK_BACK` traces from the cursor on, newest first; `first_of` several pages is
+                what is so among all that were looked at.
             limit: How many on a page.
-            cursor: As the page before returned it; for `newest` alone.
+            cursor: As the page before returned it.
             price: Prices of calls whose cost nobody recorded.
 
         Returns:
@@ -92,8 +92,8 @@ class Traces:
         def work(connection: Connection) -> tuple[builtins.list[Trace], str | None]:
             if sort == "newest":
                 return _page(connection, wanted, limit, after, price)
-            found, _ = _page(connection, wanted, LOOK_BACK, None, price)
-            return heapq.nlargest(limit, found, key=_order(sort)), None
+            found, more = _page(connection, wanted, LOOK_BACK, after, price)
+            return first_of(found, sort, limit), more
 
         return self._database.read(work)
 
@@ -309,12 +309,6 @@ def _is_of(agent: str, kind: int) -> Any:
     if kind == LIVE_HEAD:
         return spans.c.agent == clean(agent)
     return exists().where(rollouts.c.seq == spans.c.rollout_seq, rollouts.c.queue == clean(agent))
-
-
-def _order(sort: Sort) -> Any:
-    if sort == "slowest":
-        return lambda trace: (trace.duration_s, trace.start_ns)
-    return lambda trace: (trace.cost_usd or 0.0, trace.start_ns)
 
 
 def cursor_of(place: tuple[int, int] | None) -> str | None:

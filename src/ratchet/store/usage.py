@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,6 +18,11 @@ Price = Callable[[ModelCall], float | None]
 COST = "ratchet.cost_usd"
 INPUT, OUTPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
 """Attributes that say that a span used something."""
+
+_READ = "gen_ai.usage.cache_read.input_tokens"
+_WRITTEN = "gen_ai.usage.cache_creation.input_tokens"
+_TIER = "openai.response.service_tier"
+_RARE = frozenset({_READ, _WRITTEN, _TIER})
 
 _MAX_NAME = 200
 _MOST = 2**53
@@ -62,7 +68,34 @@ def usage_text(attributes: Mapping[str, Any]) -> str:
     given, made, cost = get(INPUT), get(OUTPUT), get(COST)
     if given is None and made is None and cost is None:
         return ""
+    model = get("gen_ai.response.model") or get("gen_ai.request.model") or ""
+    provider = get("gen_ai.provider.name") or get("gen_ai.system") or ""
+    # Most calls have no more to say than this, and are written four times as fast by hand.
+    if (
+        cost is None
+        and given.__class__ is int
+        and made.__class__ is int
+        and 0 <= given < _MOST
+        and 0 <= made < _MOST
+        and model.__class__ is str
+        and provider.__class__ is str
+        and len(model) <= _MAX_NAME
+        and len(provider) <= _MAX_NAME
+        and not attributes.keys() & _RARE
+    ):
+        operation = get("gen_ai.operation.name")
+        is_whole = operation.__class__ is str and operation in _WHOLE
+        return (
+            f"[{_names_text(model, provider)},{given},{made},null,"
+            f'{"true" if is_whole else "false"},0,0,""]'
+        )
     return _encode(_used(attributes)).decode()
+
+
+@functools.lru_cache(maxsize=256)
+def _names_text(model: str, provider: str) -> str:
+    """Model and provider as they lie in the database; both are short."""
+    return _encode((clean(model), clean(provider))).decode()[1:-1]
 
 
 def used_by(span_id: str, parent_id: str | None, stored: str) -> Used:
@@ -87,9 +120,7 @@ def _used(attributes: Mapping[str, Any]) -> _Stored:
     model = get("gen_ai.response.model") or get("gen_ai.request.model") or ""
     provider = get("gen_ai.provider.name") or get("gen_ai.system") or ""
     operation = get("gen_ai.operation.name")
-    read = get("gen_ai.usage.cache_read.input_tokens")
-    written = get("gen_ai.usage.cache_creation.input_tokens")
-    tier = get("openai.response.service_tier")
+    read, written, tier = get(_READ), get(_WRITTEN), get(_TIER)
     cost = get(COST)
     return (
         _name(model),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -105,6 +107,15 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 EVERY = TraceFilter()
 Sort: TypeAlias = Literal["newest", "slowest", "costliest"]
+
+
+def first_of(traces: Iterable[Trace], sort: Sort, limit: int) -> list[Trace]:
+    """Those that come first in an order: to lay pages of `slowest` or `costliest` together."""
+    if sort == "newest":
+        return sorted(traces, key=lambda trace: trace.start_ns, reverse=True)[:limit]
+    if sort == "slowest":
+        return heapq.nlargest(limit, traces, key=lambda one: (one.duration_s, one.start_ns))
+    return heapq.nlargest(limit, traces, key=lambda one: (one.cost_usd or 0.0, one.start_ns))
 
 
 class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):
