@@ -40,6 +40,9 @@ entry = "agent:answer"
 [[evaluators]]
 use = "agent:closeness"
 
+[improve]
+algorithm = "tune"
+
 [improve.options]
 max_trials = 12
 

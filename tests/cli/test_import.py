@@ -246,3 +246,51 @@ def test_a_bookmark_whose_store_is_gone_holds_no_more(
     marks.write_text("broken")
     assert ratchet(file)[0] == 0
     assert len(disk.spans.live("imported")[0]) == 4
+
+
+def test_what_wraps_a_list_is_opened_on_each_line(
+    ratchet: Ratchet, disk: Store, tmp_path: Path
+) -> None:
+    pages = [{"next": None, "data": [talk(n), talk(n + 1)]} for n in (1, 3)]
+    code, out, _ = ratchet(lines(tmp_path, *pages))
+    assert code == 0
+    assert "4 traces, 8 spans" in out
+    assert "left out" not in out
+
+
+def test_each_trace_is_counted_once(ratchet: Ratchet, tmp_path: Path) -> None:
+    seen = {"traceId": "t", "type": "SPAN", "startTime": "2026-11-20T10:00:00Z"}
+    _, out, _ = ratchet(lines(tmp_path, *({"id": f"o{n}", **seen} for n in range(3))))
+    assert "1 trace, 3 spans" in out
+
+
+def test_a_folder_and_a_pipe_are_named_as_what_they_are(ratchet: Ratchet, tmp_path: Path) -> None:
+    code, _, err = ratchet(tmp_path)
+    assert code == 2
+    assert "is a folder" in err
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    code, _, err = ratchet(pipe)
+    assert code == 2
+    assert "is no file" in err
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path: Path, sqlite_url: str) -> None:
+    file = tmp_path / "many.jsonl"
+    with file.open("w") as out:
+        out.writelines(json.dumps(talk(number)) + "\n" for number in range(60_000))
+    running = subprocess.Popen(
+        [sys.executable, "-m", "ratchet", "import", str(file), "--store", sqlite_url],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    bookmarks = tmp_path / ".ratchet" / "imports.json"
+    until = time.monotonic() + 60
+    while not bookmarks.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "the same command goes on from there" in " ".join(err.split())
+    assert "Traceback" not in err

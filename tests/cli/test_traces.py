@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -17,12 +18,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ratchet.cli import traces as listing
 from ratchet.cli.app import run
-from ratchet.cli.looking import lately, moment
+from ratchet.cli.console import out
+from ratchet.cli.looking import dollars, lately, moment
 from ratchet.cli.trace_tree import DEEPEST, MOST, branches, forest, lines
 from ratchet.cli.traces import Following
 from ratchet.store import Store
-from ratchet.types import Feedback, InputError, Span, SpanRecord
+from ratchet.store import traces as stored_traces
+from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
 from ratchet.types.trace import Trace
 from tests.serving import RunningServer
 
@@ -253,6 +257,37 @@ def test_traces_are_listed_and_filtered(capsys: Output, url: str) -> None:
     assert "No trace fits" in ratchet(capsys, "traces", "--agent", "nobody", "--store", url)
 
 
+def test_an_order_goes_over_all_pages_and_says_how_far_it_looked_when_there_are_more(
+    capsys: Output, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_traces, "LOOK_BACK", 200)  # as many as are summed up at once
+    took = {f"{n:032x}": (900 if n == 0 else n * 7 % 500) for n in range(900)}
+    with Store.open(sqlite_url) as store:
+        store.spans.put(
+            [
+                SpanRecord(
+                    span=span("1", None, trace=id, start_ns=n * SECOND, end_ns=(n + s) * SECOND),
+                    agent="bot",
+                )
+                for n, (id, s) in enumerate(took.items())
+            ]
+        )
+    slowest = max(took, key=lambda id: took[id])
+    arguments = ("traces", "--slow", "-n", "1", "--store", sqlite_url)
+    found = json.loads(ratchet(capsys, *arguments, "--json"))
+    assert [trace["trace_id"] for trace in found["traces"]] == [slowest]
+    assert (found["more"], found["looked_back_to_ns"]) == (False, None)
+    monkeypatch.setattr(listing, "SEARCHED", 2)
+    found = json.loads(ratchet(capsys, *arguments, "--json"))
+    assert found["looked_back_to_ns"] == 500 * SECOND
+    assert run([*arguments]) == 0
+    said = capsys.readouterr().err
+    assert "Looked back to" in said
+    until = said.split("--until ")[1].split()[0]
+    rest = json.loads(ratchet(capsys, *arguments, "--json", "--until", until))
+    assert rest["looked_back_to_ns"] == 101 * SECOND, "from there on, and nothing left out"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -345,7 +380,7 @@ def test_a_server_is_looked_at_in_the_same_way(
     ratchet(capsys, "feedback", "abcd", "--thumbs", "up", *where)
     assert "thumbs up" in ratchet(capsys, "show", "abcd", *where)
     assert run(["show", "ffff", *where]) == 2
-    assert "Nothing here" in capsys.readouterr().err
+    assert f"Nothing in {where[1]}" in capsys.readouterr().err
 
 
 def test_without_a_place_it_is_where_init_would_send_to(
@@ -430,3 +465,127 @@ def test_of_today_the_time_alone_is_shown() -> None:
     assert lately(noon * SECOND, noon + 86_400 * 3) == "03-02 12:00"
     assert lately(noon * SECOND, noon + 86_400 * 400) == "2026-03-02"
     assert lately(2**62, noon).endswith("ns") or len(lately(2**62, noon)) <= 10
+
+
+def test_to_look_makes_nothing_and_says_where_it_looked(
+    capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RATCHET_URL", "RATCHET_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    place = str(Path(".ratchet", "ratchet.db"))
+    for command in (["traces"], ["traces", "--errors"], ["conversations"]):
+        assert f"in {place}." in ratchet(capsys, *command)
+    assert json.loads(ratchet(capsys, "traces", "--json"))["traces"] == []
+    for command in (["show", "abcd"], ["feedback", "abcd", "--thumbs", "up"]):
+        assert run(command) == 2
+        assert place in capsys.readouterr().err
+    absent = f"sqlite:///{tmp_path / 'other.db'}"
+    assert "other.db" in ratchet(capsys, "traces", "--store", absent)
+    assert run(["traces", "-C", "nowhere"]) == 2
+    assert "no folder nowhere" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_a_narrow_terminal_leaves_columns_out_and_cuts_no_number(
+    capsys: Output, url: str, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(out, "_force_terminal", True)
+    monkeypatch.setattr(out, "_color_system", None)
+    monkeypatch.setattr(out, "_width", width)
+    ratchet(capsys, "feedback", "abcd", "--thumbs", "down", "--store", url)
+    heading, *rows = ratchet(capsys, "traces", "--store", url).splitlines()
+    heading = re.sub("\x1b[^m]*m", "", heading)
+    known = ("started", "trace", "agent", "name", "took", "spans", "errors", "tokens", "cost")
+    assert set(heading.split()) <= {*known, "feedback"}, "no word of it is cut"
+    assert {"trace", "name", "took"} <= set(heading.split())
+    assert all("abcd0000" in row for row in rows)
+
+
+def test_what_is_not_a_terminal_gets_every_column(capsys: Output, url: str) -> None:
+    id = "c" * 60
+    with Store.open(url) as store:
+        talk = span("7", None, trace="7" * 32, attributes={"gen_ai.conversation.id": id})
+        store.spans.put([SpanRecord(span=talk, agent="desk")])
+    heading, *rows = ratchet(capsys, "traces", "--store", url).splitlines()
+    assert "tokens" in heading
+    assert any("$0.25" in row for row in rows)
+    assert id in ratchet(capsys, "conversations", "--store", url)
+    fits = ratchet(capsys, "conversations", "--agent", "nobody", "--store", url)
+    assert fits.startswith("No conversation fits")
+
+
+def test_feedback_is_about_a_step_that_is_there(capsys: Output, url: str) -> None:
+    where = ["--store", url]
+    for command, words in (
+        (["abcd", "--span", "zzz"], "No step of the trace has an id"),
+        (["chat-1", "--span", "1"], "for --span to be a step of"),
+    ):
+        assert run(["feedback", *command, "--thumbs", "up", *where]) == 2
+        assert words in capsys.readouterr().err
+    with Store.open(url) as store:
+        detail = store.traces.get("abcd" + "0" * 28)
+        assert detail is not None
+        step = detail.spans[-1].span_id
+    assert step in ratchet(capsys, "show", "abcd", "--full", *where), "where people find it"
+    ratchet(capsys, "feedback", "abcd", "--span", step, "--thumbs", "up", *where)
+    with Store.open(url) as store:
+        assert store.feedback.list()[0][0].span_id == step
+
+
+def test_feedback_may_be_about_a_rollout(capsys: Output, url: str) -> None:
+    with Store.open(url) as store:
+        rollout = Rollout(id="f00d" * 8, queue="q", candidate_id="", task_id="t", input=1)
+        store.rollouts.create([rollout], NOW)
+    told = ratchet(capsys, "feedback", "f00d", "--rating", "0.5", "--store", url)
+    assert told == f"Noted on rollout {rollout.id}.\n"
+
+
+def test_what_stands_below_a_step_stays_beside_the_branches(capsys: Output, url: str) -> None:
+    with Store.open(url) as store:
+        trace = "beef" + "0" * 28
+        told = {"ratchet.input": "first\nsecond"}
+        spans = [
+            span("1", None, trace=trace, name="root"),
+            span("2", "1", trace=trace, name="a", attributes=told),
+            span("3", "1", trace=trace, name="b", start_ns=int(NOW) * SECOND + 5),
+        ]
+        store.spans.put([SpanRecord(span=each, agent="x") for each in spans])
+    shown = ratchet(capsys, "show", "beef", "--full", "--store", url).splitlines()
+    assert shown[-3].startswith("   ├─ a")
+    assert shown[-2] == "   │     in first second"
+    assert shown[-1].startswith("   └─ b")
+
+
+def test_steps_that_begin_at_once_are_in_the_order_they_end() -> None:
+    spans = [span("1"), span("2", "1", name="long"), span("3", "1", name="short", end_ns=0)]
+    assert [spans[place].name for place in forest(spans).children[0]] == ["short", "long"]
+
+
+def test_a_small_cost_is_not_shown_as_none() -> None:
+    assert [dollars(cost) for cost in (None, 0.0, 0.00001, 0.0001, 2.5)] == [
+        "",
+        "$0.0000",
+        "<$0.0001",
+        "$0.0001",
+        "$2.50",
+    ]
+
+
+def test_a_terminal_that_knows_few_letters_gets_others(tmp_path: Path, url: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "ratchet", "show", "abcd", "--store", url],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert b"answer" in ran.stdout
+
+
+def test_help_loses_nothing_to_markup(capsys: Output) -> None:
+    assert run(["serve", "--help"]) == 0
+    said = capsys.readouterr().out
+    for section in ("server", "retention", "upstreams.NAME", "store"):
+        assert section in said.partition("Examples")[0]

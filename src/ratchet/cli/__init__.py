@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import sys
 
 
@@ -11,6 +12,10 @@ def main() -> None:
     # What imports make lives until the end: to look through it for garbage again and again, while
     # it is being made, is a tenth of the time that a short command takes.
     gc.disable()
+    for stream in (sys.stdout, sys.stderr):
+        # Names and messages hold all kinds of letters; a terminal may know few.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     from ratchet.cli.app import app_for, run
 
     app = app_for(sys.argv[1:])

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("import_", "import_"),
     "candidates": ("candidates", "candidates"),
     "diff": ("diff", "diff"),
+    "extract": ("extract", "extract"),
     "verify": ("verify", "verify"),
     "releases": ("releases", "releases"),
     "rollback": ("releases", "rollback"),

@@ -69,6 +69,20 @@ def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     return made
 
 
+WIDEST = 240
+
+
+def print_table(rows: Table) -> None:
+    """Print a table; a file or another program has room for all of it."""
+    width = out.width
+    if not out.is_terminal:
+        out.width = max(width, WIDEST)
+    try:
+        out.print(rows)
+    finally:
+        out.width = width
+
+
 def near(path: str | Path) -> str:
     """A path as seen from here, when that is shorter."""
     relative = os.path.relpath(path)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from ratchet.cli.console import Folder, Json, one_line, out, print_json, table
+from ratchet.cli.console import Folder, Json, one_line, out, print_json, print_table, table
 from ratchet.cli.keys import StoreUrl
-from ratchet.cli.looking import ServerUrl, look, named, when
+from ratchet.cli.looking import ServerUrl, lately, look, named
 
 
 def conversations(
@@ -34,22 +35,29 @@ def conversations(
     if json:
         print_json({"conversations": found, "more": cursor is not None})
         return
+    if not found and agent is not None:
+        out.print(f"No conversation fits in {place.where}.", markup=False)
+        return
     if not found:
         out.print(
-            "No conversation yet. A span belongs to one by gen_ai.conversation.id or session.id;"
-            " in Python: with ratchet.conversation(ID)."
+            f"No conversation yet in {place.where}. A span belongs to one by"
+            " gen_ai.conversation.id or session.id; in Python: with ratchet.conversation(ID).",
+            markup=False,
         )
         return
+    now = time.time()
     rows = table("conversation", "agent", "turns", "began", "last", "feedback", right=("turns",))
     for held in found:
         bad = held.worst is not None and held.worst < 0.5
         said = named(held.worst) or (str(held.feedback) if held.feedback else "")
         rows.add_row(
             Text(one_line(held.id, 60)),
-            Text(one_line(held.agent, 24)),
+            Text(one_line(held.agent, 24), no_wrap=True, overflow="ellipsis"),
             Text(str(held.turns)),
-            Text(when(held.start_ns)),
-            Text(when(held.last_ns)),
+            Text(lately(held.start_ns, now)),
+            Text(lately(held.last_ns, now)),
             Text(said, style="red" if bad else ""),
         )
-    out.print(rows)
+    for column in rows.columns:  # what is to be copied stays whole
+        column.no_wrap = column.header != "agent"
+    print_table(rows)

@@ -12,14 +12,18 @@ import typer
 
 from ratchet.cli.console import Folder, Json, out, print_json
 from ratchet.cli.keys import StoreUrl
-from ratchet.cli.looking import Place, ServerUrl, look
+from ratchet.cli.looking import Place, ServerUrl, StorePlace, look
 from ratchet.types import Feedback, FeedbackKind, InputError, fault
+from ratchet.types.trace import TraceDetail
 
 
 def feedback(
     identity: Annotated[
         str,
-        typer.Argument(metavar="ID", help="A trace, by the start of its id; or a conversation."),
+        typer.Argument(
+            metavar="ID",
+            help="A trace, by the start of its id; or a conversation, or a rollout of this store.",
+        ),
     ],
     thumbs: Annotated[Literal["up", "down"] | None, typer.Option(help="Good or not.")] = None,
     rating: Annotated[
@@ -29,7 +33,9 @@ def feedback(
         str | None, typer.Option(help="The answer that would have been right; text or JSON.")
     ] = None,
     comment: Annotated[str, typer.Option(help="In words.")] = "",
-    span: Annotated[str, typer.Option(help="The step of the trace that it is about.")] = "",
+    span: Annotated[
+        str, typer.Option(help="The step of the trace that it is about, by the start of its id.")
+    ] = "",
     folder: Folder = Path("."),
     store: StoreUrl = None,
     server: ServerUrl = None,
@@ -63,8 +69,7 @@ def feedback(
             comment=comment,
             content=None if correction is None else _value(correction),
             created_at=time.time(),
-            span_id=span,
-            **_about(place, identity),
+            **_about(place, identity, span),
         )
         wrong = fault(item)
         if wrong is not None:
@@ -73,20 +78,49 @@ def feedback(
     if json:
         print_json(item)
         return
-    about = f"trace {item.trace_id}" if item.trace_id else f"conversation {item.conversation_id}"
-    out.print(f"Noted on {about}.", markup=False)
+    abouts = (
+        ("trace", item.trace_id),
+        ("conversation", item.conversation_id),
+        ("rollout", item.rollout_id),
+    )
+    out.print(f"Noted on {next(f'{noun} {id}' for noun, id in abouts if id)}.", markup=False)
 
 
-def _about(place: Place, identity: str) -> dict[str, str]:
+def _about(place: Place, identity: str, span: str) -> dict[str, str]:
     detail = place.trace(identity) if len(identity) >= 4 else None
     if detail is not None:
-        return {"trace_id": detail.trace.trace_id}
+        return {"trace_id": detail.trace.trace_id, "span_id": _step(detail, span)}
+    if span:
+        raise InputError(
+            f"There is no trace {identity!r} in {place.where} for --span to be a step of.",
+            hint="See: ratchet traces.",
+        )
     log = place.conversation(identity)
     if log is not None:
         return {"conversation_id": log.conversation.id}
+    if isinstance(place, StorePlace) and len(identity) >= 4:
+        rollouts = place.store.rollouts.find(identity)
+        if len(rollouts) == 1:
+            return {"rollout_id": rollouts[0].id}
     raise InputError(
-        f"There is no trace and no conversation {identity!r}.", hint="See: ratchet traces."
+        f"There is no trace, conversation or rollout {identity!r} in {place.where}.",
+        hint="See: ratchet traces. -C, --store and --server look elsewhere.",
     )
+
+
+def _step(detail: TraceDetail, start: str) -> str:
+    """The whole id of a step of the trace, by its start."""
+    if not start:
+        return ""
+    found = {each.span_id for each in detail.spans if each.span_id.startswith(start.lower())}
+    if len(found) != 1:
+        how_many = "several steps" if found else "no step"
+        raise InputError(
+            f"{how_many.capitalize()} of the trace {'have' if found else 'has'} an id that begins"
+            f" with {start!r}.",
+            hint=f"See: ratchet show {detail.trace.trace_id[:8]} --full.",
+        )
+    return found.pop()
 
 
 def _value(text: str) -> Any:

@@ -11,11 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from ratchet.autopilot import read_server_config
-from ratchet.cli.console import Folder, Json, near, out, print_json
+from ratchet.cli.console import Folder, Interrupted, Json, near, out, print_json
 from ratchet.cli.import_progress import Bookmarks, Meter
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.client import Client, is_server
-from ratchet.curate.importing import Context, Format, Imported, Unfit, format_of, read_units
+from ratchet.curate.importing import (
+    Context,
+    Format,
+    Imported,
+    Unfit,
+    format_of,
+    read_units,
+    rows_of,
+    unwrapped,
+)
 from ratchet.curate.importing.storing import Storing
 from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import Redactor, Rules, redactor_of
@@ -81,7 +90,13 @@ def import_(
             context = Context(
                 agent=agent or "", at_ns=file.stat().st_mtime_ns, rollouts=server is None
             )
-            reports.append(course.read(file, context, f"{place} {format} {agent or ''}"))
+            try:
+                reports.append(course.read(file, context, f"{place} {format} {agent or ''}"))
+            except KeyboardInterrupt:
+                raise Interrupted(
+                    f"Interrupted while {near(file)} was read. What is stored is kept; the same"
+                    " command goes on from there."
+                ) from None
     _tell(reports, dry_run, json)
     if not any(report["read"].get("spans") or report["read"].get("feedback") for report in reports):
         raise InputError(
@@ -103,8 +118,18 @@ def _check(files: list[Path], store: str | None, server: str | None) -> None:
     if server is not None and not is_server(server):
         raise InputError(f"{server!r} is no address of a server.", hint="Such as http://host:8765.")
     for file in files:
-        if not file.is_file():
+        if file.is_dir():
+            raise InputError(
+                f"{file} is a folder.", hint=f"Name its files, such as {file / '*.jsonl'}."
+            )
+        if not file.exists():
             raise InputError(f"There is no file {file}.")
+        if not file.is_file():
+            raise InputError(
+                f"{file} is no file.",
+                hint="Write what comes through a pipe to one: it is read"
+                " twice, and a run that was killed goes on in it.",
+            )
 
 
 def _target(
@@ -165,16 +190,18 @@ class _Course:
             for unit in read_units(file, begin):
                 number += 1
                 meter.at(unit.end)
-                try:
-                    if unit.error:
-                        raise Unfit(unit.error)
-                    name, imported = self._read(unit.value, context)
+                if unit.error:
+                    skipped.add(unit.line, unit.error)
+                for value in () if unit.error else self._values(unit.value):
+                    try:
+                        name, imported = self._read(value, context)
+                    except Unfit as unfit:
+                        skipped.add(unit.line, str(unfit))
+                        continue
                     used[name] += 1
                     storing.add(imported)
                     for why in imported.skipped:
                         skipped.add(unit.line, why)
-                except Unfit as unfit:
-                    skipped.add(unit.line, str(unfit))
                 if storing.is_full:
                     storing.flush()
                     self._bookmarks.put(number, storing.last_trace)
@@ -191,6 +218,13 @@ class _Course:
             "reasons": dict(skipped.reasons.most_common(MOST_REASONS)),
             "lines": skipped.lines,
         }
+
+    def _values(self, value: Any) -> list[Any]:
+        """The value, or what it holds when it is nothing but a wrapping."""
+        rows = rows_of(value)
+        if rows or format_of(value, self._formats) is not None:
+            return rows or [value]
+        return unwrapped(value) or [value]
 
     def _read(self, value: Any, context: Context) -> tuple[str, Imported]:
         """The format of a value, and what is read of it.

@@ -9,6 +9,7 @@ import typer
 
 from ratchet.autopilot import Project
 from ratchet.autopilot import improve as go_around
+from ratchet.autopilot.containing import GIVES_UP
 from ratchet.cli.console import Folder, Json, SkipBad, out, print_json, project_in, wait_for
 from ratchet.cli.failure import err
 from ratchet.cli.outcome import Outcome, outcome_of, print_outcome
@@ -28,6 +29,12 @@ def improve(
         float | None, typer.Option(min=1, help="Seconds that learning may take.")
     ] = None,
     ship: Annotated[bool, typer.Option(help="Make the branch, or stop before it.")] = True,
+    unsafe_no_sandbox: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe-no-sandbox", help="Run the code of candidates where no sandbox can be made."
+        ),
+    ] = False,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -45,6 +52,8 @@ def improve(
       ratchet improve --no-ship --json
     """
     project = _with_budget(project_in(folder), rollouts, seconds)
+    if unsafe_no_sandbox:
+        project = _without_sandbox(project)
     outcome = improve_project(project, seed=seed, ship=ship, skip_bad=skip_bad, quiet=json)
     if json:
         print_json(outcome.for_machines())
@@ -88,3 +97,9 @@ def _with_budget(project: Project, rollouts: int | None, seconds: float | None) 
     budget = config.improve.budget.model_copy(update=changes)
     learning = config.improve.model_copy(update={"budget": budget})
     return Project(project.root, config.model_copy(update={"improve": learning}))
+
+
+def _without_sandbox(project: Project) -> Project:
+    err.print(GIVES_UP, style="yellow", markup=False)
+    said = project.config.sandbox.model_copy(update={"unsafe": True})
+    return Project(project.root, project.config.model_copy(update={"sandbox": said}))

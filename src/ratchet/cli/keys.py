@@ -139,13 +139,27 @@ def open_store(folder: Path, url: str | None) -> Store:
         ConfigError: `ratchet.toml` is malformed.
         StoreError: The store cannot be opened.
     """
+    found, root = store_in(folder, url)
+    if root is not None:
+        prepare_state(root)
+    return Store.open(found)
+
+
+def store_in(folder: Path, url: str | None) -> tuple[str, Path | None]:
+    """URL of that store, and the folder of the project whose state folder is made for it.
+
+    Raises:
+        ConfigError: `ratchet.toml` is malformed.
+        InputError: There is no such folder.
+    """
     if url is not None:
-        return Store.open(url)
+        return url, None
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder}.")
     root = folder_with_config(folder)
     named = None if root is None else read_server_config(root / FILE_NAME).store.url
     root = root or folder.resolve()
-    prepare_state(root)
-    return Store.open(store_url(root, named))
+    return store_url(root, named), root
 
 
 def duration(text: str) -> float:

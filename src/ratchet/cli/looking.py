@@ -13,9 +13,11 @@ from typing import Annotated, Any, Protocol
 
 import typer
 
-from ratchet.cli.keys import open_store
+from ratchet.cli.console import near
+from ratchet.cli.keys import open_store, store_in
 from ratchet.client import URL_VARIABLE, Client, is_server
 from ratchet.store import Store
+from ratchet.store.location import parse
 from ratchet.types import Feedback, InputError
 from ratchet.types.trace import (
     EVERY,
@@ -38,6 +40,9 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 
 class Place(Protocol):
     """What can be looked at, here or at a server."""
+
+    where: str
+    """For people."""
 
     def traces(
         self, wanted: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
@@ -76,10 +81,12 @@ class StorePlace:
     Args:
         store: The store.
         limit: Spans of a trace to show at most.
+        where: How people name it.
     """
 
-    def __init__(self, store: Store, limit: int = 100_000) -> None:
+    def __init__(self, store: Store, limit: int = 100_000, where: str = "the store") -> None:
         self.store = store
+        self.where = where
         self._limit = limit
 
     def traces(
@@ -121,11 +128,57 @@ class StorePlace:
         self.store.feedback.add([item], time.time())
 
 
+class NothingPlace:
+    """A store that is not there yet. To look at it does not make it.
+
+    Args:
+        file: Where it would be.
+    """
+
+    def __init__(self, file: str) -> None:
+        self.where = near(file)
+
+    def traces(
+        self, wanted: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
+    ) -> tuple[list[Trace], str | None]:
+        """As `Place` says."""
+        return [], None
+
+    def mark(self) -> int:
+        """As `Place` says."""
+        return 0
+
+    def after(self, mark: int, wanted: TraceFilter) -> tuple[list[Trace], int]:
+        """As `Place` says."""
+        return [], mark
+
+    def trace(self, id: str) -> TraceDetail | None:
+        """As `Place` says."""
+        return None
+
+    def conversations(self, agent: str | None, limit: int) -> tuple[list[Conversation], str | None]:
+        """As `Place` says."""
+        return [], None
+
+    def conversation(self, id: str) -> ConversationLog | None:
+        """As `Place` says."""
+        return None
+
+    def tell(self, item: Feedback) -> None:
+        """Nothing is here that feedback could be about.
+
+        Raises:
+            InputError: Always.
+        """
+        raise InputError(f"There is no store yet at {self.where}.")
+
+
 class ServerPlace:
     """A server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.where = client.url
 
     def traces(
         self, wanted: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
@@ -160,7 +213,12 @@ class ServerPlace:
 
 @contextmanager
 def look(
-    folder: Path, store: str | None, server: str | None, *, by_environment: bool = True
+    folder: Path,
+    store: str | None,
+    server: str | None,
+    *,
+    by_environment: bool = True,
+    make: bool = False,
 ) -> Iterator[Place]:
     """What is to be looked at: what is named, or else what `ratchet.init` here would send to.
 
@@ -169,9 +227,10 @@ def look(
         store: URL of a store.
         server: Address of a server.
         by_environment: Whether RATCHET_URL names it where nothing else does.
+        make: Whether a store that is not there yet is made: to wait for what comes.
 
     Raises:
-        InputError: Both are named.
+        InputError: Both are named, or there is no such folder.
         RatchetError: It cannot be opened.
     """
     if store is not None and server is not None:
@@ -184,9 +243,14 @@ def look(
     if named:
         with Client(named) as client:
             yield ServerPlace(client)
-    else:
-        with open_store(folder, store) as opened:
-            yield StorePlace(opened)
+        return
+    url, _ = store_in(folder, store)
+    file = parse(url).database if url.startswith("sqlite:") else None
+    if not make and file is not None and not Path(file).exists():
+        yield NothingPlace(file)
+        return
+    with open_store(folder, store) as opened:
+        yield StorePlace(opened, where=near(file) if file is not None else "the store")
 
 
 def price(call: ModelCall) -> float | None:
@@ -248,6 +312,8 @@ def dollars(cost: float | None) -> str:
     """Dollars for people; nothing where they are not known."""
     if cost is None:
         return ""
+    if 0 < cost < 0.00005:
+        return "<$0.0001"
     return f"${cost:.4f}" if cost < 1 else f"${cost:.2f}"
 
 

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from rich.markup import escape
 
-from ratchet.cli.console import near, number, out, short, table
+from ratchet.cli.console import counted, near, number, out, short, table
+from ratchet.cli.looking import dollars
 from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Decision, Release, Run
+
+
+class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has taken so far, in all of its stages."""
+
+    rollouts: int = 0
+    coach_calls: int = 0
+    coach_dollars: float = 0.0
+    dollars: float = 0.0
+    """Of rollouts and coach calls."""
+
+    def __str__(self) -> str:
+        parts = [counted(self.rollouts, "rollout")]
+        if self.coach_calls:
+            parts.append(counted(self.coach_calls, "coach call"))
+        if self.dollars:
+            of_coach = f", {dollars(self.coach_dollars)} of it for the coach"
+            parts.append(f"{dollars(self.dollars)}{of_coach if self.coach_dollars else ''}")
+        return "; ".join(parts)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +44,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     release: Release | None
     finding: dict[str, Any] | None
     proposals: tuple[Proposal, ...]
+    costs: RunCosts = RunCosts()
 
     def for_machines(self) -> dict[str, Any]:
         """The JSON of `ratchet improve --json`."""
@@ -40,6 +63,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             "branch": self.release.branch if self.release else None,
             "evidence": self.evidence or None,
             "message": self.run.message,
+            **msgspec.structs.asdict(self.costs),
         }
 
 
@@ -57,6 +81,19 @@ def outcome_of(store: Store, run: Run) -> Outcome:
         release=store.releases.get(run.release_id) if run.release_id else None,
         finding=store.journal.get(run.id, "finding"),
         proposals=tuple(sorted(proposals, key=lambda p: p.number)),
+        costs=_costs(store, run, entries),
+    )
+
+
+def _costs(store: Store, run: Run, entries: Sequence[tuple[str, Any]]) -> RunCosts:
+    calls = [body for key, body in entries if key.startswith("coach/")]
+    checks = [reply for key, body in entries if key.startswith("coach-check/") for reply in body]
+    of_coach = math.fsum(reply["cost_usd"] for reply in [*calls, *checks])
+    return RunCosts(
+        rollouts=sum(store.rollouts.counts(queue=run.id).values()),
+        coach_calls=len(calls),
+        coach_dollars=of_coach,
+        dollars=store.rollouts.cost_usd(queue=run.id) + of_coach,
     )
 
 
@@ -106,3 +143,4 @@ def print_outcome(outcome: Outcome) -> None:
     elif run.stage == "no_gain":
         out.print("[bold yellow]No significant gain: nothing is shipped.[/]")
         out.print(run.message, markup=False)
+    out.print(f"It took {outcome.costs}.", markup=False, style="dim")

@@ -70,6 +70,8 @@ def rollback(
             test_command=settings.test,
             test_timeout_s=settings.timeout_s,
             test_environment=settings.environment,
+            test_network=settings.network,
+            test_sandbox=settings.sandbox,
         )
         store.releases.put(undone)
     if json:

@@ -169,6 +169,7 @@ class _Work:
             lease_s=self._lease_s,
             drain_s=self._drain_s,
             watcher=self._progress,
+            redactor=plan.redactor,
         )
         async with self._client, runner:
             # Only now: an agent that does not load must not be seen at the server.

@@ -13,6 +13,7 @@ import msgspec
 from ratchet.autopilot.config import RunSection, read_config
 from ratchet.autopilot.session import ASYNC_SLOTS, memory_of_each
 from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state
+from ratchet.observe.redaction import Redactor, Rules, redactor_of
 from ratchet.run import AgentSpec, AsyncExecutor, Executor, ProcessExecutor, load_agent
 from ratchet.types import ConfigError
 
@@ -41,6 +42,8 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
     """The agent or command, for people."""
     state: Path
     """Folder of this runner's own files."""
+    redactor: Redactor
+    """Takes secrets out of spans before they leave this machine."""
 
     def clean(self) -> None:
         """Delete this runner's scratch files; its logs stay until the next one starts."""
@@ -59,7 +62,8 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
         key: Its key, for workers that outlive this process; empty for none.
 
     Raises:
-        ConfigError: The options contradict one another, or there is no agent.
+        ConfigError: The options contradict one another, there is no agent, or [redaction] says
+            something that cannot be done.
         AgentError: The agent does not import.
     """
     _check(wanted)
@@ -75,6 +79,8 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
     place = root or wanted.folder.resolve()
     state = _own_state(prepare_state(place))
     run = config.run if config is not None else RunSection()
+    rules = Rules(**config.redaction.model_dump()) if config is not None else Rules()
+    redactor = redactor_of(rules, os.environ)
     timeout_s = wanted.timeout_s or run.timeout_s
     cores = wanted.concurrency or run.concurrency or os.cpu_count() or 1
     if wanted.command is not None:
@@ -88,7 +94,7 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
             timeout_s=timeout_s,
             server=url,
         )
-        return Joining(executor=commands, what=wanted.command, state=state)
+        return Joining(executor=commands, what=wanted.command, state=state, redactor=redactor)
     if wanted.agent is not None:
         folders = tuple(str(folder) for folder in wanted.path) or (".",)
         spec = AgentSpec(entry=wanted.agent, root=str(wanted.folder.resolve()), path=folders)
@@ -102,7 +108,8 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
         on_ray = RayExecutor(
             spec, address=wanted.ray, slots=cores, timeout_s=timeout_s, gateway=gateway
         )
-        return Joining(executor=on_ray, what=f"{spec.entry} on Ray {wanted.ray}", state=state)
+        what = f"{spec.entry} on Ray {wanted.ray}"
+        return Joining(executor=on_ray, what=what, state=state, redactor=redactor)
     agent = load_agent(spec)
     kind: Kind = "process" if wanted.gateway else wanted.executor
     if kind == "auto":
@@ -112,7 +119,7 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
     if kind == "async":
         slots = wanted.concurrency or run.concurrency or ASYNC_SLOTS
         tasks = AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
-        return Joining(executor=tasks, what=spec.entry, state=state)
+        return Joining(executor=tasks, what=spec.entry, state=state, redactor=redactor)
     workers = ProcessExecutor(
         spec,
         store_url=url,
@@ -122,8 +129,9 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
         slots=cores,
         timeout_s=timeout_s,
         memory_bytes=memory_of_each(run.memory_mb, cores),
+        redaction=rules,
     )
-    return Joining(executor=workers, what=spec.entry, state=state)
+    return Joining(executor=workers, what=spec.entry, state=state, redactor=redactor)
 
 
 def _check(wanted: Wanted) -> None:

@@ -44,8 +44,8 @@ def serve(
     """Serve the API, the gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.
 
     On loopback no key is needed. On any other address it refuses to start before there is one
-    (ratchet keys create). A ratchet.toml is read when there is one: [server], [retention],
-    [upstreams.NAME] and [store].
+    (ratchet keys create). Of a ratchet.toml, when there is one, the sections server, retention,
+    redaction, upstreams.NAME and store are read.
 
     Examples:
 

@@ -18,7 +18,6 @@ from ratchet.cli.console import (
     one_line,
     out,
     print_json,
-    project_in,
     short,
     table,
 )
@@ -45,7 +44,11 @@ def show(
         typer.Argument(metavar="ID", help="Start of the id of a trace, rollout, candidate, run, …"),
     ],
     full: Annotated[
-        bool, typer.Option("--full", help="With messages, inputs and outputs, and long ones whole.")
+        bool,
+        typer.Option(
+            "--full",
+            help="With messages, inputs, outputs and ids; of a conversation all, and whole.",
+        ),
     ] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Fold nothing: each step on a line of its own.")
@@ -69,8 +72,10 @@ def show(
 
       ratchet show chat-4711 --server http://127.0.0.1:8765
     """
+    places = []
     for address in _where(folder, store, server):
         with look(folder, store, address, by_environment=False) as place:
+            places.append(place.where)
             found = _find(place, identity)
             if found is None:
                 continue
@@ -82,17 +87,13 @@ def show(
     if len(identity) < 4:
         raise InputError(f"{identity!r} is too short for an id.", hint="Give at least 4 digits.")
     raise InputError(
-        f"Nothing here has an id that begins with {identity!r}.",
-        hint="See: ratchet status, ratchet traces.",
+        f"Nothing in {' or '.join(places)} has an id that begins with {identity!r}.",
+        hint="See: ratchet status, ratchet traces. -C, --store and --server look elsewhere.",
     )
 
 
 def _where(folder: Path, store: str | None, server: str | None) -> list[str | None]:
-    """Addresses of servers to look at, None for a store: what is here comes first.
-
-    Raises:
-        ConfigError: Nothing is named, and the folder belongs to no project and has no state.
-    """
+    """Addresses of servers to look at, None for a store: what is here comes first."""
     if store is not None or server is not None:
         return [server]
     named = os.environ.get(URL_VARIABLE, "").strip()
@@ -101,7 +102,6 @@ def _where(folder: Path, store: str | None, server: str | None) -> list[str | No
         return [None, *elsewhere]
     if elsewhere and folder_with_config(folder) is None:
         return elsewhere
-    project_in(folder)
     return [None, *elsewhere]
 
 

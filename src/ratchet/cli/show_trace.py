@@ -9,7 +9,7 @@ from rich.text import Text
 from ratchet.cli.console import counted, one_line, out
 from ratchet.cli.looking import count, dollars, named, price, took, when
 from ratchet.cli.said import parts_text
-from ratchet.cli.trace_tree import Line, branches, forest, lines
+from ratchet.cli.trace_tree import Line, bars, branches, forest, lines
 from ratchet.store.messages import messages_in
 from ratchet.store.usage import cost_of, used_in
 from ratchet.types import Feedback, Span
@@ -42,11 +42,24 @@ def print_trace(detail: TraceDetail, *, full: bool = False, everything: bool = F
 
 def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = False) -> None:
     """Show spans as a tree; arguments as for `print_trace`."""
+    shown: list[Text] = []
     for line in lines(forest(spans), folded=not everything):
-        out.print(_line(line), soft_wrap=True)
+        shown.append(_line(line, ids=full))
         if full and line.span is not None:
             for said in _content(line.span):
-                out.print(Text(f"{'   ' * len(line.last)}   ").append_text(said), soft_wrap=True)
+                beside = Text(f"{bars(line.last)}   ", style="dim")
+                # What has lines of its own stays beside the branches.
+                said.plain = said.plain.replace("\n", f"\n{beside.plain}")
+                shown.append(beside.append_text(said))
+        if len(shown) >= _TOGETHER:
+            out.print(Text("\n").join(shown), soft_wrap=True)
+            shown = []
+    if shown:
+        out.print(Text("\n").join(shown), soft_wrap=True)
+
+
+_TOGETHER = 200
+"""Lines that are printed at once: to begin takes longer than a line does."""
 
 
 def _print_head(trace: Trace) -> None:
@@ -86,7 +99,7 @@ def feedback_line(item: Feedback) -> Text:
     return line
 
 
-def _line(line: Line) -> Text:
+def _line(line: Line, *, ids: bool = False) -> Text:
     made = Text(branches(line.last), style="dim")
     span = line.span
     if span is None:
@@ -110,6 +123,8 @@ def _line(line: Line) -> Text:
         made.append(f"  {one_line(span.message or 'failed', 160)}", style="red not dim")
     if line.note:
         made.append(f"  ({line.note})")
+    if ids:
+        made.append(f"  {one_line(span.span_id, 20)}")
     return made
 
 

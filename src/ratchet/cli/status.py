@@ -84,6 +84,8 @@ def _print_run(outcome: Outcome, means: dict[str, Any]) -> None:
         )
     if means["best_val"] is not None:
         out.print(f"  on val: {number(means['baseline_val'])} → {number(means['best_val'])}")
+    if outcome.costs.rollouts or outcome.costs.coach_calls:
+        out.print(f"  it has taken {outcome.costs}", markup=False)
     if run.message:
         out.print(f"  {run.message}", markup=False)
     if outcome.release:

@@ -11,9 +11,10 @@ from typing import Annotated
 
 import msgspec
 import typer
+from rich.table import Table
 from rich.text import Text
 
-from ratchet.cli.console import Folder, Json, one_line, out, print_json, short, table
+from ratchet.cli.console import Folder, Json, one_line, out, print_json, print_table, short, table
 from ratchet.cli.failure import err
 from ratchet.cli.keys import StoreUrl
 from ratchet.cli.looking import (
@@ -26,9 +27,10 @@ from ratchet.cli.looking import (
     moment,
     named,
     took,
+    when,
 )
 from ratchet.types import InputError
-from ratchet.types.trace import Sort, Trace, TraceFilter
+from ratchet.types.trace import Sort, Trace, TraceFilter, first_of
 
 LOOK_S = 1.0
 """How often is looked for new traces."""
@@ -66,7 +68,7 @@ def traces(
     ] = None,
     rollouts: Annotated[bool, typer.Option("--rollouts", help="Those of rollouts, too.")] = False,
     sort: Annotated[
-        Sort, typer.Option(help="newest; slowest or costliest among the newest 2,000 that fit.")
+        Sort, typer.Option(help="newest; slowest or costliest of those that fit.")
     ] = "newest",
     slow: Annotated[bool, typer.Option("--slow", help="The same as --sort slowest.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 30,
@@ -81,8 +83,8 @@ def traces(
     """List what agents did live, newest first.
 
     Costs are those that were recorded, or else by published prices. Durations, costs, names and
-    errors are computed when you ask: a search for what is rare may end before the oldest trace,
-    and says so.
+    errors are computed when you ask: such a search, or such an order, looks at 40,000 traces, and
+    says so when there are more.
 
     Examples:
 
@@ -110,38 +112,52 @@ def traces(
     order: Sort = "slowest" if slow else sort
     if follow and order != "newest":
         raise InputError("--follow shows traces as they come; leave the order out.")
-    with look(folder, store, server) as place:
+    with look(folder, store, server, make=follow) as place:
         if follow:
             _follow(place, wanted, json)
             return
-        found, more = _search(place, wanted, order, limit)
+        found, looked_back_to = _search(place, wanted, order, limit)
+    more = looked_back_to is not None
     if json:
-        print_json({"traces": found, "more": more})
+        # Whether there are others that might have been listed: older ones, or of an order any.
+        print_json({"traces": found, "more": more, "looked_back_to_ns": looked_back_to})
         return
     if not found:
-        out.print("No trace fits." if wanted != TraceFilter() else _NONE)
+        out.print(
+            f"No trace {'yet' if wanted == TraceFilter() else 'fits'} in {place.where}."
+            f"{_NONE if wanted == TraceFilter() else ''}",
+            markup=False,
+        )
     else:
         _print(found)
-    if more and len(found) < limit:
-        err.print("Older ones were not looked at; --until reaches them.", style="dim")
+    if looked_back_to is not None and (order != "newest" or len(found) < limit):
+        # A second later: those that began within it may not have been looked at.
+        until = when(looked_back_to + 10**9).replace(" ", "T")
+        err.print(
+            f"Looked back to {when(looked_back_to)}; --until {until} goes on from there.",
+            style="dim",
+        )
 
 
 _NONE = (
-    "No trace yet. Call ratchet.init() in the agent, or point OTEL_EXPORTER_OTLP_ENDPOINT to a"
-    " server."
+    " Call ratchet.init() in the agent, or point OTEL_EXPORTER_OTLP_ENDPOINT to a server; -C,"
+    " --store and --server look elsewhere."
 )
 
 
-def _search(place: Place, wanted: TraceFilter, sort: Sort, limit: int) -> tuple[list[Trace], bool]:
-    """So many traces, and whether there may be more."""
+def _search(
+    place: Place, wanted: TraceFilter, sort: Sort, limit: int
+) -> tuple[list[Trace], int | None]:
+    """So many traces, and how far was looked for them; None when all were looked at."""
     found: list[Trace] = []
     cursor: str | None = None
     for _ in range(SEARCHED):
-        page, cursor = place.traces(wanted, sort=sort, limit=limit - len(found), cursor=cursor)
-        found += page
-        if cursor is None or len(found) >= limit:
+        room = limit - len(found) if sort == "newest" else limit
+        page, cursor = place.traces(wanted, sort=sort, limit=room, cursor=cursor)
+        found = found + page if sort == "newest" else first_of(found + page, sort, limit)
+        if cursor is None or (sort == "newest" and len(found) >= limit):
             break
-    return found, cursor is not None
+    return found, None if cursor is None else int(cursor.partition(".")[0])
 
 
 _COLUMNS = (
@@ -166,13 +182,41 @@ def _print(found: Iterable[Trace]) -> None:
     cells = [_cells(trace, now) for trace in found]
     # What nothing is known of would only take the room.
     said = [n for n, _ in enumerate(_COLUMNS) if any(row[n].plain for row in cells)]
+    rows = _table(cells, said)
+    if not out.is_terminal:  # a file or another program has room for all of it
+        print_table(rows)
+        return
+    for name in _FIRST_TO_GO:
+        if _needed(cells, said) + _SLACK <= out.width:
+            break
+        said = [n for n in said if _COLUMNS[n] != name]
+        rows = _table(cells, said)
+    out.print(rows)
+
+
+_SLACK = 4
+"""Characters that rich leaves to what could be cut further."""
+_FIRST_TO_GO = ("spans", "tokens", "agent", "errors", "cost", "started")
+"""Columns that are left out where there is no room for all: half a number is a wrong one."""
+
+
+def _needed(cells: list[list[Text]], said: list[int]) -> int:
+    """Characters that a line takes at least."""
+    needed = 0
+    for n in said:
+        widest = max(len(_COLUMNS[n]), *(row[n].cell_len for row in cells))
+        needed += 2 + min(widest, _BROAD.get(_COLUMNS[n], widest))
+    return needed
+
+
+def _table(cells: list[list[Text]], said: list[int]) -> Table:
     rows = table(*(_COLUMNS[n] for n in said), right=_RIGHT)
     for column in rows.columns:
         column.no_wrap = column.header not in _BROAD
         column.min_width = _BROAD.get(str(column.header))
     for row in cells:
         rows.add_row(*(row[n] for n in said))
-    out.print(rows)
+    return rows
 
 
 def _cells(trace: Trace, now: float) -> list[Text]:

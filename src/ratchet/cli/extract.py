@@ -1,0 +1,139 @@
+"""`ratchet extract`: stage a function with all that it needs, so that it runs alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratchet.autopilot import Config, read_config
+from ratchet.cli.console import Folder, Json, counted, near, out, print_json, printable
+from ratchet.observe.place import FILE_NAME, folder_with_config
+from ratchet.source import Tree
+from ratchet.source.staging import Bare, Staged, stage
+from ratchet.source.targets import target_named, targets_in
+from ratchet.types import InputError
+
+LOAD_S = 60.0
+"""How long a staged function may take to load."""
+
+
+def extract(
+    target: Annotated[
+        str | None,
+        typer.Argument(
+            help="A function that evolves, or MODULE:FUNCTION; all that evolve if left out."
+        ),
+    ] = None,
+    folder: Folder = Path("."),
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Where to; by default .ratchet/extract.")
+    ] = None,
+    check: Annotated[bool, typer.Option(help="See whether it loads there.")] = True,
+    json: Json = False,
+) -> None:
+    """Stage a function with the closure of what it needs, so that it runs alone.
+
+    Works in any folder of Python sources; a ratchet.toml is not needed.
+
+    Examples:
+
+      ratchet extract rank
+
+      ratchet extract my_agent.ranking:score --out staged
+    """
+    root = folder_with_config(folder) or folder.resolve()
+    config = read_config(root / FILE_NAME) if (root / FILE_NAME).is_file() else None
+    whole_tree = Tree(root, _path(config))
+    found = [target_named(whole_tree, target)] if target else targets_in(whole_tree)
+    tree = Bare(root, _path(config))
+    if not found:
+        raise InputError(
+            f"No function in {root} is marked to evolve.",
+            hint="Mark one with @ratchet.evolve, or name any as MODULE:FUNCTION.",
+        )
+    base = to.resolve() if to else root / ".ratchet" / "extract"
+    private = [root / config.tasks.file] if config else [root / "tasks.jsonl"]
+    results: list[dict[str, Any]] = []
+    for one in found:
+        own = base if target and to else base / one.name
+        staged = stage(tree, one, own, private=private)
+        fault = _fault(staged) if check else ""
+        if fault:
+            # Often modules that import one another in a circle, which pruning has cut elsewhere.
+            staged = stage(tree, one, own, private=private, whole=True)
+            if _fault(staged):
+                staged = stage(tree, one, own, private=private)
+            else:
+                fault = ""
+        results.append(_described(staged, fault if check else None))
+        if not json:
+            _print(staged, fault if check else None)
+    if json:
+        print_json({"targets": results})
+    if any(result["loads"] is False for result in results):
+        raise typer.Exit(1)
+
+
+def _path(config: Config | None) -> Sequence[str]:
+    return tuple(dict.fromkeys((*config.agent.path, ".", "src"))) if config else (".", "src")
+
+
+def _fault(staged: Staged) -> str:
+    """Why it does not load alone; empty when it does."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "run.py", "--check"],
+            cwd=staged.folder,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=LOAD_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not load within {LOAD_S:g} s"
+    last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+    return "" if done.returncode == 0 else printable(last[0])
+
+
+def _described(staged: Staged, fault: str | None) -> dict[str, Any]:
+    return {
+        "name": staged.name,
+        "function": staged.function,
+        "folder": str(staged.folder),
+        "files": list(staged.files),
+        "data": list(staged.data),
+        "packages": staged.packages,
+        "left_out": [{"what": one.what, "why": one.why} for one in staged.left_out],
+        "lines": staged.lines,
+        "lines_before": staged.lines_before,
+        "command": staged.command,
+        "loads": None if fault is None else not fault,
+        "fault": fault or "",
+    }
+
+
+def _print(staged: Staged, fault: str | None) -> None:
+    def say(text: str, style: str | None = None) -> None:
+        out.print(text, style=style, markup=False, soft_wrap=True)
+
+    say(f"{staged.function} → {near(staged.folder)}", "bold")
+    files = counted(len(staged.files), "file")
+    say(f"  {staged.lines} lines of {staged.lines_before}, in {files}: {', '.join(staged.files)}")
+    if staged.data:
+        say(f"  data: {', '.join(staged.data)}")
+    for name, version in staged.packages.items():
+        say(f"  needs {name} {version or '(not installed)'}")
+    for one in staged.left_out:
+        say(f"  left out: {one.what}: {one.why}", "yellow")
+    if fault:
+        say(f"  It does not load alone: {fault}", "red")
+    elif fault is not None:
+        say("  It loads alone.", "green")
+    say(f"  Run it: cd {near(staged.folder)} && {staged.command}")
