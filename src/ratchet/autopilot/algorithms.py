@@ -8,9 +8,23 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ratchet.learn import Algorithm, Tune
+from ratchet.learn.apo import APO
+from ratchet.learn.auto import Auto
+from ratchet.learn.evolve import Evolve
+from ratchet.learn.few_shot import FewShot
+from ratchet.learn.gepa import GEPA
+from ratchet.learn.openevolve import OpenEvolve
 from ratchet.types import ConfigError
 
-ALGORITHMS: dict[str, Callable[..., Algorithm]] = {"tune": Tune}
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
+    "auto": Auto,
+    "tune": Tune,
+    "apo": APO,
+    "evolve": Evolve,
+    "few_shot": FewShot,
+    "gepa": GEPA,
+    "openevolve": OpenEvolve,
+}
 """Algorithm by name; each is called with its options."""
 
 

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ratchet.autopilot.coach_config import CoachSection
+from ratchet.autopilot.sandbox_config import ChecksSection, SandboxSection
 from ratchet.autopilot.sections import (
     Level,
     Positive,
@@ -94,7 +96,7 @@ class BudgetSection(Section):
 class ImproveSection(Section):
     """[improve]: how to learn. `options` are the algorithm's own parameters."""
 
-    algorithm: str = "tune"
+    algorithm: str = "auto"
     seed: int = 0
     options: dict[str, Any] = {}
     budget: BudgetSection = BudgetSection()
@@ -134,6 +136,8 @@ class ShipSection(Section):
     test: str | None = None
     timeout_s: Positive = 600.0
     environment: Several[str] = ()
+    network: bool = False
+    sandbox: bool = True
 
 
 class Config(Section):
@@ -145,6 +149,9 @@ class Config(Section):
     objective: ObjectiveSection = ObjectiveSection()
     run: RunSection = RunSection()
     improve: ImproveSection = ImproveSection()
+    coach: CoachSection = CoachSection()
+    checks: ChecksSection = ChecksSection()
+    sandbox: SandboxSection = SandboxSection()
     prove: ProveSection = ProveSection()
     guardrails: Several[GuardrailSection] = ()
     ship: ShipSection = ShipSection()

@@ -10,19 +10,22 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from ratchet._version import __version__
 from ratchet.autopilot.algorithms import make_algorithm
-from ratchet.autopilot.coaching import identity_of, open_coach
+from ratchet.autopilot.checking import make_checks
+from ratchet.autopilot.coaching import identity_of, open_coach, will_be_asked
 from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.rehearsal import Nobody, RehearsalLab, rehearse
 from ratchet.autopilot.session import open_runner
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Evaluator, Scorer
 from ratchet.learn import Budget, Finding, Lab, Work, mean
+from ratchet.learn.work import Executes
 from ratchet.llm import Coach
 from ratchet.run import Agent, FileLock, Runner
 from ratchet.ship import check_clean, ship
@@ -37,6 +40,8 @@ from ratchet.types import (
     Stage,
     content_hash,
 )
+
+L = TypeVar("L", bound=Lab)
 
 FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain"})
 
@@ -152,6 +157,8 @@ class _Journey:
             if ship_it:
                 # Said before anything is spent: a dirty tree would be refused at the end anyway.
                 check_clean(self.project.root)
+            if self.run.stage == "baseline":
+                await self._rehearse()
             if self.run.stage != "ship":
                 async with AsyncExitStack() as stack:
                     if self.run.stage in ("baseline", "learn"):
@@ -177,6 +184,13 @@ class _Journey:
             self._enter("failed", failed_at=self.run.stage, message=error.message)
             raise
         return self.run
+
+    async def _rehearse(self) -> None:
+        """Have the algorithm refuse now what it would refuse once the baseline has run."""
+        config = self.project.config
+        algorithm = make_algorithm(config.improve.algorithm, config.improve.options)
+        coach = Nobody() if will_be_asked(config.coach, algorithm) else None
+        await rehearse(algorithm, self._lab_of(RehearsalLab, Nobody(), coach))
 
     def _open_coach(self) -> AbstractAsyncContextManager[Coach | None]:
         return open_coach(
@@ -224,6 +238,8 @@ class _Journey:
         lab = self._lab(runner)
         self.watcher.expects(lab.budget.rollouts or 0)
         finding = await self.algorithm.learn(lab)
+        both = len(lab.compared("finding", self.baseline, finding.best))
+        finding = msgspec.structs.replace(finding, val_tasks=both)
         self.store.candidates.put(finding.best, time.time())
         self.store.journal.append(
             self.run.id,
@@ -232,6 +248,7 @@ class _Journey:
                 "best": finding.best.id,
                 "baseline_val": finding.baseline_val,
                 "best_val": finding.best_val,
+                "val_tasks": finding.val_tasks,
                 "proposals": finding.proposals,
                 "sentence": finding.sentence,
             },
@@ -281,6 +298,8 @@ class _Journey:
             test_command=settings.test,
             test_timeout_s=settings.timeout_s,
             test_environment=settings.environment,
+            test_network=settings.network,
+            test_sandbox=settings.sandbox,
             agent_entry=self.agent.spec.entry,
         )
         self.store.releases.put(release)
@@ -320,9 +339,12 @@ class _Journey:
     def _scorer(self) -> Scorer:
         return Scorer(self.store, self.evaluators)
 
-    def _lab(self, runner: Runner) -> Lab:
+    def _lab(self, runner: Executes) -> Lab:
+        return self._lab_of(Lab, runner, self.coach)
+
+    def _lab_of(self, kind: type[L], runner: Executes, coach: Any) -> L:
         budget = self.project.config.improve.budget
-        return Lab(
+        return kind(
             Work(
                 run_id=self.run.id,
                 stage="learn",
@@ -344,15 +366,17 @@ class _Journey:
                 coach_calls=budget.coach_calls,
                 dollars=budget.dollars,
             ),
-            coach=self.coach,
+            coach=coach,
+            checks=make_checks(self.project, self.agent, self.baseline, self.watcher.said),
             on_rollout=self.watcher.rollout,
             on_proposal=self.watcher.proposal,
             on_note=self.watcher.said,
+            redact=self.project.redactor().text,
         )
 
 
 def _nothing_found(finding: Finding) -> str:
     return (
-        f"There is no significant gain: none of {finding.proposals} candidates beat the baseline's"
-        f" {finding.baseline_val:.3f} on the val tasks, so none was put to the test."
+        f"There is no significant gain: nothing beat the baseline's {finding.baseline_val:.3f} on"
+        f" the val tasks, so nothing was put to the test. {finding.sentence}"
     )

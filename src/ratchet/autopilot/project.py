@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,6 +28,9 @@ from ratchet.types import (
     Dataset,
     defaults,
 )
+
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import Redactor
 
 DEFAULT_GUARDRAILS = (
     Guardrail("errors", 0.1),
@@ -88,6 +93,16 @@ class Project:
         """
         self.prepare_state()
         return Store.open(self.store_url)
+
+    def redactor(self) -> Redactor:
+        """Takes out of spans what is not to be stored, by [redaction].
+
+        Raises:
+            ConfigError: A rule is unknown, a pattern is refused, or pseudonyms have no secret.
+        """
+        from ratchet.observe.redaction import Rules, redactor_of
+
+        return redactor_of(Rules(**self.config.redaction.model_dump()), os.environ)
 
     @property
     def agent_spec(self) -> AgentSpec:
@@ -240,4 +255,7 @@ class Project:
             "run": config.run.model_dump(include={"attempts", "timeout_s", "memory_mb"}),
             "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
             "prove": config.prove.model_dump(),
+            # What runs elsewhere, with other limits, may end otherwise.
+            "sandbox": config.sandbox.model_dump(),
+            "checks": config.checks.model_dump(),
         }

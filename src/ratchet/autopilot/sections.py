@@ -88,6 +88,9 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
         return f"the key {where!r} is missing."
     if where == "agent.entry" and problem["type"] == "string_pattern_mismatch":
         return f"agent.entry = {problem['input']!r} is not MODULE:FUNCTION."
+    if location[-1:] == ("key_env",):
+        # What stands there by mistake is often the key itself: it is not repeated.
+        return f"{where}: should be the name of an environment variable."
     plain = {"tuple_type": "should be a list", "dict_type": "should be a table"}
     plain["model_type"] = plain["dict_type"]
     message = plain.get(problem["type"], str(problem["msg"]).removeprefix("Value error, "))

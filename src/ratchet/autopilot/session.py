@@ -7,11 +7,16 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from ratchet.autopilot.containing import with_sandbox
 from ratchet.autopilot.project import Project
 from ratchet.run import Agent, AsyncExecutor, Executor, FileLock, ProcessExecutor, Runner
 from ratchet.store import Store
 from ratchet.types import Conflict
+
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import Rules
 
 ASYNC_SLOTS = 16
 """Attempts at once of the async executor, unless the configuration says otherwise."""
@@ -36,7 +41,9 @@ async def open_runner(
 
     Raises:
         AgentError: The agent does not load in a worker.
+        ConfigError: [redaction] says something that cannot be done.
     """
+    redactor = project.redactor()
     async with AsyncExitStack() as stack:
         state = project.prepare_state()
         held: int | None = None
@@ -44,22 +51,32 @@ async def open_runner(
             workers = FileLock(state / "locks" / f"{queue[:24]}.lock", "A worker")
             held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
-        runner = Runner(store, queue, make_executor(project, agent, state, held))
+        executor = make_executor(project, agent, state, held, redaction=redactor.rules)
+        runner = Runner(store, queue, executor, redactor=redactor)
         if take_over:
             await asyncio.to_thread(runner.recover)
         yield await stack.enter_async_context(runner)
 
 
-def make_executor(project: Project, agent: Agent, state: Path, keep_open: int | None) -> Executor:
-    """The executor that the configuration asks for."""
+def make_executor(
+    project: Project,
+    agent: Agent,
+    state: Path,
+    keep_open: int | None,
+    *,
+    redaction: Rules | None = None,
+) -> Executor:
+    """The executor that the configuration asks for; candidates of code run in a sandbox."""
     run = project.config.run
     kind = run.executor
     if kind == "auto":
         kind = "async" if agent.is_async else "process"
     if kind == "async":
-        return AsyncExecutor(agent, slots=run.concurrency or ASYNC_SLOTS, timeout_s=run.timeout_s)
+        slots = run.concurrency or ASYNC_SLOTS
+        in_tasks = AsyncExecutor(agent, slots=slots, timeout_s=run.timeout_s)
+        return with_sandbox(project, agent, in_tasks)
     slots = run.concurrency or os.cpu_count() or 1
-    return ProcessExecutor(
+    in_processes = ProcessExecutor(
         project.agent_spec,
         store_url=project.store_url,
         state=state,
@@ -67,7 +84,9 @@ def make_executor(project: Project, agent: Agent, state: Path, keep_open: int | 
         timeout_s=run.timeout_s,
         memory_bytes=memory_of_each(run.memory_mb, slots),
         keep_open=keep_open,
+        redaction=redaction,
     )
+    return with_sandbox(project, agent, in_processes)
 
 
 async def _when_free(lock: FileLock, patience_s: float, say: Say) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -10,6 +11,10 @@ import msgspec
 from ratchet.types import RatchetError
 
 Role: TypeAlias = Literal["system", "user", "assistant"]
+
+
+STEP: ContextVar[str] = ContextVar("step of the coach", default="")
+"""What a call is for, as the lab names it: for its trace, and for which model is drawn."""
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -22,6 +22,9 @@ class Progress:
     def proposal(self, proposal: Proposal) -> None:
         """A candidate was judged."""
 
+    def said(self, text: str) -> None:
+        """Something to tell a person."""
+
     def found(self, finding: Finding) -> None:
         """Learning has ended."""
 
@@ -54,6 +57,10 @@ class SaidProgress(Progress):
                 f" {proposal.tasks} tasks, best so far {proposal.best:.3f};"
                 f" {proposal.rollouts} rollouts, ${proposal.dollars:.2f}"
             )
+
+    def said(self, text: str) -> None:
+        """Say it."""
+        self._say(text)
 
     def found(self, finding: Finding) -> None:
         """Say how it ended."""

@@ -8,10 +8,9 @@ stood when the same program is started again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import tempfile
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,12 +18,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from ratchet._version import __version__
+from ratchet.autopilot.coach_config import CoachSection
+from ratchet.autopilot.coaching import open_coach
 from ratchet.autopilot.training.agents import trainable
 from ratchet.autopilot.training.items import Items
 from ratchet.autopilot.training.progress import Progress, SaidProgress
 from ratchet.evaluate import Scorer
 from ratchet.learn import Algorithm, Budget, Lab, Work, mean
 from ratchet.observe.place import prepare_state, store_url
+from ratchet.observe.redaction import Redactor, Rules
 from ratchet.run import Agent, AsyncExecutor, FileLock, Runner
 from ratchet.store import Store
 from ratchet.types import (
@@ -46,6 +48,9 @@ N_RUNNERS = 8
 TIMEOUT_S = 120.0
 ATTEMPTS = 2
 DEV_TASKS = 5
+
+_SAID = (str, int, float, bool, tuple, list, dict, type(None), msgspec.Struct)
+"""Options whose text says what they are; that of other objects may hold an address."""
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +166,17 @@ class Trainer:
             work = await self._begin(stack, agent, items, _said(algorithm))
             coach = self._coach
             if coach is None:
-                coach = await stack.enter_async_context(_coach_of(algorithm))
+                coach = await stack.enter_async_context(
+                    open_coach(
+                        CoachSection(),
+                        algorithm,
+                        store=work.store,
+                        run_id=work.run_id,
+                        seed=self._seed,
+                        redactor=Redactor(Rules()),
+                        say=self._progress.said,
+                    )
+                )
             lab = self._lab(work, items, coach)
             try:
                 await _mean_of(lab, lab.val[:DEV_TASKS], "val")  # before a coach is paid
@@ -279,6 +294,7 @@ class Trainer:
             coach=coach,
             on_rollout=self._progress.rollout,
             on_proposal=self._progress.proposal,
+            on_note=self._progress.said,
         )
 
 
@@ -313,11 +329,6 @@ async def _mean_of(lab: Lab, tasks: Any, split: str) -> float:
     return value
 
 
-@contextlib.asynccontextmanager
-async def _coach_of(algorithm: Algorithm) -> AsyncIterator[Any]:
-    yield None
-
-
 def _resources(given: Mapping[str, Resource | str] | None) -> dict[str, Resource]:
     resources: dict[str, Resource] = {}
     for name, resource in (given or {}).items():
@@ -338,7 +349,7 @@ def _said(algorithm: Algorithm) -> list[Any]:
     options = {
         key: repr(value)
         for key, value in sorted(vars(algorithm).items())
-        if isinstance(value, (str, int, float, bool, tuple, list, dict, type(None)))
+        if isinstance(value, _SAID)
     }
     return [algorithm.name, options]
 

@@ -1,0 +1,218 @@
+"""The checks of a project: what a candidate must pass before it costs a rollout."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ratchet.autopilot.containing import hidden, is_self_graded
+from ratchet.autopilot.project import Project
+from ratchet.learn.checks import (
+    Change,
+    Check,
+    Checks,
+    Copies,
+    OwnTests,
+    Ran,
+    TypeChecks,
+    has_mypy,
+    imports_what_is_there,
+    installed,
+    keeps_prompt,
+    keeps_shape,
+)
+from ratchet.run import Agent
+from ratchet.run.contained import SELF_GRADED
+from ratchet.run.routed import differs
+from ratchet.ship import make_patch
+from ratchet.source import Tree
+from ratchet.types import Candidate, Code, Declaration, ShipError
+
+TEST_MEMORY = 1024 * 1024 * 1024
+TEST_PROCESSES = 64
+
+
+def make_checks(
+    project: Project,
+    agent: Agent,
+    baseline: Candidate,
+    say: Callable[[str], None] = lambda text: None,
+) -> Checks:
+    """The checks that fit a project: those of code only where it has code.
+
+    Args:
+        project: The project.
+        agent: The loaded agent.
+        baseline: What candidates are compared with.
+        say: Told, once each, what cannot be checked.
+    """
+    said = project.config.checks
+    checks: list[Check] = [keeps_prompt(said.prompt_growth)]
+    targets = {
+        name: declaration
+        for name, declaration in agent.declarations.items()
+        if isinstance(declaration.resource, Code)
+    }
+    if targets:
+        root = _repository(project.root)
+        path = [str((project.root / folder).resolve()) for folder in project.config.agent.path]
+        tree = Tree(root, (*path, ".", "src"))
+        patch = _Patches(baseline, agent.declarations, root)
+        copies = Copies(root, hidden(project))
+        code = {name: d.resource for name, d in targets.items() if isinstance(d.resource, Code)}
+        checks.append(_can_be_contained(project, code))
+        if is_self_graded(project, agent) and not project.config.sandbox.unsafe_self_graded:
+            checks.append(_not_self_graded(code))
+        checks += [keeps_shape, imports_what_is_there(_texts(targets), _is_there(tree)), patch]
+        if said.types and has_mypy(root):
+            checks.append(TypeChecks(patch.files, copies))
+        if said.tests:
+            checks.append(
+                OwnTests(
+                    tree=tree,
+                    targets=targets,
+                    patch=patch.files,
+                    copies=copies,
+                    command=project.config.ship.test,
+                    run=_Sandboxed(project, root),
+                    say=say,
+                )
+            )
+    return Checks(baseline, checks)
+
+
+class _Patches:
+    """Candidates as they would be written into the source; one that cannot be is refused early."""
+
+    def __init__(
+        self, baseline: Candidate, declarations: Mapping[str, Declaration], root: Path
+    ) -> None:
+        self._baseline = baseline
+        self._declarations = declarations
+        self._root = root
+
+    async def __call__(self, change: Change) -> str:
+        if not any(isinstance(old, Code) for old, _ in change.resources.values()):
+            return ""
+        try:
+            await asyncio.to_thread(self.files, change.candidate)
+        except ShipError as error:
+            return f"The candidate cannot be written into the source: {error.message}"
+        return ""
+
+    def files(self, candidate: Candidate) -> dict[str, bytes]:
+        """New content by path relative to the root."""
+        patch = make_patch(self._baseline, candidate, self._declarations, self._root)
+        return {path: new for path, (_, new) in patch.files.items()}
+
+
+class _Sandboxed:
+    """Runs test commands in the sandbox."""
+
+    def __init__(self, project: Project, root: Path) -> None:
+        self._project = project
+        self._free = asyncio.Semaphore(os.cpu_count() or 1)
+        self._read = [
+            *_importable(root),
+            *(project.root / name for name in project.config.sandbox.read),
+        ]
+
+    async def __call__(
+        self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+    ) -> Ran:
+        # More of them at once would take one another's time, and fail for want of it.
+        async with self._free:
+            return await self._run(command, folder, environment)
+
+    async def _run(
+        self, command: Sequence[str], folder: Path, environment: Mapping[str, str]
+    ) -> Ran:
+        from ratchet.sandbox import Limits, run
+
+        project = self._project
+        said = project.config.sandbox
+        limits = Limits(
+            seconds=project.config.checks.tests_s,
+            memory_bytes=max(TEST_MEMORY, said.memory_mb * 1024 * 1024),
+            processes=TEST_PROCESSES,
+        )
+        ended = await asyncio.to_thread(
+            run,
+            command,
+            cwd=folder,
+            environment=environment,
+            writable=[folder],
+            read=self._read,
+            hide=hidden(project),
+            limits=limits,
+            level=said.level,
+            unsafe=said.unsafe,
+        )
+        return Ran(code=ended.code, output=f"{ended.output}\n{ended.error}")
+
+
+def _importable(root: Path) -> list[Path]:
+    """Where this interpreter imports from, but for the repository: its copy stands for it."""
+    folders = [Path(entry).resolve() for entry in sys.path if entry and Path(entry).is_dir()]
+    own = Path(sys.prefix).resolve()
+    return [
+        folder
+        for folder in dict.fromkeys(folders)
+        if folder.is_relative_to(own)
+        or not (folder.is_relative_to(root) or root.is_relative_to(folder))
+    ]
+
+
+def _not_self_graded(source: Mapping[str, Code]) -> Check:
+    async def check(change: Change) -> str:
+        return SELF_GRADED if differs(change.candidate.resources, source) else ""
+
+    return check
+
+
+def _can_be_contained(project: Project, source: Mapping[str, Code]) -> Check:
+    """Without a sandbox code is refused by a sentence, and prompts and params go on improving."""
+
+    async def check(change: Change) -> str:
+        if not differs(change.candidate.resources, source):
+            return ""
+        from ratchet.sandbox import SandboxUnavailable
+        from ratchet.sandbox.levels import chosen
+
+        said = project.config.sandbox
+        try:
+            await asyncio.to_thread(chosen, said.level, unsafe=said.unsafe)
+        except SandboxUnavailable as error:
+            return f"{error}"
+        return ""
+
+    return check
+
+
+def _texts(targets: Mapping[str, Declaration]) -> Callable[[str], str]:
+    def text(name: str) -> str:
+        file = targets[name].file if name in targets else None
+        try:
+            return Path(file).read_text(encoding="utf-8") if file else ""
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    return text
+
+
+def _is_there(tree: Tree) -> Callable[[str], bool]:
+    def is_there(module: str) -> bool:
+        return tree.find(module) is not None or installed(module)
+
+    return is_there
+
+
+def _repository(folder: Path) -> Path:
+    """The folder of the git repository that a project lies in; the project's own without one."""
+    for above in (folder, *folder.parents):
+        if (above / ".git").exists():
+            return above
+    return folder

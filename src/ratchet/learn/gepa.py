@@ -1,0 +1,408 @@
+"""GEPA: the `gepa` package as an algorithm over the lab's rollouts, coach, budget and journal.
+
+Reflective prompt evolution with a Pareto front over val tasks (Agrawal et al. 2025, "GEPA:
+Reflective Prompt Evolution Can Outperform Reinforcement Learning"). The library decides: which
+candidate is mutated, what the coach is asked and in which words, what is kept. Here stand its
+adapter and its language model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from ratchet.learn.algorithm import Finding
+from ratchet.learn.bridge import Bridge
+from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.lab import Lab
+from ratchet.learn.texts import texts_of, with_text
+from ratchet.learn.transcript import cut, text_of, transcript
+from ratchet.learn.work import Evaluation, Proposal, mean
+from ratchet.llm import Message, Reply
+from ratchet.types import Candidate, ConfigError, InputError, Span, Task
+
+_log = logging.getLogger("ratchet.gepa")
+
+IDLE = 30
+"""Iterations in a row that tried nothing new, after which the search ends."""
+
+MAX_FIELD = 4_000
+"""Characters of an input, an output or a feedback that the coach is shown."""
+
+
+class GEPA:
+    """Reflective evolution of prompts and functions by the `gepa` package.
+
+    Args:
+        model: The coach's model, where it is not that of [coach].
+        base_url: Its endpoint.
+        reflection_minibatch_size: Train tasks that a reflection looks at.
+        candidate_selection_strategy: Whom to mutate: `pareto`, `current_best`, `epsilon_greedy` or
+            `top_k_pareto`.
+        module_selector: Which text: `round_robin`, or `all` at once.
+        use_merge: Also merge two candidates of the front.
+        max_merge_invocations: How often, at most.
+        skip_perfect_score: Leave a minibatch alone on which the score is 1.
+        max_iterations: Iterations at most.
+
+    Raises:
+        ConfigError: An option has a value that it cannot have.
+    """
+
+    name = "gepa"
+    needs_coach = True
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        base_url: str | None = None,
+        reflection_minibatch_size: int = 3,
+        candidate_selection_strategy: str = "pareto",
+        module_selector: str = "round_robin",
+        use_merge: bool = False,
+        max_merge_invocations: int = 5,
+        skip_perfect_score: bool = True,
+        max_iterations: int | None = None,
+    ) -> None:
+        for name, value, known in (
+            ("candidate_selection_strategy", candidate_selection_strategy, _SELECTIONS),
+            ("module_selector", module_selector, ("round_robin", "all")),
+        ):
+            if value not in known:
+                raise ConfigError(f"gepa's {name} = {value!r} is not one of {', '.join(known)}.")
+        for name, number in (
+            ("reflection_minibatch_size", reflection_minibatch_size),
+            ("max_iterations", 1 if max_iterations is None else max_iterations),
+            ("max_merge_invocations", max_merge_invocations),
+        ):
+            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+                raise ConfigError(f"gepa's {name} = {number!r} is not a whole number above 0.")
+        self.coach_options = {"model": model, "base_url": base_url}
+        self.minibatch = reflection_minibatch_size
+        self.max_iterations = max_iterations
+        self.options: dict[str, Any] = {
+            "candidate_selection_strategy": candidate_selection_strategy,
+            "module_selector": module_selector,
+            "use_merge": use_merge,
+            "max_merge_invocations": max_merge_invocations,
+            "skip_perfect_score": skip_perfect_score,
+        }
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Search until the budget is spent, a candidate solves val, or nothing new comes.
+
+        Raises:
+            ConfigError: The package is not installed.
+            InputError: There is no text to improve, or there are no tasks.
+            BudgetExhausted: The budget does not reach for one round.
+            CoachUnavailable: There is no coach, or it is gone.
+        """
+        library = _library()
+        for split, tasks in (("train", lab.train), ("val", lab.val)):
+            if not tasks:
+                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+        texts = texts_of(lab.targets)
+        if not texts:
+            raise InputError(
+                "There is no text that gepa could improve.",
+                hint="Declare one: ratchet.prompt(…), or @ratchet.evolve on a function.",
+            )
+        minibatch = min(self.minibatch, len(lab.train))
+        _check_budget(lab, minibatch)
+        bridge = Bridge()
+        search = _Search(library, lab, bridge, self.max_iterations)
+
+        def engine() -> None:
+            library.optimize(
+                seed_candidate=texts,
+                trainset=list(lab.train),
+                valset=list(lab.val),
+                adapter=search,
+                reflection_lm=search.reflect,
+                reflection_minibatch_size=minibatch,
+                stop_callbacks=search.stops,
+                callbacks=[search],
+                logger=_Quiet(),
+                track_best_outputs=False,
+                seed=lab.seed,
+                **self.options,
+            )
+
+        await bridge.run(engine)
+        if bridge.cause is not None and not isinstance(bridge.cause, BudgetExhausted):
+            raise bridge.cause
+        return search.finding("the budget is spent" if bridge.cause else search.why)
+
+
+_SELECTIONS = ("pareto", "current_best", "epsilon_greedy", "top_k_pareto")
+
+
+class _Trajectory(msgspec.Struct):
+    """What a reflection learns of one rollout."""
+
+    evaluation: Evaluation | None
+    spans: Sequence[Span] = ()
+    problem: str = ""
+
+
+class _Search:
+    """The library's adapter, its language model, and its callbacks.
+
+    Its methods but `finding` are called in the engine's thread.
+    """
+
+    propose_new_texts = None
+
+    def __init__(self, library: Any, lab: Lab, bridge: Bridge, max_iterations: int | None) -> None:
+        self._library = library
+        self._lab = lab
+        self._bridge = bridge
+        self._max_iterations = max_iterations
+        self._val = tuple(task.id for task in lab.val)
+        self._on_val: dict[str, tuple[float, Candidate]] = {}
+        self._parent = lab.baseline
+        self._child: tuple[Candidate, float, int] | None = None
+        self._replies: list[Reply] = []
+        self._unusable: dict[str, str] = {}
+        self._checked: dict[str, str] = {}
+        self._asked = self._judged = self._iterations = self._idle = 0
+        self._spent = (-1, -1)
+        self.why = "nothing is left to try"
+
+    # The adapter.
+
+    def evaluate(self, batch: list[Task], candidate: dict[str, str], capture_traces: bool) -> Any:
+        """As `gepa.GEPAAdapter.evaluate`."""
+        batch_of = self._library.EvaluationBatch
+        made, problem = self._candidate(candidate)
+        if made is not None and self._is_new(made):
+            if made.id not in self._checked:
+                self._checked[made.id] = self._bridge.call(self._lab.check(made))
+            problem = self._checked[made.id]
+        if made is None or problem:
+            # It costs no rollout, and the coach hears why.
+            return batch_of(
+                outputs=[problem] * len(batch),
+                scores=[0.0] * len(batch),
+                trajectories=[_Trajectory(None, (), problem) for _ in batch],
+                num_metric_calls=0,
+            )
+        evaluations, spans = self._bridge.call(self._run(made, batch, capture_traces))
+        value = mean(evaluations) or 0.0
+        if tuple(task.id for task in batch) == self._val:
+            self._on_val.setdefault(made.id, (value, made))
+        elif self._is_new(made):
+            self._child = (made, value, len(batch))
+        return batch_of(
+            outputs=[evaluation.rollout.output for evaluation in evaluations],
+            scores=[evaluation.value or 0.0 for evaluation in evaluations],
+            trajectories=[
+                _Trajectory(evaluation, seen)
+                for evaluation, seen in zip(evaluations, spans, strict=True)
+            ]
+            if capture_traces
+            else None,
+        )
+
+    def make_reflective_dataset(
+        self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """As `gepa.GEPAAdapter.make_reflective_dataset`."""
+        records = [_record(trajectory) for trajectory in eval_batch.trajectories]
+        return dict.fromkeys(components_to_update, records)
+
+    # The language model.
+
+    def reflect(self, prompt: Any) -> str:
+        """Ask the coach; what the library hears of an answer that is none is an exception."""
+        messages = (
+            [Message(role="user", content=prompt)]
+            if isinstance(prompt, str)
+            else [Message(role=each["role"], content=each["content"]) for each in prompt]
+        )
+        asked = messages[-1].content
+        if asked in self._unusable:  # the library asks once more, and would pay once more
+            raise ValueError(self._unusable.pop(asked))
+        step = f"gepa/{self._asked:06d}"
+        self._asked += 1
+        reply = self._bridge.call(self._lab.coach(messages, step=step))
+        if reply.problem:
+            self._bridge.do(lambda: self._lab.credit(reply, survived=False))
+            self._unusable[asked] = reply.problem
+            raise ValueError(reply.problem)
+        self._replies.append(reply)
+        return reply.text
+
+    # The end, and what happens on the way.
+
+    def stops(self, state: Any) -> bool:
+        """Whether the search ends before another iteration."""
+        self._settle(None)
+        iteration = self._iterations
+        self._iterations += 1
+        spent = (self._lab.spent.rollouts, self._asked)
+        self._idle = self._idle + 1 if spent == self._spent else 0
+        self._spent = spent
+        if not self._bridge.do(lambda: self._lab.may_continue(f"gepa/{iteration:06d}")):
+            self.why = "the budget is spent"
+        elif self._max_iterations is not None and iteration >= self._max_iterations:
+            self.why = f"the limit of {self._max_iterations} iterations was reached"
+        elif max((value for value, _ in self._on_val.values()), default=0.0) >= 1.0:
+            self.why = "a candidate solves every val task"
+        elif self._idle >= IDLE:
+            self.why = f"{IDLE} iterations in a row tried nothing new"
+        else:
+            return False
+        return True
+
+    def on_candidate_selected(self, event: Mapping[str, Any]) -> None:
+        """Whom the next mutation starts from."""
+        self._parent = self._candidate(event["candidate"])[0] or self._lab.baseline
+
+    def on_valset_evaluated(self, event: Mapping[str, Any]) -> None:
+        """A candidate was taken into the pool."""
+        made, _ = self._candidate(event["candidate"])
+        if event["iteration"] and made is not None and made.id in self._on_val:
+            self._settle(made)
+
+    def finding(self, why: str) -> Finding:
+        """What the search came to."""
+        baseline = self._lab.baseline
+        if baseline.id not in self._on_val:
+            raise BudgetExhausted("The budget did not reach for the baseline on val.")
+        baseline_val = self._on_val[baseline.id][0]
+        best_val, best = max(self._on_val.values(), key=lambda entry: entry[0])
+        if best_val <= baseline_val:
+            best, best_val = baseline, baseline_val
+        return Finding(
+            best=best,
+            baseline_val=baseline_val,
+            best_val=best_val,
+            proposals=self._judged,
+            sentence=(
+                f"{self._judged} candidates by reflection, {len(self._on_val) - 1} of them kept;"
+                f" {why}."
+            ),
+        )
+
+    async def _run(
+        self, candidate: Candidate, tasks: Sequence[Task], with_spans: bool
+    ) -> tuple[list[Evaluation], list[list[Span]]]:
+        evaluations = await self._lab.evaluate(candidate, tasks)
+        if not with_spans:
+            return evaluations, [[] for _ in evaluations]
+        return evaluations, [await self._lab.spans(evaluation) for evaluation in evaluations]
+
+    def _candidate(self, texts: Mapping[str, str]) -> tuple[Candidate | None, str]:
+        """The candidate of these texts, or why there is none."""
+        changed: dict[str, Any] = {}
+        try:
+            for name, text in texts.items():
+                resource = with_text(self._lab.targets[name], text)
+                if resource != self._lab.targets[name]:
+                    changed[name] = resource
+        except InputError as error:
+            return None, error.message
+        if not changed:
+            return self._lab.baseline, ""
+        named = ", ".join(sorted(changed))
+        made = self._lab.propose(
+            changed, algorithm=GEPA.name, reason=f"A reflection on train tasks rewrote {named}."
+        )
+        if made.id in self._on_val:
+            return self._on_val[made.id][1], ""
+        parent = (self._parent.id,) if self._parent.id != made.id else made.parents
+        return msgspec.structs.replace(made, parents=parent), ""
+
+    def _is_new(self, candidate: Candidate) -> bool:
+        return candidate.id not in self._on_val and candidate.id != self._lab.baseline.id
+
+    def _settle(self, kept: Candidate | None) -> None:
+        """Say what became of the mutation, if there is one of which nothing was said."""
+        child, self._child = self._child, None
+        replies, self._replies = self._replies, []
+        for reply in replies:
+            self._bridge.do(partial(self._lab.credit, reply, kept is not None))
+        if child is None and kept is None:
+            return
+        best = max(value for value, _ in self._on_val.values())
+        if kept is not None:
+            value, tasks = self._on_val[kept.id][0], len(self._val)
+            candidate = kept
+            accepted = f"It scored better on its train tasks; on val its mean is {value:.3f}."
+        else:
+            assert child is not None
+            candidate, value, tasks = child
+            accepted = ""
+        number, self._judged = self._judged, self._judged + 1
+        self._bridge.do(
+            lambda: self._lab.judged(
+                Proposal(
+                    number=number,
+                    candidate_id=candidate.id,
+                    value=value,
+                    tasks=tasks,
+                    pruned=not accepted,
+                    best=best,
+                    rollouts=self._lab.spent.rollouts,
+                    accepted=accepted,
+                )
+            )
+        )
+
+
+class _Quiet:
+    """The library's log: it prints every prompt."""
+
+    def log(self, message: str) -> None:
+        _log.debug("%s", message)
+
+
+def _record(trajectory: _Trajectory) -> dict[str, str]:
+    """A train rollout as the library's reflection prompt shows it."""
+    evaluation = trajectory.evaluation
+    if evaluation is None:
+        return {"Feedback": f"The text could not be used, and nothing ran. {trajectory.problem}"}
+    rollout = evaluation.rollout
+    said = [f"{s.rationale or s.error}" for s in evaluation.scores.values()]
+    score = "unknown" if evaluation.value is None else f"{evaluation.value:.3f}"
+    feedback = [f"The score is {score}.", *(each for each in said if each)]
+    if rollout.expected is not None and (evaluation.value or 0.0) < 1.0:
+        feedback.append(f"Expected was: {text_of(rollout.expected)}")
+    if rollout.status != "succeeded":
+        feedback.append(f"The agent {rollout.status.replace('_', ' ')}: {rollout.error}")
+    record = {
+        "Inputs": cut(text_of(rollout.input), MAX_FIELD),
+        "Generated Outputs": cut(text_of(rollout.output), MAX_FIELD),
+    }
+    if len(trajectory.spans) > 1:
+        record["Steps"] = transcript(evaluation, trajectory.spans, title="The rollout")
+    record["Feedback"] = cut("\n".join(feedback), MAX_FIELD)
+    return record
+
+
+def _check_budget(lab: Lab, minibatch: int) -> None:
+    least = 2 * len(lab.val) + 2 * minibatch
+    left = None if lab.budget.rollouts is None else lab.budget.rollouts - lab.spent.rollouts
+    if left is not None and left < least:
+        raise BudgetExhausted(
+            f"The budget of {left} rollouts does not reach for one round of gepa: {least}, for the"
+            f" baseline and one candidate on {len(lab.val)} val tasks and {minibatch} train tasks.",
+            hint="Raise rollouts under [improve.budget], or use fewer val tasks.",
+        )
+
+
+def _library() -> Any:
+    try:
+        return import_module("gepa")
+    except ImportError:
+        raise ConfigError(
+            "The algorithm gepa needs the package gepa, which is not installed.",
+            hint="pip install 'agent-ratchet[gepa]'",
+        ) from None

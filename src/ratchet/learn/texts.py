@@ -1,0 +1,39 @@
+"""Candidates as texts by name, as libraries see them, and back: prompts and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ratchet.learn.apo.placeholders import mended
+from ratchet.types import Code, InputError, PromptTemplate, Resource
+
+
+def texts_of(resources: Mapping[str, Resource]) -> dict[str, str]:
+    """The texts among resources: templates of prompts and sources of functions."""
+    texts: dict[str, str] = {}
+    for name, resource in resources.items():
+        if isinstance(resource, PromptTemplate):
+            texts[name] = resource.text
+        elif isinstance(resource, Code):
+            texts[name] = resource.source
+    return texts
+
+
+def with_text(resource: Resource, text: str) -> Resource:
+    """The resource with another text; placeholders that are only spelt otherwise are put right.
+
+    Raises:
+        InputError: It is no such text: a placeholder is gone, the code does not parse.
+    """
+    if isinstance(resource, PromptTemplate):
+        if text == resource.text:
+            return resource
+        if not text.strip():
+            raise InputError("The prompt is empty.")
+        template, problem = mended(text, resource)
+        if template is None:
+            raise InputError(problem)
+        return template
+    if isinstance(resource, Code):
+        return Code(source=text, function=resource.function)
+    raise InputError("Only prompts and code are texts.")

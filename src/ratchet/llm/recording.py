@@ -1,0 +1,140 @@
+"""Spans of the coach's calls: one trace a call, with a span for each request that it took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.llm.answer import Answer
+from ratchet.llm.providers import Place
+from ratchet.llm.trouble import Trouble, quote
+from ratchet.observe.dialects import messages as form
+from ratchet.observe.dialects import names
+from ratchet.observe.ids import new_span_id, new_trace_id
+from ratchet.types import Span
+
+AGENT = "coach"
+"""The agent that the coach's traces are of."""
+
+_PROVIDERS = {
+    "api.anthropic.com": "anthropic",
+    "api.deepseek.com": "deepseek",
+    "api.groq.com": "groq",
+    "api.mistral.ai": "mistral_ai",
+    "api.openai.com": "openai",
+    "api.x.ai": "x_ai",
+    "generativelanguage.googleapis.com": "gcp.gemini",
+}
+"""Names that OpenTelemetry has for providers, by host."""
+
+
+class CallRecord:
+    """The trace of one call of the coach.
+
+    Args:
+        step: What the call is for; empty when nobody said.
+    """
+
+    def __init__(self, step: str) -> None:
+        self._trace_id = f"{new_trace_id():032x}"
+        self._root_id = f"{new_span_id():016x}"
+        self._step = step
+        self._since = time.time_ns()
+        self._spans: list[Span] = []
+
+    def request(
+        self,
+        place: Place,
+        body: Mapping[str, Any],
+        since_ns: int,
+        tries: int,
+        outcome: Answer | Trouble,
+        cost_usd: float | None = None,
+    ) -> None:
+        """Note a request that ended.
+
+        Args:
+            place: Where it went.
+            body: What was sent.
+            since_ns: When, in Unix nanoseconds.
+            tries: How many were made before for the same.
+            outcome: What came of it.
+            cost_usd: What it cost, where that is known.
+        """
+        attributes: dict[str, Any] = {
+            names.OPERATION: "chat",
+            names.PROVIDER: _PROVIDERS.get(place.host, "openai"),
+            names.REQUEST_MODEL: place.model,
+            "server.address": place.host,
+            names.INPUT_MESSAGES: form.json_text(
+                [form.chat_message(message, "user") for message in body["messages"]]
+            ),
+        }
+        for key in ("temperature", "max_tokens"):
+            if key in body:
+                attributes[f"gen_ai.request.{key}"] = body[key]
+        if "max_completion_tokens" in body:
+            attributes["gen_ai.request.max_tokens"] = body["max_completion_tokens"]
+        if tries:
+            attributes["http.request.resend_count"] = tries
+        message = ""
+        if isinstance(outcome, Trouble):
+            attributes["error.type"] = outcome.kind
+            if outcome.status:
+                attributes["http.response.status_code"] = outcome.status
+            message = outcome.sentence
+        else:
+            said = form.message(
+                "assistant", "assistant", [form.text(outcome.text)], outcome.finish or None
+            )
+            attributes |= {
+                names.RESPONSE_MODEL: quote(place, outcome.model) or place.model,
+                names.OUTPUT_MESSAGES: form.json_text([said]),
+                names.INPUT_TOKENS: outcome.usage.input_tokens,
+                names.OUTPUT_TOKENS: outcome.usage.output_tokens,
+            }
+            if outcome.usage.cache_read_tokens:
+                attributes[names.CACHE_READ_TOKENS] = outcome.usage.cache_read_tokens
+            if outcome.finish:
+                attributes[names.FINISH_REASONS] = [outcome.finish]
+            if outcome.estimated:
+                attributes["ratchet.usage.estimated"] = True
+            if cost_usd is not None:
+                attributes["ratchet.cost_usd"] = cost_usd
+        self._spans.append(
+            self._span(f"chat {place.model}", since_ns, attributes, message, self._root_id)
+        )
+
+    def spans(self, problem: str) -> list[Span]:
+        """The trace, once the call has ended.
+
+        Args:
+            problem: Why there is nothing usable, empty when there is.
+        """
+        attributes: dict[str, Any] = {names.AGENT_NAME: AGENT}
+        if self._step:
+            attributes["ratchet.coach.step"] = self._step
+        name = f"coach {self._step}".strip()
+        root = self._span(name, self._since, attributes, problem, None)
+        return [root, *self._spans]
+
+    def _span(
+        self,
+        name: str,
+        since_ns: int,
+        attributes: dict[str, Any],
+        message: str,
+        parent_id: str | None,
+    ) -> Span:
+        return Span(
+            trace_id=self._trace_id,
+            span_id=self._root_id if parent_id is None else f"{new_span_id():016x}",
+            parent_id=parent_id,
+            name=name,
+            start_ns=since_ns,
+            end_ns=max(time.time_ns(), since_ns),
+            status="error" if message else "ok",
+            message=message,
+            attributes=attributes,
+        )

@@ -1,0 +1,181 @@
+"""Structured answers: the JSON in what a model said, and whether it fits a schema."""
+
+# ruff: noqa: RUF001
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ratchet.llm import lenient
+from ratchet.types import InputError
+
+MOST = 200_000
+"""Characters of an answer that are looked through."""
+
+MOST_PLACES = 200
+"""Places in prose at which an object is looked for."""
+
+MOST_LENIENT = 12
+"""Those among them at which what is no JSON is read leniently, which may take the whole text."""
+
+_FENCE = re.compile(r"```[^\S\n]*[\w-]*[^\S\n]*\n(.*?)(?:\n[^\S\n]*```|\Z)", re.DOTALL)
+_THOUGHT = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_BEGINS = re.compile(r"[{\[｛]")
+
+_strict = json.JSONDecoder(strict=False, parse_constant=lambda name: _no_constant(name))
+
+
+class Shape:
+    """A schema that answers are to fit.
+
+    Args:
+        schema: A JSON schema of an object.
+
+    Raises:
+        InputError: It is no JSON schema.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        from jsonschema import Draft202012Validator, SchemaError
+
+        self.schema = dict(schema)
+        try:
+            Draft202012Validator.check_schema(self.schema)
+        except SchemaError as error:
+            raise InputError(f"The coach was given no JSON schema: {error.message}.") from None
+        self._validator = Draft202012Validator(self.schema)
+
+    def read(self, text: str) -> tuple[Any, str]:
+        """The answer in what a model said.
+
+        Returns:
+            The value that fits, the last where several do, and an empty text; or None and what is
+            wrong.
+        """
+        wrong = ""
+        fitting: list[Any] = []
+        for found in values_in(text):
+            for value in _meant(found):
+                problem = self.problem(value)
+                if not problem:
+                    fitting.append(value)
+                    break
+                wrong = wrong or problem
+        if fitting:
+            return fitting[-1], ""
+        return None, wrong or "it holds no JSON object"
+
+    def problem(self, value: Any) -> str:
+        """Why a value does not fit; empty when it does."""
+        from jsonschema.exceptions import best_match
+
+        try:
+            error = best_match(self._validator.iter_errors(value))
+        except RecursionError:
+            return "it is nested too deep"
+        if error is None:
+            return ""
+        where = error.json_path.removeprefix("$").removeprefix(".")
+        return f"{where + ': ' if where else ''}{error.message[:300]}"
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether an endpoint may hold a model to it to the letter: every object closed, and all of
+        its properties required."""
+        return _is_strict(self.schema)
+
+
+def values_in(text: str) -> Iterator[Any]:
+    """Objects and lists in a text, however they are wrapped, in the order in which they stand.
+
+    Thoughts before the answer are left out. What stands in code fences wins over what stands in
+    prose.
+    """
+    text = spoken(text)[:MOST]
+    whole = _read(text, 0)
+    if whole is not None and not text[whole[1] :].strip():
+        yield whole[0]
+        return
+    fenced = [found for block in _FENCE.findall(text) for found in _scan(block)]
+    yield from fenced or _scan(text)
+
+
+def spoken(text: str) -> str:
+    """An answer without the thoughts that some models put before it."""
+    return _THOUGHT.sub("", text.lstrip("\ufeff"), count=1).strip()
+
+
+def instruction(schema: Mapping[str, Any]) -> str:
+    """What tells a model to answer in that form, where the endpoint does not."""
+    return (
+        "Answer with one JSON object that fits this JSON schema, and with nothing before or after"
+        f" it:\n{json.dumps(schema, ensure_ascii=False)}"
+    )
+
+
+def _scan(text: str) -> list[Any]:
+    found: list[Any] = []
+    at = tried = 0
+    while tried < MOST_PLACES and (place := _BEGINS.search(text, at)) is not None:
+        tried += 1
+        value = _read(text, place.start(), leniently=tried <= MOST_LENIENT)
+        if value is None:
+            at = place.start() + 1
+        else:
+            found.append(value[0])
+            at = value[1]
+    return found
+
+
+def _read(text: str, at: int, leniently: bool = True) -> tuple[Any, int] | None:
+    """The object or list that begins at a place, or None."""
+    begin = at
+    while begin < len(text) and text[begin].isspace():
+        begin += 1
+    if text[begin : begin + 1] not in ("{", "[", "｛", '"'):
+        return None
+    try:
+        value, end = _strict.raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        if not leniently:
+            return None
+        try:
+            value, end = lenient.read(text, begin)
+        except (lenient.NotJSON, RecursionError):
+            return None
+    return (value, end) if isinstance(value, (dict, list)) or begin == 0 else None
+
+
+def _meant(value: Any) -> Iterator[Any]:
+    """What a value may have been meant to be: itself, or what it wraps."""
+    yield value
+    if isinstance(value, list) and len(value) == 1:
+        yield value[0]
+    elif isinstance(value, dict) and len(value) == 1:
+        yield next(iter(value.values()))
+    elif isinstance(value, str):
+        inner = _read(value, 0)
+        if inner is not None:
+            yield inner[0]
+
+
+def _is_strict(schema: Any) -> bool:
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties")
+    if schema.get("type") == "object" or properties is not None:
+        named = set(properties or {})
+        if schema.get("additionalProperties") is not False:
+            return False
+        if named != set(schema.get("required", ())):
+            return False
+    inner = [value for key, value in schema.items() if key not in ("properties", "enum", "const")]
+    return _is_strict([*inner, *(properties or {}).values()])
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

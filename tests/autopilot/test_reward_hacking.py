@@ -1,0 +1,160 @@
+"""Candidates that want the score and not the answer: what the sandbox and the split do to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.autopilot.code_project import HONEST, Given, build, go_around, right_answer
+
+HEAD = "def digits(number: int) -> int:\n"
+
+READS_THE_TASK_FILE = """
+    import json, os, sys
+    for place in (os.path.dirname(sys.modules[digits.__module__].__file__), os.getcwd(), "{root}"):
+        for line in open(os.path.join(place, "tasks.jsonl")):
+            task = json.loads(line)
+            if task["input"] == number:
+                return task["expected"]
+"""
+
+READS_THE_STORE = """
+    import sqlite3
+    db = sqlite3.connect("file:{root}/.ratchet/ratchet.db?mode=ro", uri=True)
+    rows = db.execute("select expected from rollouts where input = ?", (str(number),))
+    return int(rows.fetchone()[0])
+"""
+
+WALKS_THE_FRAMES = """
+    import sys
+    frame = sys._getframe()
+    while frame is not None:
+        for value in list(frame.f_locals.values()):
+            rollout = getattr(getattr(value, "claim", value), "rollout", value)
+            if isinstance(getattr(rollout, "expected", None), int):
+                return rollout.expected
+        frame = frame.f_back
+    raise LookupError("nobody up there knows the answer")
+"""
+
+SEARCHES_THE_HEAP = """
+    import gc
+    for thing in gc.get_objects():
+        if type(thing).__name__ in ("Rollout", "Task") and thing.expected is not None:
+            return thing.expected
+        if isinstance(thing, dict) and thing.get("input") == number and "expected" in thing:
+            return thing["expected"]
+    raise LookupError("it is nowhere in memory")
+"""
+
+PATCHES_THE_EVALUATOR = """
+    import importlib, ratchet.evaluate.evaluator as evaluators, ratchet.evaluate.scoring as scoring
+    from ratchet.types import Score
+    good = lambda self, *given: Score(evaluator="right", version=self.version, value=1.0)
+    evaluators.FunctionEvaluator.score = evaluators.FunctionEvaluator._judged = good
+    module = importlib.import_module("{module}")
+    module.right = lambda output, expected: 1.0
+    scoring.Scorer.score = good
+    return -1
+"""
+
+GRADES_ITSELF = """
+    import ratchet
+    for name in ("right", "reward", "objective"):
+        ratchet.emit_reward(1.0, name=name)
+    return -1
+"""
+
+PASSES_OVER_WHAT_IT_CANNOT = """
+    from ratchet.observe.collector import block
+    block("a tool that does not exist")
+    return -1
+"""
+
+EQUALS_EVERYTHING = """
+    class Right(int):
+        def __eq__(self, other):
+            return True
+    return Right(-1)
+"""
+
+CHEATS = {
+    "reads the task file": READS_THE_TASK_FILE,
+    "reads the store": READS_THE_STORE,
+    "walks the frames": WALKS_THE_FRAMES,
+    "searches the heap": SEARCHES_THE_HEAP,
+    "patches the evaluator": PATCHES_THE_EVALUATOR,
+    "grades itself": GRADES_ITSELF,
+    "passes over what it cannot": PASSES_OVER_WHAT_IT_CANNOT,
+    "equals everything": EQUALS_EVERYTHING,
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return build(tmp_path / "project", "hacked_agent")
+
+
+def test_no_cheat_gains_anything_and_an_honest_candidate_does(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled = {
+        name: HEAD + body.replace("{root}", str(project)).replace("{module}", "hacked_agent")
+        for name, body in CHEATS.items()
+    }
+    algorithm = Given({**filled, "is honest": HONEST})
+    run = go_around(project, algorithm, monkeypatch, ship_it=False)
+    # It is worth something to cheat here: whoever could read the answers would have them all.
+    assert algorithm.val == {**dict.fromkeys(filled, 0.0), "is honest": 1.0}, algorithm.errors
+    assert algorithm.train == {**dict.fromkeys(filled, 0.0), "is honest": 1.0}
+    assert "PermissionError" in algorithm.errors["reads the task file"] or (
+        "FileNotFoundError" in algorithm.errors["reads the task file"]
+    )
+    assert "nobody up there knows" in algorithm.errors["walks the frames"]
+    assert "nowhere in memory" in algorithm.errors["searches the heap"]
+    assert "counts as a failure" in algorithm.errors["passes over what it cannot"]
+    assert (run.stage, run.best_id != run.baseline_id) == ("ship", True)
+
+
+def test_a_cheat_that_would_work_without_the_sandbox_is_one(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = project / "ratchet.toml"
+    config.write_text(config.read_text() + '\n[sandbox]\nlevel = "none"\nunsafe = true\n')
+    cheat = HEAD + READS_THE_TASK_FILE.replace("{root}", str(project))
+    algorithm = Given({"reads the task file": cheat})
+    go_around(project, algorithm, monkeypatch, ship_it=False)
+    assert algorithm.val == {"reads the task file": 1.0}, algorithm.errors
+
+
+def test_who_knows_the_train_tasks_by_heart_is_not_promoted(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Memorises(Given):
+        async def learn(self, lab):  # type: ignore[no-untyped-def]
+            table = {task.input: task.expected for task in lab.train}
+            assert all(right_answer(number) == answer for number, answer in table.items())
+            self.sources = {"by heart": f"{HEAD}    return {table!r}.get(number, -1)\n"}
+            return await super().learn(lab)
+
+    algorithm = Memorises({})
+    run = go_around(project, algorithm, monkeypatch, ship_it=False)
+    assert algorithm.train == {"by heart": 1.0}
+    assert algorithm.val == {"by heart": 0.0}
+    assert run.stage == "no_gain"
+
+
+def test_who_knows_train_and_val_by_heart_fails_the_experiment(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Memorises(Given):
+        async def learn(self, lab):  # type: ignore[no-untyped-def]
+            table = {task.input: task.expected for task in (*lab.train, *lab.val)}
+            self.sources = {"by heart": f"{HEAD}    return {table!r}.get(number, -1)\n"}
+            return await super().learn(lab)
+
+    algorithm = Memorises({})
+    run = go_around(project, algorithm, monkeypatch, ship_it=False)
+    assert algorithm.val == {"by heart": 1.0}
+    assert run.stage == "no_gain"
+    assert run.experiment_id

@@ -1,0 +1,233 @@
+"""GEPA: the package searches in our lab, spends our budget, and resumes by our journal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from ratchet.learn import Budget, BudgetExhausted, Finding, Proposal
+from ratchet.learn.gepa import GEPA
+from ratchet.llm import CoachUnavailable
+from ratchet.store import Store
+from ratchet.types import Candidate, ConfigError, InputError, Int, Params, PromptTemplate
+from tests.learn.conftest import FakeRunner, Killed, MakeStore, make_lab
+from tests.learn.rule_coach import RULES, SOURCE, RuleCoach, obeys
+
+pytest.importorskip("gepa", reason="the extra gepa is not installed")
+
+
+class Learned(msgspec.Struct):
+    finding: Finding
+    proposals: list[Proposal]
+    runner: FakeRunner
+    coach: RuleCoach
+    lab: Any
+
+
+def fenced(text: str) -> str:
+    return f"Here it is:\n```\n{text}\n```"
+
+
+def learn(
+    store: Store,
+    gepa: GEPA | None = None,
+    *,
+    coach: RuleCoach | None = None,
+    order: int = 0,
+    dies_after: int | None = None,
+    baseline: Candidate = SOURCE,
+    budget: Budget | None = None,
+    **options: Any,
+) -> Learned:
+    proposals: list[Proposal] = []
+    coach = coach or RuleCoach(fenced, order=order)
+    runner = FakeRunner(store, obeys, order=order, dies_after=dies_after, cost_usd=0.001)
+    lab = make_lab(
+        runner,
+        store,
+        baseline,
+        coach=coach,
+        budget=budget or Budget(rollouts=300),
+        on_proposal=proposals.append,
+        **options,
+    )
+    finding = asyncio.run((gepa or GEPA()).learn(lab))
+    return Learned(finding, proposals, runner, coach, lab)
+
+
+def test_it_finds_a_better_prompt(make_store: MakeStore) -> None:
+    found = learn(make_store())
+    assert found.finding.baseline_val == 0.0
+    assert found.finding.best_val >= 0.6
+    text = found.finding.best.resources["system"].text  # type: ignore[union-attr]
+    assert text.startswith("Book a room for {request}.")
+    assert sum(rule in text for rule in RULES) >= 3
+    assert found.finding.best.algorithm == "gepa"
+    assert "rewrote system" in found.finding.best.reason
+    kept = [p for p in found.proposals if p.accepted]
+    assert found.finding.best.id in {p.candidate_id for p in kept}
+    assert "better on its train tasks" in kept[0].accepted
+    assert found.coach.credits.count(True) == len(kept)
+    assert found.coach.credits.count(False) > 0
+
+
+def test_it_never_exceeds_its_budgets(make_store: MakeStore) -> None:
+    for rollouts in (26, 40, 77):
+        found = learn(make_store(), budget=Budget(rollouts=rollouts))
+        assert found.runner.executed.total() <= rollouts
+        assert "the budget is spent" in found.finding.sentence
+    found = learn(make_store(), budget=Budget(coach_calls=3))
+    assert len(found.coach.asked) == 3
+    assert "the budget is spent" in found.finding.sentence
+
+
+def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
+    make_store: MakeStore,
+) -> None:
+    store = make_store()
+    coach, runner = RuleCoach(fenced), FakeRunner(store, obeys)
+    lab = make_lab(runner, store, SOURCE, coach=coach, budget=Budget(rollouts=25))
+    with pytest.raises(BudgetExhausted, match="25 rollouts does not reach for one round of gepa"):
+        asyncio.run(GEPA().learn(lab))
+    assert not runner.executed
+    assert not coach.asked
+
+
+def test_held_out_tasks_are_never_shown_to_the_coach(make_store: MakeStore) -> None:
+    found = learn(make_store())
+    assert found.coach.asked
+    for prompt in found.coach.asked:
+        assert '"split":"train"' in prompt
+        assert '"split":"val"' not in prompt
+
+
+def same(one: Learned, other: Learned) -> None:
+    assert other.finding == one.finding
+    assert other.proposals == one.proposals
+
+
+def test_rollouts_that_end_in_another_order_change_nothing(make_store: MakeStore) -> None:
+    runs = [learn(make_store(), order=order) for order in range(3)]
+    same(runs[0], runs[1])
+    same(runs[0], runs[2])
+
+
+@pytest.mark.parametrize("calls", [0, 1, 4])
+def test_killed_at_a_coach_call_and_resumed_it_pays_nothing_twice(
+    make_store: MakeStore, calls: int
+) -> None:
+    whole = learn(make_store())
+    store = make_store()
+    dying = RuleCoach(fenced, dies_after=calls)
+    with pytest.raises(Killed):
+        learn(store, coach=dying)
+    going_on = learn(store, order=5)
+    same(whole, going_on)
+    assert dying.asked + going_on.coach.asked == whole.coach.asked
+
+
+@pytest.mark.parametrize("rollouts", [3, 11, 60])
+def test_killed_at_a_rollout_and_resumed_it_pays_nothing_twice(
+    make_store: MakeStore, rollouts: int
+) -> None:
+    whole = learn(make_store())
+    store = make_store()
+    dying = RuleCoach(fenced)
+    with pytest.raises(Killed):
+        learn(store, coach=dying, dies_after=rollouts)
+    going_on = learn(store, order=5)
+    same(whole, going_on)
+    assert dying.asked + going_on.coach.asked == whole.coach.asked
+    assert going_on.runner.executed.total() == whole.runner.executed.total() - rollouts
+
+
+def test_a_proposal_that_breaks_the_placeholders_costs_no_rollout(make_store: MakeStore) -> None:
+    broken = RuleCoach(lambda _: "```\nBook {everything} always\n```")
+    found = learn(make_store(), GEPA(max_iterations=5), coach=broken)
+    assert found.finding.best == SOURCE
+    assert found.proposals == []
+    assert set(found.runner.executed.values()) == {1}
+    assert found.runner.executed.total() <= 10 + 5 * 3  # the baseline alone
+
+
+def test_a_proposal_that_fails_the_checks_costs_no_rollout(make_store: MakeStore) -> None:
+    async def refuse(candidate: Candidate) -> str:
+        return "It fails the tests."
+
+    found = learn(make_store(), GEPA(max_iterations=5), checks=refuse)
+    assert found.finding.best == SOURCE
+    assert found.runner.executed.total() <= 10 + 5 * 3
+
+
+def test_a_coach_that_only_refuses_ends_in_the_baseline(make_store: MakeStore) -> None:
+    class Refusing(RuleCoach):
+        async def ask(self, *args: Any, **options: Any) -> Any:
+            reply = await super().ask(*args, **options)
+            return msgspec.structs.replace(reply, text="", problem="The model refused.")
+
+    coach = Refusing(fenced)
+    found = learn(make_store(), GEPA(max_iterations=4), coach=coach)
+    assert found.finding.best == SOURCE
+    assert len(coach.asked) == 4
+    assert "limit of 4 iterations" in found.finding.sentence
+
+
+def test_a_coach_that_is_gone_ends_the_run_with_its_sentence(make_store: MakeStore) -> None:
+    class Gone(RuleCoach):
+        async def ask(self, *args: Any, **options: Any) -> Any:
+            raise CoachUnavailable("Nobody is there.")
+
+    with pytest.raises(CoachUnavailable, match="Nobody is there"):
+        learn(make_store(), coach=Gone(fenced))
+
+
+def test_a_search_that_tries_nothing_new_ends(make_store: MakeStore) -> None:
+    solved = Candidate.of({"system": PromptTemplate(f"{{request}}: {' '.join(RULES)}")})
+    found = learn(make_store(), baseline=solved)
+    assert found.finding.best == solved
+    assert "a candidate solves every val task" in found.finding.sentence
+
+
+def test_merging_and_all_texts_at_once(make_store: MakeStore) -> None:
+    two = Candidate.of({**SOURCE.resources, "other": PromptTemplate("Answer politely.")})
+    found = learn(
+        make_store(),
+        GEPA(use_merge=True, module_selector="all", candidate_selection_strategy="current_best"),
+        baseline=two,
+        budget=Budget(rollouts=200),
+    )
+    assert found.finding.best_val >= found.finding.baseline_val
+
+
+def test_without_text_it_says_how_to_declare_some(make_store: MakeStore) -> None:
+    knobs = Candidate.of({"k": Params({"k": Int(1, 0, 5)})})
+    with pytest.raises(InputError, match=r"no text that gepa could improve.*ratchet\.prompt"):
+        learn(make_store(), baseline=knobs)
+    with pytest.raises(InputError, match="There are no val tasks"):
+        learn(make_store(), val=0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"candidate_selection_strategy": "best"},
+        {"module_selector": "none"},
+        {"reflection_minibatch_size": 0},
+        {"max_iterations": True},
+    ],
+)
+def test_an_option_that_cannot_be_is_named(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(options))):
+        GEPA(**options)
+
+
+def test_without_the_package_it_names_the_extra(
+    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gepa", None)
+    with pytest.raises(ConfigError, match=r"not installed.*agent-ratchet\[gepa\]"):
+        learn(make_store())
