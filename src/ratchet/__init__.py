@@ -41,22 +41,30 @@ from ratchet.types import (
 
 if TYPE_CHECKING:
     from ratchet.autopilot.training import Trainer
+    from ratchet.bind.tool_schema import tool_schema
     from ratchet.client import AsyncClient, Client
     from ratchet.evaluate import evaluator
     from ratchet.learn import Tune
+    from ratchet.learn.apo import APO
+    from ratchet.learn.evolve import Evolve
+    from ratchet.learn.few_shot import FewShot
     from ratchet.observe.feedback import feedback
     from ratchet.run.lit_agent import LitAgent
     from ratchet.store import Store
 
 _LATER = {
+    "APO": "ratchet.learn.apo",
     "AsyncClient": "ratchet.client",
     "Client": "ratchet.client",
+    "Evolve": "ratchet.learn.evolve",
+    "FewShot": "ratchet.learn.few_shot",
     "LitAgent": "ratchet.run.lit_agent",
     "Store": "ratchet.store",
     "Trainer": "ratchet.autopilot.training",
     "Tune": "ratchet.learn",
     "evaluator": "ratchet.evaluate",
     "feedback": "ratchet.observe.feedback",
+    "tool_schema": "ratchet.bind.tool_schema",
 }
 """Names whose rooms are heavy: imported when somebody asks."""
 
@@ -68,6 +76,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "APO",
     "AsyncClient",
     "Bool",
     "Candidate",
@@ -75,6 +84,8 @@ __all__ = [
     "Client",
     "Code",
     "Dataset",
+    "Evolve",
+    "FewShot",
     "Float",
     "Int",
     "LitAgent",
@@ -105,5 +116,6 @@ __all__ = [
     "retriever",
     "rollout",
     "tool",
+    "tool_schema",
     "trace",
 ]

@@ -115,7 +115,7 @@ def test_each_way_is_tried_and_the_one_that_gains_most_gets_the_rest(
     assert "rules on 'system' (+" in finding.sentence
     assert "'nothing'" not in finding.sentence
     assert "no gain" in finding.sentence
-    assert any("raised val from" in note for note in said)
+    assert any("raised the mean from" in note and "val tasks for" in note for note in said)
 
 
 def test_gains_of_several_algorithms_add_up(make_store: MakeStore, seen: list[Any]) -> None:
@@ -184,7 +184,7 @@ def test_a_budget_too_small_is_said_before_anything_is_spent(
     make_store: MakeStore, seen: list[Any]
 ) -> None:
     _, lab = lab_of(make_store, budget=Budget(rollouts=30))
-    with pytest.raises(BudgetExhausted, match=r"30 rollouts does not reach.*44 are needed"):
+    with pytest.raises(BudgetExhausted, match=r"30 rollouts does not reach.*36 are needed"):
         learn(lab)
     assert lab.spent.rollouts == 0
 
@@ -199,6 +199,73 @@ def test_it_ends_when_every_val_task_is_solved(
     assert "every val task is solved" in finding.sentence
     assert finding.best.id == BASELINE.id
     assert seen == []
+
+
+class Flattered(Steps):
+    """Tries what it makes on two val tasks only, which it solves."""
+
+    async def learn(self, lab: Lab) -> Finding:
+        self._seen.append((self.name, tuple(lab.targets), lab.budget.rollouts))
+        easy = lab.val[:2]
+        child = lab.propose({"system": PromptTemplate("easy")}, algorithm=self.name, reason="-")
+        before, after = [mean(await lab.evaluate(c, easy)) or 0.0 for c in (lab.baseline, child)]
+        return Finding(
+            best=child, baseline_val=before, best_val=after, proposals=1, sentence="Lucky."
+        )
+
+
+@pytest.mark.parametrize(("elsewhere", "kept"), [(0.0, False), (0.4, True)])
+def test_a_gain_on_a_few_val_tasks_is_compared_on_more_before_it_is_believed(
+    make_store: MakeStore,
+    seen: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    elsewhere: float,
+    kept: bool,
+) -> None:
+    def lucky(resources: Mapping[str, Resource], given: Any) -> float:
+        if str(resources["system"]) != "easy":
+            return 0.2
+        return 1.0 if given["split"] == "val" and given["nr"] < 2 else elsewhere
+
+    arm = auto.ARMS[1]
+    arms = [
+        Arm(name, lambda: Flattered("rules", 0, seen), arm.fits, asks=False, prior=1.0, what="")
+        for name in ("one", "two")
+    ]
+    monkeypatch.setattr(auto, "ARMS", tuple(arms))
+    store = make_store()
+    notes: list[str] = []
+    lab = make_lab(
+        FakeRunner(store, lucky),
+        store,
+        BASELINE,
+        coach=StandIn(),
+        budget=Budget(rollouts=600),
+        val=20,
+        on_note=notes.append,
+    )
+    finding = learn(lab)
+    assert any("on 2 val tasks" in note for note in notes)
+    assert "every val task is solved" not in finding.sentence
+    if kept:
+        assert finding.best_val == pytest.approx((2 * 1.0 + 18 * 0.4) / 20)
+        assert finding.baseline_val == pytest.approx(0.2)
+    else:
+        assert finding.best.id == BASELINE.id
+        assert finding.best_val == finding.baseline_val
+        assert any("is no better than the source on 20 val tasks" in note for note in notes)
+
+
+@pytest.mark.parametrize("rollouts", [60, 90, 150])
+def test_a_small_budget_buys_a_shorter_look_and_fewer_slices(
+    make_store: MakeStore, seen: list[Any], rollouts: int
+) -> None:
+    _, lab = lab_of(make_store, budget=Budget(rollouts=rollouts), val=8)
+    finding = learn(lab)
+    assert seen
+    assert all(share >= auto.LEAST_LEFT for _, _, share in seen[:1])
+    assert finding.best_val > finding.baseline_val
+    assert lab.spent.rollouts <= rollouts
 
 
 @pytest.mark.parametrize("dies_after", [5, 30, 45, 60, 90])

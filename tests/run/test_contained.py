@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -333,3 +335,28 @@ def test_an_outcome_survives_its_way(write_agent: WriteAgent) -> None:
     given = {"text": "ü\u2028", "big": 2**70, "none": None, "deep": [[[1]]]}
     outcome = run_all(write_agent(AGENT), [(code("return x"), {"x": given})])[0]
     assert json.loads(json.dumps(outcome.output)) == given
+
+
+def test_only_the_named_address_can_be_reached(write_agent: WriteAgent) -> None:
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *given: Any) -> None: ...
+
+    body = """
+import os, urllib.request
+return urllib.request.urlopen(f"http://127.0.0.1:{x}/", timeout=5).read().decode() + os.environ["MODE"]
+"""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        spec = write_agent(AGENT)
+        reach = {"connect": (("127.0.0.1", port),), "environment": {"MODE": "!"}}
+        fine, other = run_all(spec, [(code(body), port), (code(body), port + 1)], **reach)
+        assert fine.output == "hello!", fine.error
+        assert other.status == "failed"
+        assert run_all(spec, [(code(body), port)])[0].status == "failed"
+        server.shutdown()

@@ -91,14 +91,19 @@ def test_killed_by_its_own_tests_the_next_call_cleans_up(project: Any, scratch: 
         f"mark = pathlib.Path({str(mark)!r})\n"
         "if not mark.exists():\n"
         "    mark.touch()\n"
-        "    os.kill(os.getppid(), signal.SIGKILL)\n",
+        "    os.kill(int(os.environ['SHIPPER']), signal.SIGKILL)\n",
     )
     project.commit()
     command = "{python} check.py"
-    assert killed_at(10_000, lambda: project.ship(test_command=command))
+
+    def ship() -> None:
+        os.environ["SHIPPER"] = str(os.getpid())
+        project.ship(test_command=command, test_environment=["SHIPPER"], test_sandbox=False)
+
+    assert killed_at(10_000, ship)
     assert mark.exists()
-    assert len(list(scratch.iterdir())) == 1
+    assert len(list(scratch.glob("ratchet-ship-*"))) == 1
     assert project.branches() == []
-    release = project.ship(test_command=command)
+    release = project.ship(test_command=command, test_sandbox=False)
     assert project.branches() == [release.branch]
     assert project.git("worktree", "list").count("\n") == 0

@@ -1,5 +1,6 @@
 """What a resource's name means here and now."""
 
+from ratchet.bind.behaviour import same_behaviour
 from ratchet.bind.code import CodeRefused, evolve, source_of
 from ratchet.bind.context import (
     BINDING_VARIABLE,
@@ -35,5 +36,6 @@ __all__ = [
     "model",
     "params",
     "prompt",
+    "same_behaviour",
     "source_of",
 ]

@@ -8,10 +8,12 @@ import inspect
 import io
 import textwrap
 import warnings
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator
+from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from ratchet.bind import context, registry
+from ratchet.bind.behaviour import same_behaviour
 from ratchet.types import Code, Declaration, InputError, RatchetError
 
 P = ParamSpec("P")
@@ -29,11 +31,12 @@ def evolve(
     function: str | None = None, /, *, name: str | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
-    """Mark a function whose source may improve.
+    """Mark a function whose source may improve: also a method, a coroutine or a generator.
 
     Calling it runs the source's own function, and inside a rollout the candidate's. Code that
-    differs from the source runs only in a sandboxed worker; in other rollouts the call raises
-    CodeRefused, and outside of rollouts it warns and runs the source's.
+    does something else than the source runs only in a sandboxed worker; in other rollouts the call
+    raises CodeRefused, and outside of rollouts it warns and runs the source's. A candidate that
+    changes no more than the docstring runs everywhere; `ratchet.tool_schema` shows it to a model.
 
     Args:
         function: The function, or the resource's name.
@@ -46,60 +49,134 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
         function, name = None, function
     if function is None:
         return lambda f: evolve(f, name=name)
+    if isinstance(function, (staticmethod, classmethod)):
+        return type(function)(evolve(name=name)(function.__func__))
     if not inspect.isfunction(function):
         raise InputError(
             f"@ratchet.evolve marks functions, not {function!r}.",
             hint="Put it directly above the def.",
         )
-    resource_name = name or function.__name__
-    file = function.__code__.co_filename
-    registry.declare(
-        resource_name,
-        registry.Place(file, f"function {function.__qualname__}"),
-        lambda: Declaration(
-            resource_name,
-            source_of(function),
-            file,
-            function.__code__.co_firstlineno,
-            function.__qualname__,
-        ),
-    )
+    if hasattr(function, "__wrapped__"):
+        raise InputError(
+            f"@ratchet.evolve marks functions, and {function.__qualname__} is decorated already:"
+            " a candidate would lose what the decorators below do.",
+            hint="Put it directly above the def, below the other decorators.",
+        )
+    target = Target(name or function.__name__, function)
+    target.declare()
+    return target.wrapper()
 
-    def chosen() -> Callable[..., Any]:
-        resource = context.resolve(resource_name)
-        if not isinstance(resource, Code) or resource == _source_or_none(function):
-            return cast("Callable[..., Any]", function)
+
+class Target:
+    """A function of the source under a resource's name.
+
+    Args:
+        name: The resource's name.
+        function: The source's own function.
+    """
+
+    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+        self.name = name
+        self.function = function
+
+    def declare(self) -> None:
+        """Register it.
+
+        Raises:
+            InputError: The name is taken.
+        """
+        function = self.function
+        file = function.__code__.co_filename
+        registry.declare(
+            self.name,
+            registry.Place(file, f"function {function.__qualname__}"),
+            lambda: Declaration(
+                self.name,
+                _source_or_none(function) or source_of(function),
+                file,
+                function.__code__.co_firstlineno,
+                function.__qualname__,
+            ),
+        )
+
+    def wrapper(self) -> Callable[..., Any]:
+        """A function of the same kind that calls what is bound here and now."""
+        chosen = self.chosen
+        function = self.function
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def run_async(*args: Any, **kwargs: Any) -> Any:
+                return await chosen()(*args, **kwargs)
+
+            return run_async
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def run_generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+                return (yield from chosen()(*args, **kwargs))
+
+            return run_generator
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def run_async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+                inner = chosen()(*args, **kwargs)
+                try:
+                    item = await anext(inner)
+                    while True:
+                        try:
+                            sent = yield item
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:
+                            item = await inner.athrow(error)
+                        else:
+                            item = await inner.asend(sent)
+                except StopAsyncIteration:
+                    return
+                finally:
+                    await inner.aclose()
+
+            return run_async_generator
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return chosen()(*args, **kwargs)
+
+        return run
+
+    def chosen(self) -> Callable[..., Any]:
+        """The function to call here and now.
+
+        Raises:
+            CodeRefused: It is a candidate's, and this process is not a sandbox.
+        """
+        resource = context.resolve(self.name)
+        if not isinstance(resource, Code) or self.is_own(resource):
+            return self.function
         binding = context.current()
         if binding is None:
             # A release is in force where its code has been merged; it never breaks the agent.
             warnings.warn(
-                f"The released code of {resource_name!r} is not that of the source; the source's"
+                f"The released code of {self.name!r} is not that of the source; the source's"
                 " own runs.",
                 RuntimeWarning,
                 stacklevel=3,
             )
-            return cast("Callable[..., Any]", function)
+            return self.function
         if not binding.sandboxed:
             raise CodeRefused(
-                f"The candidate's code for {resource_name!r} differs from the source, and this"
+                f"The candidate's code for {self.name!r} differs from the source, and this"
                 " process is not a sandbox.",
                 hint="Evaluate code candidates in a sandboxed worker.",
             )
-        return _compiled(resource, function)
+        return _candidate(resource, self.function, binding.check_returns)
 
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def run_async(*args: Any, **kwargs: Any) -> Any:
-            return await chosen()(*args, **kwargs)
-
-        return run_async
-
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        return chosen()(*args, **kwargs)
-
-    return run
+    def is_own(self, resource: Code) -> bool:
+        """Whether a resource does what the source's function does."""
+        own = _source_or_none(self.function)
+        return own is not None and same_behaviour(resource, own)
 
 
 def source_of(function: Callable[..., Any]) -> Code:
@@ -128,9 +205,27 @@ def _source_or_none(function: Callable[..., Any]) -> Code | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _compiled(code: Code, original: Callable[..., Any]) -> Callable[..., Any]:
-    namespace: dict[str, Any] = {}
-    # The def lands in `namespace`, its globals stay the module's, so it sees what the original saw.
-    compiled = compile(code.source, f"<candidate {code.function}>", "exec")
-    exec(compiled, original.__globals__, namespace)  # noqa: S102 - only reached inside a sandbox
-    return cast("Callable[..., Any]", namespace[code.function])
+def _candidate(code: Code, original: Callable[..., Any], check: bool) -> Callable[..., Any]:
+    # Imported by sandboxed workers alone: what only they use is not part of `import ratchet`.
+    from ratchet.bind.compiling import in_place_of
+    from ratchet.bind.returns import check_return
+
+    made = in_place_of(code, cast("FunctionType", original), _source_or_none(original))
+    generates = inspect.isgeneratorfunction(made) or inspect.isasyncgenfunction(made)
+    if not check or generates:
+        return made
+    if inspect.iscoroutinefunction(made):
+
+        async def checked_async(*args: Any, **kwargs: Any) -> Any:
+            value = await made(*args, **kwargs)
+            check_return(original, value)
+            return value
+
+        return checked_async
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        value = made(*args, **kwargs)
+        check_return(original, value)
+        return value
+
+    return checked

@@ -29,6 +29,8 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     sandboxed: bool = False
     """Whether this process is a sandbox: only there may code differ from the source."""
+    check_returns: bool = False
+    """Whether what a candidate's functions return is compared with the source's annotations."""
 
 
 SEED_VARIABLE = "RATCHET_SEED"

@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.text import Text
 
 from ratchet.autopilot import Watcher
-from ratchet.cli.console import number, short
+from ratchet.cli.console import counted, number, short
 from ratchet.cli.lineage import Lineage, worth
 from ratchet.cli.looking import dollars
 from ratchet.learn import Finding, Proposal
@@ -128,7 +128,9 @@ class TerminalWatcher(Watcher):
         self._proposals.append(proposal)
         spent = ""
         if proposal.coach_calls:
-            spent = f", {proposal.coach_calls} coach calls, {dollars(proposal.dollars)}"
+            spent = f", {counted(proposal.coach_calls, 'coach call')}"
+        if proposal.dollars:
+            spent += f", {dollars(proposal.dollars)}"
         self._note = f"candidate {proposal.number + 1}, best {number(proposal.best)}{spent}"
 
     def found(self, finding: Finding) -> None:
@@ -136,7 +138,8 @@ class TerminalWatcher(Watcher):
         self._console.print(f"  {finding.sentence}", markup=False)
         if finding.best_val > finding.baseline_val:
             self._console.print(
-                f"  best candidate [bold]{short(finding.best.id)}[/]: mean score on val"
+                f"  best candidate [bold]{short(finding.best.id)}[/]: mean score on"
+                f" {f'{finding.val_tasks} ' if finding.val_tasks else ''}val tasks"
                 f" {number(finding.baseline_val)} → [bold]{number(finding.best_val)}[/]"
             )
 

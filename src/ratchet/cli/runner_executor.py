@@ -10,11 +10,13 @@ from typing import Literal
 
 import msgspec
 
-from ratchet.autopilot.config import RunSection, read_config
+from ratchet.autopilot import Project
+from ratchet.autopilot.config import Config, RunSection, read_config
+from ratchet.autopilot.containing import with_sandbox
 from ratchet.autopilot.session import ASYNC_SLOTS, memory_of_each
 from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import Redactor, Rules, redactor_of
-from ratchet.run import AgentSpec, AsyncExecutor, Executor, ProcessExecutor, load_agent
+from ratchet.run import Agent, AgentSpec, AsyncExecutor, Executor, ProcessExecutor, load_agent
 from ratchet.types import ConfigError
 
 Kind = Literal["auto", "async", "process"]
@@ -119,7 +121,8 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
     if kind == "async":
         slots = wanted.concurrency or run.concurrency or ASYNC_SLOTS
         tasks = AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
-        return Joining(executor=tasks, what=spec.entry, state=state, redactor=redactor)
+        chosen = _contained(place, config, wanted, agent, tasks)
+        return Joining(executor=chosen, what=spec.entry, state=state, redactor=redactor)
     workers = ProcessExecutor(
         spec,
         store_url=url,
@@ -131,7 +134,17 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
         memory_bytes=memory_of_each(run.memory_mb, cores),
         redaction=rules,
     )
-    return Joining(executor=workers, what=spec.entry, state=state, redactor=redactor)
+    chosen = _contained(place, config, wanted, agent, workers)
+    return Joining(executor=chosen, what=spec.entry, state=state, redactor=redactor)
+
+
+def _contained(
+    place: Path, config: Config | None, wanted: Wanted, agent: Agent, usual: Executor
+) -> Executor:
+    """Candidates of code run in the sandbox of the project; without one they are refused."""
+    if config is None or wanted.agent is not None:
+        return usual
+    return with_sandbox(Project(place, config), agent, usual)
 
 
 def _check(wanted: Wanted) -> None:

@@ -56,6 +56,7 @@ def _means(store: Store, outcome: Outcome) -> dict[str, Any]:
         "best_train": proposals[-1].best if proposals else None,
         "baseline_val": finding.get("baseline_val"),
         "best_val": finding.get("best_val"),
+        "val_tasks": finding.get("val_tasks"),
     }
 
 
@@ -83,7 +84,8 @@ def _print_run(outcome: Outcome, means: dict[str, Any]) -> None:
             f" {number(means['best_train'])}"
         )
     if means["best_val"] is not None:
-        out.print(f"  on val: {number(means['baseline_val'])} → {number(means['best_val'])}")
+        tasks = f"{means['val_tasks']} val tasks" if means["val_tasks"] else "val"
+        out.print(f"  on {tasks}: {number(means['baseline_val'])} → {number(means['best_val'])}")
     if outcome.costs.rollouts or outcome.costs.coach_calls:
         out.print(f"  it has taken {outcome.costs}", markup=False)
     if run.message:

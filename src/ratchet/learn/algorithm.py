@@ -23,10 +23,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """How many candidates were tried."""
     sentence: str
     """What was done and why it ended, for people."""
+    val_tasks: int = 0
+    """Val tasks that both means are over; whoever called the algorithm fills it in."""
 
 
 class Algorithm(Protocol):
-    """Proposes candidates from rollouts."""
+    """Proposes candidates from rollouts.
+
+    One that asks a coach says so by an attribute `needs_coach`: True, or None when it only takes
+    one where there is one. `coach_options` may hold keys of [coach] that win over the
+    configuration's, such as `model` and `base_url`.
+    """
 
     @property
     def name(self) -> str:

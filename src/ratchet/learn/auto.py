@@ -6,6 +6,10 @@ slices go to the arm with the greatest gain on val for what it cost, discounted 
 brought none (a budgeted bandit: Tran-Thanh et al. 2012). Each slice starts from the best candidate
 so far, so that gains of several algorithms add up. Which arm is likeliest says the survey: the
 source's own candidate on some train tasks, and to which resources its failures point.
+
+Each algorithm chooses on val tasks of its own, few where its slice is small. So a gain is what was
+measured on the tasks that both candidates ran, shrunk by how few they are, and what is left over is
+kept for one comparison of the best with the source on the same val tasks at the end.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from ratchet.learn.work import Evaluation, mean
 from ratchet.llm import CoachUnavailable
 from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.types import (
+    Candidate,
     Code,
     ConfigError,
     InputError,
@@ -39,7 +44,16 @@ LOW = 0.999
 """A value below this is something to learn from."""
 
 SLICES = 6
-"""Into how many slices the budget is cut, about."""
+"""Into how many slices the budget is cut, at most."""
+
+LEAST_SURVEY, LEAST_VAL, LEAST_SLICE, LEAST_LEFT = 4, 8, 40, 16
+"""Of a small budget: train tasks of the survey, val tasks, rollouts of a slice, and of the one
+slice that there is at the very least."""
+
+DOUBT = 2.0
+"""Val tasks without any gain that are added to those that were run."""
+
+SPENT = "the budget is spent"
 
 TIRED = 2
 """Slices in a row without a gain after which an arm rests for good."""
@@ -119,6 +133,7 @@ class _Record:
         self.gain = 0.0
         self.rollouts = 0
         self.dollars = 0.0
+        self.coach_calls = 0
         self.slices = 0
         self.barren = 0
         """Slices in a row without a gain."""
@@ -137,11 +152,13 @@ class Auto:
     Args:
         algorithms: Names of arms it may use: tune, apo, evolve, evolve-code, few_shot; all that fit
             when left out.
-        surveyed: Train tasks on which the source's own candidate is looked at first.
-        slices: Into how many slices the budget is cut, about.
+        surveyed: Train tasks on which the source's own candidate is looked at first, at most.
+        slices: Into how many slices the budget is cut, at most.
     """
 
     name = "auto"
+    needs_coach = None
+    """It takes a coach if there is one."""
 
     def __init__(
         self,
@@ -172,13 +189,13 @@ class Auto:
             if not tasks:
                 raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
         records = self._possible(lab)
-        self._affords(lab)
-        seen = await lab.evaluate(lab.baseline, lab.train[: self._surveyed])
-        baseline_val = _known(mean(await lab.evaluate(lab.baseline, lab.val)))
+        plan = self._plan(lab, len(records))
+        seen = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
+        own = await lab.evaluate(lab.baseline, lab.val[: plan.val])
         await self._survey(lab, records, seen)
-        course = _Course(lab, records, baseline_val, self._slices)
+        course = _Course(lab, records, plan, _known(mean(own)))
         why = await course.run()
-        return course.finding(why)
+        return await course.finding(why)
 
     def _possible(self, lab: Lab) -> list[_Record]:
         """The arms that can work here, with a note on each that cannot."""
@@ -204,14 +221,27 @@ class Auto:
             lab.note(f"Left out: {sentence}.")
         return records
 
-    def _affords(self, lab: Lab) -> None:
-        least = min(self._surveyed, len(lab.train)) + 2 * len(lab.val)
-        if lab.budget.rollouts is not None and lab.budget.rollouts < least:
+    def _plan(self, lab: Lab, arms: int) -> _Plan:
+        """How the budget is divided; a small one buys a shorter look and fewer slices."""
+        train, val = len(lab.train), len(lab.val)
+        if lab.budget.rollouts is None:
+            survey = min(self._surveyed, train)
+            return _Plan(survey, val, reserve=0, slices=max(self._slices, arms))
+        left = lab.budget.rollouts - lab.spent.rollouts
+        survey = min(self._surveyed, train, max(LEAST_SURVEY, left // 16))
+        compared = min(val, max(LEAST_VAL, left // 8))
+        # One way alone compares with the source itself.
+        reserve = compared if arms > 1 else 0
+        rest = left - survey - compared - reserve
+        if rest < LEAST_LEFT:
+            needed = left - rest + LEAST_LEFT
             raise BudgetExhausted(
                 f"The budget of {lab.budget.rollouts} rollouts does not reach for a look at the"
-                f" agent and one candidate on val: {least} are needed.",
-                hint="Raise rollouts under [improve.budget], or use fewer tasks.",
+                f" agent and one candidate: {needed} are needed.",
+                hint="Raise rollouts under [improve.budget]; a few hundred are usual.",
             )
+        slices = min(max(self._slices, arms), max(1, rest // LEAST_SLICE))
+        return _Plan(survey, compared, reserve=reserve, slices=slices)
 
     async def _survey(
         self, lab: Lab, records: Sequence[_Record], seen: Sequence[Evaluation]
@@ -233,27 +263,45 @@ class Auto:
             record.weight *= 0.5 + math.fsum(shares.get(name, 0.0) for name in record.targets)
 
 
+class _Plan(msgspec.Struct, frozen=True):
+    """How a budget is divided."""
+
+    survey: int
+    """Train tasks that the source's own candidate runs first."""
+    val: int
+    """Val tasks that it runs first, and on which the best is compared with it at the end."""
+    reserve: int
+    """Rollouts that are kept for that."""
+    slices: int
+    """Parts that the rest is cut into."""
+
+
 class _Course:
     """The spending of one budget."""
 
     def __init__(
-        self, lab: Lab, records: Sequence[_Record], baseline_val: float, slices: int
+        self, lab: Lab, records: Sequence[_Record], plan: _Plan, baseline_val: float
     ) -> None:
         self._lab = lab
         self._records = sorted(records, key=lambda record: -record.weight)
+        self._plan = plan
         self._baseline_val = baseline_val
-        self._slices = max(slices, len(records))
-        self._best = lab.baseline
-        self._best_val = baseline_val
+        self._kept: list[tuple[Candidate, float, float]] = []
+        """Each better candidate, with the means of its forerunner and its own on the same tasks."""
+        self._solved = baseline_val >= 1.0
         self._proposals = 0
+
+    @property
+    def _best(self) -> Candidate:
+        return self._kept[-1][0] if self._kept else self._lab.baseline
 
     async def run(self) -> str:
         """Spend it; returns why it ended."""
         number = 0
         while self._lab.may_continue(f"auto/{number:03d}"):
-            if self._best_val >= 1.0:
+            if self._solved:
                 return "every val task is solved."
-            if self._lab.budget.rollouts == self._lab.spent.rollouts:
+            if self._left() == 0:
                 return "the budget is spent."
             record = self._next()
             if record is None:
@@ -262,19 +310,53 @@ class _Course:
             number += 1
         return "the budget is spent."
 
-    def finding(self, why: str) -> Finding:
-        """What it came to."""
+    async def finding(self, why: str) -> Finding:
+        """What it came to, with the best compared with the source on the same val tasks."""
+        best, baseline_val, best_val = self._lab.baseline, self._baseline_val, self._baseline_val
+        if self._kept:
+            best, baseline_val, best_val = await self._compare()
         tried = [record for record in self._records if record.slices]
         parts = [
             f"{record.arm.name} on {_names(record.targets)} ({_gain(record)})" for record in tried
         ]
         return Finding(
-            best=self._best,
-            baseline_val=self._baseline_val,
-            best_val=self._best_val,
+            best=best,
+            baseline_val=baseline_val,
+            best_val=best_val,
             proposals=self._proposals,
             sentence=f"{'; '.join(parts) or 'Nothing was tried'}; {why}",
         )
+
+    async def _compare(self) -> tuple[Candidate, float, float]:
+        """The last candidate that is better than the source, with the means of both."""
+        lab = self._lab
+        try:
+            await self._confirm()
+        except BudgetExhausted:
+            pass  # what is known has to do
+        for candidate, before, after in reversed(self._kept):
+            pairs = lab.compared(f"auto/{candidate.id}", lab.baseline, candidate)
+            if not pairs:  # it was compared with its forerunner only
+                return candidate, before, after
+            own, its = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
+            if its > own:
+                return candidate, own, its
+            lab.note(
+                f"Candidate {candidate.id[:8]} is no better than the source on"
+                f" {len(pairs)} val tasks: {own:.3f} → {its:.3f}."
+            )
+        return lab.baseline, self._baseline_val, self._baseline_val
+
+    async def _confirm(self) -> float:
+        """The mean of the best so far on as many val tasks as the source has run."""
+        tasks = self._lab.val[: self._plan.val]
+        return mean(await self._lab.evaluate(self._best, tasks)) or 0.0
+
+    def _left(self) -> float:
+        """Rollouts that are left for slices."""
+        if self._lab.budget.rollouts is None:
+            return math.inf
+        return max(0, self._lab.budget.rollouts - self._lab.spent.rollouts - self._plan.reserve)
 
     def _next(self) -> _Record | None:
         ready = [record for record in self._records if not record.out]
@@ -300,26 +382,37 @@ class _Course:
             return
         self._account(record, part)
         self._proposals += finding.proposals
-        gain = finding.best_val - self._best_val
-        if finding.best.id == self._best.id or gain <= 0:
+        cost, said = (
+            _cost(part),
+            finding.sentence.replace(SPENT, "its share of the budget is spent"),
+        )
+        if finding.best.id == self._best.id or finding.best_val <= finding.baseline_val:
             record.barren += 1
             if record.barren >= TIRED or part.spent.rollouts == 0:
                 record.out = "it brought nothing more"
-            lab.note(f"{record.arm.name} found nothing better: {finding.sentence}")
+            lab.note(f"{record.arm.name} found nothing better for {cost}: {said}")
             return
+        pairs = lab.compared(name, self._best, finding.best)
+        gain = finding.best_val - finding.baseline_val
+        gain *= len(pairs) / (len(pairs) + DOUBT) if pairs else 1.0
         record.barren = 0
         record.gain += gain
+        on = f" on {len(pairs)} val tasks" if pairs else ""
         lab.note(
-            f"{record.arm.name} raised val from {self._best_val:.3f} to {finding.best_val:.3f}"
-            f" for {part.spent.rollouts} rollouts"
-            + (f" and ${part.spent.dollars:.2f}" if part.spent.dollars else "")
-            + f": {finding.sentence}"
+            f"{record.arm.name} raised the mean from {finding.baseline_val:.3f} to"
+            f" {finding.best_val:.3f}{on} for {cost}: {said}"
         )
-        self._best, self._best_val = finding.best, finding.best_val
+        self._kept.append((finding.best, finding.baseline_val, finding.best_val))
+        if finding.best_val >= LOW and all(after >= LOW for _, after in pairs):
+            try:
+                self._solved = await self._confirm() >= LOW
+            except BudgetExhausted:
+                self._solved = True  # as far as can be told
 
     def _account(self, record: _Record, part: Lab) -> None:
         record.rollouts += part.spent.rollouts
         record.dollars += part.spent.dollars
+        record.coach_calls += part.spent.coach_calls
 
     def _why(self, record: _Record) -> str:
         ready = [r for r in self._records if not r.out]
@@ -327,6 +420,8 @@ class _Course:
             return "nothing else is left to try" if record.slices else "it is what fits this agent"
         if not record.slices:
             return "each way is tried once, the likeliest first"
+        if record.gain <= 0:
+            return "none brought anything yet, and it is the likeliest"
         return "it brought most for what it cost"
 
     def _share(self) -> Budget:
@@ -334,13 +429,13 @@ class _Course:
         lab = self._lab
         ready = [record for record in self._records if not record.out]
         taken = sum(record.slices for record in self._records)
-        left = 1 if len(ready) == 1 else max(1, self._slices - taken)
+        left = 1 if len(ready) == 1 else max(1, self._plan.slices - taken)
 
         def slice_of(limit: float | None, spent: float) -> float | None:
             return None if limit is None else max((limit - spent) / left, 1e-9)
 
         budget, spent = lab.budget, lab.spent
-        rollouts = slice_of(budget.rollouts, spent.rollouts)
+        rollouts = None if budget.rollouts is None else self._left() / left
         calls = slice_of(budget.coach_calls, spent.coach_calls)
         return Budget(
             rollouts=None if rollouts is None else max(1, int(rollouts)),
@@ -366,8 +461,21 @@ async def _blamed(lab: Lab, low: Sequence[Evaluation]) -> dict[str, float]:
 
 
 def _gain(record: _Record) -> str:
-    cost = f"{record.rollouts} rollouts" + (f", ${record.dollars:.2f}" if record.dollars else "")
+    cost = _said_cost(record.rollouts, record.coach_calls, record.dollars)
     return f"+{record.gain:.3f} for {cost}" if record.gain > 0 else f"no gain for {cost}"
+
+
+def _cost(part: Lab) -> str:
+    return _said_cost(part.spent.rollouts, part.spent.coach_calls, part.spent.dollars)
+
+
+def _said_cost(rollouts: int, coach_calls: int, dollars: float) -> str:
+    parts = [f"{rollouts} rollout{'' if rollouts == 1 else 's'}"]
+    if coach_calls:
+        parts.append(f"{coach_calls} coach call{'' if coach_calls == 1 else 's'}")
+    if dollars:
+        parts.append(f"${dollars:.2f}")
+    return ", ".join(parts)
 
 
 def _names(targets: Sequence[str]) -> str:

@@ -12,6 +12,8 @@ from ratchet.types import ConfigError, RatchetError
 class BudgetExhausted(RatchetError):
     """The next step would cost more than is left. Algorithms end with what they have."""
 
+    exit_code = 2  # where it ends a command, the budget did not reach for one step
+
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Limits; None is no limit."""

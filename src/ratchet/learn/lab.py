@@ -22,7 +22,7 @@ from ratchet.learn.budget import Budget, BudgetExhausted, Spent
 from ratchet.learn.purse import Purse
 from ratchet.learn.tried import Tried
 from ratchet.learn.work import Evaluation, Executes, Proposal, Work, objective_value
-from ratchet.llm import Asks, CoachUnavailable, Message, Reply
+from ratchet.llm import STEP, Asks, CoachUnavailable, Message, Reply
 from ratchet.store import Store
 from ratchet.types import Candidate, Resource, Rollout, Span, Task, content_hash
 
@@ -44,6 +44,7 @@ class Lab:
         on_rollout: Called as each rollout ends.
         on_proposal: Called as each candidate is judged.
         on_note: Called with each sentence that an algorithm says of what it does.
+        redact: Takes what is not to leave out of a text; by the built-in rules when left out.
         clock: Seconds, for the budget.
         whole: The lab that this one is a part of.
         only: Names of the resources that may change; all when left out.
@@ -65,6 +66,7 @@ class Lab:
         on_rollout: Callable[[Rollout], None] | None = None,
         on_proposal: Callable[[Proposal], None] | None = None,
         on_note: Callable[[str], None] | None = None,
+        redact: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         whole: Lab | None = None,
         only: Collection[str] | None = None,
@@ -93,6 +95,7 @@ class Lab:
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._on_note = on_note
+        self._redact = redact
         self._clock = clock
         self._judged = 0
         self._notes = 0
@@ -207,6 +210,7 @@ class Lab:
         if reached:
             raise BudgetExhausted(f"Another coach call would exceed the budget: {reached}.")
         self._purse.take_call(key)
+        asking = STEP.set(step)
         try:
             reply = await self._coach.ask(
                 messages, schema=schema, temperature=temperature, max_tokens=max_tokens, model=model
@@ -214,6 +218,8 @@ class Lab:
         except BaseException:
             self._purse.give_back_call(key)
             raise
+        finally:
+            STEP.reset(asking)
         # At once, in this thread: what is cancelled or killed from here on has been kept.
         self._append(key, msgspec.to_builtins(reply))
         self._purse.pay([reply.cost_usd])
@@ -228,9 +234,16 @@ class Lab:
         """What is wrong with a candidate before it costs a rollout; empty when nothing is.
 
         Templates keep their placeholders; code keeps its signature and passes the checks and tests
-        of its repository.
+        of its repository. The verdict is journaled: a test that fails now and then says the same
+        when the run is resumed.
         """
-        return await self._checks(candidate) if self._checks is not None else ""
+        if self._checks is None:
+            return ""
+        key = f"check/{candidate.id}"
+        known = await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
+        if not isinstance(known, str):
+            known = self._append(key, await self._checks(candidate))
+        return str(known)
 
     async def spans(self, evaluation: Evaluation) -> list[Span]:
         """Spans of the attempt that ended an evaluation's rollout, in the order they started."""
@@ -256,6 +269,14 @@ class Lab:
         name = next(name for name, future in pending.items() if future in done)
         await asyncio.to_thread(self._append, key, name)
         return name
+
+    def redact(self, text: str) -> str:
+        """A text without what is not to leave: for what a coach is shown, or a prompt will hold."""
+        if self._redact is None:
+            from ratchet.observe.redaction import Redactor
+
+            self._redact = Redactor().text
+        return self._redact(text)
 
     def propose(
         self,
@@ -346,10 +367,29 @@ class Lab:
             coach=self._coach,
             checks=self._checks,
             on_rollout=self._on_rollout,
+            redact=self._redact,
             clock=self._clock,
             whole=self,
             only=self.targets.keys() if only is None else only,
         )
+
+    def compared(self, step: str, one: Candidate, other: Candidate) -> list[tuple[float, float]]:
+        """Values of two candidates on the val tasks that both were tried on, in the tasks' order.
+
+        It costs nothing: tasks that either was not tried on are left out.
+
+        Args:
+            step: The comparison's name, unique in the run and the same whenever it is resumed.
+            one: A candidate.
+            other: Another.
+        """
+        known = [self._tried[c.id].values if c.id in self._tried else {} for c in (one, other)]
+        found = [[known[0].get(task.id), known[1].get(task.id)] for task in self.val]
+        pairs = [pair for pair in found if None not in pair]
+        # Work that was cut off in the first run may have ended by now: the journal keeps what was
+        # seen then.
+        kept: Any = self._append(self._key("compared", step), pairs)
+        return [(one, other) for one, other in kept]
 
     def _key(self, kind: str, name: str) -> str:
         return f"{kind}/{self._work.part}{name}"

@@ -22,15 +22,16 @@ class Tried:
 
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
-        self._values: dict[str, float] = {}
+        self.values: dict[str, float] = {}
+        """Objective by task id."""
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
         """More of its evaluations; of several of one task, the last holds."""
-        self._values.update((e.task.id, e.value) for e in evaluations if e.value is not None)
+        self.values.update((e.task.id, e.value) for e in evaluations if e.value is not None)
 
     def facts(self, tasks: Collection[str]) -> dict[str, Any]:
         """What a proposal of it says: where it came from, and its interval over these tasks."""
-        low, high = interval([v for task, v in self._values.items() if task in tasks])
+        low, high = interval([v for task, v in self.values.items() if task in tasks])
         return {
             "parents": self.candidate.parents,
             "algorithm": self.candidate.algorithm,

@@ -27,7 +27,7 @@ from ratchet.observe.collector import MAX_SPANS
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import MAX_ERROR_CHARACTERS, MAX_OUTPUT_BYTES, span_cost, timed_out
 from ratchet.run.ends import Clock, cut_off
-from ratchet.run.inside import PING, Ask, Setup
+from ratchet.run.inside import Ask, Setup
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Score, Span
 
 LATE_S = 0.5
@@ -49,6 +49,19 @@ _PREFIX = "The handler cannot be loaded in the sandbox: AgentError: "
 _TOLD: frozenset[str] = frozenset(get_args(Told))
 _TRACE = re.compile(r"[0-9a-f]{32}")
 _SPAN = re.compile(r"[0-9a-f]{16}")
+
+_DRY = msgspec.json.encode(
+    Ask(
+        rollout_id="",
+        fence=0,
+        candidate_id="",
+        seed=0,
+        input=None,
+        resources={},
+        timeout_s=1.0,
+        dry=True,
+    )
+)
 
 SELF_GRADED = (
     "The agent grades itself in the process that runs the candidate's code, which could so give"
@@ -136,7 +149,6 @@ class ContainedExecutor:
         spec = self._agent
         setup = Setup(agent=spec, check_returns=held.check_returns)
         root, folders = _folders(spec)
-        relay: dict[str, Any] = {"connect": held.connect} if held.connect else {}
         warm = Warm(
             handler="ratchet.run.inside:handle",
             setup=msgspec.json.encode(setup),
@@ -153,7 +165,7 @@ class ContainedExecutor:
             level=held.level,
             unsafe=held.unsafe,
             environment=held.environment,
-            **relay,
+            connect=held.connect,
         )
         try:
             self._warm = await self._stack.enter_async_context(warm)
@@ -211,7 +223,7 @@ class ContainedExecutor:
     async def _ping(self) -> None:
         """See how long a request takes that runs nothing: that is not held against candidates."""
         started = time.perf_counter()
-        await self._warm.request(PING)
+        await self._warm.request(_DRY)
         self._pings.append(time.perf_counter() - started)
 
     def _outcome(self, claim: Claim, body: bytes, clock: Clock, seconds: float) -> Outcome:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
-import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ratchet.ship.repository import Repository
 from ratchet.ship.worktree import checkout
 from ratchet.types import ShipError
 
+if TYPE_CHECKING:
+    from ratchet.sandbox import Ended, Level
+
 Outcome = Literal["passed", "failed", "timed_out", "not_configured"]
 
 _ALLOWED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "TERM", "TZ"})
-_KEEP_BYTES = 16_384
-"""Bytes of output kept from the head and from the tail, each."""
-_REAP_S = 2.0
+_KEEP_BYTES = 32_768
+"""Bytes of output kept, half of them from the head."""
+_PROCESSES = 2048
+_MEMORY_SHARE, _SCRATCH_SHARE = 0.75, 0.25
+"""How much of the machine's memory tests may take, and how much of it their scratch folder."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class TestReport:
     timeout_s: float = 0.0
     base: Outcome | None = None
     """How the same command ended without the patch; None when it was not tried."""
+    contained: str = ""
+    """How the command was contained, as in "in a sandbox without network"."""
 
     def sentence(self) -> str:
         """The report in one sentence."""
@@ -48,7 +51,8 @@ class TestReport:
             return "No test command is configured, so no tests were run on this change."
         said = _said(self.outcome, self.exit_code, self.timeout_s)
         without = f"; without it they {_said(self.base, None, self.timeout_s)}" if self.base else ""
-        return f"`{self.command}`: the tests {said} on this change{without}."
+        where = f", {self.contained}" if self.contained else ""
+        return f"`{self.command}`{where}: the tests {said} on this change{without}."
 
     def tail(self) -> str:
         """The last lines of the output, long ones cut."""
@@ -64,8 +68,12 @@ def run_tests(
     command: str | None,
     timeout_s: float,
     environment: Sequence[str] = (),
+    network: bool = False,
+    sandbox: bool = True,
 ) -> TestReport:
     """Run the test command in a temporary work tree of a commit; on failure also of its base.
+
+    It runs in a sandbox where this machine can make one: a candidate's code is in that commit.
 
     Args:
         repository: Whose commit it is.
@@ -75,16 +83,19 @@ def run_tests(
             interpreter. None or blank: nothing is run.
         timeout_s: Seconds for one run; everything it started is killed then.
         environment: Names of further environment variables to hand on.
+        network: The tests may use the network.
+        sandbox: False runs them without a sandbox.
 
     Raises:
         ShipError: The command is malformed or its program does not exist.
     """
     if command is None or not command.strip():
         return TestReport("not_configured")
-    report = _run_on(repository, commit, command, timeout_s, environment)
+    how = _How(_level(sandbox), network, timeout_s, environment)
+    report = _run_on(repository, commit, command, how)
     if report.outcome == "passed":
         return report
-    return replace(report, base=_run_on(repository, base, command, timeout_s, environment).outcome)
+    return replace(report, base=_run_on(repository, base, command, how).outcome)
 
 
 def _said(outcome: Outcome | None, exit_code: int | None, timeout_s: float) -> str:
@@ -95,9 +106,28 @@ def _said(outcome: Outcome | None, exit_code: int | None, timeout_s: float) -> s
     return "pass"
 
 
-def _run_on(
-    repository: Repository, commit: str, command: str, timeout_s: float, names: Sequence[str]
-) -> TestReport:
+@dataclass(frozen=True)
+class _How:
+    """How a test command is run."""
+
+    level: Level
+    network: bool
+    timeout_s: float
+    names: Sequence[str]
+
+    def contained(self) -> str:
+        if self.level == "none":
+            return "without a sandbox"
+        return "in a sandbox" if self.network else "in a sandbox without network"
+
+
+def _level(sandbox: bool) -> Level:
+    from ratchet.sandbox import best_level
+
+    return best_level() if sandbox else "none"
+
+
+def _run_on(repository: Repository, commit: str, command: str, how: _How) -> TestReport:
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -107,72 +137,55 @@ def _run_on(
         ) from None
     words = [word.replace("{python}", sys.executable) for word in words]
     with checkout(repository, commit) as tree:
-        folder = tree / repository.prefix
-        outcome, code, output = _run(
-            words, folder, _environment(repository, tree, names), timeout_s, command
-        )
-    return TestReport(outcome, command, code, output, timeout_s)
+        environment = _environment(repository, tree, how.names)
+        ended = _run(words, tree, tree / repository.prefix, environment, how, command)
+    outcome: Outcome = "passed" if ended.code == 0 else "failed"
+    if ended.status == "timed_out":
+        outcome = "timed_out"
+    why = f"{ended.output}\n{ended.error}" if ended.status in _OVER else ended.output
+    return TestReport(outcome, command, ended.code, why, how.timeout_s, contained=how.contained())
+
+
+_OVER = ("memory", "flooded", "crashed")
+"""Ways to end that only the sandbox can tell of."""
 
 
 def _run(
-    words: list[str], folder: Path, environment: dict[str, str], timeout_s: float, command: str
-) -> tuple[Outcome, int | None, str]:
+    words: list[str],
+    tree: Path,
+    folder: Path,
+    environment: dict[str, str],
+    how: _How,
+    command: str,
+) -> Ended:
+    from ratchet.sandbox import Limits, SandboxFailed, run
+
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    # What is on the path, and where programs and their libraries were installed.
+    read = [path for path in (*sys.path, environment.get("VIRTUAL_ENV", "")) if path]
     try:
-        process = subprocess.Popen(
+        return run(
             words,
             cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+            environment=environment,
+            writable=[tree],
+            read=[path for path in read if Path(path).exists()],
+            limits=Limits(
+                seconds=how.timeout_s,
+                memory_bytes=int(machine * _MEMORY_SHARE),
+                processes=_PROCESSES,
+                output_bytes=_KEEP_BYTES,
+                scratch_bytes=int(machine * _SCRATCH_SHARE),
+            ),
+            level=how.level,
+            unsafe=how.level == "none",
+            network=how.network,
         )
-    except OSError as error:
+    except SandboxFailed as error:
         raise ShipError(
-            f"The test command {command!r} cannot be started: {error}.",
+            f"The test command {command!r} cannot be started: {error}",
             hint="Check it in ratchet.toml; `{python}` stands for this interpreter.",
         ) from None
-    kept = _Kept()
-    assert process.stdout is not None
-    reader = threading.Thread(target=kept.read, args=(process.stdout,), daemon=True)
-    reader.start()
-    outcome: Outcome = "failed"
-    try:
-        code = process.wait(timeout_s)
-        outcome = "passed" if code == 0 else "failed"
-    except subprocess.TimeoutExpired:
-        outcome = "timed_out"
-    finally:
-        # Also after a normal end: what the tests left running must not outlive the work tree.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        reader.join(_REAP_S)
-        if not reader.is_alive():
-            process.stdout.close()
-    return outcome, process.returncode if outcome != "timed_out" else None, kept.text()
-
-
-class _Kept:
-    """Head and tail of a stream of any length."""
-
-    def __init__(self) -> None:
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._dropped = 0
-
-    def read(self, stream: IO[bytes]) -> None:
-        while chunk := os.read(stream.fileno(), 65_536):
-            room = _KEEP_BYTES - len(self._head)
-            self._head += chunk[:room]
-            self._tail += chunk[room:]
-            if (over := len(self._tail) - _KEEP_BYTES) > 0:
-                self._dropped += over
-                del self._tail[:over]
-
-    def text(self) -> str:
-        gap = f"\n… {self._dropped} bytes left out …\n".encode() if self._dropped else b""
-        return bytes(self._head + gap + self._tail).decode(errors="replace")
 
 
 def _environment(repository: Repository, tree: Path, names: Sequence[str]) -> dict[str, str]:

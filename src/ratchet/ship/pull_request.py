@@ -183,4 +183,5 @@ def _guardrails(guardrails: Sequence[GuardrailResult]) -> list[str]:
 def _tests(tests: TestReport) -> str:
     if tests.outcome == "not_configured":
         return f"**{tests.sentence()}**"
-    return f"The repository's own tests passed on this commit: {code(tests.command)}."
+    passed = f"The repository's own tests passed on this commit: {code(tests.command)}"
+    return f"{passed}, {tests.contained}." if tests.contained else f"{passed}."

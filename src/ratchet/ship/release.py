@@ -39,6 +39,8 @@ def ship(
     test_command: str | None = None,
     test_timeout_s: float = 600.0,
     test_environment: Sequence[str] = (),
+    test_network: bool = False,
+    test_sandbox: bool = True,
     agent_entry: str = "",
     notes: Sequence[str] = (),
 ) -> Release:
@@ -62,6 +64,8 @@ def ship(
             this interpreter; None when there are none, which the pull request then says.
         test_timeout_s: Seconds that the tests may take.
         test_environment: Names of environment variables that the tests need.
+        test_network: The tests may use the network.
+        test_sandbox: The tests run in a sandbox where this machine can make one.
         agent_entry: The agent, as MODULE:FUNCTION.
         notes: Sentences to add to the pull request.
 
@@ -116,6 +120,8 @@ def ship(
         command=test_command,
         timeout_s=test_timeout_s,
         environment=test_environment,
+        network=test_network,
+        sandbox=test_sandbox,
     )
     if report.outcome not in ("passed", "not_configured"):
         anyway = report.base not in (None, "passed")

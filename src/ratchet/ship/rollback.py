@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ratchet.ship.check import run_tests
+from ratchet.ship.check import TestReport, run_tests
 from ratchet.ship.commit import (
     Change,
     changes_of,
@@ -76,6 +76,8 @@ def rollback(
     test_command: str | None = None,
     test_timeout_s: float = 600.0,
     test_environment: Sequence[str] = (),
+    test_network: bool = False,
+    test_sandbox: bool = True,
 ) -> Release:
     """Undo a release.
 
@@ -90,6 +92,8 @@ def rollback(
         test_command: As for `ship`.
         test_timeout_s: As for `ship`.
         test_environment: As for `ship`.
+        test_network: As for `ship`.
+        test_sandbox: As for `ship`.
 
     Returns:
         The release, rolled back.
@@ -117,7 +121,19 @@ def rollback(
     tip = repository.commit_of(f"refs/heads/{branch}")
     if tip is None:
         commit = _rollback_commit(
-            repository, release, now, test_command, test_timeout_s, test_environment
+            repository,
+            release,
+            now,
+            lambda commit, base: run_tests(
+                repository,
+                commit,
+                base,
+                command=test_command,
+                timeout_s=test_timeout_s,
+                environment=test_environment,
+                network=test_network,
+                sandbox=test_sandbox,
+            ),
         )
         repository.create_branch(branch, commit)
         tip = repository.commit_of(f"refs/heads/{branch}")
@@ -150,9 +166,7 @@ def _rollback_commit(
     repository: Repository,
     release: Release,
     now: float,
-    test_command: str | None,
-    test_timeout_s: float,
-    test_environment: Sequence[str],
+    test: Callable[[str, str], TestReport],
 ) -> str:
     head = repository.head()
     changes = changes_of(repository, release.base, release.commit)
@@ -168,14 +182,7 @@ def _rollback_commit(
         return store_release_commit(repository, head, blobs, message, now)
 
     commit = commit_with("")
-    report = run_tests(
-        repository,
-        commit,
-        head,
-        command=test_command,
-        timeout_s=test_timeout_s,
-        environment=test_environment,
-    )
+    report = test(commit, head)
     if report.outcome in ("passed", "not_configured"):
         return commit
     if report.base == "passed":
