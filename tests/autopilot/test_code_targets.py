@@ -186,12 +186,21 @@ def test_an_agent_that_grades_itself_keeps_its_code(tmp_path: Path) -> None:
 
 
 def test_what_no_sandbox_may_read_is_named(tmp_path: Path) -> None:
-    root = build(tmp_path / "project", "hiding_agent", config='\n[sandbox]\nhide = ["gold"]\n')
+    config = '\n[sandbox]\nhide = ["gold"]\n\n[[evaluators]]\nuse = "a:b"\nfile = "answers.csv"\n'
+    root = build(tmp_path / "project", "hiding_agent", config=config)
+    (root / "answers.csv").write_text("x")
     (root / ".env.local").write_text("KEY=secret")
     with loaded(root):
         project = Project.find(root)
         shown = {path.relative_to(root).as_posix() for path in hidden(project)}
-        assert shown == {"tasks.jsonl", "gold", ".ratchet", ".git", ".env.local"}
+        assert shown == {
+            "tasks.jsonl",
+            "gold",
+            ".ratchet",
+            ".git",
+            ".env.local",
+            "answers.csv",
+        }
         assert not is_self_graded(project, project.load_agent())
 
 

@@ -115,7 +115,7 @@ def test_each_way_is_tried_and_the_one_that_gains_most_gets_the_rest(
     assert "rules on 'system' (+" in finding.sentence
     assert "'nothing'" not in finding.sentence
     assert "no gain" in finding.sentence
-    assert any("raised the mean from" in note and "val tasks for" in note for note in said)
+    assert any("raised the mean from" in note and "val tasks, for" in note for note in said)
 
 
 def test_gains_of_several_algorithms_add_up(make_store: MakeStore, seen: list[Any]) -> None:

@@ -348,7 +348,8 @@ def test_only_the_named_address_can_be_reached(write_agent: WriteAgent) -> None:
 
     body = """
 import os, urllib.request
-return urllib.request.urlopen(f"http://127.0.0.1:{x}/", timeout=5).read().decode() + os.environ["MODE"]
+said = urllib.request.urlopen(f"http://127.0.0.1:{x}/", timeout=5).read().decode()
+return said + os.environ["MODE"]
 """
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -64,6 +64,15 @@ def hidden(project: Project) -> list[Path]:
     named = [project.config.tasks.file, *project.config.sandbox.hide]
     found = [_placed(project, name) for name in named]
     found += [project.state, root / ".git", *sorted(root.glob(".env*"))]
+    found += sorted(root.glob("*/.env*"))
+    # What an evaluator of the user's own compares with.
+    found += [
+        _placed(project, value)
+        for section in project.config.evaluators
+        if ":" in section.use
+        for value in section.options.values()
+        if isinstance(value, str) and value and (root / value).is_file()
+    ]
     url = project.store_url
     if url.startswith("sqlite:///"):
         found.append(Path(url.removeprefix("sqlite:///")))

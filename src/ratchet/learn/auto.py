@@ -46,7 +46,7 @@ LOW = 0.999
 SLICES = 6
 """Into how many slices the budget is cut, at most."""
 
-LEAST_SURVEY, LEAST_VAL, LEAST_SLICE, LEAST_LEFT = 4, 8, 40, 16
+LEAST_SURVEY, LEAST_VAL, LEAST_SLICE, LEAST_LEFT = 4, 8, 100, 16
 """Of a small budget: train tasks of the survey, val tasks, rollouts of a slice, and of the one
 slice that there is at the very least."""
 
@@ -386,7 +386,7 @@ class _Course:
             _cost(part),
             finding.sentence.replace(SPENT, "its share of the budget is spent"),
         )
-        if finding.best.id == self._best.id or finding.best_val <= finding.baseline_val:
+        if finding.best.id == self._best.id or finding.best_val < finding.baseline_val:
             record.barren += 1
             if record.barren >= TIRED or part.spent.rollouts == 0:
                 record.out = "it brought nothing more"
@@ -395,13 +395,15 @@ class _Course:
         pairs = lab.compared(name, self._best, finding.best)
         gain = finding.best_val - finding.baseline_val
         gain *= len(pairs) / (len(pairs) + DOUBT) if pairs else 1.0
-        record.barren = 0
+        record.barren = 0 if gain > 0 else record.barren + 1
         record.gain += gain
-        on = f" on {len(pairs)} val tasks" if pairs else ""
-        lab.note(
-            f"{record.arm.name} raised the mean from {finding.baseline_val:.3f} to"
-            f" {finding.best_val:.3f}{on} for {cost}: {said}"
+        on = f" on {len(pairs)} val tasks" if pairs else " on val"
+        did = (
+            f"raised the mean from {finding.baseline_val:.3f} to {finding.best_val:.3f}{on}"
+            if gain > 0
+            else f"keeps a candidate that does better on train and as well{on}"
         )
+        lab.note(f"{record.arm.name} {did}, for {cost}: {said}")
         self._kept.append((finding.best, finding.baseline_val, finding.best_val))
         if finding.best_val >= LOW and all(after >= LOW for _, after in pairs):
             try:

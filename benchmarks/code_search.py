@@ -1,0 +1,285 @@
+"""How good a function two searches find with an equal number of evaluations.
+
+    python benchmarks/code_search.py [--quick] [--peer | --no-peer] [--only PROBLEM,…] [--seeds N]
+
+Four problems whose evaluator is plain Python: the lowest point of a landscape with few calls, bin
+packing, a rule for the next stop of a round, and the `rank` function of examples/stdlib_helper.
+`Evolve` runs its candidates in the sandbox, one task a rollout; `openevolve` 0.4.0, in an
+environment of its own under .bench/, one program on all tasks. An evaluation is a run on all tasks;
+ours may spend as many rollouts as that are tasks. Two sorts of proposals, the same for both:
+mutations of syntax trees without any model (`ast`; openevolve asks a local server for them), and
+those of the simulated coach (tests/simulator). What a search returns is scored here on tasks that
+no search has seen, inside of a sandbox. The last line printed is one JSON object:
+
+- problems: problem → who → the mean held-out score at the largest number of evaluations
+- evaluations: the numbers of evaluations
+- scores: problem → who → the mean held-out score at each number of evaluations
+- first: problem → the score of the function as it is
+- wall_s: who → mean seconds of a search at the largest number
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ROOT / "benchmarks" / "parts" / "code_search"
+PEER = ROOT / ".bench" / "openevolve"
+PEER_WANTED = "openevolve==0.4.0"
+sys.path[:0] = [str(ROOT), str(PARTS), str(ROOT / "examples" / "stdlib_helper")]
+
+import mutating  # noqa: E402
+from problems import minimise, pack, rank, route  # noqa: E402
+from tests.simulator import SimulatorProcess  # noqa: E402
+
+from ratchet.sandbox import Limits, Warm  # noqa: E402
+
+PROBLEMS: dict[str, tuple[Any, str]] = {
+    "minimise": (minimise, "search"),
+    "pack": (pack, "pack"),
+    "route": (route, "cost"),
+    "rank": (rank, "rank"),
+}
+"""Problem and the module of its agent, by name."""
+EVALUATIONS = (25, 100)
+TASKS, TRAIN, HELD_OUT = 16, 11, 60
+QUESTIONS = 400
+COACH = "simulated-coach"
+
+
+class Found(NamedTuple):
+    """What a search came to."""
+
+    problem: str
+    who: str
+    evaluations: int
+    score: float
+    wall_s: float
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def source_of(problem: str) -> str:
+    """The function as it is, without its decorator."""
+    import ast
+
+    module, agent = PROBLEMS[problem]
+    file = PARTS / "functions" / f"{agent}.py"
+    if problem == "rank":
+        file = ROOT / "examples" / "stdlib_helper" / "stdlib_helper" / "scoring.py"
+    text = file.read_text()
+    node = next(
+        n
+        for n in ast.parse(text).body
+        if isinstance(n, ast.FunctionDef) and n.name == module.FUNCTION
+    )
+    return "\n".join(text.split("\n")[node.lineno - 1 : node.end_lineno]) + "\n"
+
+
+def make_questions() -> None:
+    """Retrieve candidates for the questions of the standard-library helper, once."""
+    if rank.FILE.exists():
+        return
+    from stdlib_helper.scoring import current_settings, scorer
+
+    say("reading the standard library, once")
+    lines = (ROOT / "examples" / "stdlib_helper" / "tasks.jsonl").read_text().splitlines()
+    rows = []
+    for line in lines:
+        task = json.loads(line)
+        candidates = [dict(c) for c in scorer(current_settings()).candidates(task["input"])[:30]]
+        if any(c["name"] in task["expected"] for c in candidates):
+            rows.append({"candidates": candidates, "right": task["expected"]})
+    rank.FILE.parent.mkdir(parents=True, exist_ok=True)
+    rank.FILE.write_text(json.dumps(rows[: 2 * QUESTIONS]))
+
+
+def install_peer() -> None:
+    """Make the peer's environment, once."""
+    stamp = PEER / "installed"
+    if stamp.exists() and stamp.read_text() == PEER_WANTED:
+        return
+    say(f"installing {PEER_WANTED} into {PEER.relative_to(ROOT)}, once")
+    shutil.rmtree(PEER, ignore_errors=True)
+    PEER.parent.mkdir(exist_ok=True)
+    subprocess.run([sys.executable, "-m", "venv", str(PEER)], check=True)
+    beside = Path(sys.executable).with_name("uv")
+    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
+    python = str(PEER / "bin" / "python")
+    installer = (
+        [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
+    )
+    subprocess.run([*installer, "-q", PEER_WANTED], check=True)
+    stamp.write_text(PEER_WANTED)
+
+
+@contextmanager
+def proposing(
+    who: str, function: str, tasks: Sequence[Any], seed: int, simulator: SimulatorProcess
+) -> Iterator[str]:
+    """The endpoint that a search asks for proposals; empty when it asks nobody."""
+    if who.endswith("_coach"):
+        yield simulator.base_url(seed=seed, label=who)
+    elif who.startswith("openevolve"):
+        with mutating.serving(function, seed, tasks) as url:
+            yield url
+    else:
+        yield ""
+
+
+def search(
+    problem: str, who: str, evaluations: int, seed: int, simulator: SimulatorProcess
+) -> dict[str, Any]:
+    """One search, in a process of its own."""
+    module, agent = PROBLEMS[problem]
+    ours = who.startswith("evolve")
+    script = PARTS / ("with_ratchet.py" if ours else "with_openevolve.py")
+    python = sys.executable if ours else str(PEER / "bin" / "python")
+    environ = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "TMPDIR")}
+    environ |= {"OPENAI_API_KEY": "none", "PYTHONHASHSEED": "0"}
+    tasks = module.tasks(TASKS, seed)
+    with proposing(who, module.FUNCTION, tasks, seed, simulator) as url:
+        given = {
+            "problem": module.__name__.rpartition(".")[2],
+            "agent": agent,
+            "source": source_of(problem),
+            "tasks": tasks,
+            "train": TRAIN,
+            "evaluations": evaluations,
+            "seed": seed,
+            "base_url": url,
+            "model": COACH,
+            "proposers": ["llm"] if who.endswith("_coach") else ["ast"],
+        }
+        done = subprocess.run(
+            [python, str(script)],
+            input=json.dumps(given),
+            capture_output=True,
+            text=True,
+            env=environ,
+            timeout=1800,
+        )
+    if done.returncode:
+        raise SystemExit(f"{who} on {problem} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+async def held_out(sources: Sequence[tuple[str, str]]) -> list[float]:
+    """Scores of functions on tasks that no search has seen, in the sandbox."""
+    limits = Limits(seconds=60, cpu_seconds=60)
+    async with Warm(
+        "held_out:handle", path=[str(PARTS)], read=[str(rank.FILE)], limits=limits, slots=2
+    ) as warm:
+
+        async def one(problem: str, source: str) -> float:
+            module, _ = PROBLEMS[problem]
+            count = QUESTIONS if problem == "rank" else HELD_OUT
+            name = module.__name__.rpartition(".")[2]
+            asked = {"problem": name, "source": source, "tasks": module.tasks(count, 10_000)}
+            answer = await warm.request(json.dumps(asked).encode())
+            return float(json.loads(answer.body)) if answer.status == "ok" else 0.0
+
+        return list(await asyncio.gather(*(one(*each) for each in sources)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
+    parser.add_argument(
+        "--peer",
+        action=argparse.BooleanOptionalAction,
+        help="measure the peer too; by default unless --quick, since it has to be installed",
+    )
+    parser.add_argument("--only", help="problems, with commas between them")
+    parser.add_argument("--who", help="searches, with commas between them")
+    parser.add_argument("--seeds", type=int, help="4 unless --quick")
+    parser.add_argument("--evaluations", help="numbers, with commas between them")
+    given = parser.parse_args()
+    with_peer = not given.quick if given.peer is None else given.peer
+    problems = given.only.split(",") if given.only else list(PROBLEMS)
+    names = ["evolve_ast", "evolve_coach"]
+    if with_peer:
+        names += ["openevolve_ast", "openevolve_coach"]
+        install_peer()
+    names = given.who.split(",") if given.who else names
+    numbers = [10] if given.quick else list(EVALUATIONS)
+    if given.evaluations:
+        numbers = [int(number) for number in given.evaluations.split(",")]
+    seeds = given.seeds or (1 if given.quick else 4)
+    if "rank" in problems:
+        make_questions()
+    began = time.perf_counter()
+    first = asyncio.run(held_out([(problem, source_of(problem)) for problem in problems]))
+    found: list[Found] = []
+    with SimulatorProcess() as simulator:
+        for problem, start in zip(problems, first, strict=True):
+            for number in numbers:
+                for who in names:
+                    results = [search(problem, who, number, s, simulator) for s in range(seeds)]
+                    scores = asyncio.run(held_out([(problem, r["source"]) for r in results]))
+                    found += [
+                        Found(problem, who, number, score, result["wall_s"])
+                        for score, result in zip(scores, results, strict=True)
+                    ]
+                    each = ", ".join(f"{score:.3f}" for score in scores)
+                    seconds = statistics.mean(r["wall_s"] for r in results)
+                    say(
+                        f"{problem:>9} {number:>4} evaluations, {who:>16}: {each}"
+                        f" (from {start:.3f}), {seconds:.1f} s each"
+                    )
+    say(f"{time.perf_counter() - began:.0f} s in all")
+    print(json.dumps(summary(found, problems, names, numbers, first, seeds)))
+
+
+def summary(
+    found: Sequence[Found],
+    problems: Sequence[str],
+    names: Sequence[str],
+    numbers: Sequence[int],
+    first: Sequence[float],
+    seeds: int,
+) -> dict[str, Any]:
+    """What is printed in the end."""
+    by: dict[tuple[str, str, int], list[Found]] = defaultdict(list)
+    for one in found:
+        by[one.problem, one.who, one.evaluations].append(one)
+
+    def mean(problem: str, who: str, number: int) -> float:
+        return round(statistics.mean(one.score for one in by[problem, who, number]), 4)
+
+    return {
+        "problems": {p: {who: mean(p, who, max(numbers)) for who in names} for p in problems},
+        "evaluations": list(numbers),
+        "scores": {
+            p: {who: [mean(p, who, number) for number in numbers] for who in names}
+            for p in problems
+        },
+        "first": {p: round(score, 4) for p, score in zip(problems, first, strict=True)},
+        "wall_s": {
+            who: round(
+                statistics.mean(one.wall_s for p in problems for one in by[p, who, max(numbers)]), 2
+            )
+            for who in names
+        },
+        "seeds": seeds,
+    }
+
+
+if __name__ == "__main__":
+    main()

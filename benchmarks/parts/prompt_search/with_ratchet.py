@@ -1,0 +1,87 @@
+"""Ratchet's own algorithms on the room-booking example, in a lab as `improve` has it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ratchet.evaluate import Scorer, make_evaluator
+from ratchet.learn import Algorithm, Budget, Lab, Work
+from ratchet.llm.coach import Coach
+from ratchet.run import AgentSpec, AsyncExecutor, Runner, load_agent
+from ratchet.store import Store
+from ratchet.types import Candidate, PromptTemplate, Task
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "room_booking"
+WHERE = {"apo": "ratchet.learn.apo:APO", "evolve": "ratchet.learn.evolve:Evolve"}
+EVALUATOR = "right_room"
+
+
+def tasks_of(found: list[dict[str, Any]]) -> list[Task]:
+    """Tasks as the task file would give them."""
+    known = ("id", "input", "expected")
+    return [
+        Task(t["id"], t["input"], t["expected"], {k: v for k, v in t.items() if k not in known})
+        for t in found
+    ]
+
+
+async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Run one search."""
+    agent = load_agent(AgentSpec(entry="room_booking.agent:book", root=str(EXAMPLE)))
+    module, _, name = WHERE[given["who"]].partition(":")
+    algorithm: Algorithm = getattr(import_module(module), name)(**given["options"])
+    store = Store.open(f"sqlite:///{folder / 'ratchet.db'}")
+    executor = AsyncExecutor(agent, slots=given["concurrency"], timeout_s=60)
+    coach = Coach("simulated-coach", seed=given["seed"])
+    baseline = Candidate.of({"system": PromptTemplate(given["prompt"])}, reason="the source's own")
+    async with coach, Runner(store, "benchmark", executor) as runner:
+        lab = Lab(
+            Work(
+                run_id=f"run-{given['seed']}",
+                stage="learn",
+                queue="benchmark",
+                objective=EVALUATOR,
+                seed=given["seed"],
+                max_attempts=1,
+            ),
+            baseline=baseline,
+            train=tasks_of(given["train"]),
+            val=tasks_of(given["val"]),
+            runner=runner,
+            scorer=Scorer(store, [make_evaluator("room_booking.grading:right_room")]),
+            store=store,
+            budget=Budget(rollouts=given["budget"]),
+            coach=coach,
+        )
+        began = time.perf_counter()
+        finding = await algorithm.learn(lab)
+        wall_s = time.perf_counter() - began
+    found = finding.best.resources["system"]
+    assert isinstance(found, PromptTemplate)
+    return {
+        "prompt": found.text,
+        "wall_s": wall_s,
+        "sentence": finding.sentence,
+        "val": [finding.baseline_val, finding.best_val],
+    }
+
+
+def main() -> None:
+    given = json.load(sys.stdin)
+    os.environ["OPENAI_BASE_URL"] = given["base_url"]
+    os.environ["OPENAI_API_KEY"] = "none"
+    os.environ["ROOM_BOOKING_MODEL"] = "simulated-task"
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(asyncio.run(search(given, Path(folder)))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

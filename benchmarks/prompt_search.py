@@ -1,0 +1,348 @@
+"""How good a prompt each of five searches finds with an equal budget of rollouts.
+
+    python benchmarks/prompt_search.py [--quick] [--peer | --no-peer] [--only WHO,…] [--seeds N]
+
+The agent is examples/room_booking; its model and the coach that everybody asks are simulators
+(tests/simulator), in a server of their own that also counts the calls: nobody's own claim is used.
+All searches get the same tasks in the same splits (40 train, 29 val, the rest held out), the same
+first prompt, the same verdicts in words. Each peer runs in an environment of its own under .bench/,
+built on first use, with options that suit it at each budget (see PEERS). agentlightning runs about
+three rollouts a second, so it gets fewer seeds: two, one, and the slow run below. The prompt that a
+search returns is then scored here, on the held-out tasks, by the simulated model with a seed that
+no search has seen. At last the largest budget is spent once more with models that take 200 ms for
+an answer, 32 rollouts at once.
+The last line printed is one JSON object:
+
+- budgets: rollouts
+- scores: who → the mean held-out score for each budget
+- spread: who → its standard deviation over the seeds, for each budget
+- calls_to_90: who → task-model calls of the smallest budget that brings 90 % of the best gain of
+  anybody, None when none does
+- wall_s: who → seconds for the largest budget at 200 ms a call
+- ideal_share: of ours → calls × 0.2 s / 32 over the wall time
+- seeds, rollouts: who → seeds, and rollouts that the server counted, for each budget
+- first: the first prompt's held-out score
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ROOT / "benchmarks" / "parts" / "prompt_search"
+EXAMPLE = ROOT / "examples" / "room_booking"
+sys.path[:0] = [str(ROOT), str(EXAMPLE)]
+
+from room_booking.rooms import OFFICE, TOOLS, rooms_on  # noqa: E402
+from room_booking.verdict import judge  # noqa: E402
+from tests.simulator import SimulatorProcess, task_model  # noqa: E402
+
+OURS = ("apo", "evolve")
+BUDGETS = (100, 300, 1000)
+TRAIN, VAL = 40, 29
+CONCURRENCY = 32
+LATENCY_MS = 200
+FRESH = "held-out"
+PROMPT = "You are a booking assistant for {office}. Help people with meeting rooms."
+
+
+class Peer(NamedTuple):
+    """A peer, as it is installed and used."""
+
+    needs: tuple[str, ...]
+    options: dict[int, dict[str, Any]]
+    """Its own options by budget."""
+    val: dict[int, int] = {}
+    """Val tasks that it is given, where fewer suit it better."""
+    seeds: dict[int, int] = {}
+    """Seeds by budget, where it is too slow for all; with none, its slow run counts."""
+
+
+PEERS = {
+    # Rollouts of a round: width × branch × batch to criticise, (width + width × branch) × val batch
+    # to compare, and the whole of val for the leader.
+    "agentlightning": Peer(
+        ("agentlightning[apo]==0.3.0", "openai"),
+        {
+            100: {"beam_width": 2, "branch_factor": 2, "beam_rounds": 1, "val_batch_size": 10,
+                  "run_initial_validation": False, "n_runners": 8},
+            300: {"beam_width": 2, "branch_factor": 2, "beam_rounds": 2, "val_batch_size": 10,
+                  "run_initial_validation": True, "n_runners": 8},
+            1000: {"beam_width": 4, "branch_factor": 4, "beam_rounds": 2, "val_batch_size": 16,
+                   "run_initial_validation": True, "n_runners": 8},
+        },
+        seeds={100: 2, 300: 1, 1000: 0},
+    ),
+    "gepa": Peer(("gepa==0.1.4", "openai"), {budget: {} for budget in BUDGETS}, val={100: 10, 300: 15}),
+    "openevolve": Peer(
+        ("openevolve==0.4.0",),
+        {
+            100: {"tasks": 10, "islands": 1, "workers": 4, "diff": True},
+            300: {"tasks": 15, "islands": 1, "workers": 4, "diff": True},
+            1000: {"tasks": 25, "islands": 2, "workers": 4, "diff": True},
+        },
+    ),
+}  # fmt: skip
+
+
+class Found(NamedTuple):
+    """What a search came to."""
+
+    who: str
+    budget: int
+    seed: int
+    prompt: str
+    score: float
+    wall_s: float
+    rollouts: int
+    calls: int
+    all_calls: int
+    """Those of the coach included."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def splits(seed: int) -> tuple[list[Any], list[Any], list[Any]]:
+    """Train, val and held-out tasks, drawn anew for each seed."""
+    tasks = [json.loads(line) for line in (EXAMPLE / "tasks.jsonl").read_text().splitlines()]
+    random.Random(seed).shuffle(tasks)
+    return tasks[:TRAIN], tasks[TRAIN : TRAIN + VAL], tasks[TRAIN + VAL :]
+
+
+def held_out(prompt: str, tasks: Sequence[dict[str, Any]], seed: int) -> float:
+    """Mean score of a prompt on tasks, by the simulated model with a seed of its own."""
+    scores = []
+    for task in tasks:
+        try:
+            system = prompt.format(office=OFFICE)
+        except Exception:
+            return 0.0  # the agent fails on every task
+        messages: list[dict[str, Any]] = [
+            {"role": "system", "content": system},
+            {"role": "user", "content": task["input"]["request"]},
+        ]
+        said = task_model.answer(messages, TOOLS, seed=(FRESH, seed))
+        if said.calls:
+            date = said.calls[0][1]["date"]
+            messages.append({"role": "assistant", "content": None})
+            messages.append({"role": "tool", "content": json.dumps({"rooms": rooms_on(date)})})
+            said = task_model.answer(messages, TOOLS, seed=(FRESH, seed))
+        scores.append(judge(said.text, task["expected"], task).value)
+    return statistics.mean(scores)
+
+
+def peer_python(name: str) -> str:
+    """The interpreter of a peer's environment, which is built on first use."""
+    home = ROOT / ".bench" / f"prompt-{name}"
+    wanted = " ".join(PEERS[name].needs)
+    stamp, python = home / "installed", str(home / "bin" / "python")
+    if stamp.exists() and stamp.read_text() == wanted:
+        return python
+    say(f"building the environment of {wanted} in {home.relative_to(ROOT)}")
+    shutil.rmtree(home, ignore_errors=True)
+    home.parent.mkdir(exist_ok=True)
+    beside = Path(sys.executable).with_name("uv")
+    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
+    if uv:
+        subprocess.run([uv, "venv", "-q", "--python", sys.executable, str(home)], check=True)
+        install = [uv, "pip", "install", "-q", "--python", python]
+    else:
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+        install = [python, "-m", "pip", "install", "-q"]
+    subprocess.run([*install, *PEERS[name].needs], check=True)
+    stamp.write_text(wanted)
+    return python
+
+
+def search(who: str, budget: int, seed: int, simulator: SimulatorProcess, tag: str = "") -> Found:
+    """One search of one of them, in a process of its own."""
+    train, val, test = splits(seed)
+    label = f"{who}-{budget}-{seed}{tag}"
+    given: dict[str, Any] = {
+        "who": who,
+        "base_url": simulator.base_url(seed=seed, label=label),
+        "seed": seed,
+        "budget": budget,
+        "concurrency": CONCURRENCY,
+        "prompt": PROMPT,
+        "train": train,
+        "val": val,
+        "options": {},
+    }
+    if who in OURS:
+        command = [sys.executable, str(PARTS / "with_ratchet.py")]
+    else:
+        peer = PEERS[who]
+        given["options"] = peer.options[budget]
+        given["val"] = val[: peer.val.get(budget, VAL)]
+        command = [peer_python(who), str(PARTS / f"with_{who}.py")]
+    kept = ("PATH", "HOME", "LANG", "TMPDIR")
+    environ = {k: v for k, v in os.environ.items() if k in kept}
+    environ |= {"OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    ended = subprocess.run(
+        command,
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        env=environ,
+        timeout=1800,
+        check=False,
+    )
+    if ended.returncode:
+        raise SystemExit(f"{label} failed:\n{ended.stderr[-3000:]}")
+    answer = json.loads(ended.stdout.strip().splitlines()[-1])
+    counted = simulator.counters(label)
+    coached = simulator.counters(label, "simulated-coach")
+    found = Found(
+        who,
+        budget,
+        seed,
+        answer["prompt"],
+        held_out(answer["prompt"], test, seed),
+        answer["wall_s"],
+        counted.get("conversations", 0),
+        counted.get("calls", 0),
+        counted.get("calls", 0) + coached.get("calls", 0),
+    )
+    say(
+        f"{label:>24}: {found.score:.3f} held out, {found.rollouts} rollouts, {found.calls} calls,"
+        f" {coached.get('calls', 0)} of the coach, {found.wall_s:.1f} s"
+    )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
+    parser.add_argument(
+        "--peer",
+        action=argparse.BooleanOptionalAction,
+        help="measure the peers too; by default unless --quick, since they have to be installed",
+    )
+    parser.add_argument("--only", help="names, with commas between them")
+    parser.add_argument("--seeds", type=int, help="8 unless --quick")
+    parser.add_argument("--budgets", help="rollouts, with commas between them")
+    parser.add_argument("--prompts", help="a file for the prompts that were found, one JSON a line")
+    parser.add_argument("--no-wall", action="store_true", help="leave out the runs at 200 ms")
+    given = parser.parse_args()
+    with_peers = not given.quick if given.peer is None else given.peer
+    names = given.only.split(",") if given.only else [*OURS, *(PEERS if with_peers else ())]
+    budgets = [int(b) for b in given.budgets.split(",")] if given.budgets else list(BUDGETS)
+    budgets = budgets[:2] if given.quick and not given.budgets else budgets
+    seeds = given.seeds or (2 if given.quick else 8)
+    for name in names:
+        if name in PEERS:
+            peer_python(name)
+    began = time.perf_counter()
+    with SimulatorProcess() as simulator:
+        found = every(names, budgets, seeds, simulator, with_slow=not given.no_wall)
+    slow = [] if given.no_wall else at_latency(names, max(budgets))
+    had = {(one.who, one.budget) for one in found}
+    found += [one for one in slow if (one.who, one.budget) not in had]
+    if given.prompts:
+        Path(given.prompts).write_text("".join(json.dumps(f._asdict()) + "\n" for f in found))
+    source = statistics.mean(held_out(PROMPT, splits(s)[2], s) for s in range(seeds))
+    say(f"the first prompt: {source:.3f} held out; {time.perf_counter() - began:.0f} s in all")
+    print(json.dumps(summary(found, slow, names, budgets, source, given.quick)))
+
+
+def every(
+    names: Sequence[str],
+    budgets: Sequence[int],
+    seeds: int,
+    simulator: SimulatorProcess,
+    *,
+    with_slow: bool,
+) -> list[Found]:
+    """All searches; as many at once as there are cores, but for those of agentlightning.
+
+    Args:
+        names: Who searches.
+        budgets: Rollouts.
+        seeds: How many.
+        simulator: Who answers.
+        with_slow: Whether another run comes that counts where a peer is too slow for this one.
+    """
+    alone, beside = [], []
+    for seed in range(seeds):
+        for budget in budgets:
+            for who in names:
+                most = PEERS[who].seeds.get(budget, seeds) if who in PEERS else seeds
+                if seed < (most if with_slow else max(most, 1)):
+                    (alone if who == "agentlightning" else beside).append((who, budget, seed))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(lambda job: search(*job, simulator), beside))
+    return found + [search(*job, simulator) for job in alone]  # each is many processes already
+
+
+def at_latency(names: Sequence[str], budget: int) -> list[Found]:
+    """Everybody's search with slow models, one after another."""
+    with SimulatorProcess("--latency-ms", str(LATENCY_MS)) as simulator:
+        return [search(who, budget, 0, simulator, "-slow") for who in names]
+
+
+def summary(
+    found: Sequence[Found],
+    slow: Sequence[Found],
+    names: Sequence[str],
+    budgets: Sequence[int],
+    source: float,
+    quick: bool,
+) -> dict[str, Any]:
+    """What is printed in the end."""
+    share = {
+        one.who: round(one.all_calls * LATENCY_MS / 1000 / CONCURRENCY / one.wall_s, 3)
+        for one in slow
+        if one.who in OURS
+    }
+    by: dict[tuple[str, int], list[Found]] = defaultdict(list)
+    for one in found:
+        by[one.who, one.budget].append(one)
+
+    def each(who: str, of: str) -> list[list[float]]:
+        return [[getattr(one, of) for one in by[who, budget]] for budget in budgets]
+
+    scores = {who: [statistics.mean(s) for s in each(who, "score")] for who in names}
+    best = max(max(means) for means in scores.values())
+    enough = source + 0.9 * (best - source)
+    to_90 = {}
+    for who in names:
+        calls = [statistics.mean(c) for c in each(who, "calls")]
+        to_90[who] = next(
+            (round(c) for c, s in zip(calls, scores[who], strict=True) if s >= enough), None
+        )
+    return {
+        "budgets": list(budgets),
+        "scores": {who: [round(s, 4) for s in means] for who, means in scores.items()},
+        "spread": {
+            who: [round(statistics.pstdev(s), 4) for s in each(who, "score")] for who in names
+        },
+        "calls_to_90": to_90,
+        "wall_s": {one.who: round(one.wall_s, 2) for one in slow},
+        "ideal_share": share,
+        "seeds": {who: [len(by[who, budget]) for budget in budgets] for who in names},
+        "rollouts": {
+            who: [round(statistics.mean(r)) for r in each(who, "rollouts")] for who in names
+        },
+        "first": round(source, 4),
+        "quick": quick,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""An agent that finds a meeting room for a request in plain words."""

@@ -1,0 +1,16 @@
+"""The evaluator: 1 for the right room, part of it for a room that breaks a rule or two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ratchet
+from ratchet.evaluate import Judgement
+
+from .verdict import judge
+
+
+@ratchet.evaluator
+def right_room(output: object, expected: str, metadata: dict[str, Any]) -> Judgement:
+    """Compares the answered room with the right one, and says what was wrong with it."""
+    return Judgement(*judge(output, expected, metadata))

@@ -1,0 +1,186 @@
+"""A candidate's source as a function that stands in the place of the original.
+
+It sees what the original sees: the module's globals, the variables of enclosing functions, the
+class (`super()` and names with two underscores). Defaults that its source writes as the original
+does are the original's very objects, so that a sentinel stays one.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import sys
+import warnings
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from ratchet.types import Code
+
+_FUTURE_ANNOTATIONS = 0x1000000
+"""`from __future__ import annotations`: names in annotations need not exist where it runs."""
+
+
+def in_place_of(code: Code, original: FunctionType, own: Code | None) -> FunctionType:
+    """Make the function that a candidate's source says.
+
+    Args:
+        code: The candidate's source.
+        original: The function of the user's source.
+        own: The source of the original; None when it cannot be read.
+    """
+    filename = f"<candidate {code.function}>"
+    node = _function(code.source)
+    class_name = _class_name(original.__qualname__)
+    compiled = _compiled(node, original.__code__.co_freevars, class_name, filename)
+    made = FunctionType(
+        compiled,
+        original.__globals__,
+        original.__name__,
+        None,
+        tuple(_cell(name, original) for name in compiled.co_freevars),
+    )
+    kept = _kept_defaults(original, _function(own.source) if own else None)
+    _set_defaults(made, node, kept, original)
+    made.__qualname__ = original.__qualname__
+    made.__module__ = original.__module__
+    made.__annotations__ = dict(original.__annotations__)
+    # Tracebacks, and whoever asks for its source, find the text.
+    lines = code.source.splitlines(keepends=True)
+    linecache.cache[filename] = (len(code.source), None, lines, filename)
+    return made
+
+
+def _function(source: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        node = ast.parse(source).body[0]
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return node
+
+
+def _class_name(qualname: str) -> str | None:
+    before = qualname.rpartition(".")[0].rpartition(".")[2]
+    return before if before and before != "<locals>" else None
+
+
+def _compiled(
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    variables: tuple[str, ...],
+    class_name: str | None,
+    filename: str,
+) -> CodeType:
+    """Compile the function as if it stood where the original stands."""
+    inner: ast.stmt = node
+    if class_name is not None:
+        inner = _shaped("class _: pass")
+        assert isinstance(inner, ast.ClassDef)
+        inner.name, inner.body = class_name, [node]
+    outer = _shaped("def _(): pass")
+    assert isinstance(outer, ast.FunctionDef)
+    # Parameters of the outer function are what the variables of the enclosing one were.
+    outer.args.args = [ast.arg(name) for name in variables if name != "__class__"]
+    bound = class_name or node.name
+    # Its own name means what it means to the original: a global, or a variable around it.
+    outer.body = [inner] if bound in variables else [ast.Global([bound]), inner]
+    tree = ast.fix_missing_locations(ast.Module([outer], []))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole = compile(tree, filename, "exec", _FUTURE_ANNOTATIONS, True)
+    found = _inside(whole, "_")
+    if class_name is not None:
+        found = _inside(found, class_name)
+    return _inside(found, node.name)
+
+
+def _shaped(text: str) -> ast.stmt:
+    return ast.parse(text).body[0]
+
+
+def _inside(code: CodeType, name: str) -> CodeType:
+    nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    for found in nested:
+        if found.co_name == name:
+            return found
+    for found in nested:  # with type parameters, one scope further in
+        try:
+            return _inside(found, name)
+        except LookupError:
+            continue
+    raise LookupError(name)
+
+
+def _cell(name: str, original: FunctionType) -> CellType:
+    cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
+    if name in cells:
+        return cells[name]
+    if name == "__class__":  # the candidate says super() where the original did not
+        found: Any = sys.modules.get(original.__module__)
+        for part in original.__qualname__.split(".")[:-1]:
+            found = getattr(found, part, None)
+        if isinstance(found, type):
+            return CellType(found)
+    return CellType()
+
+
+def _kept_defaults(
+    original: FunctionType, node: ast.FunctionDef | ast.AsyncFunctionDef | None
+) -> dict[str, tuple[str, Any]]:
+    """By parameter, how the source writes its default, and the object that it is."""
+    if node is None:
+        return {}
+    values: dict[str, Any] = dict(original.__kwdefaults__ or {})
+    positional = [*node.args.posonlyargs, *node.args.args]
+    defaults = original.__defaults__ or ()
+    if defaults:
+        values |= zip((a.arg for a in positional[-len(defaults) :]), defaults, strict=False)
+    return {
+        name: (ast.dump(written), values[name])
+        for name, written in _written_defaults(node).items()
+        if name in values
+    }
+
+
+def _written_defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, ast.expr]:
+    positional = [*node.args.posonlyargs, *node.args.args]
+    count = len(node.args.defaults)
+    written = {
+        argument.arg: default
+        for argument, default in zip(
+            positional[len(positional) - count :], node.args.defaults, strict=True
+        )
+    }
+    for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+        if default is not None:
+            written[argument.arg] = default
+    return written
+
+
+def _set_defaults(
+    made: FunctionType,
+    node: ast.FunctionDef | ast.AsyncFunctionDef,
+    kept: dict[str, tuple[str, Any]],
+    original: FunctionType,
+) -> None:
+    values: dict[str, Any] = {}
+    for name, written in _written_defaults(node).items():
+        before = kept.get(name)
+        if before is not None and before[0] == ast.dump(written):
+            values[name] = before[1]
+        else:
+            values[name] = _evaluated(written, original)
+    keywords = {argument.arg for argument in node.args.kwonlyargs}
+    made.__defaults__ = tuple(v for name, v in values.items() if name not in keywords) or None
+    made.__kwdefaults__ = {n: v for n, v in values.items() if n in keywords}
+
+
+def _evaluated(written: ast.expr, original: FunctionType) -> Any:
+    expression = ast.fix_missing_locations(ast.Expression(written))
+    code = compile(expression, "<default>", "eval", 0, True)
+    names: dict[str, Any] = {}
+    for name, cell in zip(original.__code__.co_freevars, original.__closure__ or (), strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return builtins.eval(code, original.__globals__, names)  # noqa: S307 - only inside a sandbox

@@ -1,0 +1,328 @@
+"""APO: prompts that are criticised by what went wrong with them, and edited accordingly.
+
+Automatic prompt optimisation as in ProTeGi (Pryzant et al. 2023, "Automatic Prompt Optimization
+with Gradient Descent and Beam Search") and in Agent Lightning 0.3, whose options keep their names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ratchet.learn.algorithm import Finding
+from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching
+from ratchet.learn.apo.search import Search
+from ratchet.learn.apo.sizes import Sizes, Wanted, least, sizes
+from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.contenders import Contender, choose
+from ratchet.learn.lab import Lab
+from ratchet.learn.work import Evaluation, mean
+from ratchet.llm import CoachUnavailable
+from ratchet.types import InputError, PromptTemplate, Task
+
+FEW_SHOT_SHARE = 0.3
+"""Share of the budget that demonstrations get, with `few_shot`."""
+
+
+class APO:
+    """Automatic prompt optimisation.
+
+    Args:
+        async_openai_client: A client as Agent Lightning takes it; its base URL and key are used.
+        model: The coach's model; that of `[coach]` when left out.
+        gradient_model: One that writes critiques, when it is another than `model`.
+        apply_edit_model: One that writes edits, when it is another than `model`.
+        base_url: OpenAI-compatible endpoint of the coach.
+        diversity_temperature: Temperature of the coach's sampling.
+        gradient_batch_size: Low rollouts of one critique.
+        val_batch_size: Val tasks by which finalists are compared while they are few; when the
+            budget reaches, all are taken in the end.
+        beam_width: Prompts that are kept to go on from.
+        branch_factor: Edits of each of them in a round.
+        beam_rounds: Rounds.
+        run_initial_validation: Run the source's own prompt on val at the beginning, beside the
+            first train tasks; else at the end.
+        while_better: Add rounds as long as they bring something and the budget allows.
+        few_shot: Add demonstrations to the best prompt afterwards, as `FewShot` does.
+    """
+
+    name = "apo"
+    needs_coach = True
+
+    def __init__(
+        self,
+        async_openai_client: Any = None,
+        *,
+        model: str | None = None,
+        gradient_model: str | None = None,
+        apply_edit_model: str | None = None,
+        base_url: str | None = None,
+        diversity_temperature: float = 1.0,
+        gradient_batch_size: int = 4,
+        val_batch_size: int = 16,
+        beam_width: int = 4,
+        branch_factor: int = 4,
+        beam_rounds: int = 3,
+        run_initial_validation: bool = True,
+        while_better: bool = True,
+        few_shot: bool = False,
+    ) -> None:
+        whole = {
+            "gradient_batch_size": gradient_batch_size,
+            "val_batch_size": val_batch_size,
+            "beam_width": beam_width,
+            "branch_factor": branch_factor,
+            "beam_rounds": beam_rounds,
+        }
+        for name, value in whole.items():
+            if type(value) is not int or value < 1:
+                raise InputError(f"APO({name}={value!r}): a whole number from 1 up is needed.")
+        _check_temperature(diversity_temperature)
+        for name, text in {
+            "model": model,
+            "gradient_model": gradient_model,
+            "apply_edit_model": apply_edit_model,
+            "base_url": base_url,
+        }.items():
+            if text is not None and not (isinstance(text, str) and text):
+                raise InputError(f"APO({name}={text!r}): a name is needed, or None.")
+        if isinstance(async_openai_client, str):
+            raise InputError(
+                f"APO(async_openai_client={async_openai_client!r}): a client is needed, no text.",
+                hint='Name a model with model="...".',
+            )
+        self._wanted = Wanted(**whole)
+        self._temperature = float(diversity_temperature)
+        self._gradient_model = gradient_model or model
+        self._apply_edit_model = apply_edit_model or model
+        self._initial_validation = bool(run_initial_validation)
+        self._while_better = bool(while_better)
+        self._few_shot = bool(few_shot)
+        self.coach_options = _coach_options(
+            async_openai_client, [model, gradient_model, apply_edit_model], base_url
+        )
+        """What of `[coach]` is to be otherwise; empty when nothing is."""
+
+    def __class_getitem__(cls, item: Any) -> type[APO]:
+        """`APO[Task]`, as Agent Lightning's users write it: the type is for readers."""
+        return cls
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Improve the prompts of the lab's baseline.
+
+        Raises:
+            InputError: The agent has no prompt, or there are no tasks to learn from.
+            BudgetExhausted: The budget does not reach for one round; said before anything is spent
+                where rollouts and coach calls are limited, else as soon as a rollout's price is
+                known.
+            CoachUnavailable: There is no coach, or it cannot be reached.
+        """
+        self._check(lab)
+        if not self._few_shot:
+            return await self._improve(lab)
+        from ratchet.learn.few_shot import FewShot, with_demonstrations
+
+        return await with_demonstrations(
+            lab, self._improve, FewShot(), name="apo", share=FEW_SHOT_SHARE
+        )
+
+    def _check(self, lab: Lab) -> None:
+        """See that there is something to improve, and enough to improve it with."""
+        if not any(isinstance(r, PromptTemplate) for r in lab.targets.values()):
+            raise InputError(
+                "The agent has no prompt to improve.",
+                hint='Name one: SYSTEM = ratchet.prompt("system", "You are ...").',
+            )
+        for split, tasks in (("train", lab.train), ("val", lab.val)):
+            if not tasks:
+                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+        if not lab.has_coach:
+            raise CoachUnavailable(
+                "APO asks a coach LLM, and none is configured.",
+                hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+            )
+        self._check_budget(lab, _rollouts_left(lab))
+        calls = lab.budget.coach_calls
+        fewest = 1 + CALLS_AN_EDIT
+        if calls is not None and calls - lab.spent.coach_calls < fewest:
+            raise BudgetExhausted(
+                f"The budget of {calls} coach calls does not reach for one edit: a critique, the"
+                f" edit and its repair are {fewest}.",
+                hint="Raise coach_calls under [improve.budget].",
+            )
+
+    def _check_budget(self, lab: Lab, left: int | None, dollars: str = "") -> None:
+        fewest = least(len(lab.train), len(lab.val))
+        if self._few_shot and left is not None:
+            left = int(left * (1 - FEW_SHOT_SHARE))
+        if left is None or left >= fewest:
+            return
+        raise BudgetExhausted(
+            f"The budget does not reach for one round of APO: {fewest} rollouts are needed at least"
+            f" (the source and one edit on a few train tasks, both on a few val tasks), and"
+            f" {max(0, left)} are left{dollars}.",
+            hint=f"Raise {'dollars' if dollars else 'rollouts'} under [improve.budget]"
+            f" to what {8 * fewest} rollouts take or more; a few hundred is usual.",
+        )
+
+    async def _improve(self, lab: Lab) -> Finding:
+        plan = self._plan(lab, _rollouts_left(lab))
+        panel, val = list(lab.train), list(lab.val)
+        lab.rng.shuffle(panel)
+        lab.rng.shuffle(val)
+        source = Contender(0, lab.baseline)
+        first_val = asyncio.ensure_future(self._validate_first(lab, val[: plan.val]))
+        try:
+            source.add(await lab.evaluate(lab.baseline, panel[: plan.panel]))
+            if source.mean() is None:
+                raise _unknown("train")
+            plan = self._afford(lab, plan, source)
+            search = Search(
+                lab,
+                self._coaching(lab),
+                wanted=self._wanted,
+                sizes=plan,
+                panel=panel,
+                source=source,
+                reserve=plan.reserve + (0 if self._initial_validation else plan.val),
+                while_better=self._while_better,
+            )
+            why = await search.run()
+            known = await first_val
+        finally:
+            first_val.cancel()
+            await asyncio.gather(first_val, return_exceptions=True)
+        return await self._finish(lab, search, plan, val, known, why)
+
+    def _coaching(self, lab: Lab) -> Coaching:
+        return Coaching(
+            lab,
+            algorithm=self.name,
+            temperature=self._temperature,
+            gradient_model=self._gradient_model,
+            apply_edit_model=self._apply_edit_model,
+        )
+
+    async def _validate_first(self, lab: Lab, tasks: Sequence[Task]) -> list[Evaluation]:
+        return await lab.evaluate(lab.baseline, tasks) if self._initial_validation else []
+
+    def _plan(self, lab: Lab, rollouts: int | None) -> Sizes:
+        return sizes(
+            self._wanted,
+            rollouts=rollouts,
+            train=len(lab.train),
+            val=len(lab.val),
+            concurrency=lab.concurrency,
+        )
+
+    def _afford(self, lab: Lab, plan: Sizes, source: Contender) -> Sizes:
+        """The plan anew, now that a rollout's price is known.
+
+        Raises:
+            BudgetExhausted: The dollars do not reach for one round.
+        """
+        price = math.fsum(e.rollout.cost_usd for e in source.evaluations.values())
+        if lab.budget.dollars is None or price <= 0:
+            return plan
+        price /= len(source.evaluations)
+        reach = int(lab.budget.dollars / price)
+        self._check_budget(lab, reach, f" at ${price:.4f} each")
+        if reach >= plan.rollouts:
+            return plan
+        return self._plan(lab, reach)
+
+    async def _finish(
+        self,
+        lab: Lab,
+        search: Search,
+        plan: Sizes,
+        val: Sequence[Task],
+        known: Sequence[Evaluation],
+        why: str,
+    ) -> Finding:
+        """Compare the finalists on val, and choose."""
+        finalists = search.finalists()
+        tasks = val[: self._val_tasks(lab, plan, len(finalists), len(val), len(known))]
+        judged = await asyncio.gather(
+            *(lab.evaluate(c.candidate, tasks) for c in (search.source, *finalists)),
+            return_exceptions=True,
+        )
+        measured: dict[int, list[Evaluation]] = {0: list(known)}
+        for contender, evaluations in zip((search.source, *finalists), judged, strict=True):
+            if isinstance(evaluations, BudgetExhausted):
+                continue  # dearer than those before
+            if isinstance(evaluations, BaseException):
+                raise evaluations
+            measured[contender.number] = evaluations
+        base = {e.task.id: e.value for e in measured[0] if e.value is not None}
+        if not base:
+            raise _unknown("val")
+        scores = {
+            number: {e.task.id: e.value for e in evaluations if e.value is not None}
+            for number, evaluations in measured.items()
+        }
+        choice = choose(search.source, finalists, val=scores, first_val=base)
+        best_val = mean(measured.get(choice.contender.number, []))
+        baseline_val = sum(base.values()) / len(base)
+        return Finding(
+            best=choice.contender.candidate,
+            baseline_val=baseline_val,
+            best_val=baseline_val if best_val is None else best_val,
+            proposals=search.proposals,
+            sentence=_sentence(search, why),
+        )
+
+    def _val_tasks(self, lab: Lab, plan: Sizes, finalists: int, most: int, known: int) -> int:
+        """Val tasks for the comparison: what was planned, and more when rollouts are left."""
+        if not finalists:
+            return max(known, min(most, plan.val))
+        left = _rollouts_left(lab)
+        if left is None:
+            return most if lab.budget.dollars is None else plan.val
+        reach = (left + known) // (finalists + 1)
+        return max(1, min(most, max(reach, min(plan.val, reach))))
+
+
+def _coach_options(
+    client: Any, models: Sequence[str | None], base_url: str | None
+) -> Mapping[str, Any]:
+    options: dict[str, Any] = {}
+    names = [name for name in dict.fromkeys(models) if name]
+    if len(names) == 1:
+        options["model"] = names[0]
+    elif names:
+        options["models"] = [{"name": name} for name in names]
+    address = base_url or getattr(client, "base_url", None)
+    if address:
+        options["base_url"] = str(address)
+    return options
+
+
+def _check_temperature(value: Any) -> None:
+    known = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not known or not 0 <= value <= 2:
+        raise InputError(f"APO(diversity_temperature={value!r}): a number from 0 to 2 is needed.")
+
+
+def _rollouts_left(lab: Lab) -> int | None:
+    if lab.budget.rollouts is None:
+        return None
+    return lab.budget.rollouts - lab.spent.rollouts
+
+
+def _unknown(split: str) -> InputError:
+    return InputError(
+        f"No {split} task has a score: the objective's evaluator failed on every rollout.",
+        hint="See why: ratchet eval.",
+    )
+
+
+def _sentence(search: Search, why: str) -> str:
+    count = f"{search.proposals} edits" if search.proposals != 1 else "1 edit"
+    parts = [f"{search.accepted} accepted", f"{search.pruned} given up"]
+    if search.refused:
+        reasons = max(set(search.problems), key=search.problems.count, default="")
+        parts.append(f"{search.refused} not usable ({reasons.rstrip('.')})")
+    return f"{count} ({', '.join(parts)}); {why}"

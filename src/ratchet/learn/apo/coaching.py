@@ -1,0 +1,352 @@
+"""Coaching: from low rollouts to critiques, from critiques to an edited prompt that may be tried.
+
+The textual gradient of Pryzant et al. 2023 (ProTeGi): one call says what is wrong with a prompt,
+another one edits it in the opposite direction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ratchet.learn.apo.answers import Answer, longest, read_answer
+from ratchet.learn.apo.placeholders import written
+from ratchet.learn.attribution import blame
+from ratchet.learn.coach_prompts import CoachPrompts
+from ratchet.learn.contenders import Contender
+from ratchet.learn.lab import Lab
+from ratchet.learn.transcript import cut, transcript
+from ratchet.learn.work import Evaluation
+from ratchet.llm import Message, Reply
+from ratchet.types import Candidate, PromptTemplate
+
+PROMPTS = CoachPrompts("ratchet.learn.apo")
+
+CALLS_AN_EDIT = 2
+"""Coach calls that an edit takes at most: itself and one repair."""
+
+MAX_CRITIQUE = 4_000
+MAX_LESSON = 1_200
+"""Characters of one critique that others are shown."""
+
+BLAMED = 24
+"""Low rollouts whose traces are looked at to find the prompt to edit, at most."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What a draft is to be made of."""
+
+    number: int
+    parent: Contender
+    batches: int
+    """Critiques to merge, each of rollouts of its own."""
+    batch: int
+    """Rollouts of a critique."""
+    turn: int
+    """How often the parent was edited before: other rollouts are shown each time."""
+    passes: int
+    """Edits one after another from the same critiques, at most."""
+    luck: float
+    """In [0, 1): which prompt is edited, among those that may be to blame."""
+    worth: dict[str, float] = {}
+    """How often edits of each prompt were kept so far; of one not named, nobody knows."""
+    lessons: tuple[str, ...] = ()
+    """Critiques that led to something better elsewhere."""
+    earlier: tuple[str, ...] = ()
+    """Why earlier edits of the same parent could not be tried."""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of an order."""
+
+    candidate: Candidate | None = None
+    target: str = ""
+    """The prompt that was edited."""
+    problem: str = ""
+    """Why there is no candidate."""
+    critique: str = ""
+    """What it was made from."""
+    shown: tuple[str, ...] = ()
+    """Ids of the tasks that the coach was shown."""
+    replies: tuple[Reply, ...] = ()
+
+
+class Coaching:
+    """Makes drafts.
+
+    Args:
+        lab: Whose coach is asked.
+        algorithm: Name that the candidates carry.
+        temperature: Of the coach's sampling.
+        gradient_model: Writes critiques; drawn by the ensemble when left out.
+        apply_edit_model: Writes edits; likewise.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        *,
+        algorithm: str,
+        temperature: float,
+        gradient_model: str | None = None,
+        apply_edit_model: str | None = None,
+    ) -> None:
+        self._lab = lab
+        self._algorithm = algorithm
+        self._temperature = temperature
+        self._gradient_model = gradient_model
+        self._apply_edit_model = apply_edit_model
+
+    async def draft(self, order: Order) -> Draft:
+        """Follow an order.
+
+        Raises:
+            BudgetExhausted: No more coach calls are allowed.
+            CoachUnavailable: The coach cannot be reached.
+        """
+        low = order.parent.failing()
+        target, low = await self._target(order, low)
+        groups = batches(low, order)
+        solved = _solved(order.parent, len(groups), order.turn)
+        shown = [
+            [*group, *([solved[n]] if n < len(solved) else [])] for n, group in enumerate(groups)
+        ]
+        answers = await asyncio.gather(
+            *(self._critique(order, target, n, group) for n, group in enumerate(shown))
+        )
+        critiques = [reply.text.strip() for reply in answers if reply.text.strip()]
+        shown_ids = tuple(e.task.id for group in groups for e in group)
+        if not critiques:
+            problem = next((reply.problem for reply in answers if reply.problem), "")
+            return Draft(
+                target=target,
+                problem=f"The coach wrote no critique: {problem or 'its answer was empty'}.",
+                shown=shown_ids,
+                replies=tuple(answers),
+            )
+        made = await self._edit(order, target, critiques)
+        return msgspec.structs.replace(
+            made,
+            critique="\n\n".join(critiques),
+            shown=shown_ids,
+            replies=(*answers, *made.replies),
+        )
+
+    async def _target(
+        self, order: Order, low: Sequence[Evaluation]
+    ) -> tuple[str, list[Evaluation]]:
+        """The prompt to edit, and the low rollouts that speak of it, most clearly first."""
+        prompts = self._prompts(order.parent.candidate)
+        if len(prompts) == 1:
+            return next(iter(prompts)), list(low)
+        resources = order.parent.candidate.resources
+        looked = low[:BLAMED]
+        traces = await asyncio.gather(*(self._lab.spans(e) for e in looked))
+        shares = [
+            blame(resources, spans, error=e.rollout.error, rationales=_rationales(e))
+            for e, spans in zip(looked, traces, strict=True)
+        ]
+        totals = {
+            name: math.fsum(share[name] for share in shares) * order.worth.get(name, 0.5)
+            for name in prompts
+        }
+        target = _drawn(totals, order.luck)
+        # Rollouts that another prompt is to blame for would make the critique speak of that one.
+        ranked = sorted(
+            zip(looked, shares, strict=True),
+            key=lambda pair: pair[1][target] < max(pair[1][name] for name in prompts),
+        )
+        return target, [e for e, _ in ranked]
+
+    def _prompts(self, candidate: Candidate) -> dict[str, PromptTemplate]:
+        return {
+            name: resource
+            for name, resource in candidate.resources.items()
+            if isinstance(resource, PromptTemplate) and name in self._lab.targets
+        }
+
+    async def _critique(
+        self, order: Order, target: str, number: int, group: Sequence[Evaluation]
+    ) -> Reply:
+        traces = await asyncio.gather(*(self._lab.spans(e) for e in group))
+        told = [
+            transcript(e, spans, title=f"Rollout {n}")
+            for n, (e, spans) in enumerate(zip(group, traces, strict=True), start=1)
+        ]
+        template = self._prompts(order.parent.candidate)[target]
+        return await self._lab.coach(
+            [
+                Message(
+                    "user",
+                    PROMPTS.fill(
+                        "critique",
+                        role=self._role(order.parent.candidate, target),
+                        prompt=template.text,
+                        rollouts=self._lab.redact("\n\n".join(told)),
+                    ),
+                )
+            ],
+            step=self._step(order, f"critique/{number}"),
+            temperature=self._temperature,
+            model=self._gradient_model,
+        )
+
+    async def _edit(self, order: Order, target: str, critiques: Sequence[str]) -> Draft:
+        """Edit the prompt, and the edit again as long as the critiques ask for more.
+
+        One answer seldom works in all that several critiques say.
+        """
+        template = self._prompts(order.parent.candidate)[target]
+        made = Draft(target=target)
+        replies: list[Reply] = []
+        for number in range(order.passes):
+            answer, given = await self._edited(order, target, template, critiques, number)
+            replies += given
+            if answer.template is None:
+                if made.candidate is None:
+                    made = Draft(target=target, problem=answer.problem)
+                break
+            template = answer.template
+            made = Draft(target=target, candidate=self._candidate(order, target, template))
+        return msgspec.structs.replace(made, replies=tuple(replies))
+
+    async def _edited(
+        self,
+        order: Order,
+        target: str,
+        template: PromptTemplate,
+        critiques: Sequence[str],
+        number: int,
+    ) -> tuple[Answer, list[Reply]]:
+        """One edit, and its repair where it cannot be used."""
+        source = self._prompts(self._lab.baseline)[target]
+        limit = str(longest(template, source))
+        said = "\n\n".join(
+            f"## Critique {n}\n\n{cut(text, MAX_CRITIQUE)}" for n, text in enumerate(critiques, 1)
+        )
+        request = PROMPTS.fill(
+            "edit",
+            role=self._role(order.parent.candidate, target),
+            prompt=template.text,
+            critiques=said,
+            lessons=_lessons(order),
+            placeholders=_placeholders(template),
+            limit=limit,
+        )
+        messages = [Message("user", request)]
+        replies: list[Reply] = []
+        answer = Answer()
+        for step in ("edit", "repair"):
+            reply = await self._lab.coach(
+                messages,
+                step=self._step(order, f"{step}/{number}"),
+                temperature=self._temperature,
+                model=self._apply_edit_model,
+            )
+            replies.append(reply)
+            answer = read_answer(reply.text, template, source)
+            if answer.template is not None:
+                problem = await self._lab.check(self._candidate(order, target, answer.template))
+                if not problem:
+                    return answer, replies
+                answer = Answer(problem=problem)
+            if answer.final or not reply.text.strip():
+                break
+            request = PROMPTS.fill(
+                "repair",
+                problem=answer.problem,
+                placeholders=_placeholders(template),
+                limit=limit,
+            )
+            messages = [*messages, Message("assistant", reply.text), Message("user", request)]
+        if not replies[-1].text.strip() and replies[-1].problem:
+            answer = Answer(problem=replies[-1].problem)
+        return answer, replies
+
+    def _candidate(self, order: Order, target: str, template: PromptTemplate) -> Candidate:
+        several = len(self._prompts(self._lab.baseline)) > 1
+        what = f"of {target!r} " if several else ""
+        made = "1 critique" if order.batches == 1 else f"{order.batches} critiques"
+        return self._lab.propose(
+            {target: template},
+            algorithm=self._algorithm,
+            reason=f"An edit {what}made from {made} of low rollouts (prompts {PROMPTS.version}).",
+            parent=order.parent.candidate,
+        )
+
+    def _role(self, candidate: Candidate, target: str) -> str:
+        names = list(self._prompts(candidate))
+        if len(names) == 1:
+            return "The prompt that the agent runs with:"
+        others = ", ".join(repr(name) for name in names if name != target)
+        return f"The prompt {target!r} of the agent, which has others too ({others}):"
+
+    def _step(self, order: Order, what: str) -> str:
+        return f"{self._algorithm}/{PROMPTS.version}/{order.number:04d}/{what}"
+
+
+def batches(low: Sequence[Evaluation], order: Order) -> list[list[Evaluation]]:
+    """Groups of low rollouts, one for each critique; none is in two while there are enough."""
+    if not low:
+        return []
+    passed = order.turn * order.batch
+    # One further after each time round: the same are never shown again in the same order.
+    start = (passed + passed // len(low)) % len(low)
+    ring = [*low[start:], *low[:start]]
+    count = max(1, min(order.batches, math.ceil(len(low) / order.batch)))
+    return [ring[n * order.batch : (n + 1) * order.batch] for n in range(count)]
+
+
+def _solved(parent: Contender, count: int, turn: int) -> list[Evaluation]:
+    """Rollouts that went best, for contrast; as many as there are critiques."""
+    failing = {id(e) for e in parent.failing()}
+    good = [e for e in parent.evaluations.values() if e.value is not None and id(e) not in failing]
+    start = (turn * count) % len(good) if good else 0
+    return [*good[start:], *good[:start]][:count]
+
+
+def _lessons(order: Order) -> str:
+    """What an edit is told of those before."""
+    told = ""
+    if order.lessons:
+        proven = "\n\n".join(cut(lesson, MAX_LESSON) for lesson in order.lessons)
+        told += "\n" + PROMPTS.fill("lessons", proven=proven)
+    if order.earlier:
+        several = len(order.earlier) > 1
+        count = f"{len(order.earlier)} earlier answers" if several else "An earlier answer"
+        problems = " ".join(dict.fromkeys(order.earlier))
+        told += "\n" + PROMPTS.fill("earlier", count=count, problems=cut(problems, MAX_LESSON))
+    return told
+
+
+def _rationales(evaluation: Evaluation) -> list[str]:
+    return [score.rationale for score in evaluation.scores.values() if score.rationale]
+
+
+def _drawn(weights: Mapping[str, float], luck: float) -> str:
+    """A name, as likely as its weight says."""
+    names = sorted(weights, key=lambda name: (-weights[name], name))
+    total = math.fsum(weights.values())
+    if total <= 0:
+        return names[int(luck * len(names))]
+    left = luck * total
+    for name in names:
+        left -= weights[name]
+        if left < 0:
+            return name
+    return names[-1]
+
+
+def _placeholders(template: PromptTemplate) -> str:
+    names = sorted(template.placeholders)
+    if names:
+        forms = ", ".join(f"`{written(name, template.engine)}`" for name in names)
+        kept = f"Keep these placeholders exactly as they are, and add none: {forms}."
+    else:
+        kept = "The prompt has no placeholders; add none."
+    if template.engine == "f-string" and names:
+        kept += " Any other brace is written twice."
+    return kept

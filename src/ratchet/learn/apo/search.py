@@ -1,0 +1,450 @@
+"""The search: an asynchronous beam of prompts, in which every rollout is used more than once.
+
+ProTeGi's beam search has three steps a round, and each waits for the one before: critique, edit,
+evaluate all. Here a proposal goes through them on its own, so that critiques, edits and rollouts of
+many proposals run at the same time; what ended first is asked of the lab, so that a resumed search
+decides the same. A proposal runs a few telling tasks that its parent has run, and goes on to more
+only while it seems better than its parent (successive halving on growing subsets: Jamieson &
+Talwalkar 2016). One that has run all that its parent has may enter the beam, and its own low
+rollouts are what the next critiques are made from: no rollout is spent on gradients alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching, Draft, Order
+from ratchet.learn.apo.sizes import Sizes, Wanted
+from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.contenders import Contender, Estimate, estimate, telling
+from ratchet.learn.lab import Lab
+from ratchet.learn.work import Evaluation, Proposal
+from ratchet.types import Task
+
+USELESS = 8
+"""Proposals in a row from which nothing could be tried, after which the search ends."""
+
+STUCK = 3
+"""Such proposals after which it takes further tasks in."""
+
+PATIENCE = 6
+"""Proposals without a better best after which further rounds end, at least."""
+
+MERGED = 3
+"""Critiques that one edit is made from, at most."""
+
+LESSONS = 2
+"""Critiques that led to something better elsewhere, shown to an edit."""
+
+
+class Search:
+    """One search.
+
+    Args:
+        lab: Where it works.
+        coaching: Makes drafts.
+        wanted: What the options ask for.
+        sizes: How the budget is divided.
+        panel: Train tasks in the order in which they come into play.
+        source: The baseline, with what it ran already.
+        reserve: Rollouts that are kept for the comparison on val.
+        while_better: Whether rounds follow those that were asked for, while they bring something.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        coaching: Coaching,
+        *,
+        wanted: Wanted,
+        sizes: Sizes,
+        panel: Sequence[Task],
+        source: Contender,
+        reserve: int,
+        while_better: bool,
+    ) -> None:
+        self._lab = lab
+        self._coaching = coaching
+        self._wanted = wanted
+        self._sizes = sizes
+        self._order = list(panel)
+        self._panel = self._order[: sizes.panel]
+        self._reserve = reserve
+        self._while_better = while_better
+        self._pending: dict[str, asyncio.Task[Any]] = {}
+        self._events = 0
+        self._orders: dict[int, Order] = {}
+        self._drafts: dict[int, Draft] = {}
+        self._racing: dict[int, Contender] = {}
+        self._seen = {source.candidate.id}
+        self._critiqued: Counter[int] = Counter()
+        """Drafts ordered, by the number of the parent."""
+        self._targets: dict[str, tuple[int, int]] = {}
+        """Edits that were kept and that were tried, by the prompt that they changed."""
+        self._refusals: dict[int, list[str]] = {}
+        """Why edits could not be tried, by the number of the parent."""
+        self._unusable = 0
+        self._best_at = 0
+        self._why = ""
+        self._asked: dict[int, set[str]] = {}
+        """Ids of the tasks that each contender was asked to run, by its number."""
+        self._rollouts_before = lab.spent.rollouts
+        self._calls_before = lab.spent.coach_calls
+        self._rollouts = 0
+        self._dollars = math.fsum(e.rollout.cost_usd for e in source.evaluations.values())
+        self._known = len(source.evaluations)
+        """Rollouts whose cost is in that."""
+        self._calls = 0
+        """Coach calls made, and those that drafts under way may make."""
+        self.source = source
+        self.beam: list[Contender] = [source]
+        """The best contenders that are decided, best first."""
+        self.proposals = 0
+        """Proposals ordered."""
+        self.judged = 0
+        """Proposals that are decided."""
+        self.pruned = 0
+        self.refused = 0
+        self.accepted = 0
+        self.problems: list[str] = []
+        """Why proposals could not be tried."""
+
+    async def run(self) -> str:
+        """Search until nothing is left to do; returns why it ended."""
+        try:
+            while True:
+                self._fill()
+                if not self._pending:
+                    return self._why
+                await asyncio.sleep(0)  # what has just begun takes its share of the budget
+                self._rollouts = self._lab.spent.rollouts - self._rollouts_before
+                name = await self._lab.first(f"apo/{self._events:06d}", self._pending)
+                self._events += 1
+                task = self._pending.pop(name)
+                try:
+                    result = task.result()
+                except BudgetExhausted as error:
+                    self._ran_out(name, error)
+                    continue
+                self._take(name, result)
+        finally:
+            for task in self._pending.values():
+                task.cancel()
+            await asyncio.gather(*self._pending.values(), return_exceptions=True)
+
+    def standing(self, contender: Contender) -> Estimate:
+        """What a contender seems to be worth on the panel."""
+        return estimate(contender, self._panel)
+
+    def finalists(self) -> list[Contender]:
+        """Those to compare on val, best first; the source is not among them."""
+        others = [c for c in self._ranked([*self.beam, *self._racing.values()]) if c.number]
+        worst = self.standing(self.source).value
+        better = [c for c in others if self.standing(c).value > worst]
+        return better[: self._sizes.finalists]
+
+    # What to begin.
+
+    def _fill(self) -> None:
+        """Begin what may be begun."""
+        self._grow()
+        while self._may_propose():
+            self._propose()
+
+    def _may_propose(self) -> bool:
+        if self._why or len(self._orders) >= self._sizes.width:
+            return False
+        self._why = self._ended()
+        if self._why:
+            return False
+        if not self.beam[0].failing():
+            # The best leaves nothing to learn from on the panel; if it grows there may be.
+            if not self._pending:
+                self._why = "every train task that was tried is solved."
+            return False
+        return True
+
+    def _ended(self) -> str:
+        rounds, size = self._wanted.beam_rounds, self._sizes.round
+        if self._unusable >= USELESS:
+            return f"{self._unusable} answers of the coach in a row could not be tried."
+        tried = self.proposals - self.refused  # what cost no rollout is no part of a round
+        if tried >= rounds * size:
+            quiet = tried - self._best_at
+            if not self._while_better:
+                return f"{rounds} rounds are done."
+            if quiet >= max(size, PATIENCE):
+                return f"{rounds} rounds are done, and {quiet} proposals brought nothing better."
+        if self._left() < self._sizes.rung or not self._affords_call():
+            return "the budget is spent."
+        if not self._lab.may_continue(f"apo/{self.proposals:04d}"):
+            return "the budget is spent."
+        return ""
+
+    def _propose(self) -> None:
+        number = self.proposals + 1
+        self.proposals = number
+        parent = self._parent()
+        turn = self._critiqued[parent.number]
+        self._critiqued[parent.number] += 1
+        low, batch = len(parent.failing()), self._wanted.gradient_batch_size
+        # Every other proposal is made from all that is known, in several critiques of a few
+        # rollouts each, since a critique seldom names more than the clearest points; those between
+        # are made from a part of it.
+        merged = min(MERGED, low) if turn % 2 == 0 else 1
+        batch = min(batch, math.ceil(low / merged))
+        order = Order(
+            number=number,
+            parent=parent,
+            batches=merged,
+            batch=batch,
+            passes=self._sizes.passes if merged > 1 else max(1, self._sizes.passes - 1),
+            turn=turn,
+            luck=self._lab.rng.random(),
+            worth={name: (kept + 1) / (tried + 2) for name, (kept, tried) in self._targets.items()},
+            lessons=self._lessons(parent),
+            earlier=tuple(self._refusals.get(parent.number, ())),
+        )
+        self._orders[number] = order
+        self._calls += _calls(order)
+        self._begin(f"draft/{number}", self._coaching.draft(order))
+
+    def _parent(self) -> Contender:
+        """A member of the beam: one drawn by what it may be worth (Thompson sampling)."""
+        able = [contender for contender in self.beam if contender.failing()]
+        drawn = [
+            self.standing(c).value + self._lab.rng.gauss(0.0, 1.0) * self._doubt(c) for c in able
+        ]
+        return able[max(range(len(able)), key=lambda n: (drawn[n], -n))]
+
+    def _doubt(self, contender: Contender) -> float:
+        """How far a member of the beam may be from what it seems: as far as few tasks tell."""
+        measured = max(1, len(contender.values()))
+        return math.sqrt(self.standing(contender).deviation ** 2 + 0.1 / measured / 4)
+
+    def _lessons(self, parent: Contender) -> tuple[str, ...]:
+        """Critiques behind members of the beam that the parent does not descend from."""
+        line = {contender.number for contender in parent.lineage()}
+        others = [c for c in self.beam if c.number and c.number not in line]
+        return tuple(
+            self._drafts[c.number].critique for c in others if self._drafts[c.number].critique
+        )[:LESSONS]
+
+    def _grow(self) -> None:
+        """Take further train tasks in: as the budget is spent, and when too little is left to gain.
+
+        The leaders run them, and what they fail there is what the next critiques are made from.
+        """
+        size = self._sizes
+        leaders = self._leaders()
+        if not self._why and not self._untried(leaders[0]) and len(self._panel) < len(self._order):
+            search = max(1, size.rollouts - self._reserve)
+            spent = min(1.0, max(0.0, (search - self._left()) / search))
+            target = size.panel + round((size.panel_most - size.panel) * spent)
+            low = len(leaders[0].failing())
+            short = low < max(2, self._wanted.gradient_batch_size // 2)
+            is_idle = len(self._asked_of(leaders[0])) == len(leaders[0].evaluations)
+            # A coach that has nothing to say of these rollouts may have of others.
+            stuck = self._unusable >= STUCK
+            if (len(self._panel) < target or short or stuck) and is_idle:
+                self._panel = self._order[: len(self._panel) + size.rung]
+        for contender in leaders:
+            tasks = self._untried(contender)
+            if tasks and self._left() >= len(tasks) + size.rung:
+                self._run(contender, tasks)
+
+    def _leaders(self) -> list[Contender]:
+        """The best, and who may be as good."""
+        best = self.standing(self.beam[0]).value
+        near = [c for c in self.beam if self.standing(c).value > best - 0.05]
+        return near[:2]
+
+    def _untried(self, contender: Contender) -> list[Task]:
+        """Tasks of the panel that a contender was not asked to run."""
+        asked = self._asked_of(contender)
+        return [task for task in self._panel if task.id not in asked]
+
+    def _asked_of(self, contender: Contender) -> set[str]:
+        return self._asked.setdefault(contender.number, set(contender.evaluations))
+
+    def _run(self, contender: Contender, tasks: Sequence[Task]) -> None:
+        name = f"run/{contender.number}/{len(self._asked_of(contender))}"
+        self._asked_of(contender).update(task.id for task in tasks)
+        self._rollouts += len(tasks)
+        self._begin(name, self._evaluated(contender, list(tasks)))
+
+    async def _evaluated(
+        self, contender: Contender, tasks: Sequence[Task]
+    ) -> tuple[Contender, list[Evaluation]]:
+        return contender, await self._lab.evaluate(contender.candidate, tasks)
+
+    def _begin(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+        self._pending[name] = asyncio.create_task(work)
+
+    # What has ended.
+
+    def _take(self, name: str, result: Any) -> None:
+        if name.startswith("draft/"):
+            self._drafted(int(name.split("/")[1]), result)
+            return
+        contender, evaluations = result
+        contender.add(evaluations)
+        self._known += len(evaluations)
+        self._dollars += math.fsum(e.rollout.cost_usd for e in evaluations)
+        if contender.number in self._racing:
+            self._raced(contender)
+        else:
+            self.beam = self._ranked(self.beam)
+
+    def _drafted(self, number: int, draft: Draft) -> None:
+        order = self._orders[number]
+        self._calls += len(draft.replies) - _calls(order)
+        self._dollars += math.fsum(reply.cost_usd for reply in draft.replies)
+        self._drafts[number] = draft
+        candidate = draft.candidate
+        problem = draft.problem
+        if candidate is not None and candidate.id in self._seen:
+            problem = "It was proposed before."
+        if candidate is None or problem:
+            self.refused += 1
+            self._unusable += 1
+            self.problems.append(problem)
+            self._refusals.setdefault(order.parent.number, []).append(problem)
+            self._settle(number, survived=False)
+            return
+        self._seen.add(candidate.id)
+        self._unusable = 0
+        contender = Contender(number, candidate, order.parent)
+        self._racing[number] = contender
+        self._next_rung(contender)
+
+    def _next_rung(self, contender: Contender) -> None:
+        """Run the next tasks, as many as before, while the budget allows."""
+        parent = contender.parent
+        assert parent is not None
+        ahead = contender.untried(
+            telling(parent, self._panel, self._drafts[contender.number].shown)
+        )
+        ahead = ahead[: max(0, self._sizes.most - len(contender.evaluations))]
+        count = max(self._sizes.rung, len(contender.evaluations))
+        if len(ahead) - count < self._sizes.rung // 2:
+            count = len(ahead)
+        count = min(count, self._left())
+        if count < 1:
+            self._judge(contender, complete=not ahead)
+        else:
+            self._run(contender, ahead[:count])
+
+    def _raced(self, contender: Contender) -> None:
+        """Drop a proposal, take it into the beam, or let it run on to be surer."""
+        parent = contender.parent
+        assert parent is not None
+        if not contender.values():
+            self._judge(contender, complete=False, lost=True)  # nobody can say what it is worth
+            return
+        mine = self.standing(contender)
+        if mine.value <= self.standing(parent).value + 1e-9:
+            self._judge(contender, complete=False, lost=True)
+            return
+        rivals = [self.standing(c).value for c in self.beam[: self._sizes.beam]]
+        behind = len(rivals) == self._sizes.beam and mine.value + mine.deviation < rivals[-1]
+        if behind:
+            self._judge(contender, complete=False)
+            return
+        self._next_rung(contender)
+
+    def _judge(self, contender: Contender, *, complete: bool, lost: bool = False) -> None:
+        """Decide on a proposal, and tell."""
+        number = contender.number
+        del self._racing[number]
+        before = self.beam[0]
+        kept = not lost and bool(contender.values())
+        if kept:
+            self.beam = self._ranked([*self.beam, contender])[: self._sizes.beam]
+            kept = contender in self.beam
+        sentence = ""
+        if kept:
+            self.accepted += 1
+            sentence = contender.gained()
+            if self.beam[0] is contender and before is not contender:
+                self._best_at = self.proposals - self.refused
+        else:
+            self.pruned += 1
+        self.judged += 1
+        self._lab.judged(
+            Proposal(
+                number=self.judged - 1,
+                candidate_id=contender.candidate.id,
+                value=contender.mean() or 0.0,
+                tasks=len(contender.values()),
+                pruned=not complete,
+                best=self.beam[0].mean() or 0.0,
+                rollouts=self._lab.spent.rollouts,
+                accepted=sentence,
+            )
+        )
+        self._settle(number, survived=kept)
+
+    def _settle(self, number: int, *, survived: bool) -> None:
+        """A proposal is through: its place is free, and the coach hears what became of it."""
+        del self._orders[number]
+        target = self._drafts[number].target
+        if target:
+            kept, tried = self._targets.get(target, (0, 0))
+            self._targets[target] = (kept + survived, tried + 1)
+        for reply in self._drafts[number].replies:
+            self._lab.credit(reply, survived)
+
+    def _ran_out(self, name: str, error: BudgetExhausted) -> None:
+        """Something did not begin since the budget is spent: end with what is there."""
+        self._why = self._why or "the budget is spent."
+        kind, number, *_ = name.split("/")
+        if kind == "draft":
+            self._drafts[int(number)] = Draft(problem=error.message)
+            order = self._orders[int(number)]
+            self._calls -= _calls(order)
+            self.refused += 1
+            self._settle(int(number), survived=False)
+        elif int(number) in self._racing:
+            self._judge(self._racing[int(number)], complete=False)
+
+    # What there is.
+
+    def _ranked(self, contenders: Sequence[Contender]) -> list[Contender]:
+        """Best first; of equals the shorter, then the earlier."""
+        worth = {c.number: self.standing(c).value for c in contenders}
+        return sorted(contenders, key=lambda c: (-round(worth[c.number], 6), _length(c), c.number))
+
+    def _left(self) -> int:
+        """Rollouts that the search may still begin.
+
+        By its own count: what the lab has spent depends on what is under way just now.
+        """
+        budget = self._lab.budget
+        left: float = math.inf
+        if budget.rollouts is not None:
+            left = budget.rollouts - self._rollouts_before - self._rollouts
+        if budget.dollars is not None and self._dollars > 0 and self._known:
+            # Coach calls count as part of what a rollout costs: both go on as they went.
+            under_way = sum(map(len, self._asked.values())) - self._known
+            dollars = budget.dollars - self._dollars
+            left = min(left, dollars * self._known / self._dollars - under_way)
+        return int(min(left, 10**9)) - self._reserve
+
+    def _affords_call(self) -> bool:
+        limit = self._lab.budget.coach_calls
+        most = MERGED + CALLS_AN_EDIT * self._sizes.passes
+        return limit is None or self._calls_before + self._calls + most <= limit
+
+
+def _calls(order: Order) -> int:
+    """Coach calls that a draft takes, at most."""
+    return order.batches + CALLS_AN_EDIT * order.passes
+
+
+def _length(contender: Contender) -> int:
+    return sum(len(str(r)) for r in contender.candidate.resources.values())

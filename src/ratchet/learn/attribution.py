@@ -1,0 +1,256 @@
+"""Attribution: which resources took part in a rollout, by its trace, and which one to blame.
+
+`uses` says how each resource shows in the spans; `blame` weighs that, with what the evaluators and
+the error say, into shares that add up to one. Pure functions: spans and words in, numbers out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.bind.recognise import recognise, shape_of
+from ratchet.types import Code, InputError, Model, Params, PromptTemplate, Resource, Span
+
+MIN_PIECE = 20
+"""Characters of a template's longest constant piece that tell it inside of a longer message."""
+
+MAX_SPANS = 2_000
+"""Spans of a rollout that are looked at."""
+
+UNUSED = 0.05
+"""Weight of a resource that would show in the trace, had it been used, and does not."""
+
+UNSEEN = 0.5
+"""Weight of a resource that a trace need not show: params, a prompt of a few characters."""
+
+ERRED = 4.0
+"""Factor for a resource that was used in the step that failed, or beside it."""
+
+LAST = 2.0
+"""Factor for the resource that acted last: it made the answer."""
+
+NAMED = 6.0
+"""Factor for a resource whose name stands in an evaluator's rationale or in the error."""
+
+
+class Use(msgspec.Struct, frozen=True, kw_only=True):
+    """How one resource shows in the trace of a rollout."""
+
+    spans: tuple[str, ...] = ()
+    """Ids of the spans in which it was used, in the order they began."""
+    traceable: bool = True
+    """Whether its use would show."""
+    erred: bool = False
+    """Whether one of those steps failed, or one beside or below them."""
+    ended_ns: int = 0
+    """When the last of them ended; 0 without any."""
+
+    @property
+    def used(self) -> bool:
+        """Whether it was seen to be used."""
+        return bool(self.spans)
+
+
+def uses(
+    resources: Mapping[str, Resource], spans: Sequence[Span], error: str = ""
+) -> dict[str, Use]:
+    """How each resource of a candidate shows in the trace of one of its rollouts.
+
+    A prompt is found by its template in the messages of model calls, or by the attribute with
+    which the gateway marks it; a function by a span of its name or its frame in an exception;
+    a model by its name in a request.
+
+    Args:
+        resources: The candidate's resources by name.
+        spans: Spans of the attempt, in the order they started.
+        error: What the agent raised, with its stack where there is one.
+
+    Returns:
+        One entry a resource, whether it was used or not.
+    """
+    spans = spans[:MAX_SPANS]
+    failing = _failing(spans)
+    texts = [(span, _texts(span)) for span in spans]
+    found: dict[str, Use] = {}
+    for name, resource in resources.items():
+        mine = [span for span, said in texts if _shows(name, resource, span, said)]
+        framed = isinstance(resource, Code) and any(
+            _has_frame(resource.function, text) for text in (error, *_stacks(spans))
+        )
+        found[name] = Use(
+            spans=tuple(span.span_id for span in mine),
+            traceable=_is_traceable(resource, spans),
+            erred=framed or any(span.span_id in failing for span in mine),
+            ended_ns=max((span.end_ns for span in mine), default=0),
+        )
+    return found
+
+
+def blame(
+    resources: Mapping[str, Resource],
+    spans: Sequence[Span],
+    *,
+    error: str = "",
+    rationales: Iterable[str] = (),
+) -> dict[str, float]:
+    """How likely each resource is the one that a rollout's low score is owed to.
+
+    Args:
+        resources: The candidate's resources by name.
+        spans: Spans of the attempt, in the order they started.
+        error: What the agent raised; empty when it did not.
+        rationales: What the evaluators say of the rollout.
+
+    Returns:
+        Shares by name that add up to one; empty when there are no resources.
+    """
+    shown = uses(resources, spans, error)
+    words = [error, *rationales]
+    last = max((use.ended_ns for use in shown.values()), default=0)
+    weights = {
+        name: _weight(name, resources[name], use, words, last) for name, use in shown.items()
+    }
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()} if total else {}
+
+
+def _weight(name: str, resource: Resource, use: Use, words: Sequence[str], last: int) -> float:
+    weight = 1.0 if use.used or use.erred else UNUSED if use.traceable else UNSEEN
+    if use.erred:
+        weight *= ERRED
+    if use.used and use.ended_ns == last:
+        weight *= LAST
+    names = {name, resource.function} if isinstance(resource, Code) else {name}
+    if any(_names(each, text) for each in names for text in words):
+        weight *= NAMED
+    return weight
+
+
+def _names(name: str, text: str) -> bool:
+    """Whether a text names a resource as a whole word: `rank` is no part of `ranking`."""
+    return bool(text) and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
+
+
+def _is_traceable(resource: Resource, spans: Sequence[Span]) -> bool:
+    """Whether the use of a resource would show among these spans."""
+    called = any(_is_model_call(span) for span in spans)
+    if isinstance(resource, PromptTemplate):
+        return called and len(_longest_piece(resource)) >= MIN_PIECE
+    if isinstance(resource, Model):
+        return called
+    return False  # a function without a span of its own leaves none
+
+
+def _shows(name: str, resource: Resource, span: Span, texts: Sequence[str]) -> bool:
+    if isinstance(resource, PromptTemplate):
+        return name in _marked(span) or any(_is_from(resource, text) for text in texts)
+    if isinstance(resource, Code):
+        named = {name, resource.function}
+        return span.name in named or str(span.attributes.get("code.function.name", "")) in named
+    if isinstance(resource, Params):
+        return span.name == name
+    return resource.model in (
+        span.attributes.get("gen_ai.request.model"),
+        span.attributes.get("gen_ai.response.model"),
+    )
+
+
+def _is_from(template: PromptTemplate, text: str) -> bool:
+    if recognise(template, text) is not None:
+        return True
+    piece = _longest_piece(template)
+    return len(piece) >= MIN_PIECE and piece in text
+
+
+def _longest_piece(template: PromptTemplate) -> str:
+    try:
+        pieces = shape_of(template).pieces
+    except InputError:  # logic: the text between its tags is all that stays the same
+        pieces = tuple(re.split(r"\{[{%#].*?[}%#]\}", template.text, flags=re.DOTALL))
+    return max((piece.strip() for piece in pieces), key=len, default="")
+
+
+def _is_model_call(span: Span) -> bool:
+    return "gen_ai.input.messages" in span.attributes or "gen_ai.request.model" in span.attributes
+
+
+def _marked(span: Span) -> tuple[str, ...]:
+    """Names of the prompts that the gateway recognised in a call."""
+    value = span.attributes.get("ratchet.prompt.name")
+    if isinstance(value, str):
+        listed = _decoded(value) if value.startswith("[") else None
+        return tuple(map(str, listed)) if isinstance(listed, list) else (value,)
+    return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
+
+
+def _texts(span: Span) -> tuple[str, ...]:
+    """Texts that a model was called with."""
+    found: list[str] = []
+    for part in _entries(span.attributes.get("gen_ai.system_instructions")):
+        found.append(str(part.get("content", "")))
+    for message in _entries(span.attributes.get("gen_ai.input.messages")):
+        found.extend(str(part.get("content", "")) for part in _entries(message.get("parts")))
+    return tuple(text for text in found if text)
+
+
+def _entries(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list, which may be JSON text; foreign data, so anything may be missing."""
+    listed = _decoded(value) if isinstance(value, str) else value
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None
+
+
+def _failing(spans: Sequence[Span]) -> set[str]:
+    """Ids of the spans that failed first, of those below them, and of the model calls before them.
+
+    What fails passes through all steps above: they say nothing of where it began. The model call
+    that ended last before a step of the same parent is the one that asked for it.
+    """
+    by_id = {span.span_id: span for span in spans}
+    failed = [span for span in spans if span.status == "error"]
+    above = {span.parent_id for span in failed}
+    origins = [span for span in failed if span.span_id not in above]
+    found = {origin.span_id for origin in origins if origin.parent_id or len(spans) == 1}
+    for origin in origins:
+        before = [
+            span
+            for span in spans
+            if span.parent_id == origin.parent_id
+            and span.span_id != origin.span_id
+            and _is_model_call(span)
+            and span.end_ns <= origin.start_ns
+        ]
+        if before and origin.parent_id:
+            found.add(max(before, key=lambda span: span.end_ns).span_id)
+    return found | {span.span_id for span in spans if found & _above(span, by_id)}
+
+
+def _above(span: Span, by_id: Mapping[str, Span]) -> set[str]:
+    """Ids of the spans above one."""
+    found: set[str] = set()
+    parent = span.parent_id
+    while parent is not None and parent in by_id and parent not in found:
+        found.add(parent)
+        parent = by_id[parent].parent_id
+    return found
+
+
+def _stacks(spans: Sequence[Span]) -> Iterable[str]:
+    for span in spans:
+        for event in span.events:
+            yield str(event.attributes.get("exception.stacktrace", ""))
+
+
+def _has_frame(function: str, text: str) -> bool:
+    """Whether a function is among the frames of a stack: `File "x.py", line 3, in rank`."""
+    return bool(text) and re.search(rf"\bin (?:\w+\.)*{re.escape(function)}\b", text) is not None

@@ -1,0 +1,110 @@
+"""Whether a type checker finds in a candidate's file what it does not find without the candidate.
+
+mypy, where the repository has chosen it: it is installed and configured there. Elsewhere a type
+checker would hold annotations against candidates that nobody has ever checked; there what a
+function returns is compared with its annotation as it runs, in the sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import configparser
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ratchet.bind import same_behaviour
+from ratchet.learn.checks.change import Change
+from ratchet.learn.checks.copies import Copies
+from ratchet.run.child import Child
+from ratchet.types import Candidate, Code
+
+SECONDS = 120.0
+"""That mypy may take; its first run reads the whole repository."""
+
+OUTPUT_BYTES = 4 * 1024 * 1024
+
+_ERROR = re.compile(r"^(?P<file>.+?):\d+(?::\d+)?: error: (?P<message>.*)$", re.MULTILINE)
+
+
+def has_mypy(root: Path) -> bool:
+    """Whether a repository configures mypy, and this environment has it."""
+    if importlib.util.find_spec("mypy") is None:
+        return False
+    if (root / "mypy.ini").is_file() or (root / ".mypy.ini").is_file():
+        return True
+    try:
+        settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+        if "mypy" in settings.get("tool", {}):
+            return True
+    except (OSError, ValueError):
+        pass
+    parser = configparser.ConfigParser()
+    try:
+        parser.read(root / "setup.cfg", encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError):
+        return False
+    return "mypy" in parser
+
+
+class TypeChecks:
+    """The check.
+
+    Args:
+        patch: Content by path, relative to the repository's root, with a candidate's code in it.
+        copies: Makes copies of the repository.
+    """
+
+    def __init__(self, patch: Callable[[Candidate], Mapping[str, bytes]], copies: Copies) -> None:
+        self._patch = patch
+        self._copies = copies
+        self._cache = tempfile.TemporaryDirectory(prefix="ratchet-mypy-")
+        self._before: dict[str, Counter[str]] = {}
+        self._one = asyncio.Lock()
+        """mypy's cache has one writer at a time."""
+
+    async def __call__(self, change: Change) -> str:
+        """Compare mypy's errors in the files of the change with those that were there before."""
+        names = [
+            name
+            for name, (old, new) in change.resources.items()
+            if isinstance(old, Code) and isinstance(new, Code) and not same_behaviour(old, new)
+        ]
+        if not names:
+            return ""
+        patch = dict(self._patch(change.candidate))
+        async with self._one:
+            for file in sorted(patch.keys() - self._before.keys()):
+                self._before[file] = await self._errors({}, [file])
+            after = await self._errors(patch, sorted(patch))
+        new = after - sum((self._before[file] for file in patch), Counter())
+        if not new:
+            return ""
+        return f"mypy finds in the code of {', '.join(names)}: {'; '.join(list(new)[:3])}"
+
+    async def _errors(self, patch: Mapping[str, bytes], files: list[str]) -> Counter[str]:
+        with self._copies.patched(patch) as copy:
+            command = [
+                sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty",
+                "--no-color-output", "--hide-error-context", "--show-error-codes",
+                "--cache-dir", self._cache.name, "--", *files,
+            ]  # fmt: skip
+            path = [str(folder) for folder in (copy, copy / "src") if folder.is_dir()]
+            environment = {
+                "PATH": os.environ.get("PATH", ""),
+                "HOME": str(copy),
+                "MYPYPATH": str(copy / "src") if len(path) > 1 else "",
+            }
+            child = Child(command, cwd=copy, environ=environment, stdin=Path(os.devnull))
+            ended = await child.run(SECONDS, OUTPUT_BYTES)
+        text = ended.stdout.decode("utf-8", "replace")
+        wanted = set(files)
+        return Counter(
+            found["message"] for found in _ERROR.finditer(text) if found["file"] in wanted
+        )

@@ -1,0 +1,97 @@
+"""Temporary copies of a repository in which a candidate's patch is applied."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from ratchet.source.tree import SKIPPED
+
+MAX_BYTES = 256 * 1024 * 1024
+"""A repository of more than that is not copied for a check."""
+
+_SECRET = (".env", ".git", ".ratchet", ".netrc", ".npmrc", ".pypirc", ".ssh", ".aws")
+
+
+class Copies:
+    """Copies of a repository's sources, made one by one and removed again.
+
+    Real copies and no links: what runs in them may write to their files.
+
+    Args:
+        root: The repository.
+        leave_out: Files and folders that no copy holds, such as the task file.
+    """
+
+    def __init__(self, root: Path, leave_out: Collection[Path] = ()) -> None:
+        self.root = root.resolve()
+        self._leave_out = [path.resolve() for path in leave_out]
+        self._files: list[Path] | None = None
+
+    @contextlib.contextmanager
+    def patched(self, files: Mapping[str, bytes]) -> Iterator[Path]:
+        """A copy in which these files have another content.
+
+        Args:
+            files: Content by path relative to the root.
+
+        Raises:
+            OSError: There is no room for a copy.
+            ValueError: The repository is too large to be copied.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="ratchet-check-")).resolve()
+        try:
+            copy = folder / self.root.name
+            copy.mkdir()
+            for file in self._listed():
+                target = copy / file.relative_to(self.root)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with contextlib.suppress(FileNotFoundError):  # deleted since it was listed
+                    shutil.copy(file, target)
+            for relative, content in files.items():
+                target = copy / relative
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+            yield copy
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _listed(self) -> list[Path]:
+        if self._files is None:
+            files = [file for file in self._found() if self._may(file)]
+            size = sum(file.stat().st_size for file in files)
+            if size > MAX_BYTES:
+                raise ValueError(f"{self.root} has {size} bytes; {MAX_BYTES} are copied at most")
+            self._files = files
+        return self._files
+
+    def _may(self, file: Path) -> bool:
+        relative = file.relative_to(self.root)
+        if any(part.startswith(_SECRET) for part in relative.parts):
+            return False
+        if file.is_symlink() and not file.resolve().is_relative_to(self.root):
+            return False
+        return file.is_file() and not any(file.is_relative_to(one) for one in self._leave_out)
+
+    def _found(self) -> list[Path]:
+        try:
+            listed = subprocess.run(
+                ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                cwd=self.root,
+                capture_output=True,
+                timeout=30,
+                check=True,
+            ).stdout
+        except (OSError, subprocess.SubprocessError):
+            return list(self._walked())
+        return [self.root / os.fsdecode(name) for name in listed.split(b"\0") if name]
+
+    def _walked(self) -> Iterator[Path]:
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = [f for f in folders if not f.startswith(".") and f not in SKIPPED]
+            yield from (Path(folder, name) for name in names)

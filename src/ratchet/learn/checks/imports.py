@@ -1,0 +1,114 @@
+"""Whether code imports only what is there, and nothing that a sandbox would refuse anyway.
+
+These are hints for whoever writes the candidate, given before a rollout is spent. What protects is
+the sandbox: code that hides an import from here still cannot reach the network.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable
+
+from ratchet.learn.checks.change import Change, Check
+from ratchet.learn.checks.shape import function_of
+from ratchet.types import Code
+
+REFUSED = frozenset(
+    {
+        "_ctypes", "_posixsubprocess", "_socket", "asyncio.subprocess", "cffi", "code", "ctypes",
+        "ftplib", "gc", "http.client", "http.server", "imaplib", "importlib", "inspect",
+        "marshal", "multiprocessing",
+        "nntplib", "pickle", "poplib", "pty", "runpy", "shelve", "signal", "smtplib", "socket",
+        "socketserver", "ssl", "subprocess", "telnetlib", "urllib.request", "webbrowser", "xmlrpc",
+    }
+)  # fmt: skip
+"""Modules for other processes, the network, and the interpreter's own inside."""
+
+CALLS = frozenset({"__import__", "breakpoint", "compile", "eval", "exec", "input"})
+"""Built-in functions that run or ask for something that no check sees."""
+
+Source = Callable[[str], str]
+
+
+def imports_what_is_there(module_text: Source, is_there: Callable[[str], bool]) -> Check:
+    """The check.
+
+    Args:
+        module_text: The source of the module that declares a resource; empty when unknown. What it
+            imports already, a candidate may import too.
+        is_there: Whether a module can be imported where the agent runs.
+    """
+
+    async def check(change: Change) -> str:
+        for name, (old, new) in change.resources.items():
+            if isinstance(old, Code) and isinstance(new, Code):
+                fault = import_fault(old, new, module_text(name), is_there)
+                if fault:
+                    return f"The code of {name!r} {fault}"
+        return ""
+
+    return check
+
+
+def import_fault(old: Code, new: Code, module_text: str, is_there: Callable[[str], bool]) -> str:
+    """What is wrong with a candidate's imports, as the rest of a sentence; empty when nothing."""
+    try:
+        known = _imported(ast.parse(module_text)) | _imported(function_of(old))
+        known_calls = _called(ast.parse(module_text))
+    except (SyntaxError, ValueError, RecursionError):
+        known, known_calls = _imported(function_of(old)), _called(function_of(old))
+    wanted = _imported(function_of(new))
+    for module in sorted(wanted - known):
+        parts = module.split(".")
+        heads = {".".join(parts[: end + 1]) for end in range(len(parts))}
+        if heads & REFUSED and not heads & known:
+            return (
+                f"imports {module}, which the source does not: code candidates reach neither the"
+                " network nor other processes nor the interpreter's own inside."
+            )
+        if not is_there(module):
+            return f"imports {module}, which is not installed where the agent runs."
+    for name in sorted((_called(function_of(new)) & CALLS) - known_calls):
+        return f"calls {name}(), which the source does not."
+    return ""
+
+
+def installed(module: str) -> bool:
+    """Whether this interpreter finds a module; nothing of it is run but its parent packages."""
+    return _installed(module.partition(".")[0])
+
+
+@functools.lru_cache(maxsize=512)
+def _installed(head: str) -> bool:
+    if head in sys.modules or head in sys.stdlib_module_names:
+        return True
+    try:
+        return importlib.util.find_spec(head) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _imported(tree: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module)
+            found.update(
+                f"{node.module}.{alias.name}"
+                for alias in node.names
+                if f"{node.module}.{alias.name}" in REFUSED
+            )
+    return found
+
+
+def _called(tree: ast.AST) -> set[str]:
+    return {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }

@@ -1,0 +1,242 @@
+"""Whether the repository's own tests that touch a target pass with the candidate's code in it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from ratchet.bind import same_behaviour
+from ratchet.learn.checks.change import Change
+from ratchet.learn.checks.copies import Copies
+from ratchet.source import TestFile, Tree, touching_tests
+from ratchet.types import Candidate, Code, Declaration
+
+MOST_FILES = 20
+"""Test files that are run for one candidate, the nearest to the target first."""
+
+SHOWN = 600
+"""Characters of output that a fault shows."""
+
+_FAILED = {
+    "pytest": re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE),
+    "unittest": re.compile(r"^(?:FAIL|ERROR): (.+)$", re.MULTILINE),
+}
+_PASSED = re.compile(r"^.*?\b(\d+) passed\b.*$", re.MULTILINE)
+_RAN = re.compile(r"^Ran (\d+) tests?\b", re.MULTILINE)
+
+
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command ended in the sandbox."""
+
+    code: int | None
+    """Exit code; None when it was stopped."""
+    output: str
+
+
+class RunsCommands(Protocol):
+    """Runs a command where it can do no harm."""
+
+    async def __call__(
+        self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+    ) -> Ran:
+        """Run it in a folder that it may write to."""
+        ...
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a run of tests said."""
+
+    failed: frozenset[str]
+    passed: int
+    output: str
+
+
+class OwnTests:
+    """The check.
+
+    A test that fails on the unpatched source too is not held against a candidate. Where the tests
+    cannot be run without the patch either (they need a service, say), they say nothing, and that
+    is told once.
+
+    Args:
+        tree: The repository's sources.
+        targets: Where each code resource stands, by name.
+        patch: Content by path, relative to the repository's root, with a candidate's code in it.
+        copies: Makes copies of the repository.
+        command: The test command of `[ship]`; None takes pytest or unittest, as the tests do.
+        run: Runs commands in the sandbox.
+        say: Told, once each, what could not be tested.
+    """
+
+    def __init__(
+        self,
+        *,
+        tree: Tree,
+        targets: Mapping[str, Declaration],
+        patch: Callable[[Candidate], Mapping[str, bytes]],
+        copies: Copies,
+        command: str | None,
+        run: RunsCommands,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._tree = tree
+        self._targets = targets
+        self._patch = patch
+        self._copies = copies
+        self._command = command
+        self._run = run
+        self._say = say
+        self._said: set[str] = set()
+        self._baselines: dict[tuple[Path, ...], asyncio.Future[Verdict]] = {}
+        self._touching: dict[str, list[TestFile]] = {}
+
+    async def __call__(self, change: Change) -> str:
+        """Run the tests that touch what changes."""
+        names = [
+            name
+            for name, (old, new) in change.resources.items()
+            if isinstance(old, Code) and isinstance(new, Code) and not same_behaviour(old, new)
+        ]
+        tests = await asyncio.to_thread(self._tests, names)
+        if not tests:
+            return ""
+        patch = self._patch(change.candidate)
+        key = tuple(test.file for test in tests)
+        before = await self._baseline(key, tests)
+        if not before.passed:
+            self._tell(
+                "The tests that touch "
+                + ", ".join(names)
+                + f" do not pass without a change either, so they check nothing: {before.output}"
+            )
+            return ""
+        after = await self._verdict(tests, patch, before.failed)
+        new = sorted(after.failed - before.failed)
+        shown = ", ".join(names)
+        if new:
+            more = f" and {len(new) - 3} more" if len(new) > 3 else ""
+            return (
+                f"The code of {shown} fails tests of the repository that pass without it:"
+                f" {', '.join(new[:3])}{more}. {after.output}"
+            )
+        if after.passed < before.passed:
+            return (
+                f"With the code of {shown}, {after.passed} tests of the repository pass where"
+                f" {before.passed} do without it."
+            )
+        return ""
+
+    def _tests(self, names: Sequence[str]) -> list[TestFile]:
+        found: dict[Path, TestFile] = {}
+        for name in names:
+            target = self._targets.get(name)
+            if target is None or target.file is None:
+                continue
+            if name not in self._touching:
+                function = (target.qualname or name).rpartition(".")[2]
+                self._touching[name] = touching_tests(
+                    self._tree, Path(target.file).resolve(), function
+                )
+            for test in self._touching[name]:
+                found.setdefault(test.file, test)
+        nearest = sorted(found.values(), key=lambda t: (not t.mentions, t.distance, t.file))
+        return nearest[:MOST_FILES]
+
+    async def _baseline(self, key: tuple[Path, ...], tests: Sequence[TestFile]) -> Verdict:
+        known = self._baselines.get(key)
+        if known is None or (known.done() and (known.cancelled() or known.exception())):
+            known = asyncio.ensure_future(self._verdict(tests, {}))
+            self._baselines[key] = known
+        return await asyncio.shield(known)
+
+    async def _verdict(
+        self,
+        tests: Sequence[TestFile],
+        patch: Mapping[str, bytes],
+        failing: Collection[str] = (),
+    ) -> Verdict:
+        def made() -> tuple[object, Path]:
+            context = self._copies.patched(patch)
+            return context, context.__enter__()
+
+        context, copy = await asyncio.to_thread(made)
+        try:
+            failed: set[str] = set()
+            passed, output = 0, ""
+            for kind, command in self._commands(tests):
+                if kind == "pytest":
+                    command += [f"--deselect={name}" for name in sorted(failing) if "::" in name]
+                ran = await self._run(command, folder=copy, environment=self._environment(copy))
+                verdict = _read(kind, ran)
+                failed |= verdict.failed
+                passed += verdict.passed
+                output = output or (verdict.output if verdict.failed or not passed else "")
+            return Verdict(frozenset(failed), passed, output.replace(f"{copy}/", ""))
+        finally:
+            await asyncio.to_thread(context.__exit__, None, None, None)  # type: ignore[attr-defined]
+
+    def _commands(self, tests: Sequence[TestFile]) -> list[tuple[str, list[str]]]:
+        """What to run: the configured command on these files where it is known how to say so."""
+        files = [test.file.relative_to(self._tree.root).as_posix() for test in tests]
+        words = [w.replace("{python}", sys.executable) for w in shlex.split(self._command or "")]
+        if words and any(Path(word).name in ("pytest", "py.test") for word in words):
+            options = [
+                w
+                for w in words
+                if not (self._tree.root / w.partition("::")[0]).exists() or Path(w).is_absolute()
+            ]
+            return [("pytest", [*options, "-rfE", "-p", "no:cacheprovider", *files])]
+        if words and "unittest" not in words:
+            return [("whole", words)]
+        commands = []
+        under_pytest = [t for t in tests if t.kind == "pytest" and "unittest" not in words]
+        if under_pytest:
+            chosen = [f for f, t in zip(files, tests, strict=True) if t in under_pytest]
+            start = [sys.executable, "-m", "pytest", "-q"]
+            commands.append(("pytest", [*start, "-rfE", "-p", "no:cacheprovider", *chosen]))
+        others = [f for f, t in zip(files, tests, strict=True) if t not in under_pytest]
+        if others:
+            commands.append(("unittest", [sys.executable, "-m", "unittest", *others]))
+        return commands
+
+    def _environment(self, copy: Path) -> dict[str, str]:
+        root = self._tree.root
+        folders = [copy / folder.relative_to(root) for folder in self._tree.path]
+        path = dict.fromkeys(str(f) for f in [*folders, copy, copy / "src"] if f.is_dir())
+        return {"PYTHONPATH": ":".join(path), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def _tell(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)
+
+
+def _read(kind: str, ran: Ran) -> Verdict:
+    """What a run says, from its output: which tests failed, and how many passed."""
+    output = ran.output.strip()
+    if ran.code is None:
+        return Verdict(
+            frozenset({"the tests' time"}), 0, f"They did not end in time. {_end(output)}"
+        )
+    if kind == "whole":
+        ended = frozenset() if ran.code == 0 else frozenset({"the test command"})
+        return Verdict(ended, int(ran.code == 0), _end(output))
+    failed = {name.strip() for name in _FAILED[kind].findall(output)}
+    counted = (_PASSED if kind == "pytest" else _RAN).findall(output)
+    passed = int(counted[-1]) if counted else 0
+    if kind == "unittest":
+        passed = max(0, passed - len(failed))
+    if ran.code not in (0, 5) and not failed:  # 5: pytest found no test
+        failed = {f"the run itself (exit code {ran.code})"}
+    return Verdict(frozenset(failed), passed, _end(output))
+
+
+def _end(output: str) -> str:
+    return output[-SHOWN:] if output else ""

@@ -1,0 +1,58 @@
+"""Whether a rewritten prompt is still usable: its placeholders, its length, some text at all."""
+
+from __future__ import annotations
+
+from ratchet.learn.checks.change import Change, Check
+from ratchet.types import PromptTemplate
+
+GROWTH = 4.0
+"""How many times as long as the baseline's a prompt may become."""
+
+ROOM = 4_000
+"""Characters that a prompt may have in any case: short ones need room to say anything."""
+
+
+def keeps_prompt(growth: float = GROWTH) -> Check:
+    """The check of all prompts.
+
+    Args:
+        growth: How many times as long as the baseline's a prompt may be; ROOM characters are always
+            allowed. It is the baseline that counts and not the parent, so that a coach that makes
+            a prompt longer each round comes to an end.
+    """
+
+    async def check(change: Change) -> str:
+        for name, (old, new) in change.resources.items():
+            if isinstance(old, PromptTemplate) and isinstance(new, PromptTemplate):
+                fault = prompt_fault(old, new, growth)
+                if fault:
+                    return f"The prompt {name!r} {fault}"
+        return ""
+
+    return check
+
+
+def prompt_fault(old: PromptTemplate, new: PromptTemplate, growth: float = GROWTH) -> str:
+    """What is wrong with a rewritten prompt, as the rest of a sentence; empty when nothing."""
+    if not new.text.strip():
+        return "is empty."
+    if new.engine != old.engine:
+        return f"is written for {new.engine}; the source's is for {old.engine}."
+    dropped = sorted(old.placeholders - new.placeholders)
+    if dropped:
+        return f"drops the placeholder {_shown(dropped[0], old)}. Keep every placeholder."
+    added = sorted(new.placeholders - old.placeholders)
+    if added:
+        braces = " Double braces that are meant literally." if old.engine == "f-string" else ""
+        return f"has a placeholder {_shown(added[0], old)} that nothing fills.{braces}"
+    limit = max(ROOM, int(growth * len(old.text)))
+    if len(new.text) > limit:
+        return (
+            f"has {len(new.text)} characters; at most {limit} are let through"
+            f" ({growth:g} times the source's {len(old.text)}). Shorten it."
+        )
+    return ""
+
+
+def _shown(name: str, template: PromptTemplate) -> str:
+    return f"{{{{ {name} }}}}" if template.engine == "jinja2" else f"{{{name}}}"

@@ -1,0 +1,148 @@
+"""Whether code is still the function that it stands for: signature, kind, fixed lines."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from ratchet.learn.checks.change import Change
+from ratchet.source.blocks import outside
+from ratchet.types import Code, InputError
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+GROWTH = 8.0
+"""How many times as long as the baseline's a candidate's code may be."""
+
+ROOM = 8_000
+"""Characters that code may have in any case."""
+
+
+async def keeps_shape(change: Change) -> str:
+    """Code keeps names, kinds and order of its parameters, which of them may be left out,
+    annotations, whether it is async or a generator, and every line outside of its blocks."""
+    for name, (old, new) in change.resources.items():
+        if isinstance(old, Code) and isinstance(new, Code):
+            fault = shape_fault(old, new)
+            if fault:
+                return f"The code of {name!r} {fault}"
+    return ""
+
+
+def shape_fault(old: Code, new: Code) -> str:
+    """In what a candidate's function is another than the source's, as the rest of a sentence."""
+    if new.function != old.function:
+        return f"defines {new.function!r} in the place of {old.function!r}."
+    limit = max(ROOM, int(GROWTH * len(old.source)))
+    if len(new.source) > limit:
+        return f"has {len(new.source)} characters; at most {limit} are let through."
+    before, after = function_of(old), function_of(new)
+    if (fault := _fixed_fault(old, new)) or (fault := _kind_fault(before, after)):
+        return fault
+    return _signature_fault(before, after)
+
+
+def function_of(code: Code) -> FunctionNode:
+    """The syntax of a function's source."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        node = ast.parse(code.source).body[0]
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return node
+
+
+def _fixed_fault(old: Code, new: Code) -> str:
+    fixed = outside(old.source)
+    if fixed is None:
+        return ""
+    try:
+        same = outside(new.source) == fixed
+    except InputError as error:
+        return f"breaks its block: {error.message}"
+    if same:
+        return ""
+    return (
+        "changes lines outside of its # EVOLVE-BLOCK-START … # EVOLVE-BLOCK-END. Keep these lines,"
+        " and the markers, as they are."
+    )
+
+
+def _kind_fault(old: FunctionNode, new: FunctionNode) -> str:
+    if isinstance(old, ast.AsyncFunctionDef) != isinstance(new, ast.AsyncFunctionDef):
+        return "must begin with `async def`." if _is_async(old) else "must not be async."
+    if is_generator(old) != is_generator(new):
+        return "must yield, as the source does." if is_generator(old) else "must not yield."
+    return ""
+
+
+def _is_async(node: FunctionNode) -> bool:
+    return isinstance(node, ast.AsyncFunctionDef)
+
+
+def is_generator(node: FunctionNode) -> bool:
+    """Whether a function yields itself; what functions inside of it do does not count."""
+    return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in _own(node))
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield from _own(child)
+
+
+def _signature_fault(old: FunctionNode, new: FunctionNode) -> str:
+    before, after = _parameters(old), _parameters(new)
+    wanted = f"Keep `def {old.name}({ast.unparse(old.args)})"
+    wanted += f" -> {ast.unparse(old.returns)}`." if old.returns else "`."
+    names = [name for name, *_ in before]
+    if [name for name, *_ in after] != names:
+        told = ", ".join(name for name, *_ in after) or "none"
+        return f"changes its parameters to {told}. {wanted}"
+    for one, other in zip(before, after, strict=True):
+        name = one[0]
+        if one[1] != other[1]:
+            return f"makes the parameter {name!r} {other[1]} where it is {one[1]}. {wanted}"
+        if one[2] != other[2]:
+            how = "takes the default away from" if one[2] else "gives a default to"
+            return f"{how} the parameter {name!r}. {wanted}"
+        if one[3] != other[3]:
+            return f"changes the annotation of {name!r}. {wanted}"
+    if _dump(old.returns) != _dump(new.returns):
+        return f"changes the annotation of what it returns. {wanted}"
+    return ""
+
+
+def _parameters(node: FunctionNode) -> list[tuple[str, str, bool, str]]:
+    """(name, kind, may be left out, annotation) each."""
+    args = node.args
+    positional = [*args.posonlyargs, *args.args]
+    first_default = len(positional) - len(args.defaults)
+    found = [
+        (
+            argument.arg,
+            "positional only" if number < len(args.posonlyargs) else "positional",
+            number >= first_default,
+            _dump(argument.annotation),
+        )
+        for number, argument in enumerate(positional)
+    ]
+    if args.vararg:
+        found.append((args.vararg.arg, "variable", True, _dump(args.vararg.annotation)))
+    for argument, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        found.append(
+            (argument.arg, "keyword only", default is not None, _dump(argument.annotation))
+        )
+    if args.kwarg:
+        found.append((args.kwarg.arg, "variable keyword", True, _dump(args.kwarg.annotation)))
+    return found
+
+
+def _dump(node: ast.expr | None) -> str:
+    if node is None:
+        return ""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value.replace(" ", "")  # an annotation in quotes is the same one
+    return ast.unparse(node).replace(" ", "")

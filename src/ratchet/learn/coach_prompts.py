@@ -1,0 +1,39 @@
+"""Prompts to a coach: text files beside an algorithm, with `$fields`, and one version."""
+
+from __future__ import annotations
+
+import functools
+import string
+from collections.abc import Mapping
+from importlib.resources import files
+
+from ratchet.types import content_hash
+
+
+class CoachPrompts:
+    """The prompts of one algorithm.
+
+    Args:
+        package: The package that has the folder `prompts` with the files `NAME.md`.
+    """
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    @functools.cached_property
+    def _texts(self) -> Mapping[str, str]:
+        folder = files(self._package).joinpath("prompts")
+        return {
+            file.name.removesuffix(".md"): file.read_text(encoding="utf-8")
+            for file in folder.iterdir()
+            if file.name.endswith(".md")
+        }
+
+    @functools.cached_property
+    def version(self) -> str:
+        """Hash of all of them: it stands in the names of the coach's calls in the journal."""
+        return content_hash(dict(sorted(self._texts.items())))[:8]
+
+    def fill(self, name: str, **fields: str) -> str:
+        """A prompt with its fields filled. What fills them is put in as it is."""
+        return string.Template(self._texts[name]).substitute(fields).strip() + "\n"

@@ -1,0 +1,149 @@
+"""Demonstrations: examples of tasks that went well, put into a prompt, and which of them to take.
+
+A set is chosen as a whole: each further demonstration is the one that adds most to how well the
+train tasks are covered by something similar (facility location, a submodular function, for which
+greedy choice is within 1 - 1/e of the best: Nemhauser et al. 1978). So sets are relevant and do not
+repeat themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ratchet.learn.transcript import text_of
+from ratchet.learn.work import Evaluation
+from ratchet.types import InputError, PromptTemplate
+
+CHARACTERS_A_TOKEN = 4
+"""About so many characters are a token, in most languages and tokenizers."""
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Demonstration(msgspec.Struct, frozen=True):
+    """A task that went well, as it is shown."""
+
+    task_id: str
+    input: str
+    output: str
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens it takes."""
+        return math.ceil((len(self.input) + len(self.output) + 24) / CHARACTERS_A_TOKEN)
+
+
+def demonstration(evaluation: Evaluation, redact: Callable[[str], str]) -> Demonstration:
+    """What is shown of a rollout: the task's input and the agent's output, redacted."""
+    given = evaluation.rollout.input
+    if isinstance(given, dict) and len(given) == 1:
+        given = next(iter(given.values()))
+    return Demonstration(
+        evaluation.task.id,
+        redact(text_of(given).strip()),
+        redact(text_of(evaluation.rollout.output).strip()),
+    )
+
+
+def with_section(template: PromptTemplate, shown: Sequence[Demonstration]) -> PromptTemplate:
+    """A template with a section of demonstrations at its end.
+
+    What the demonstrations hold is escaped: braces stay braces and are never placeholders.
+
+    Raises:
+        InputError: The template's engine cannot hold their text.
+    """
+    blocks = [f"Input: {each.input}\nOutput: {each.output}" for each in shown]
+    section = "\n\n".join(["# Examples", *blocks])
+    made = PromptTemplate(
+        f"{template.text.rstrip()}\n\n{escaped(section, template)}\n", template.engine
+    )
+    if made.placeholders != template.placeholders:
+        raise InputError("The examples would add placeholders to the prompt.")
+    return made
+
+
+def escaped(text: str, template: PromptTemplate) -> str:
+    """A text that the template's engine prints as it is."""
+    if template.engine == "f-string":
+        return text.replace("{", "{{").replace("}", "}}")
+    # A string literal prints anything, its own end included.
+    pieces = re.split(r"(\{\{|\{%|\{#|\}\}|%\}|#\})", text)
+    return "".join("{{ '" + piece + "' }}" if n % 2 else piece for n, piece in enumerate(pieces))
+
+
+Vector = Mapping[str, float]
+
+
+def vectors(texts: Sequence[str]) -> list[Vector]:
+    """Texts as weighted words, of length one; words that many texts share count little (TF-IDF)."""
+    counts = [Counter(_WORD.findall(text.lower())) for text in texts]
+    held = Counter(word for count in counts for word in count)
+    made: list[Vector] = []
+    for count in counts:
+        weights = {
+            word: (1 + math.log(n)) * math.log((1 + len(texts)) / held[word] + 1)
+            for word, n in count.items()
+        }
+        length = math.sqrt(math.fsum(w * w for w in weights.values())) or 1.0
+        made.append({word: weight / length for word, weight in weights.items()})
+    return made
+
+
+def likeness(one: Vector, other: Vector) -> float:
+    """Cosine of two vectors of length one."""
+    small, large = (one, other) if len(one) <= len(other) else (other, one)
+    return math.fsum(weight * large[word] for word, weight in small.items() if word in large)
+
+
+def covering(
+    similar: Sequence[Sequence[float]],
+    weights: Sequence[float],
+    tokens: Sequence[int],
+    *,
+    count: int,
+    room: int,
+    rng: random.Random | None = None,
+    pool: float = 1.0,
+) -> list[int]:
+    """Which demonstrations to take, greedily: the one that adds most to the coverage each time.
+
+    Args:
+        similar: For each demonstration, how similar it is to each task.
+        weights: How much each task counts.
+        tokens: What each demonstration takes.
+        count: How many to take, at most.
+        room: Tokens that all of them may take.
+        rng: For another set than the greedy one: each choice is among a random part.
+        pool: How large that part is.
+
+    Returns:
+        Their places, in the order they were taken.
+    """
+    covered = [0.0] * len(weights)
+    taken: list[int] = []
+    left = room
+    while len(taken) < count:
+        able = [n for n in range(len(similar)) if n not in taken and tokens[n] <= left]
+        if rng is not None and len(able) > 1:
+            able = sorted(rng.sample(able, max(1, round(pool * len(able)))))
+        gains = {
+            n: math.fsum(
+                weight * max(0.0, like - before)
+                for weight, like, before in zip(weights, similar[n], covered, strict=True)
+            )
+            for n in able
+        }
+        if not gains:
+            break
+        best = max(gains, key=lambda n: (gains[n], -n))
+        taken.append(best)
+        left -= tokens[best]
+        covered = [max(pair) for pair in zip(covered, similar[best], strict=True)]
+    return taken

@@ -1,0 +1,351 @@
+"""Breeding: which candidate is changed next, by whom, and what comes of their drafts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import msgspec
+
+from ratchet.learn.attribution import blame
+from ratchet.learn.evolve.crossing import Crossing
+from ratchet.learn.evolve.judging import Judging
+from ratchet.learn.evolve.ledger import Ledger
+from ratchet.learn.evolve.novelty import Novelty
+from ratchet.learn.evolve.plan import Plan
+from ratchet.learn.evolve.population import Member
+from ratchet.learn.evolve.racing import EVEN
+from ratchet.learn.evolve.settings import Settings
+from ratchet.learn.lab import Lab
+from ratchet.learn.proposers import Case, Draft, Example, Proposer, Tried, shown
+from ratchet.learn.work import Evaluation
+from ratchet.llm import CoachUnavailable
+from ratchet.types import Resource
+
+FRUITLESS = {True: 40, False: 200}
+"""Drafts in a row without a new candidate after which a proposer is asked no more: of one that asks
+a coach, and of one that does not."""
+
+DRAWS = 4
+"""Parents that are drawn until one leaves something to improve."""
+
+ALGORITHM = "evolve"
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """A proposer at work."""
+
+    proposer: Proposer
+    parent: Member
+    inspiration: Member | None
+    targets: tuple[str, ...]
+    examples: tuple[Evaluation, ...]
+    count: int
+    island: int
+    seed: int
+    step: str
+    weights: dict[str, float]
+    """Of operators, by name."""
+    shares: dict[str, float]
+    """How often changes of each target survived, by name."""
+    tried: tuple[Tried, ...]
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """No proposal can be started now."""
+
+
+class Breeding:
+    """Makes candidates of candidates.
+
+    Args:
+        lab: Where the search works.
+        plan: Numbers it keeps to.
+        settings: What the user chose.
+        judging: What is known of the candidates.
+        ledger: What is committed.
+        proposers: Who drafts changes.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        plan: Plan,
+        settings: Settings,
+        judging: Judging,
+        ledger: Ledger,
+        proposers: Sequence[Proposer],
+    ) -> None:
+        self._lab = lab
+        self._plan = plan
+        self._settings = settings
+        self._judging = judging
+        self._ledger = ledger
+        self._proposers = {proposer.name: proposer for proposer in proposers}
+        self._rng = lab.rng
+        self._novelty = Novelty()
+        self._novelty.refusal(lab.baseline)
+        self._crossing = Crossing(lab, judging)
+        judging.on_kept = self._crossing.kept
+        self._numbers = 0
+        self._steps = 0
+        self._wanted: dict[int, int] = {}
+        self._fruitless: dict[str, int] = {}
+        self.repeated = 0
+        """Drafts that were nothing new."""
+        self.unusable = 0
+        """Drafts that held nothing usable."""
+        self.made: dict[str, int] = {}
+        """Candidates made, by proposer."""
+        self.last_problem = ""
+        self.coach_lost: CoachUnavailable | None = None
+        self.exhausted = ""
+        """Why nobody can propose any more, for people; empty while somebody can."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether proposals take a while: somebody outside is asked."""
+        return any(proposer.coach_calls for proposer in self._proposers.values())
+
+    def wanted_tasks(self, member: Member) -> int:
+        """How many train tasks a member is to run, so that it can be improved."""
+        return self._wanted.get(member.number, 0)
+
+    def start(self, count: int) -> Started | Member | Nothing:
+        """Choose what to change next.
+
+        Args:
+            count: Drafts wanted; somebody who asks a coach makes one at a time.
+
+        Returns:
+            A proposer's work to start; or a new member, which was merged of two; or nothing.
+        """
+        for merged in self._crossing.merges():
+            member = self._member(
+                merged.draft, merged.parents, "merge", merged.island, merged.tasks
+            )
+            if member is not None:
+                return member
+        island = self._steps % self._plan.islands
+        parent = self._parent(island)
+        if parent is None:
+            return Nothing()
+        able = self._able(parent)
+        if not able:
+            if not self.exhausted:
+                self.exhausted = "nobody can propose anything more."
+            return Nothing()
+        name = self._judging.bandit.choose(able, self._rng)
+        proposer, targets = self._proposers[name], able[name]
+        inspiration = None
+        if proposer.coach_calls and self._rng.random() < self._settings.crossover:
+            inspiration = self._judging.population.complement(parent, island, self._judging.top)
+        self._steps += 1
+        self._ledger.commit_calls(proposer.coach_calls)
+        prefix = f"{name}/"
+        arms = [arm for arm in self._judging.bandit.seen() if arm.startswith(prefix)]
+        weights = self._judging.bandit.weights(arms)
+        tried = self._judging.children.get(parent.number, [])[-6:]
+        return Started(
+            proposer=proposer,
+            parent=parent,
+            inspiration=inspiration,
+            targets=tuple(targets),
+            examples=self._examples(parent),
+            count=1 if proposer.coach_calls else count,
+            island=island,
+            seed=self._rng.getrandbits(48),
+            step=f"evolve/{self._steps:06d}",
+            weights={arm.removeprefix(prefix): weight for arm, weight in weights.items()},
+            shares={t: self._judging.bandit.share(f"target/{t}") for t in targets},
+            tried=tuple(Tried(reason=reason, gain=gain) for reason, gain in tried),
+        )
+
+    async def work(self, started: Started) -> Sequence[Draft]:
+        """Show a proposer what it needs to see, and have it draft."""
+        targets = started.targets
+        examples: tuple[Example, ...] = ()
+        if not started.proposer.coach_calls:
+            examples = tuple(shown(evaluation, ()) for evaluation in started.examples)
+        else:
+            spans = [await self._lab.spans(evaluation) for evaluation in started.examples]
+            if len(targets) > 1:
+                weights = dict(started.shares)
+                for evaluation, seen in zip(started.examples, spans, strict=True):
+                    blamed = blame(
+                        {name: started.parent.candidate.resources[name] for name in targets},
+                        seen,
+                        error=evaluation.rollout.error,
+                        rationales=[s.rationale for s in evaluation.scores.values()],
+                    )
+                    for name, share in blamed.items():
+                        weights[name] += 2 * share
+                rng = random.Random(started.seed)  # noqa: S311 - reproducible, not secret
+                targets = tuple(rng.choices(targets, [weights[t] for t in targets]))
+            examples = tuple(
+                shown(evaluation, seen)
+                for evaluation, seen in zip(started.examples, spans, strict=True)
+            )
+        inspiration = started.inspiration
+        case = Case(
+            step=started.step,
+            parent=started.parent.candidate,
+            targets=targets,
+            examples=examples,
+            tried=started.tried,
+            inspiration=inspiration.candidate if inspiration else None,
+            weights=started.weights,
+            baseline=self._lab.baseline,
+            count=started.count,
+            seed=started.seed,
+            max_growth=self._settings.max_growth,
+        )
+        return await started.proposer.propose(case, self._lab)
+
+    def take(self, started: Started, drafts: Sequence[Draft]) -> None:
+        """Take a proposer's drafts: what is new joins the race."""
+        name = started.proposer.name
+        calls = sum(len(draft.replies) for draft in drafts)
+        self._ledger.commit_calls(calls - started.proposer.coach_calls)
+        for draft in drafts:
+            for reply in draft.replies:
+                self._ledger.note_cost(reply.cost_usd)
+            parents = [started.parent]
+            if started.inspiration is not None:
+                parents.append(started.inspiration)
+            if draft.problem:
+                self.unusable += 1
+                self.last_problem = draft.problem
+                for reply in draft.replies:
+                    self._lab.credit(reply, False)
+                made = None
+            else:
+                first = self._plan.first
+                if not started.proposer.coach_calls:
+                    first = max(min(2, first), first // 2)
+                tasks = self._first_tasks(started.parent, started.examples, first)
+                made = self._member(draft, parents, name, started.island, tasks)
+            self._fruitless[name] = 0 if made else self._fruitless.get(name, 0) + 1
+        if self._fruitless.get(name, 0) >= FRUITLESS[bool(started.proposer.coach_calls)]:
+            self._give_up(
+                name, f"{self._fruitless[name]} drafts of {name} in a row were nothing new."
+            )
+
+    def lost(self, started: Started, error: CoachUnavailable | None) -> None:
+        """A proposer cannot go on.
+
+        Raises:
+            CoachUnavailable: Nobody else can, and nothing was found yet.
+        """
+        if error is not None:
+            self.coach_lost = error
+        self._give_up(
+            started.proposer.name,
+            f"the coach could not be asked any more: {error.message}"
+            if error
+            else "the budget's coach calls are spent.",
+        )
+        if error is not None and not self._proposers and not self._judging.kept:
+            raise error
+
+    def _give_up(self, name: str, why: str) -> None:
+        self._proposers.pop(name, None)
+        self.exhausted = why if not self._proposers else ""
+
+    def _able(self, parent: Member) -> dict[str, list[str]]:
+        """Who can change which resources of a parent, by the proposer's name."""
+        calls = self._ledger.calls_left()
+        able: dict[str, list[str]] = {}
+        for name, proposer in self._proposers.items():
+            if proposer.coach_calls > calls:
+                self.exhausted = "the budget's coach calls are spent."
+                continue
+            targets = [
+                target
+                for target in self._lab.targets
+                if proposer.suits(parent.candidate.resources[target])
+            ]
+            if targets:
+                able[name] = targets
+        return able
+
+    def _parent(self, island: int) -> Member | None:
+        """A parent that leaves something to improve; others are wanted to run more tasks."""
+        every = len(self._lab.train)
+        for _ in range(DRAWS):
+            parent = self._judging.population.parent(island, self._rng)
+            failing = len(parent.failing(self._judging.top))
+            ran = len(parent.evaluations)
+            if failing < 2 and ran < every:
+                self._wanted[parent.number] = min(every, ran + self._plan.first)
+            if failing:
+                return parent
+        return None
+
+    def _examples(self, parent: Member) -> tuple[Evaluation, ...]:
+        """What a critique is shown of a parent: mostly failures, and something that went well."""
+        failing = parent.failing(self._judging.top)
+        count = min(len(failing), 2 * self._settings.examples)
+        # The worst are likelier to be shown, and no two critiques see the same: the worst half
+        # twice in the urn.
+        urn = failing + failing[: (len(failing) + 1) // 2]
+        chosen: list[str] = []
+        while len(chosen) < count:
+            task = self._rng.choice(urn)
+            chosen.append(task)
+            urn = [other for other in urn if other != task]
+        solved = [task for task in parent.evaluations if task not in failing]
+        if solved:
+            chosen.append(self._rng.choice(solved))
+        return tuple(parent.evaluations[task] for task in chosen)
+
+    def _first_tasks(
+        self, parent: Member, examples: Sequence[Evaluation], first: int
+    ) -> tuple[str, ...]:
+        """The tasks on which a change has to show first: what it was made for, and one more."""
+        top = self._judging.top
+        shown_ids = [e.task.id for e in examples if e.task.id in parent.scores]
+        failing = [task for task in shown_ids if parent.scores[task] < top - EVEN]
+        others = [task for task in parent.scores if task not in failing]
+        solved = [task for task in others if parent.scores[task] >= top - EVEN] or others
+        chosen = failing[: max(1, first - 1 if solved else first)]
+        chosen += self._rng.sample(solved, min(len(solved), first - len(chosen)))
+        left = [task for task in parent.scores if task not in chosen]
+        chosen += self._rng.sample(left, min(len(left), first - len(chosen)))
+        return tuple(chosen)
+
+    def _member(
+        self,
+        draft: Draft,
+        parents: Sequence[Member],
+        proposer: str,
+        island: int,
+        tasks: Sequence[str],
+    ) -> Member | None:
+        """A new member of the race, or None when the draft is nothing new."""
+        parent = parents[0]
+        resources: dict[str, Resource] = dict(draft.resources)
+        candidate = self._lab.propose(
+            resources, algorithm=ALGORITHM, reason=draft.reason, parent=parent.candidate
+        )
+        candidate = msgspec.structs.replace(
+            candidate, parents=tuple(dict.fromkeys(member.id for member in parents))
+        )
+        if self._novelty.refusal(candidate):
+            self.repeated += 1
+            return None
+        self._numbers += 1
+        member = Member(
+            self._numbers,
+            candidate,
+            parents=parents,
+            proposer=proposer,
+            operator=draft.operator,
+            replies=draft.replies,
+            island=island,
+        )
+        member.first = tuple(tasks)
+        member.changed = tuple(resources)
+        self._judging.racing.append(member)
+        self.made[proposer] = self.made.get(proposer, 0) + 1
+        return member

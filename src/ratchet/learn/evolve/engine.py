@@ -1,0 +1,322 @@
+"""The engine: proposals, critiques and evaluations under way at once, one decision after the other.
+
+A state machine. It starts work, waits for what ends first, takes note of it, decides, and starts
+more. What ended first comes from the lab's journal, randomness from the lab's generator, and what
+was spent from the search's own ledger: so a resumed search makes the decisions of the first time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.evolve.breeding import Breeding, Nothing, Started
+from ratchet.learn.evolve.estimate import Standing
+from ratchet.learn.evolve.final import Final
+from ratchet.learn.evolve.judging import Judging
+from ratchet.learn.evolve.ledger import Ledger
+from ratchet.learn.evolve.plan import Plan
+from ratchet.learn.evolve.population import Member
+from ratchet.learn.evolve.racing import may_lead, next_part
+from ratchet.learn.evolve.settings import Settings
+from ratchet.learn.lab import Lab
+from ratchet.learn.proposers import Draft, Proposer
+from ratchet.learn.work import Evaluation
+from ratchet.llm import CoachUnavailable
+from ratchet.types import Candidate, Task
+
+
+class Rollouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Rollouts of a candidate under way, on train tasks of a member or on val tasks."""
+
+    candidate: Candidate
+    tasks: tuple[Task, ...]
+    member: Member | None = None
+    """None when the tasks are of val."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Why a candidate did not run at all."""
+
+    why: str
+
+
+Job: TypeAlias = Rollouts | Started
+
+
+class Engine:
+    """One search.
+
+    Args:
+        lab: Where it works.
+        plan: Numbers it keeps to.
+        settings: What the user chose.
+        proposers: Who drafts changes.
+    """
+
+    def __init__(
+        self, lab: Lab, plan: Plan, settings: Settings, proposers: Sequence[Proposer]
+    ) -> None:
+        self._lab = lab
+        self._plan = plan
+        self._settings = settings
+        self._tasks = {task.id: task for task in lab.train}
+        self._order = [task.id for task in lab.train]
+        lab.rng.shuffle(self._order)
+        self.ledger = Ledger(lab)
+        self.judging = Judging(lab, plan, settings, self.ledger)
+        self.breeding = Breeding(lab, plan, settings, self.judging, self.ledger, proposers)
+        self.final = Final(lab, plan, self.judging, self.ledger)
+        self._jobs: dict[str, Job] = {}
+        self._pending: dict[str, asyncio.Task[Any]] = {}
+        self._events = 0
+        self._started = 0
+        self._outstanding = 0
+        self._search_rollouts = 0
+        # A few more than run at once: a part whose last rollout still runs holds a slot less.
+        self._at_once = lab.concurrency + lab.concurrency // 4
+        self.ended = ""
+        """Why the search ended, for people; empty while it goes on."""
+
+    async def run(self) -> None:
+        """Search until the budget is spent or nothing is left to try, and compare the finalists.
+
+        Raises:
+            CoachUnavailable: The coach cannot be asked, and nothing else can propose.
+        """
+        baseline = self.judging.baseline
+        self._roll(baseline, self._order[: self._plan.start])
+        try:
+            while True:
+                self._launch()
+                if not self._pending:
+                    break
+                name = await self._lab.first(f"evolve/{self._events:06d}", self._pending)
+                self._events += 1
+                self._take(self._jobs.pop(name), self._pending.pop(name))
+        finally:
+            for task in self._pending.values():
+                task.cancel()
+            await asyncio.gather(*self._pending.values(), return_exceptions=True)
+        if not baseline.evaluations:
+            raise BudgetExhausted(
+                "The budget was spent before the source had run on any train task.",
+                hint="Raise it under [improve.budget].",
+            )
+
+    # What begins.
+
+    def _launch(self) -> None:
+        """Start as much as may be under way."""
+        if not self.ended and self.judging.baseline.scores:
+            self._end_by_limits()
+        searching = not self.ended and bool(self.judging.baseline.scores)
+        while searching and self._outstanding < self._at_once and (part := self._next_part()):
+            self._roll(*part)
+        if searching:
+            self._propose()
+            if not self._jobs:
+                self.ended = self.breeding.exhausted or "the budget is spent."
+        if self.ended:
+            self._drop_proposals()
+            if not any(isinstance(job, Rollouts) and job.member for job in self._jobs.values()):
+                for candidate, tasks in self.final.next_parts():
+                    self._roll_val(candidate, tasks)
+        elif self._outstanding < self._lab.concurrency:
+            # Slots are free while proposals are made: the baseline's val tasks are due anyway.
+            free = self._lab.concurrency - self._outstanding
+            tasks = self.final.baseline_tasks(free)
+            if tasks:
+                self._roll_val(self._lab.baseline, tasks)
+
+    def _end_by_limits(self) -> None:
+        self.ended = self.judging.ended or self.ended
+        if not self.ended and not self._lab.may_continue(f"evolve/{self._events:06d}"):
+            self.ended = "the budget is spent."
+
+    def _search_left(self) -> int:
+        """Rollouts that the search may still commit, without those kept for the comparison."""
+        left = self.ledger.left() - self.final.reserve()
+        return int(max(0.0, min(left, 10**9)))
+
+    def _next_part(self) -> tuple[Member, list[str]] | None:
+        """The member to evaluate next, and the tasks."""
+        left = self._search_left()
+        if left < 1:
+            return None
+        best = self.judging.population.best()
+        leader = self.judging.estimate.standing(best.id)
+        racing = [m for m in self.judging.racing if not m.under_way]
+        for member in sorted(racing, key=self._promise, reverse=True):
+            tasks = self._tasks_for(member)[:left]
+            if len(tasks) < min(2, self._plan.first) and not member.scores:
+                return None
+            if tasks:
+                return member, tasks
+        rivals = self._rivals(best, leader)
+        for member in self.judging.population.members:
+            limit = self.breeding.wanted_tasks(member)
+            if member in rivals:
+                limit = max(limit, self._coverage())
+            if not member.under_way and len(member.evaluations) < limit:
+                count = next_part(len(member.evaluations), self._plan.first, limit)
+                # What proposals under way will need comes first.
+                if left - self._promised() >= count:
+                    return member, self._untried(member)[:count]
+        return None
+
+    def _rivals(self, best: Member, leader: Standing) -> list[Member]:
+        """The member that leads and the one that may most likely prove better (LUCB)."""
+        standings = [
+            (self.judging.estimate.standing(member.id), member)
+            for member in self.judging.population.members
+            if member is not best and member.parents
+        ]
+        may = [
+            (one.mean + one.deviation, m.number, m) for one, m in standings if may_lead(one, leader)
+        ]
+        others = [max(may)[2]] if may else []
+        return [best, *others] if best.parents else others
+
+    def _promise(self, member: Member) -> tuple[float, int]:
+        """How good a member may yet be; of those of which nothing is known, the oldest first."""
+        if member.scores:
+            standing = self.judging.estimate.standing(member.id)
+        else:
+            assert member.parent is not None
+            standing = self.judging.estimate.standing(member.parent.id)
+        return standing.mean + standing.deviation, -member.number
+
+    def _tasks_for(self, member: Member) -> list[str]:
+        if not member.evaluations:
+            return list(member.first)
+        assert member.parent is not None
+        limit = self.judging.enough(member)
+        count = next_part(len(member.evaluations), self._plan.first, limit)
+        return self._untried(member)[:count]
+
+    def _untried(self, member: Member) -> list[str]:
+        """Train tasks that a member did not run: first its parent's, then those that most ran."""
+        parent = member.parent.scores if member.parent else {}
+        counts = self.judging.runs_by_task
+        place = {task: number for number, task in enumerate(self._order)}
+        left = [task for task in self._order if task not in member.evaluations]
+        return sorted(left, key=lambda t: (t not in parent, -counts.get(t, 0), place[t]))
+
+    def _coverage(self) -> int:
+        """Train tasks that whoever may lead is to have run by now: more as the search goes on."""
+        return min(len(self._order), max(2 * self._plan.first, self._search_rollouts // 10))
+
+    def _promised(self) -> int:
+        """Rollouts that proposals under way will need for their first parts."""
+        drafts = sum(job.count for job in self._jobs.values() if isinstance(job, Started))
+        waiting = sum(not m.evaluations and not m.under_way for m in self.judging.racing)
+        return (drafts + waiting) * self._plan.first
+
+    def _propose(self) -> None:
+        """Start proposals: as many as keep rollouts coming, and no more than one learns from."""
+        while True:
+            free = self._search_left() - self._promised()
+            unjudged = sum(len(m.evaluations) < self._plan.first for m in self.judging.racing)
+            unjudged += sum(job.count for job in self._jobs.values() if isinstance(job, Started))
+            ahead = self._plan.first if self.breeding.waits else 0
+            lack = self._at_once + ahead - self._outstanding - self._promised()
+            count = min(
+                free // self._plan.first,
+                self._plan.breadth - unjudged,
+                -(-lack // self._plan.first),
+            )
+            if free >= 2 and not unjudged and not self._outstanding:
+                count = max(count, 1)  # the last rollouts are not left over
+            if count < 1:
+                return
+            started = self.breeding.start(count)
+            if isinstance(started, Nothing):
+                return
+            if isinstance(started, Member):
+                continue  # a merge: it needed nobody
+            self._begin("propose", started, self.breeding.work(started))
+
+    # What is under way.
+
+    def _begin(self, kind: str, job: Job, work: Coroutine[Any, Any, Any]) -> None:
+        name = f"{kind}/{self._started:06d}"
+        self._started += 1
+        self._jobs[name] = job
+        self._pending[name] = asyncio.create_task(work)
+
+    def _roll(self, member: Member, task_ids: Sequence[str]) -> None:
+        tasks = tuple(self._tasks[task] for task in task_ids)
+        member.under_way.update(task_ids)
+        self._search_rollouts += len(tasks)
+        self.ledger.commit(member.candidate, tasks)
+        self._outstanding += len(tasks)
+        check = not member.evaluations and member.parents != ()
+        job = Rollouts(candidate=member.candidate, tasks=tasks, member=member)
+        self._begin("evaluate", job, self._evaluated(member.candidate, tasks, check))
+
+    def _roll_val(self, candidate: Candidate, tasks: Sequence[Task]) -> None:
+        self.ledger.commit(candidate, tasks)
+        self._outstanding += len(tasks)
+        self.final.started(candidate, tasks)
+        job = Rollouts(candidate=candidate, tasks=tuple(tasks))
+        self._begin("compare", job, self._evaluated(candidate, tasks, False))
+
+    async def _evaluated(
+        self, candidate: Candidate, tasks: Sequence[Task], check: bool
+    ) -> list[Evaluation] | Refused:
+        if check:
+            problem = await self._lab.check(candidate)
+            if problem:
+                return Refused(problem)
+        return await self._lab.evaluate(candidate, tasks)
+
+    def _drop_proposals(self) -> None:
+        for name, job in list(self._jobs.items()):
+            if isinstance(job, Started):
+                self._pending.pop(name).cancel()
+                del self._jobs[name]
+
+    # What ended.
+
+    def _take(self, job: Job, task: asyncio.Task[Any]) -> None:
+        if isinstance(job, Started):
+            self._take_drafts(job, task)
+            return
+        self._outstanding -= len(job.tasks)
+        try:
+            found = task.result()
+        except BudgetExhausted:
+            # Dollars: rollouts cost more than those before them.
+            self.ledger.release(job.candidate, job.tasks)
+            self.ended = self.ended or "the budget is spent."
+            if job.member is None:
+                self.final.gave_up()
+            else:
+                self.judging.unrun(job.member, [t.id for t in job.tasks])
+            return
+        if isinstance(found, Refused):
+            assert job.member is not None
+            self.ledger.release(job.candidate, job.tasks)
+            self._search_rollouts -= len(job.tasks)
+            self.judging.refused(job.member, found.why)
+            return
+        self.ledger.note(found)
+        if job.member is None:
+            self.final.take(job.candidate, found)
+        else:
+            self.judging.take(job.member, found)
+
+    def _take_drafts(self, started: Started, task: asyncio.Task[Any]) -> None:
+        drafts: Sequence[Draft] = ()
+        try:
+            drafts = task.result()
+        except CoachUnavailable as error:
+            self.breeding.lost(started, error)
+        except BudgetExhausted:
+            self.breeding.lost(started, None)
+        self.breeding.take(started, drafts)

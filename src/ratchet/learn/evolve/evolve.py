@@ -1,0 +1,177 @@
+"""Evolve: an asynchronous evolutionary search over prompts and code, one or several at once.
+
+Reflective mutation from traces and feedback with a Pareto front over tasks (GEPA: Agrawal et al.
+2025), islands and a quality–diversity archive (AlphaEvolve: Novikov et al. 2025; MAP-Elites:
+Mouret & Clune 2015), merges of what different candidates changed, racing on shared tasks (F-Race:
+Birattari et al. 2002), and a choice at the end that takes the luck of the best out. The parts stand
+beside this file, one idea each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ratchet.learn.algorithm import Finding
+from ratchet.learn.evolve.engine import Engine
+from ratchet.learn.evolve.plan import make_plan
+from ratchet.learn.evolve.settings import Settings
+from ratchet.learn.lab import Lab
+from ratchet.learn.proposers import PROPOSERS, Proposer, make_proposer
+from ratchet.llm import CoachUnavailable
+from ratchet.types import InputError, kind_of
+
+
+class Evolve:
+    """Evolution of prompts and code.
+
+    Args:
+        proposers: Who drafts changes: `llm` asks the coach, `ast` mutates code without one. Own
+            proposers may stand beside the names.
+        first_tasks: Tasks on which a coach's change has to show something first; half as many for
+            changes that cost nothing to make, most of which bring nothing.
+        examples: Rollouts that a critique is shown, at most.
+        crossover: Share of the coach's proposals that combine two candidates.
+        islands: Populations that evolve side by side; by the budget when left out.
+        migrate_every: Candidates kept after which the best of each island visits the next.
+        finalists: Candidates compared on val at the end; by the budget when left out.
+        max_candidates: Candidates judged at most; None leaves it to the budget.
+        patience: Candidates in a row without a better best after which the search ends.
+        max_growth: How many times as long as the source's own a prompt or function may become.
+        model: The coach's model; that of `[coach]` when left out.
+        base_url: The coach's endpoint; that of `[coach]` when left out.
+    """
+
+    name = "evolve"
+    needs_coach = None
+    """It takes a coach if there is one: for functions it needs none."""
+
+    def __init__(
+        self,
+        *,
+        proposers: Sequence[str | Proposer] = ("llm", "ast"),
+        first_tasks: int = 6,
+        examples: int = 6,
+        crossover: float = 0.2,
+        islands: int | None = None,
+        migrate_every: int = 10,
+        finalists: int | None = None,
+        max_candidates: int | None = None,
+        patience: int | None = None,
+        max_growth: float = 4.0,
+        model: str | None = None,
+        base_url: str | None = None,
+    ) -> None:
+        limits: Mapping[str, Any] = {
+            "first_tasks": first_tasks,
+            "examples": examples,
+            "islands": islands,
+            "migrate_every": migrate_every,
+            "finalists": finalists,
+            "max_candidates": max_candidates,
+            "patience": patience,
+        }
+        optional = {"islands", "finalists", "max_candidates", "patience"}
+        for name, value in limits.items():
+            if value is None and name in optional:
+                continue
+            if not (type(value) is int and value >= 1):
+                raise InputError(f"Evolve({name}={value!r}): a whole number from 1 up is needed.")
+        if type(crossover) not in (int, float) or not 0 <= crossover <= 1:
+            raise InputError(f"Evolve(crossover={crossover!r}): a share from 0 to 1 is needed.")
+        if type(max_growth) not in (int, float) or not 1 <= max_growth < float("inf"):
+            raise InputError(f"Evolve(max_growth={max_growth!r}): a number from 1 up is needed.")
+        if isinstance(proposers, str) or not proposers:
+            raise InputError(
+                f"Evolve(proposers={proposers!r}): a list of {', '.join(PROPOSERS)} is needed."
+            )
+        self._proposers = [make_proposer(one) for one in proposers]
+        options = {"model": model, "base_url": base_url}
+        self.coach_options = {name: value for name, value in options.items() if value}
+        self._first = first_tasks
+        self._islands = islands
+        self._finalists = finalists
+        self._settings = Settings(
+            examples=examples,
+            crossover=float(crossover),
+            migrate_every=migrate_every,
+            max_candidates=max_candidates,
+            patience=patience,
+            max_growth=float(max_growth),
+        )
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Search the prompts and functions of the lab's baseline.
+
+        Raises:
+            InputError: There is nothing here that it can change, or nothing to learn from.
+            BudgetExhausted: The budget does not reach for one round; nothing was run.
+            CoachUnavailable: Only the coach could change what is here, and it cannot be asked.
+        """
+        for split, tasks in (("train", lab.train), ("val", lab.val)):
+            if not tasks:
+                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+        proposers = self._useful(lab)
+        left = float("inf")
+        if lab.budget.rollouts is not None:
+            left = lab.budget.rollouts - lab.spent.rollouts
+        plan = make_plan(
+            left,
+            train=len(lab.train),
+            val=len(lab.val),
+            first=self._first,
+            finalists=self._finalists,
+            islands=self._islands,
+            at_once=lab.concurrency,
+        )
+        engine = Engine(lab, plan, self._settings, proposers)
+        await engine.run()
+        best, baseline_val, best_val = engine.final.result()
+        return Finding(
+            best=best,
+            baseline_val=baseline_val,
+            best_val=best_val,
+            proposals=engine.judging.tried,
+            sentence=_sentence(engine),
+        )
+
+    def _useful(self, lab: Lab) -> list[Proposer]:
+        """The proposers that have something to do here."""
+        suited = {
+            proposer.name: proposer
+            for proposer in self._proposers
+            if any(proposer.suits(resource) for resource in lab.targets.values())
+        }
+        if not suited:
+            kinds = sorted({kind_of(resource) for resource in lab.targets.values()})
+            names = ", ".join(proposer.name for proposer in self._proposers)
+            raise InputError(
+                f"The agent has nothing that {names} can change: it has"
+                f" {' and '.join(kinds) or 'no resources'}.",
+                hint="Declare a prompt (ratchet.prompt) or a function (@ratchet.evolve).",
+            )
+        able = [p for p in suited.values() if lab.has_coach or not p.coach_calls]
+        if not able:
+            what = " and ".join(repr(name) for name in lab.targets)
+            raise CoachUnavailable(
+                f"Evolve has nobody to propose changes of {what}: a coach LLM would, and none is"
+                " configured; without one only functions can be changed.",
+                hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+            )
+        return able
+
+
+def _sentence(engine: Engine) -> str:
+    judging, breeding = engine.judging, engine.breeding
+    made = ", ".join(f"{count} by {name}" for name, count in sorted(breeding.made.items()))
+    parts = [f"{judging.tried} candidates ({made})" if made else "No candidates"]
+    parts.append(f"{judging.kept} of them kept")
+    if breeding.repeated:
+        parts.append(f"{breeding.repeated} drafts were nothing new")
+    if breeding.unusable:
+        parts.append(f"{breeding.unusable} were unusable (the last: {breeding.last_problem})")
+    if judging.turned_away:
+        parts.append(f"{judging.turned_away} were refused by the checks")
+    if breeding.coach_lost is not None and breeding.coach_lost.message not in engine.ended:
+        parts.append(f"the coach was lost ({breeding.coach_lost.message})")
+    return f"{', '.join(parts)}; {engine.ended}"

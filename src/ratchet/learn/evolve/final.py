@@ -1,0 +1,154 @@
+"""The end of a search: the finalists meet the baseline on val, and the best estimate wins.
+
+The highest of many noisy means is mostly luck. So the finalists are compared on val tasks that the
+search has not seen, and the choice is made by the shrunken estimate over train and val together.
+Half of the val tasks come first; who cannot win any more does not run the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ratchet.learn.evolve.judging import Judging
+from ratchet.learn.evolve.ledger import Ledger
+from ratchet.learn.evolve.plan import Plan
+from ratchet.learn.evolve.population import Member
+from ratchet.learn.evolve.racing import EVEN, may_lead
+from ratchet.learn.lab import Lab
+from ratchet.learn.work import Evaluation
+from ratchet.types import Candidate, InputError, Task
+
+
+MOST = 10
+"""Finalists at most."""
+
+
+class Final:
+    """The comparison on val.
+
+    Args:
+        lab: Where the search works.
+        plan: Numbers it keeps to.
+        judging: What is known of the candidates.
+        ledger: What the search has committed.
+    """
+
+    def __init__(self, lab: Lab, plan: Plan, judging: Judging, ledger: Ledger) -> None:
+        self._judging = judging
+        self._plan = plan
+        self._ledger = ledger
+        self._val = plan.val
+        self._tasks = list(lab.val)
+        lab.rng.shuffle(self._tasks)
+        self._baseline = lab.baseline
+        self._asked: dict[str, set[str]] = {lab.baseline.id: set()}
+        self._under_way = 0
+        self._values: dict[str, dict[str, float]] = {lab.baseline.id: {}}
+        self._finalists: list[Member] | None = None
+
+    def reserve(self) -> int:
+        """Rollouts that are still to be kept for it."""
+        asked = sum(len(tasks) for tasks in self._asked.values())
+        return max(0, self._plan.reserve - asked)
+
+    def baseline_tasks(self, most: int) -> list[Task]:
+        """Val tasks that the baseline has still to run, so many at most."""
+        return self._left(self._baseline.id, self._plan.val)[:most]
+
+    def next_parts(self) -> list[tuple[Candidate, list[Task]]]:
+        """Candidates and tasks to run now; none while others are under way, or when it is over."""
+        if self._finalists is None:
+            self._finalists = self._choose()
+        if self._under_way:
+            return []
+        for limit in (math.ceil(self._val / 2), self._val):
+            running = [self._judging.baseline, *self._alive()]
+            parts = [(m.candidate, self._left(m.id, limit)) for m in running]
+            parts = [(candidate, tasks) for candidate, tasks in parts if tasks]
+            if parts:
+                return parts
+        return []
+
+    def started(self, candidate: Candidate, tasks: Sequence[Task]) -> None:
+        """Rollouts are under way."""
+        self._asked.setdefault(candidate.id, set()).update(task.id for task in tasks)
+        self._under_way += 1
+
+    def take(self, candidate: Candidate, evaluations: Sequence[Evaluation]) -> None:
+        """Take what a candidate scored."""
+        self._under_way -= 1
+        values = {e.task.id: e.value for e in evaluations if e.value is not None}
+        self._values.setdefault(candidate.id, {}).update(values)
+        if values:
+            named = {f"val/{task}": value for task, value in values.items()}
+            self._judging.estimate.add(candidate.id, None, named)
+
+    def gave_up(self) -> None:
+        """Rollouts were not allowed any more; what is known has to do."""
+        self._under_way -= 1
+
+    def result(self) -> tuple[Candidate, float, float]:
+        """The best candidate, the baseline's mean on val, and the best one's on the same tasks.
+
+        Raises:
+            InputError: The evaluator never said anything of the source on val.
+        """
+        own = self._values[self._baseline.id]
+        if not own:
+            raise InputError(
+                "No val task has a score: the objective's evaluator failed on every rollout of the"
+                " source.",
+                hint="See why: ratchet eval.",
+            )
+        ranked = [self._judging.baseline]
+        for member in self._finalists or []:
+            if any(task in own for task in self._values.get(member.id, ())):
+                ranked.append(member)
+        mean = {m.id: self._judging.estimate.standing(m.id).mean for m in ranked}
+        best = max(ranked, key=lambda m: (mean[m.id], -m.number))
+        if mean[best.id] <= mean[self._baseline.id] + EVEN:
+            best = self._judging.baseline
+        values = self._values[best.id]
+        shared = [task for task in values if task in own]
+        return (
+            best.candidate,
+            math.fsum(own[task] for task in shared) / len(shared),
+            math.fsum(values[task] for task in shared) / len(shared),
+        )
+
+    def _choose(self) -> list[Member]:
+        estimate = self._judging.estimate
+        members = [m for m in self._judging.population.members if m.parents]
+        members.sort(key=lambda m: (-estimate.standing(m.id).mean, m.number))
+        least = estimate.standing(self._baseline.id).mean
+        better = [m for m in members if estimate.standing(m.id).mean > least]
+        return better[: self._affordable(len(better))]
+
+    def _affordable(self, most: int) -> int:
+        """How many finalists there may be: what the search left over is spent here."""
+        left = min(self._ledger.left(), 10**9)
+        asked = len(self._asked[self._baseline.id])
+        count = min(self._plan.finalists, most)
+
+        def fits(val: int, count: int) -> bool:
+            return max(0, val - asked) + val * count <= left
+
+        while self._val < len(self._tasks) and fits(self._val + 1, count):
+            self._val += 1
+        while count < min(most, MOST) and fits(self._val, count + 1):
+            count += 1
+        return count
+
+    def _alive(self) -> list[Member]:
+        """Finalists that may still win."""
+        finalists = self._finalists or []
+        standings = {m.number: self._judging.estimate.standing(m.id) for m in finalists}
+        if not standings:
+            return []
+        leader = max(standings.values(), key=lambda standing: standing.mean)
+        return [m for m in finalists if may_lead(standings[m.number], leader)]
+
+    def _left(self, candidate_id: str, limit: int) -> list[Task]:
+        asked = self._asked.get(candidate_id, set())
+        return [task for task in self._tasks[:limit] if task.id not in asked]

@@ -1,0 +1,207 @@
+"""Judging: what candidates scored, what becomes of them, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ratchet.learn.evolve.bandit import Bandit
+from ratchet.learn.evolve.estimate import Estimate
+from ratchet.learn.evolve.ledger import Ledger
+from ratchet.learn.evolve.plan import Plan
+from ratchet.learn.evolve.population import Member, Population, gains
+from ratchet.learn.evolve.racing import EVEN, may_lead, verdict
+from ratchet.learn.evolve.settings import Settings
+from ratchet.learn.lab import Lab
+from ratchet.learn.work import Evaluation, Proposal
+from ratchet.types import InputError
+
+PARTS = 2
+"""First parts after which a candidate that is no worse than its parent is kept."""
+
+
+class Judging:
+    """The members of a search, and what is known of each.
+
+    Args:
+        lab: Where the search works.
+        plan: Numbers it keeps to.
+        settings: What the user chose.
+        ledger: What it has committed.
+    """
+
+    def __init__(self, lab: Lab, plan: Plan, settings: Settings, ledger: Ledger) -> None:
+        self._lab = lab
+        self._plan = plan
+        self._settings = settings
+        self._ledger = ledger
+        self.estimate = Estimate()
+        self.bandit = Bandit()
+        self.baseline = Member(0, lab.baseline)
+        self.baseline.state = "kept"
+        self.population = Population(
+            self.baseline,
+            self.estimate,
+            islands=plan.islands,
+            migrate_every=settings.migrate_every,
+        )
+        self.racing: list[Member] = []
+        """Members of whom it is not decided yet whether they are kept."""
+        self.runs_by_task: dict[str, int] = {}
+        """How many members ran each train task."""
+        self.tried = 0
+        """Candidates judged."""
+        self.kept = 0
+        self.turned_away = 0
+        """Candidates refused by the checks, before they cost a rollout."""
+        self.children: dict[int, list[tuple[str, float]]] = {}
+        """What was tried of each member, and what it gained, the newest last."""
+        self.ended = ""
+        """Why the search is over; empty while it is not."""
+        self.on_kept: Callable[[Member], None] = lambda member: None
+        self._highest = 0.0
+        self._best: tuple[int, float] = (0, 0.0)
+        self._quiet = 0
+
+    @property
+    def top(self) -> float:
+        """The best score there can be, as far as one knows."""
+        return 1.0 if self._highest <= 1.0 else float("inf")
+
+    @property
+    def first(self) -> int:
+        """Tasks of a candidate's first part."""
+        return self._plan.first
+
+    def enough(self, member: Member) -> int:
+        """Tasks after which a member that is no worse than its parent is kept."""
+        parent = member.parent
+        assert parent is not None
+        return max(len(member.first), min(len(parent.scores), PARTS * self._plan.first))
+
+    def take(self, member: Member, evaluations: Sequence[Evaluation]) -> None:
+        """Take what a member scored on train tasks, and decide about it."""
+        values = {e.task.id: e.value for e in evaluations if e.value is not None}
+        for evaluation in evaluations:
+            task = evaluation.task.id
+            member.under_way.discard(task)
+            member.evaluations[task] = evaluation
+            self.runs_by_task[task] = self.runs_by_task.get(task, 0) + 1
+        member.scores.update(values)
+        self._highest = max([self._highest, *values.values()])
+        if values:
+            parent = member.parent.id if member.parent else None
+            self.estimate.add(member.id, parent, values)
+        if member is self.baseline:
+            self._begin_with_baseline()
+        elif member.state == "racing":
+            self._decide(member)
+        self._look_for_perfect()
+
+    def refused(self, member: Member, why: str) -> None:
+        """The checks turned a member away: it cost nothing."""
+        member.under_way.clear()
+        self.turned_away += 1
+        self._drop(member)
+        self._remember(member, f"{member.candidate.reason} It was refused: {why}", 0.0)
+
+    def unrun(self, member: Member, tasks: Sequence[str]) -> None:
+        """Rollouts of a member were not allowed."""
+        member.under_way.difference_update(tasks)
+
+    def _begin_with_baseline(self) -> None:
+        if not self.baseline.scores:
+            raise InputError(
+                "No train task has a score: the objective's evaluator failed on every rollout of"
+                " the source.",
+                hint="See why: ratchet eval.",
+            )
+        if self.tried == 0:
+            self._best = (0, self.estimate.standing(self.baseline.id).mean)
+
+    def _decide(self, member: Member) -> None:
+        parent = member.parent
+        assert parent is not None
+        said = verdict(
+            member.scores,
+            parent.scores,
+            first=len(member.first),
+            over=len(member.evaluations) >= self.enough(member),
+            scale=max(1.0, self._highest),
+        )
+        if said == "going":
+            leader = self.estimate.standing(self.population.best().id)
+            if may_lead(self.estimate.standing(member.id), leader):
+                return
+            said = "worse"  # than the one that leads
+        gain = gains(member, parent.scores)
+        if said == "passed":
+            shared = sum(task in parent.scores for task in member.scores)
+            before = sum(parent.scores[t] for t in member.scores if t in parent.scores) / shared
+            after = before + gain
+            member.accepted = (
+                f"It scored {after:.3g} where its parent scored {before:.3g} on the same"
+                f" {shared} tasks."
+            )
+            member.state = "kept"
+            self.racing.remove(member)
+            self.population.keep(member)
+            self.kept += 1
+            self._credit(member, True)
+            self._remember(member, member.candidate.reason, gain)
+            self.on_kept(member)
+        else:
+            self._drop(member)
+            self._credit(member, False)
+            self._remember(member, member.candidate.reason, gain)
+        self._tell(member)
+
+    def _drop(self, member: Member) -> None:
+        member.state = "dropped"
+        self.racing.remove(member)
+        for parent in member.parents:
+            parent.failed_children += 1
+
+    def _credit(self, member: Member, survived: bool) -> None:
+        self.bandit.count(member.proposer, survived)
+        self.bandit.count(f"{member.proposer}/{member.operator}", survived)
+        for name in member.changed:
+            self.bandit.count(f"target/{name}", survived)
+        for reply in member.replies:
+            self._lab.credit(reply, survived)
+
+    def _remember(self, member: Member, reason: str, gain: float) -> None:
+        for parent in member.parents[:1]:
+            self.children.setdefault(parent.number, []).append((reason, gain))
+
+    def _tell(self, member: Member) -> None:
+        leader = self.population.best()
+        mean = self.estimate.standing(leader.id).mean
+        better = leader.number != self._best[0] and mean > self._best[1] + EVEN
+        self._best = (leader.number, mean)
+        self._quiet = 0 if better else self._quiet + 1
+        self._lab.judged(
+            Proposal(
+                number=self.tried,
+                candidate_id=member.id,
+                value=member.mean(),
+                tasks=len(member.scores),
+                pruned=member.state == "dropped",
+                best=leader.mean(),
+                rollouts=self._ledger.rollouts,
+                dollars=self._ledger.dollars,
+                coach_calls=self._ledger.coach_calls,
+                accepted=member.accepted,
+            )
+        )
+        self.tried += 1
+        patience, most = self._settings.patience, self._settings.max_candidates
+        if patience is not None and self._quiet >= patience:
+            self.ended = f"{self._quiet} candidates in a row brought nothing better."
+        if most is not None and self.tried >= most:
+            self.ended = f"the limit of {most} candidates was reached."
+
+    def _look_for_perfect(self) -> None:
+        every = len(self._lab.train)
+        for member in self.population.members:
+            if len(member.scores) == every and min(member.scores.values()) >= self.top - EVEN:
+                self.ended = "a candidate solves every train task."

@@ -1,0 +1,248 @@
+"""The population: members on islands, a Pareto front over tasks, an archive of different ones.
+
+Parents come from three places: from the best, drawn by how likely each is to be it (Thompson
+sampling); from the Pareto front over tasks, in proportion to the tasks on which a member is the
+best (GEPA: Agrawal et al. 2025); and from the archive, which keeps the best of each kind
+(MAP-Elites: Mouret & Clune 2015), whatever it is worth.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import Literal, TypeAlias
+
+from ratchet.learn.evolve.estimate import Estimate
+from ratchet.learn.evolve.racing import EVEN
+from ratchet.learn.work import Evaluation
+from ratchet.llm import Reply
+from ratchet.types import Candidate, Code, PromptTemplate, Resource
+
+State: TypeAlias = Literal["racing", "kept", "dropped"]
+
+EXPLOIT, FRONT = 0.75, 0.17
+"""Shares of parents that are drawn from the best and from the front; the rest from the archive."""
+
+TIRED = 0.35
+"""How fast a parent loses its appeal with every child that came to nothing."""
+
+
+class Member:
+    """A candidate in the search, with what is known of it."""
+
+    def __init__(
+        self,
+        number: int,
+        candidate: Candidate,
+        *,
+        parents: Sequence[Member] = (),
+        proposer: str = "",
+        operator: str = "",
+        replies: Sequence[Reply] = (),
+        island: int = 0,
+    ) -> None:
+        self.number = number
+        self.candidate = candidate
+        self.parents = tuple(parents)
+        self.proposer = proposer
+        self.operator = operator
+        self.replies = tuple(replies)
+        """The coach's answers that it came from."""
+        self.islands = {island}
+        self.state: State = "racing"
+        self.scores: dict[str, float] = {}
+        """Objective by train task, in the order in which they were asked for."""
+        self.evaluations: dict[str, Evaluation] = {}
+        """By train task; those without a score too."""
+        self.under_way: set[str] = set()
+        """Train tasks whose rollouts have begun and are not known yet."""
+        self.first: tuple[str, ...] = ()
+        """Train tasks that its first part is to run."""
+        self.changed: tuple[str, ...] = ()
+        """Names of the resources in which it differs from its parent."""
+        self.failed_children = 0
+        self.accepted = ""
+
+    @property
+    def id(self) -> str:
+        """The candidate's id."""
+        return self.candidate.id
+
+    @property
+    def parent(self) -> Member | None:
+        """The member that it is compared with."""
+        return self.parents[0] if self.parents else None
+
+    def mean(self) -> float:
+        """Mean objective on the train tasks it ran; 0 when none has a score."""
+        return math.fsum(self.scores.values()) / len(self.scores) if self.scores else 0.0
+
+    def failing(self, best: float) -> list[str]:
+        """Tasks that it ran and did not do as well as can be, worst first."""
+        found = [
+            task
+            for task in self.evaluations
+            if task not in self.scores or self.scores[task] < best - EVEN
+        ]
+        return sorted(found, key=lambda task: self.scores.get(task, -math.inf))
+
+    def ancestors(self) -> list[Member]:
+        """Itself, its parents, their parents and so on, nearest first."""
+        found: dict[int, Member] = {}
+        waiting: list[Member] = [self]
+        while waiting:
+            member = waiting.pop(0)
+            if member.number not in found:
+                found[member.number] = member
+                waiting.extend(member.parents)
+        return list(found.values())
+
+
+class Population:
+    """Members that were kept, and how parents are drawn from them.
+
+    Args:
+        baseline: The member that everything comes from.
+        estimate: What is known of their worth.
+        islands: How many islands there are.
+        migrate_every: Members kept after which the best of each island visits the next.
+    """
+
+    def __init__(
+        self, baseline: Member, estimate: Estimate, *, islands: int, migrate_every: int
+    ) -> None:
+        self.baseline = baseline
+        self.members: list[Member] = [baseline]
+        self._estimate = estimate
+        self._islands = islands
+        self._migrate_every = migrate_every
+        self._kinds: dict[int, tuple[int, ...]] = {}
+        baseline.islands = set(range(islands))
+
+    def keep(self, member: Member) -> None:
+        """Take a member in; now and then the best of each island visits the next one."""
+        self.members.append(member)
+        if self._islands > 1 and len(self.members) % self._migrate_every == 0:
+            for island in range(self._islands):
+                self.best(island).islands.add((island + 1) % self._islands)
+
+    def best(self, island: int | None = None) -> Member:
+        """The member with the highest estimate, the oldest of equals."""
+        return max(self.on(island), key=lambda m: (self._estimate.standing(m.id).mean, -m.number))
+
+    def on(self, island: int | None) -> list[Member]:
+        """Members of an island, or all."""
+        return [m for m in self.members if island is None or island in m.islands]
+
+    def parent(self, island: int, rng: random.Random) -> Member:
+        """A parent for the next proposal of an island."""
+        members = self.on(island)
+        draw = rng.random()
+        if draw < EXPLOIT or len(members) == 1:
+            return self._likely_best(members, rng)
+        if draw < EXPLOIT + FRONT:
+            weights = front(members)
+            chosen = rng.choices(list(weights), [float(w) for w in weights.values()])[0]
+            return next(m for m in members if m.number == chosen)
+        return rng.choice(self.elites(island))
+
+    def elites(self, island: int) -> list[Member]:
+        """The best member of each kind on an island."""
+        cells: dict[tuple[int, ...], Member] = {}
+        for member in self.on(island):
+            cell = self._kinds.get(member.number)
+            if cell is None:
+                cell = kind(member.candidate, self.baseline.candidate)
+                self._kinds[member.number] = cell
+            known = cells.get(cell)
+            if known is None or self._mean(member) > self._mean(known):
+                cells[cell] = member
+        return list(cells.values())
+
+    def complement(self, member: Member, island: int, best: float) -> Member | None:
+        """The member that does best on the tasks where this one fails; None when none does."""
+        failing = [task for task in member.failing(best) if task in member.scores]
+        gains = {
+            other.number: sum(
+                max(0.0, other.scores[task] - member.scores[task])
+                for task in failing
+                if task in other.scores
+            )
+            for other in self.on(island)
+            if other is not member
+        }
+        if not gains or max(gains.values()) <= EVEN:
+            return None
+        number = max(gains, key=lambda n: (gains[n], n))
+        return next(m for m in self.members if m.number == number)
+
+    def _mean(self, member: Member) -> float:
+        return self._estimate.standing(member.id).mean
+
+    def _likely_best(self, members: Sequence[Member], rng: random.Random) -> Member:
+        def drawn(member: Member) -> float:
+            standing = self._estimate.standing(member.id)
+            tired = TIRED * standing.deviation * math.log1p(member.failed_children)
+            return standing.mean + rng.gauss(0.0, standing.deviation) - tired
+
+        return max((drawn(member), member.number, member) for member in members)[2]
+
+
+def front(members: Sequence[Member]) -> dict[int, int]:
+    """The Pareto front over tasks: how many tasks each member that is on it does best, by number.
+
+    A member all of whose tasks another one does as well is not on it.
+    """
+    winners: dict[str, set[int]] = {}
+    top: dict[str, float] = {}
+    for member in members:
+        for task, value in member.scores.items():
+            if task not in top or value > top[task] + EVEN:
+                top[task] = value
+                winners[task] = {member.number}
+            elif value >= top[task] - EVEN:
+                winners[task].add(member.number)
+    means = {member.number: (member.mean(), member.number) for member in members}
+    for number in sorted(means, key=lambda n: means[n]):
+        mine = [task for task, best in winners.items() if number in best]
+        if all(len(winners[task]) > 1 for task in mine):
+            for task in mine:
+                winners[task].discard(number)
+    counts: dict[int, int] = {}
+    for best in winners.values():
+        for number in sorted(best):
+            counts[number] = counts.get(number, 0) + 1
+    return counts or {members[0].number: 1}
+
+
+def kind(candidate: Candidate, baseline: Candidate) -> tuple[int, ...]:
+    """What kind of candidate it is: which resources it changed, how long they are, how different.
+
+    Returns:
+        A cell of the archive: for each text or code, its length on a scale of doublings in halves,
+        and its likeness to the source's own in quarters.
+    """
+    cell: list[int] = []
+    for name, resource in candidate.resources.items():
+        if isinstance(resource, PromptTemplate | Code):
+            text, own = _text(resource), _text(baseline.resources[name])
+            cell.append(round(2 * math.log2((len(text) + 20) / (len(own) + 20))))
+            likeness = 1.0 if text == own else _likeness(text, own)
+            cell.append(math.floor(4 * likeness))
+    return tuple(cell)
+
+
+def _text(resource: Resource) -> str:
+    return resource.source if isinstance(resource, Code) else str(resource)
+
+
+def _likeness(text: str, own: str) -> float:
+    return SequenceMatcher(None, text.split(), own.split(), autojunk=False).ratio()
+
+
+def gains(member: Member, other: Mapping[str, float]) -> float:
+    """Mean difference to another's scores on the tasks that both have; 0 when there is none."""
+    shared = [value - other[task] for task, value in member.scores.items() if task in other]
+    return math.fsum(shared) / len(shared) if shared else 0.0

@@ -1,0 +1,395 @@
+"""FewShot: shows a prompt examples of train tasks that went well, chosen together, proven on val.
+
+Demonstrations are taken from rollouts, as in DSPy's bootstrapping (Khattab et al. 2023), so they
+show what the agent itself does when it does well. Which set helps is found by a race: sets of
+several sizes run the same tasks, and the better part goes on to more (sequential halving: Karnin
+et al. 2013). A set is never judged on a task that it shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from ratchet.learn.algorithm import Finding
+from ratchet.learn.attribution import uses
+from ratchet.learn.budget import Budget, BudgetExhausted
+from ratchet.learn.contenders import SOLVED, Contender, choose
+from ratchet.learn.demonstrations import (
+    Demonstration,
+    covering,
+    demonstration,
+    likeness,
+    vectors,
+    with_section,
+)
+from ratchet.learn.lab import Lab
+from ratchet.learn.transcript import text_of
+from ratchet.learn.work import Evaluation, Proposal, mean
+from ratchet.types import InputError, PromptTemplate, Task
+
+MIN_POOL = 2
+"""Rollouts that went well, without which there is nothing to choose from."""
+
+UNLIMITED = 400
+"""Rollouts that are planned with where they are not limited."""
+
+LEAST_TASKS = 4
+LEAST_VAL = 4
+
+
+class FewShot:
+    """Demonstrations in a prompt.
+
+    Args:
+        max_demonstrations: In a set, at most.
+        max_tokens: That a set may take, about.
+        sets: Sets that race.
+        good: Score from which on a rollout may be shown. Where fewer than two reach it, the best
+            ones above the middle are taken.
+        first_tasks: Train tasks that each set runs first.
+        val_batch_size: Val tasks for the comparison at the end, while they are few.
+        prompt: Name of the prompt that gets them; when left out, the one that traces show to be
+            used most, and of several the first.
+    """
+
+    name = "few_shot"
+    needs_coach = False
+
+    def __init__(
+        self,
+        *,
+        max_demonstrations: int = 8,
+        max_tokens: int = 2_000,
+        sets: int = 8,
+        good: float = 0.999,
+        first_tasks: int = 8,
+        val_batch_size: int = 16,
+        prompt: str | None = None,
+    ) -> None:
+        for name, value in {
+            "max_demonstrations": max_demonstrations,
+            "max_tokens": max_tokens,
+            "sets": sets,
+            "first_tasks": first_tasks,
+            "val_batch_size": val_batch_size,
+        }.items():
+            if type(value) is not int or value < 1:
+                raise InputError(f"FewShot({name}={value!r}): a whole number from 1 up is needed.")
+        if isinstance(good, bool) or not isinstance(good, (int, float)) or not math.isfinite(good):
+            raise InputError(f"FewShot(good={good!r}): a number is needed.")
+        self._most = max_demonstrations
+        self._tokens = max_tokens
+        self._sets = sets
+        self._good = float(good)
+        self._first = first_tasks
+        self._val = val_batch_size
+        self._prompt = prompt
+
+    async def learn(self, lab: Lab) -> Finding:
+        """Find demonstrations for a prompt of the lab's baseline.
+
+        Raises:
+            InputError: There is no prompt, no tasks, or no score at all.
+            BudgetExhausted: The budget does not reach for one set; said before anything is spent.
+        """
+        prompts = self._prompts(lab)
+        for split, tasks in (("train", lab.train), ("val", lab.val)):
+            if not tasks:
+                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+        left = _left(lab)
+        fewest = 2 * min(len(lab.train), LEAST_TASKS) + 2 * min(len(lab.val), LEAST_VAL)
+        if left < fewest:
+            raise BudgetExhausted(
+                f"The budget does not reach for one set of demonstrations: {fewest} rollouts are"
+                f" needed at least, and {left} are left.",
+                hint="Raise rollouts under [improve.budget]; a hundred or more is usual.",
+            )
+        train, val = list(lab.train), list(lab.val)
+        lab.rng.shuffle(train)
+        lab.rng.shuffle(val)
+        source = Contender(0, lab.baseline)
+        val_count = min(len(val), self._val, max(LEAST_VAL, left // 10))
+        seen = min(len(train), max(LEAST_TASKS, min((left - 2 * val_count) // 2, 60)))
+        source.add(await lab.evaluate(lab.baseline, train[:seen]))
+        if source.mean() is None:
+            raise _unknown("train")
+        target = await self._target(lab, prompts, source)
+        race = _Race(lab, source, train[:seen], target, reserve=val_count * 3)
+        sets = self._choose_sets(lab, source, train)
+        if not sets:
+            why = f"fewer than {MIN_POOL} of {seen} train tasks went well enough to be shown"
+            race.ended = why
+        await race.run(sets, self._first)
+        return await self._finish(lab, race, val, val_count)
+
+    def _prompts(self, lab: Lab) -> list[str]:
+        names = [n for n, r in lab.targets.items() if isinstance(r, PromptTemplate)]
+        if not names:
+            raise InputError(
+                "The agent has no prompt to put demonstrations in.",
+                hint='Name one: SYSTEM = ratchet.prompt("system", "You are ...").',
+            )
+        if self._prompt is None:
+            return names
+        if self._prompt not in names:
+            raise InputError(
+                f"FewShot(prompt={self._prompt!r}): the agent has no such prompt; it has"
+                f" {', '.join(map(repr, names))}."
+            )
+        return [self._prompt]
+
+    async def _target(self, lab: Lab, prompts: Sequence[str], source: Contender) -> str:
+        """The prompt that traces show to be used most."""
+        if len(prompts) == 1:
+            return prompts[0]
+        looked = list(source.evaluations.values())[:8]
+        traces = await asyncio.gather(*(lab.spans(e) for e in looked))
+        shown = [uses(lab.baseline.resources, spans) for spans in traces]
+        counts = {name: sum(each[name].used for each in shown) for name in prompts}
+        return max(prompts, key=lambda name: (counts[name], -prompts.index(name)))
+
+    def _choose_sets(
+        self, lab: Lab, source: Contender, train: Sequence[Task]
+    ) -> list[list[Demonstration]]:
+        """Sets of several sizes, from the rollouts that went well."""
+        pool = self._pool(source)
+        if len(pool) < MIN_POOL:
+            return []
+        demos = [demonstration(e, lab.redact) for e in pool]
+        demos = [d for d in demos if d.output and d.tokens <= self._tokens]
+        if len(demos) < MIN_POOL:
+            return []
+        space = vectors([*(d.input for d in demos), *(text_of(t.input) for t in train)])
+        similar = [[likeness(one, t) for t in space[len(demos) :]] for one in space[: len(demos)]]
+        # What the source fails is what examples are to help with.
+        weights = [1.0 if (source.value(t.id) or 0.0) >= SOLVED else 2.0 for t in train]
+        tokens = [d.tokens for d in demos]
+        sizes = [s for s in (4, 8, 2, 1, 6, 3) if s <= self._most] or [self._most]
+        sizes = [s for s in sizes if s <= len(demos)] or [len(demos)]
+        found: list[list[int]] = []
+        for number in range(4 * self._sets):
+            size = sizes[number % len(sizes)]
+            first = number < len(sizes)
+            rng = None if first else lab.rng
+            taken = covering(
+                similar, weights, tokens, count=size, room=self._tokens, rng=rng, pool=0.4
+            )
+            if taken and sorted(taken) not in [sorted(each) for each in found]:
+                found.append(taken)
+            if len(found) == self._sets:
+                break
+        # The most telling example stands last, next to the task.
+        return [[demos[n] for n in reversed(taken)] for taken in found]
+
+    def _pool(self, source: Contender) -> list[Evaluation]:
+        done = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
+        scored = [e for e in done if e.value is not None]
+        good = [e for e in scored if e.value is not None and e.value >= self._good]
+        if len(good) >= MIN_POOL:
+            return good
+        values = sorted(e.value for e in scored if e.value is not None)
+        if not values or values[-1] <= 0:
+            return []
+        middle = values[len(values) // 2]
+        return [e for e in scored if e.value is not None and e.value > 0 and e.value > middle]
+
+    async def _finish(self, lab: Lab, race: _Race, val: Sequence[Task], val_count: int) -> Finding:
+        finalists = race.finalists()
+        reach = max(_left(lab) // (len(finalists) + 1), 0)
+        tasks = val[: max(1, min(len(val), max(val_count, reach), reach))]
+        judged = await asyncio.gather(
+            *(lab.evaluate(c.candidate, tasks) for c in (race.source, *finalists)),
+            return_exceptions=True,
+        )
+        measured: dict[int, list[Evaluation]] = {}
+        for contender, evaluations in zip((race.source, *finalists), judged, strict=True):
+            if isinstance(evaluations, BudgetExhausted):
+                continue
+            if isinstance(evaluations, BaseException):
+                raise evaluations
+            measured[contender.number] = evaluations
+        scores = {
+            number: {e.task.id: e.value for e in evaluations if e.value is not None}
+            for number, evaluations in measured.items()
+        }
+        base = scores.get(0, {})
+        if not base:
+            raise _unknown("val")
+        choice = choose(race.source, finalists, val=scores, first_val=base)
+        baseline_val = sum(base.values()) / len(base)
+        best_val = mean(measured.get(choice.contender.number, []))
+        return Finding(
+            best=choice.contender.candidate,
+            baseline_val=baseline_val,
+            best_val=baseline_val if best_val is None else best_val,
+            proposals=len(race.entered),
+            sentence=race.sentence(),
+        )
+
+
+class _Race:
+    """Sets of demonstrations against the source, on the same tasks."""
+
+    def __init__(
+        self, lab: Lab, source: Contender, tasks: Sequence[Task], target: str, *, reserve: int
+    ) -> None:
+        self._lab = lab
+        self.source = source
+        self._tasks = list(tasks)
+        self._target = target
+        self._reserve = reserve
+        self._gains: dict[int, float] = {}
+        self._shown: dict[int, set[str]] = {}
+        """Ids of the tasks that each set shows."""
+        self.entered: list[Contender] = []
+        self.ended = ""
+
+    async def run(self, sets: Sequence[Sequence[Demonstration]], first: int) -> None:
+        """Run them, fewer on more tasks each time."""
+        racing = [c for n, each in enumerate(sets, 1) if (c := await self._entry(n, each))]
+        self.entered = list(racing)
+        done = 0
+        count = min(first, len(self._tasks))
+        step = 0
+        while racing and self._lab.may_continue(f"few_shot/{step:03d}"):
+            step += 1
+            able = max(0, _left(self._lab) - self._reserve) // max(1, count - done)
+            if not able:
+                self.ended = self.ended or "the budget is spent"
+                break
+            racing = racing[:able]
+            tasks = self._tasks[done:count]
+            judged = await asyncio.gather(
+                *(self._evaluate(c, tasks) for c in racing), return_exceptions=True
+            )
+            if any(isinstance(each, BudgetExhausted) for each in judged):
+                self.ended = "the budget is spent"
+                break
+            for each in judged:
+                if isinstance(each, BaseException):
+                    raise each
+            racing = self._rank(racing)
+            better = [c for c in racing if self._gains[c.number] > 0]
+            keep = better[: max(1, len(racing) // 2)]
+            for contender in racing:
+                if contender not in keep or count == len(self._tasks):
+                    self._tell(contender, pruned=count < len(self._tasks))
+            racing = keep
+            if count == len(self._tasks):
+                break
+            done, count = count, min(2 * count, len(self._tasks))
+
+    def finalists(self) -> list[Contender]:
+        """Those that seem better than the source, best first."""
+        better = [c for c in self.entered if self._gains.get(c.number, 0.0) > 0]
+        return sorted(better, key=lambda c: -self._gains[c.number])[:2]
+
+    def sentence(self) -> str:
+        """What was done and why it ended."""
+        count = f"{len(self.entered)} sets of demonstrations for {self._target!r}"
+        return f"{count}; {self.ended or 'the best were compared on val'}."
+
+    async def _entry(self, number: int, shown: Sequence[Demonstration]) -> Contender | None:
+        parent = self._lab.baseline.resources[self._target]
+        assert isinstance(parent, PromptTemplate)
+        try:
+            template = with_section(parent, shown)
+        except InputError:
+            return None
+        candidate = self._lab.propose(
+            {self._target: template},
+            algorithm=FewShot.name,
+            reason=f"{len(shown)} examples of train tasks that went well"
+            f" ({sum(d.tokens for d in shown)} tokens) stand at the end of {self._target!r}.",
+        )
+        if await self._lab.check(candidate):
+            return None
+        contender = Contender(number, candidate, self.source)
+        self._shown[number] = {each.task_id for each in shown}
+        return contender
+
+    async def _evaluate(self, contender: Contender, tasks: Sequence[Task]) -> None:
+        hidden = [t for t in tasks if t.id not in self._shown[contender.number]]
+        contender.add(await self._lab.evaluate(contender.candidate, hidden) if hidden else [])
+
+    def _rank(self, racing: Sequence[Contender]) -> list[Contender]:
+        """By the mean gain over the source, shrunk by two tasks without any."""
+        base = self.source.values()
+        for contender in racing:
+            own = contender.values()
+            gains = [own[t] - base[t] for t in own.keys() & base.keys()]
+            self._gains[contender.number] = math.fsum(gains) / (len(gains) + 2)
+        return sorted(racing, key=lambda c: (-self._gains[c.number], c.number))
+
+    def _tell(self, contender: Contender, *, pruned: bool) -> None:
+        gain = self._gains[contender.number]
+        best = max((c.mean() or 0.0 for c in (self.source, *self.entered)), default=0.0)
+        kept = not pruned and gain > 0
+        self._lab.judged(
+            Proposal(
+                number=contender.number - 1,
+                candidate_id=contender.candidate.id,
+                value=contender.mean() or 0.0,
+                tasks=len(contender.values()),
+                pruned=pruned,
+                best=best,
+                rollouts=self._lab.spent.rollouts,
+                accepted=f"{gain:+.3f} a task over the prompt without examples." if kept else "",
+            )
+        )
+
+
+async def with_demonstrations(
+    lab: Lab,
+    improve: Callable[[Lab], Awaitable[Finding]],
+    few_shot: FewShot,
+    *,
+    name: str,
+    share: float,
+) -> Finding:
+    """First another algorithm, then demonstrations in the best that it found.
+
+    Args:
+        lab: The lab whose budget both share.
+        improve: The other algorithm, called with a part of the lab.
+        few_shot: Chooses the demonstrations.
+        name: Name of the other algorithm's part.
+        share: Share of the rollouts that demonstrations get.
+    """
+    left = _left(lab)
+    limited = lab.budget.rollouts is not None
+    found = await improve(
+        lab.part(name, budget=Budget(rollouts=int(left * (1 - share))) if limited else None)
+    )
+    try:
+        budget = Budget(rollouts=max(1, _left(lab))) if limited else None
+        shown = await few_shot.learn(lab.part(few_shot.name, baseline=found.best, budget=budget))
+    except BudgetExhausted as error:
+        return msgspec.structs.replace(
+            found, sentence=f"{found.sentence} Demonstrations were not tried: {error.message}"
+        )
+    return msgspec.structs.replace(
+        found,
+        best=shown.best,
+        best_val=shown.best_val if shown.best.id != found.best.id else found.best_val,
+        proposals=found.proposals + shown.proposals,
+        sentence=f"{found.sentence} Then {shown.sentence}",
+    )
+
+
+def _left(lab: Lab) -> int:
+    """Rollouts that may still be spent."""
+    if lab.budget.rollouts is None:
+        return UNLIMITED
+    return lab.budget.rollouts - lab.spent.rollouts
+
+
+def _unknown(split: str) -> InputError:
+    return InputError(
+        f"No {split} task has a score: the objective's evaluator failed on every rollout.",
+        hint="See why: ratchet eval.",
+    )

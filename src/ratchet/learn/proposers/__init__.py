@@ -1,0 +1,45 @@
+"""Proposers: who drafts changes of candidates, and what they are shown."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from ratchet.learn.proposers.llm import LlmProposer
+from ratchet.learn.proposers.proposer import Case, Draft, Example, Proposer, Tried
+from ratchet.learn.proposers.showing import shown
+from ratchet.learn.proposers.syntax import SyntaxProposer
+from ratchet.types import InputError
+
+PROPOSERS: dict[str, Callable[[], Proposer]] = {"llm": LlmProposer, "ast": SyntaxProposer}
+"""Proposer by name."""
+
+
+def make_proposer(one: str | Proposer) -> Proposer:
+    """The proposer of a name; a proposer stays itself.
+
+    Raises:
+        InputError: There is no such proposer.
+    """
+    if not isinstance(one, str):
+        return one
+    factory = PROPOSERS.get(one)
+    if factory is None:
+        near = difflib.get_close_matches(one, PROPOSERS, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"No proposer is named {one!r}; there are {', '.join(PROPOSERS)}.{meant}")
+    return factory()
+
+
+__all__ = [
+    "PROPOSERS",
+    "Case",
+    "Draft",
+    "Example",
+    "LlmProposer",
+    "Proposer",
+    "SyntaxProposer",
+    "Tried",
+    "make_proposer",
+    "shown",
+]

@@ -1,0 +1,209 @@
+"""The `llm` proposer: a coach sees how a candidate fared and rewrites what it was made of.
+
+Reflective mutation as in GEPA (Agrawal et al. 2025): the critique and the rewrite are one call,
+grounded in rollouts with their steps and the evaluators' words. Code may be edited by
+SEARCH/REPLACE blocks as well (as AlphaEvolve's models do: Novikov et al. 2025). What the coach is
+told stands in the text files of `prompts/`; their version goes into each candidate's record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from functools import cache
+from importlib.resources import files
+
+from ratchet.learn.lab import Lab
+from ratchet.learn.proposers.edits import apply_edits, edits_in, whole_text
+from ratchet.learn.proposers.proposer import Case, Draft, Example
+from ratchet.learn.proposers.showing import FIELD, cut, said
+from ratchet.learn.proposers.templates import Unusable, rewritten_code, rewritten_prompt
+from ratchet.llm import Message, Reply
+from ratchet.types import Code, PromptTemplate, Resource
+
+PART = re.compile(r"<<([a-z]+)>>")
+
+LANGUAGES = {
+    "prompt": ("text", "markdown", "md", "prompt", "jinja", "jinja2"),
+    "code": ("python", "py"),
+}
+
+
+STEPS = {"reflect": 1, "reflect twice": 2, "reflect thrice": 3, "reflect four times": 4}
+"""Coach calls of a draft, by operator."""
+
+PRIOR = {"reflect": 0.3, "reflect twice": 0.6}
+"""How often an operator is chosen before anything is known; 1 for those that are not named."""
+
+SHOWN = 6
+"""Examples that one call is shown, at most."""
+
+KEPT = 0.4
+"""Share of the text that a step has to keep, if another step is to build on it."""
+
+
+class LlmProposer:
+    """Asks the coach for one changed resource.
+
+    A draft may be made in several steps, each shown other examples, before it costs a rollout:
+    rollouts are what a search is short of. How many steps are worth it is weighed by what survived.
+    """
+
+    name = "llm"
+    coach_calls = max(STEPS.values())
+
+    def suits(self, resource: Resource) -> bool:
+        """Whether it is a prompt or a function."""
+        return isinstance(resource, PromptTemplate | Code)
+
+    async def propose(self, case: Case, lab: Lab) -> Sequence[Draft]:
+        """Change the first of the targets."""
+        name = case.targets[0]
+        rng = random.Random(case.seed)  # noqa: S311 - reproducible, not secret
+        operator = "combine"
+        if case.inspiration is None:
+            odds = [PRIOR.get(one, 1.0) * case.weights.get(one, 1.0) for one in STEPS]
+            operator = rng.choices(list(STEPS), odds)[0]
+        resource, replies, said = case.parent.resources[name], list[Reply](), list[str]()
+        problem = ""
+        for step in range(STEPS.get(operator, 1)):
+            file = f"{operator.split()[0]}_{'code' if isinstance(resource, Code) else 'prompt'}.md"
+            examples = rng.sample(case.examples, min(SHOWN, len(case.examples)))
+            text = _asked(file, case, name, resource, examples, step)
+            reply = await lab.coach([Message("user", text)], step=f"{case.step}/{step}")
+            replies.append(reply)
+            try:
+                made = _read(reply, resource, case.baseline.resources[name], case.max_growth)
+            except Unusable as error:
+                problem = str(error)
+                continue
+            if made == resource:
+                problem = "The coach changed nothing."
+                continue
+            alone = _kept(resource, made) < KEPT
+            if alone and said:
+                continue  # it would throw away what the steps before it made
+            resource = made
+            said.append(_words(reply.text))
+            if alone:
+                break
+        if not said:
+            return [Draft(operator=operator, replies=tuple(replies), problem=problem)]
+        words = " ".join(part for part in said if part)
+        by = f"The coach rewrote {name!r} (asked by {file} {version(file)})"
+        return [
+            Draft(
+                resources={name: resource},
+                operator=operator,
+                reason=f"{by}: {cut(words, 300)}" if words else f"{by}.",
+                replies=tuple(replies),
+            )
+        ]
+
+
+@cache
+def version(file: str) -> str:
+    """Content hash of one of the prompts' files, as candidates record it."""
+    return hashlib.sha256(_file(file).encode()).hexdigest()[:8]
+
+
+@cache
+def _file(name: str) -> str:
+    return (files("ratchet.learn.proposers") / "prompts" / name).read_text(encoding="utf-8")
+
+
+def _asked(
+    file: str, case: Case, name: str, current: Resource, examples: Sequence[Example], step: int
+) -> str:
+    """What the coach is told; each part is put in once, so that none can stand for another."""
+    shown = [_example(number, example) for number, example in enumerate(examples, 1)]
+    if step:
+        shown.insert(0, "They were run before the latest change, which may have mended some.")
+    parts = {
+        "name": name,
+        "current": _text(current),
+        "other": _text(case.inspiration.resources[name]) if case.inspiration else "",
+        "examples": "\n\n".join(shown) or "(none)",
+        "placeholders": _placeholders(case.baseline.resources[name]),
+        "tried": "\n".join(f"- {cut(t.reason, 200)} ({_gained(t.gain)})" for t in case.tried)
+        or "- nothing yet",
+    }
+    return PART.sub(lambda match: parts[match.group(1)], _file(file))
+
+
+def _gained(gain: float) -> str:
+    if abs(gain) < 0.005:
+        return "no difference"
+    return f"{abs(gain):.2f} {'better' if gain > 0 else 'worse'} on average"
+
+
+def _text(resource: Resource) -> str:
+    return resource.source.rstrip() if isinstance(resource, Code) else str(resource)
+
+
+def _placeholders(resource: Resource) -> str:
+    if not isinstance(resource, PromptTemplate) or not resource.placeholders:
+        return "It has no placeholders."
+    form = "{{ %s }}" if resource.engine == "jinja2" else "{%s}"
+    names = ", ".join(form % name for name in sorted(resource.placeholders))
+    return f"Keep these placeholders exactly as they are: {names}."
+
+
+def _example(number: int, example: Example) -> str:
+    score = "unknown" if example.value is None else f"{example.value:.3g}"
+    lines = [f"## Example {number} (score {score})", "Input:", cut(said(example.input), FIELD)]
+    if example.trace:
+        lines += ["Steps:", example.trace]
+    if example.error:
+        lines += ["Error:", cut(example.error, FIELD)]
+    else:
+        lines += ["Output:", cut(said(example.output), FIELD)]
+    if example.expected is not None:
+        lines += ["Expected:", cut(said(example.expected), FIELD)]
+    if example.feedback:
+        lines += ["Feedback:", example.feedback]
+    return "\n".join(lines)
+
+
+def _read(reply: Reply, resource: Resource, baseline: Resource, max_growth: float) -> Resource:
+    """The resource that a reply holds.
+
+    Raises:
+        Unusable: It holds none.
+    """
+    if not reply.text.strip():
+        raise Unusable(f"The coach gave no answer: {reply.problem or 'it was empty'}.")
+    current = _text(resource)
+    kind = "code" if isinstance(resource, Code) else "prompt"
+    edits = edits_in(reply.text)
+    if edits:
+        text = apply_edits(current, edits)
+        if text is None:
+            raise Unusable("The coach's SEARCH blocks are not found in what they are to change.")
+    else:
+        text = whole_text(reply.text, LANGUAGES[kind])
+        if text is None and kind == "code" and "def " in reply.text:
+            text = reply.text
+        if text is None:
+            raise Unusable("The coach answered in another format: there is no fenced text.")
+    if isinstance(baseline, Code):
+        return rewritten_code(text, baseline, max_growth)
+    assert isinstance(baseline, PromptTemplate)
+    return rewritten_prompt(text, baseline, max_growth)
+
+
+def _kept(before: Resource, after: Resource) -> float:
+    """The share of a text's words that a rewrite keeps, in their order."""
+    old, new = _text(before).split(), _text(after).split()
+    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks) / max(1, len(old))
+
+
+def _words(answer: str) -> str:
+    """What the coach says it changed: its first sentence outside of fences."""
+    outside = answer.split("```", 1)[0].split("<<<<<<<", 1)[0]
+    lines = [line.strip(" #*-\t") for line in outside.splitlines()]
+    return cut(next((line for line in lines if len(line.split()) >= 4), ""), 240)

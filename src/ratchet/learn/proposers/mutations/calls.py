@@ -1,0 +1,178 @@
+"""Mutations of calls and of what orders things: arguments, `reverse`, `min`, `max`, sort keys."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+
+from ratchet.learn.proposers.mutations.names import free_names
+from ratchet.learn.proposers.mutations.splicing import Change
+from ratchet.learn.proposers.mutations.tree import Tree
+
+TWINS = {
+    "min": "max",
+    "max": "min",
+    "any": "all",
+    "all": "any",
+    "floor": "ceil",
+    "ceil": "floor",
+    "int": "round",
+    "sin": "cos",
+    "cos": "sin",
+}
+
+ORDERING = frozenset({"sorted", "sort", "min", "max", "nlargest", "nsmallest"})
+
+
+def call(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """Arguments change places, one is left out, or another function of the kind is called."""
+    nodes = [n for n in tree.expressions() if isinstance(n, ast.Call)]
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    new = copy.deepcopy(node)
+    name = _name(node)
+    options = []
+    if name in TWINS:
+        options.append("twin")
+    if name in ("sorted", "sort"):
+        options.append("reverse")
+    if len(node.args) >= 2:
+        options.append("places")
+    if node.keywords and any(k.arg not in (None, "key") for k in node.keywords):
+        options.append("keyword")
+    if name == "range" and node.args:
+        options.append("range")
+    if not options:
+        return None
+    match rng.choice(options):
+        case "twin":
+            _rename(new, TWINS[name])
+        case "reverse":
+            _turn(new)
+        case "places":
+            at = rng.randrange(len(new.args) - 1)
+            new.args[at], new.args[at + 1] = new.args[at + 1], new.args[at]
+        case "keyword":
+            named = [k for k in new.keywords if k.arg not in (None, "key")]
+            new.keywords.remove(rng.choice(named))
+        case "range":
+            at = rng.randrange(len(new.args))
+            step = rng.choice((ast.Add, ast.Sub))()
+            new.args[at] = ast.BinOp(new.args[at], step, ast.Constant(1))
+    return _change(node, new)
+
+
+def sort_key(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """What things are ordered by: an element more or less, another order, another sign."""
+    found = [
+        (keyword.value.body, keyword.value)
+        for node in tree.expressions()
+        if isinstance(node, ast.Call) and _name(node) in ORDERING
+        for keyword in node.keywords
+        if keyword.arg == "key" and isinstance(keyword.value, ast.Lambda)
+    ]
+    if not found:
+        return None
+    key, function = rng.choice(found)
+    parts = list(key.elts) if isinstance(key, ast.Tuple) else [key]
+    draw = rng.random()
+    numbers = tree.atoms(key)
+    own = {arg.arg for arg in function.args.args}
+    numbers = [n for n in numbers if own & {p.id for p in ast.walk(n) if isinstance(p, ast.Name)}]
+    if draw < 0.45 and numbers:
+        added: ast.expr = rng.choice(numbers)
+        if rng.random() < 0.5:
+            added = ast.UnaryOp(ast.USub(), added)
+        parts.insert(rng.randrange(len(parts) + 1), added)
+    elif draw < 0.6 and len(parts) > 1:
+        parts.pop(rng.randrange(len(parts)))
+    elif draw < 0.75 and len(parts) > 1:
+        at = rng.randrange(len(parts) - 1)
+        parts[at], parts[at + 1] = parts[at + 1], parts[at]
+    else:
+        at = rng.randrange(len(parts))
+        part = parts[at]
+        if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.USub):
+            parts[at] = part.operand
+        elif tree.kind(part) == "number":
+            parts[at] = ast.UnaryOp(ast.USub(), part)
+        else:
+            return None
+    new = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
+    return _change(key, copy.deepcopy(new))
+
+
+def sequence(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """What a loop goes through is put in another order, or cut at one of its ends."""
+    loops = [
+        node for node in ast.walk(tree.function) if isinstance(node, ast.For | ast.comprehension)
+    ]
+    if not loops:
+        return None
+    loop = rng.choice(loops)
+    items = loop.iter
+    if isinstance(items, ast.Call) and _name(items) in ("sorted", "reversed", "list"):
+        if rng.random() < 0.5 and items.args:
+            return _change(items, copy.deepcopy(items.args[0]))
+        if _name(items) == "sorted":
+            new = copy.deepcopy(items)
+            _turn(new)
+            return _change(items, new)
+    given = copy.deepcopy(items)
+    draw = rng.random()
+    if draw < 0.7:
+        made = ast.Call(ast.Name("sorted", ast.Load()), [given], [])
+        if isinstance(loop.target, ast.Name):
+            key = _key(tree, rng, loop.target.id)
+            if key is not None:
+                made.keywords.append(ast.keyword("key", key))
+        if rng.random() < 0.5:
+            made.keywords.append(ast.keyword("reverse", ast.Constant(True)))
+        return _change(items, made)
+    if draw < 0.85 or isinstance(items, ast.Call):
+        turned = ast.Call(ast.Name("list", ast.Load()), [given], [])
+        return _change(items, ast.Call(ast.Name("reversed", ast.Load()), [turned], []))
+    at = ast.Constant(rng.choice((1, 2)))
+    cut = (
+        ast.Slice(at, None) if rng.random() < 0.5 else ast.Slice(None, ast.UnaryOp(ast.USub(), at))
+    )
+    return _change(items, ast.Subscript(given, cut, ast.Load()))
+
+
+def _key(tree: Tree, rng: random.Random, name: str) -> ast.Lambda | None:
+    """A key to sort by, made of a number that the loop takes from its items."""
+    options = [
+        node
+        for node in tree.numbers()
+        if isinstance(node, ast.Subscript | ast.Attribute | ast.Call) and free_names(node) == {name}
+    ]
+    if not options or rng.random() < 0.3:
+        return None
+    only = ast.arguments([], [ast.arg(name)], None, [], [], None, [])
+    return ast.Lambda(only, copy.deepcopy(rng.choice(options)))
+
+
+def _name(node: ast.Call) -> str:
+    return str(getattr(node.func, "id", getattr(node.func, "attr", "")))
+
+
+def _rename(node: ast.Call, name: str) -> None:
+    if isinstance(node.func, ast.Name):
+        node.func.id = name
+    elif isinstance(node.func, ast.Attribute):
+        node.func.attr = name
+
+
+def _turn(node: ast.Call) -> None:
+    for keyword in node.keywords:
+        if keyword.arg == "reverse":
+            node.keywords.remove(keyword)
+            return
+    node.keywords.append(ast.keyword("reverse", ast.Constant(True)))
+
+
+def _change(old: ast.expr, new: ast.expr) -> Change:
+    before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
+    return Change(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")

@@ -1,0 +1,75 @@
+"""Mutations of constants: a number moves a little or a lot, a truth turns over."""
+
+from __future__ import annotations
+
+import ast
+import math
+import random
+
+from ratchet.learn.proposers.mutations.splicing import Change
+from ratchet.learn.proposers.mutations.tree import Tree
+
+LIMIT = 1e12
+"""Numbers stay below this, and strings of digits short."""
+
+
+def nudge(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """A number moves by a few per cent, a whole one by a step."""
+    return _moved(tree, rng, 0.15, 1)
+
+
+def leap(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """A number moves by a factor, to its negative, or to 0 or 1; a truth turns over."""
+    truths = [n for n in _constants(tree) if isinstance(n.value, bool)]
+    if truths and rng.random() < 0.3:
+        node = rng.choice(truths)
+        return _becomes(node, not node.value)
+    return _moved(tree, rng, 1.0, 4)
+
+
+def _moved(tree: Tree, rng: random.Random, spread: float, step: int) -> Change | None:
+    nodes = [n for n in _constants(tree) if not isinstance(n.value, bool)]
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    value = node.value
+    assert isinstance(value, int | float)
+    new = _number(value, spread, step, rng)
+    return _becomes(node, new) if new != value and abs(new) < LIMIT else None
+
+
+def _number(value: int | float, spread: float, step: int, rng: random.Random) -> int | float:
+    if isinstance(value, int):
+        draw = rng.random()
+        if spread >= 1.0 and draw < 0.25:
+            return rng.choice((0, 1, -value, 2 * value, value // 2))
+        if draw < 0.15:
+            return round(value + rng.gauss(0.0, spread), 3)  # a whole number need not stay one
+        wide = max(step, round(abs(value) * spread / 3))
+        return value + rng.choice((-1, 1)) * rng.randint(1, wide)
+    if spread >= 1.0 and rng.random() < 0.25:
+        return rng.choice((0.0, 1.0, -value, 0.5, 2.0, 0.1))
+    if value == 0.0 or rng.random() < 0.25:
+        return _short(value + rng.gauss(0.0, spread * (abs(value) or 0.5)))
+    return _short(value * math.exp(rng.gauss(0.0, spread)))
+
+
+def _short(value: float) -> float:
+    """To four digits: what is tried is what people will read."""
+    return float(f"{value:.4g}")
+
+
+def _constants(tree: Tree) -> list[ast.Constant]:
+    return [
+        node
+        for node in tree.expressions()
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+    ]
+
+
+def _becomes(node: ast.Constant, value: int | float | bool) -> Change:
+    return Change(
+        old=node,
+        new=(ast.Constant(value),),
+        said=f"{node.value!r} became {value!r} in line {node.lineno}",
+    )

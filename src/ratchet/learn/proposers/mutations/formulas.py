@@ -1,0 +1,151 @@
+"""Mutations of formulas: a number is put into a template, or becomes another number in scope."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+from collections.abc import Callable
+
+from ratchet.learn.proposers.mutations.names import free_names
+from ratchet.learn.proposers.mutations.splicing import Change
+from ratchet.learn.proposers.mutations.statements import condition
+from ratchet.learn.proposers.mutations.tree import Tree
+
+Template = Callable[[ast.expr, ast.expr, ast.expr, random.Random], ast.expr]
+
+
+def _binary(kind: type[ast.operator]) -> Template:
+    return lambda x, y, c, rng: ast.BinOp(x, kind(), y)
+
+
+def _called(name: str) -> Template:
+    return lambda x, y, c, rng: ast.Call(ast.Name(name, ast.Load()), [x, y], [])
+
+
+def _one_plus(node: ast.expr) -> ast.expr:
+    return ast.BinOp(ast.Constant(1), ast.Add(), ast.Call(ast.Name("abs", ast.Load()), [node], []))
+
+
+TEMPLATES: tuple[Template, ...] = (
+    lambda x, y, c, rng: ast.BinOp(x, ast.Mult(), c),
+    lambda x, y, c, rng: ast.BinOp(x, ast.Add(), c),
+    lambda x, y, c, rng: ast.BinOp(x, ast.Add(), ast.BinOp(c, ast.Mult(), y)),
+    lambda x, y, c, rng: ast.BinOp(x, ast.Sub(), ast.BinOp(c, ast.Mult(), y)),
+    lambda x, y, c, rng: ast.BinOp(x, ast.Mult(), y),
+    lambda x, y, c, rng: ast.BinOp(x, ast.Div(), _one_plus(y)),
+    lambda x, y, c, rng: ast.BinOp(x, ast.Div(), _one_plus(ast.BinOp(c, ast.Mult(), y))),
+    _binary(ast.Add),
+    _binary(ast.Sub),
+    _called("min"),
+    _called("max"),
+    lambda x, y, c, rng: ast.BinOp(ast.Call(ast.Name("abs", ast.Load()), [x], []), ast.Pow(), c),
+    lambda x, y, c, rng: ast.BinOp(x, ast.Pow(), ast.Constant(2)),
+    lambda x, y, c, rng: ast.Call(ast.Name("abs", ast.Load()), [x], []),
+    lambda x, y, c, rng: ast.UnaryOp(ast.USub(), x),
+)
+
+
+def formula(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """A number is put into a template with others that are known there: `x` becomes `x + c * y`."""
+    nodes = _places(tree)
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    y = _atom(tree, rng, node)
+    if y is None:
+        return None
+    c = ast.Constant(rng.choice((0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 1.5, 2.0, 3.0)))
+    return _change(node, rng.choice(TEMPLATES)(copy.deepcopy(node), y, c, rng))
+
+
+def choice(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """A number becomes another one under a condition: `x` becomes `y if z < c else x`."""
+    nodes = _places(tree)
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    test = condition(tree, rng, node)
+    y = _atom(tree, rng, node)
+    if test is None or y is None:
+        return None
+    if rng.random() < 0.5:
+        scale = ast.Constant(rng.choice((0.0, 0.1, 0.5, 2.0)))
+        y = ast.BinOp(copy.deepcopy(node), ast.Mult(), scale)
+    return _change(node, ast.IfExp(test, y, copy.deepcopy(node)))
+
+
+def variable(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """A name becomes another one of its kind that is bound there."""
+    names = [
+        node
+        for node in tree.expressions()
+        if isinstance(node, ast.Name) and tree.kind(node) != "other"
+    ]
+    if not names:
+        return None
+    node = rng.choice(names)
+    options = [
+        atom for atom in tree.atoms(node, tree.kind(node)) if ast.dump(atom) != ast.dump(node)
+    ]
+    return _change(node, rng.choice(options)) if options else None
+
+
+def key(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """`x["key"]` becomes another key of the objects that tasks hold, with a value of its kind."""
+    nodes = [n for n in tree.expressions() if isinstance(n, ast.Subscript)]
+    options = [
+        (node, sibling)
+        for node in nodes
+        for sibling, kind in tree.siblings(node)
+        if kind == tree.kind(node) or tree.kind(node) == "other"
+    ]
+    return _change(*rng.choice(options)) if options else None
+
+
+def graft(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """A number becomes a longer expression from elsewhere in the function, or from another one."""
+    nodes = _places(tree)
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    bound = tree.bound(node)
+    giver = other if other is not None and rng.random() < 0.7 else tree
+    options = [
+        one
+        for one in giver.numbers()
+        if isinstance(one, ast.BinOp | ast.IfExp | ast.Call)
+        and free_names(one) <= bound
+        and ast.dump(one) != ast.dump(node)
+        and not (giver is tree and _within(node, one))
+    ]
+    return _change(node, copy.deepcopy(rng.choice(options))) if options else None
+
+
+def _places(tree: Tree) -> list[ast.expr]:
+    """Numbers that may become formulas: not those that stand in an index or a range."""
+    found = []
+    for node in tree.numbers():
+        above = tree.above(node)
+        indexes = isinstance(above, ast.Subscript | ast.Slice)
+        counts = isinstance(above, ast.Call) and getattr(above.func, "id", "") == "range"
+        if not indexes and not counts:
+            found.append(node)
+    return found
+
+
+def _atom(tree: Tree, rng: random.Random, place: ast.expr) -> ast.expr | None:
+    atoms = tree.atoms(place)
+    lists = tree.atoms(place, "list") + tree.atoms(place, "text")
+    if lists and (not atoms or rng.random() < 0.15):
+        return ast.Call(ast.Name("len", ast.Load()), [rng.choice(lists)], [])
+    return rng.choice(atoms) if atoms else None
+
+
+def _within(node: ast.AST, whole: ast.AST) -> bool:
+    return any(part is node for part in ast.walk(whole))
+
+
+def _change(old: ast.expr, new: ast.expr) -> Change:
+    before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
+    return Change(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")

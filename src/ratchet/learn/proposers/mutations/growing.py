@@ -1,0 +1,93 @@
+"""The operators by name, and how one is put to a function."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TypeAlias
+
+import msgspec
+
+from ratchet.learn.proposers.mutations import calls, constants, formulas, operators, statements
+from ratchet.learn.proposers.mutations.kinds import Shapes
+from ratchet.learn.proposers.mutations.splicing import Change, made
+from ratchet.learn.proposers.mutations.tree import Tree
+from ratchet.types import Code, InputError
+
+Mutate: TypeAlias = Callable[[Tree, random.Random, Tree | None], Change | None]
+
+
+class Operator(msgspec.Struct, frozen=True):
+    """A way to change a function."""
+
+    mutate: Mutate
+    weight: float
+    """How often it is tried before anything is known."""
+
+
+class Grown(msgspec.Struct, frozen=True, kw_only=True):
+    """A function with one change."""
+
+    code: Code
+    operator: str
+    said: str
+    """What was changed, for people."""
+
+
+OPERATORS: dict[str, Operator] = {
+    "nudge": Operator(constants.nudge, 2.0),
+    "leap": Operator(constants.leap, 1.5),
+    "comparison": Operator(operators.comparison, 0.8),
+    "boolean": Operator(operators.boolean, 0.6),
+    "arithmetic": Operator(operators.arithmetic, 1.0),
+    "augmented": Operator(operators.augmented, 0.4),
+    "branch": Operator(statements.branch, 0.7),
+    "order": Operator(statements.order, 0.4),
+    "removal": Operator(statements.removal, 0.4),
+    "guard": Operator(statements.guard, 0.7),
+    "early": Operator(statements.early, 0.3),
+    "call": Operator(calls.call, 0.7),
+    "sort_key": Operator(calls.sort_key, 1.0),
+    "sequence": Operator(calls.sequence, 0.8),
+    "formula": Operator(formulas.formula, 2.0),
+    "choice": Operator(formulas.choice, 0.8),
+    "variable": Operator(formulas.variable, 1.0),
+    "key": Operator(formulas.key, 0.7),
+    "graft": Operator(formulas.graft, 0.6),
+}
+"""Operator by name."""
+
+
+def grow(
+    code: Code,
+    name: str,
+    rng: random.Random,
+    other: Code | None = None,
+    shapes: Shapes = (),
+) -> Grown | None:
+    """A function changed by one operator; None when it finds nothing to change.
+
+    Args:
+        code: The function.
+        name: The operator's.
+        rng: The chance of it.
+        other: A function of the same job, from which expressions may be taken.
+        shapes: Objects that the function may be given.
+    """
+    tree = _tree(code.source, shapes)
+    change = OPERATORS[name].mutate(tree, rng, _tree(other.source, shapes) if other else None)
+    if change is None:
+        return None
+    source = made(tree, change)
+    if source is None or source.strip() == code.source.strip():
+        return None
+    try:
+        return Grown(code=Code(source, code.function), operator=name, said=change.said)
+    except InputError:
+        return None
+
+
+@lru_cache(maxsize=256)
+def _tree(source: str, shapes: Shapes) -> Tree:
+    return Tree(source, shapes)

@@ -1,0 +1,64 @@
+"""Names in a function: what an expression reads, and what a statement sets for certain."""
+
+from __future__ import annotations
+
+import ast
+
+
+def free_names(node: ast.AST) -> set[str]:
+    """Names that an expression reads from outside of itself, builtins included only if stored."""
+    inner = {
+        n
+        for part in ast.walk(node)
+        if isinstance(part, ast.comprehension)
+        for n in stored(part.target)
+    }
+    inner |= {
+        arg.arg
+        for part in ast.walk(node)
+        if isinstance(part, ast.Lambda)
+        for arg in arguments_of(part.args)
+    }
+    called = {id(part.func) for part in ast.walk(node) if isinstance(part, ast.Call)}
+    return {
+        part.id
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name) and part.id not in inner and id(part) not in called
+    }
+
+
+def arguments_of(arguments: ast.arguments) -> list[ast.arg]:
+    """All parameters, whatever their form."""
+    return [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        *filter(None, (arguments.vararg, arguments.kwarg)),
+    ]
+
+
+def stored(node: ast.AST) -> set[str]:
+    """Names that are set somewhere in a node."""
+    return {
+        part.id
+        for part in ast.walk(node)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    }
+
+
+def certainly_set(statement: ast.stmt) -> set[str]:
+    """Names that a statement sets whenever it runs to its end."""
+    match statement:
+        case ast.Assign():
+            return {name for target in statement.targets for name in stored(target)}
+        case ast.AugAssign() | ast.AnnAssign():
+            return stored(statement.target) if getattr(statement, "value", None) else set()
+        case ast.If():
+            both = [
+                {name for one in block for name in certainly_set(one)}
+                for block in (statement.body, statement.orelse)
+            ]
+            return both[0] & both[1]
+        case ast.With() | ast.AsyncWith():
+            return {name for one in statement.body for name in certainly_set(one)}
+    return set()

@@ -1,0 +1,115 @@
+"""Mutations of operators: comparisons, boolean operators, arithmetic."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+
+from ratchet.learn.proposers.mutations.splicing import Change
+from ratchet.learn.proposers.mutations.tree import Tree
+
+NEAR: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Lt: (ast.LtE, ast.LtE, ast.Gt, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Lt, ast.GtE, ast.Gt),
+    ast.Gt: (ast.GtE, ast.GtE, ast.Lt, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Gt, ast.LtE, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+}
+"""What a comparison may become; what is likelier stands there twice."""
+
+ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
+    ast.Add: (ast.Sub, ast.Mult),
+    ast.Sub: (ast.Add, ast.Mult),
+    ast.Mult: (ast.Add, ast.Div, ast.Sub),
+    ast.Div: (ast.Mult, ast.Sub, ast.FloorDiv),
+    ast.FloorDiv: (ast.Div, ast.Mod, ast.Sub),
+    ast.Mod: (ast.FloorDiv, ast.Sub),
+    ast.Pow: (ast.Mult,),
+}
+
+
+def comparison(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """A comparison becomes another, such as `<` becomes `<=`."""
+    nodes = [n for n in tree.expressions() if isinstance(n, ast.Compare)]
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    new = copy.deepcopy(node)
+    at = rng.randrange(len(new.ops))
+    new.ops[at] = rng.choice(NEAR[type(new.ops[at])])()
+    return _change(node, new)
+
+
+def boolean(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """`and` becomes `or`, an operand is left out, a condition is negated."""
+    joined = [n for n in tree.expressions() if isinstance(n, ast.BoolOp)]
+    tests = [
+        n.test for n in ast.walk(tree.function) if isinstance(n, ast.If | ast.IfExp | ast.While)
+    ]
+    tests += [t for n in ast.walk(tree.function) if isinstance(n, ast.comprehension) for t in n.ifs]
+    if joined and (not tests or rng.random() < 0.6):
+        node = rng.choice(joined)
+        if rng.random() < 0.5:
+            new: ast.expr = copy.deepcopy(node)
+            assert isinstance(new, ast.BoolOp)
+            new.op = ast.Or() if isinstance(new.op, ast.And) else ast.And()
+        else:
+            left = list(node.values)
+            left.pop(rng.randrange(len(left)))
+            new = copy.deepcopy(left[0] if len(left) == 1 else ast.BoolOp(node.op, left))
+        return _change(node, new)
+    if not tests:
+        return None
+    test = rng.choice(tests)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _change(test, copy.deepcopy(test.operand))
+    return _change(test, ast.UnaryOp(ast.Not(), copy.deepcopy(test)))
+
+
+def arithmetic(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """An arithmetic operator becomes another; operands change places, or one is left out."""
+    nodes: list[ast.expr] = [
+        n for n in tree.numbers() if isinstance(n, ast.BinOp) and type(n.op) in ARITHMETIC
+    ]
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    assert isinstance(node, ast.BinOp)
+    draw = rng.random()
+    if draw < 0.55:
+        new: ast.expr = copy.deepcopy(node)
+        assert isinstance(new, ast.BinOp)
+        new.op = rng.choice(ARITHMETIC[type(node.op)])()
+    elif draw < 0.75 and not isinstance(node.op, ast.Add | ast.Mult):
+        new = ast.BinOp(copy.deepcopy(node.right), node.op, copy.deepcopy(node.left))
+    else:
+        new = copy.deepcopy(rng.choice((node.left, node.right)))
+    return _change(node, new)
+
+
+def augmented(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+    """`x += y` becomes `x -= y`, `x *= y` or `x = y`."""
+    nodes = [n for n in tree.statements() if isinstance(n, ast.AugAssign)]
+    nodes = [n for n in nodes if type(n.op) in ARITHMETIC and tree.kind(n.value) == "number"]
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    new: ast.stmt
+    if rng.random() < 0.25:
+        new = ast.Assign([copy.deepcopy(node.target)], copy.deepcopy(node.value))
+    else:
+        new = copy.deepcopy(node)
+        assert isinstance(new, ast.AugAssign)
+        new.op = rng.choice(ARITHMETIC[type(node.op)])()
+    return _change(node, new)
+
+
+def _change(old: ast.expr | ast.stmt, new: ast.AST) -> Change:
+    before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
+    return Change(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")

@@ -1,0 +1,171 @@
+"""A function as mutations see it: its nodes, which names are bound where, and what is a number."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+
+from ratchet.learn.proposers.mutations.kinds import Kind, Kinds, Shapes
+from ratchet.learn.proposers.mutations.names import (
+    arguments_of,
+    certainly_set,
+    free_names,
+    stored,
+)
+
+
+class Tree:
+    """The syntax tree of one function.
+
+    Args:
+        source: The function's source.
+        shapes: Objects that it may be given, each as its keys with what stands under them.
+    """
+
+    def __init__(self, source: str, shapes: Shapes = ()) -> None:
+        self.source = source
+        self._shapes = shapes
+        self.module = ast.parse(source)
+        function = self.module.body[0]
+        assert isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        self.function = function
+        self._above: dict[ast.AST, ast.AST] = {}
+        for node in ast.walk(function):
+            for child in ast.iter_child_nodes(node):
+                self._above[child] = node
+        self._fixed = set(self._find_fixed())
+        self._kinds = Kinds(function)
+
+    def above(self, node: ast.AST) -> ast.AST | None:
+        """The node that holds this one."""
+        return self._above.get(node)
+
+    def expressions(self) -> list[ast.expr]:
+        """Expressions that may change: those that are read, without annotations and docstrings."""
+        return [
+            node
+            for node in ast.walk(self.function)
+            if isinstance(node, ast.expr)
+            and node not in self._fixed
+            and not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
+            and not isinstance(node, ast.Starred)
+        ]
+
+    def statements(self) -> list[ast.stmt]:
+        """Statements of the body, at every depth, without docstrings."""
+        return [
+            node
+            for node in ast.walk(self.function)
+            if isinstance(node, ast.stmt) and node is not self.function and node not in self._fixed
+        ]
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The statements among which one stands, itself included."""
+        holder = self._above[statement]
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(holder, name, None)
+            if isinstance(block, list) and statement in block:
+                return block
+        return [statement]
+
+    def kind(self, node: ast.expr) -> Kind:
+        """What an expression is, as far as its form and its neighbours say."""
+        return self._kinds.of(node)
+
+    def numbers(self) -> list[ast.expr]:
+        """Expressions that may change and are numbers."""
+        return [node for node in self.expressions() if self.kind(node) == "number"]
+
+    def atoms(self, place: ast.AST, kind: Kind = "number") -> list[ast.expr]:
+        """Short expressions of a kind that stand in the function and could stand at a place too."""
+        bound = self.bound(place)
+        around = self._functions_around(place)
+        found: dict[str, ast.expr] = {}
+        for node in self.expressions():
+            if isinstance(node, ast.Constant) or self.kind(node) != kind:
+                continue
+            if kind != "number" and not isinstance(node, ast.Name | ast.Subscript | ast.Compare):
+                continue
+            if any(isinstance(part, ast.Name) and part.id in around for part in ast.walk(node)):
+                continue  # it would call itself for ever
+            if sum(1 for _ in ast.walk(node)) > 9 or not free_names(node) <= bound:
+                continue
+            found.setdefault(ast.dump(node), node)
+        for node in [n for n in self.expressions() if isinstance(n, ast.Subscript)]:
+            if free_names(node) <= bound:
+                for other, its_kind in self.siblings(node):
+                    if its_kind == kind:
+                        found.setdefault(ast.dump(other), other)
+        for name in sorted(bound):
+            made = ast.Name(name, ast.Load())
+            if self.kind(made) == kind:
+                found.setdefault(ast.dump(made), made)
+        return [copy.deepcopy(node) for node in found.values()]
+
+    def siblings(self, node: ast.Subscript) -> list[tuple[ast.Subscript, Kind]]:
+        """What stands beside `x["key"]` in the objects that have this key, with its kind."""
+        key = node.slice
+        if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
+            return []
+        found: dict[str, Kind] = {}
+        for shape in self._shapes:
+            if any(name == key.value for name, _ in shape):
+                found.update((name, kind) for name, kind in shape if name != key.value)
+        return [
+            (ast.Subscript(copy.deepcopy(node.value), ast.Constant(name), ast.Load()), kind)
+            for name, kind in sorted(found.items())
+        ]
+
+    def _functions_around(self, place: ast.AST) -> set[str]:
+        names: set[str] = set()
+        node: ast.AST | None = place
+        while node is not None:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names.add(node.name)
+            node = self._above.get(node)
+        return names
+
+    def bound(self, place: ast.AST) -> set[str]:
+        """Names that are bound for certain at a place: parameters, and what was set on the way."""
+        names = set(self._outer_names())
+        node: ast.AST | None = place
+        while node is not None:
+            holder = self._above.get(node)
+            if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef):
+                names |= {arg.arg for arg in arguments_of(node.args)}
+            if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+                for part in node.generators:
+                    names |= stored(part.target)
+            if isinstance(node, ast.For | ast.AsyncFor) and node is not place:
+                names |= stored(node.target)
+            if isinstance(node, ast.stmt) and node is not self.function:
+                for before in self.block(node):
+                    if before is node:
+                        break
+                    names |= certainly_set(before)
+            node = holder
+        return names
+
+    def _find_fixed(self) -> Iterator[ast.AST]:
+        """Nodes that no mutation touches: signatures, annotations, docstrings, keys, formats."""
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                first = node.body[0]
+                if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                    yield from (first, first.value)
+                for decorator in node.decorator_list:
+                    yield from ast.walk(decorator)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                if node.returns is not None:
+                    yield from ast.walk(node.returns)
+                yield from ast.walk(node.args)
+            if isinstance(node, ast.AnnAssign):
+                yield from ast.walk(node.annotation)
+            if isinstance(node, ast.JoinedStr):
+                yield from ast.walk(node)
+            if isinstance(node, ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal):
+                yield node
+
+    def _outer_names(self) -> set[str]:
+        return {arg.arg for arg in arguments_of(self.function.args)}

@@ -1,0 +1,88 @@
+"""The `ast` proposer: mutates the syntax trees of functions, without any model and without a key.
+
+Operators stand in `mutations/`, one kind a file. Which of them is tried is weighted by what
+survived so far (adaptive operator selection: Fialho et al. 2010). Mutants parse, keep their
+signature, and are typed enough that most of them run: a number takes the place of a number only,
+and a name is used only where it is bound. Only the text of what changed is replaced, so that
+comments and layout stay.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+from ratchet.learn.lab import Lab
+from ratchet.learn.proposers.mutations import OPERATORS, Grown, Shapes, grow, shapes_of
+from ratchet.learn.proposers.proposer import Case, Draft
+from ratchet.types import Code, Resource
+
+EDITS = (0.7, 0.2, 0.1)
+"""How often a mutant has one, two or three changes."""
+
+TRIES = 12
+"""Operators that are tried until one finds something to change."""
+
+
+class SyntaxProposer:
+    """Mutates functions."""
+
+    name = "ast"
+    coach_calls = 0
+
+    def suits(self, resource: Resource) -> bool:
+        """Whether it is a function."""
+        return isinstance(resource, Code)
+
+    async def propose(self, case: Case, lab: Lab) -> Sequence[Draft]:
+        """Mutate one of the targets for each draft that is wanted."""
+        rng = random.Random(case.seed)  # noqa: S311 - reproducible, not secret
+        return [self._draft(case, rng) for _ in range(case.count)]
+
+    def _draft(self, case: Case, rng: random.Random) -> Draft:
+        name = rng.choice(case.targets)
+        code, own = case.parent.resources[name], case.baseline.resources[name]
+        other = case.inspiration.resources[name] if case.inspiration else None
+        assert isinstance(code, Code)
+        assert isinstance(own, Code)
+        giver = other if isinstance(other, Code) else None
+        shapes = shapes_of(example.input for example in case.examples)
+        limit = int(case.max_growth * len(own.source)) + 400
+        made, done = code, list[Grown]()
+        for _ in range(rng.choices((1, 2, 3), EDITS)[0]):
+            grown = mutated(made, case.weights, rng, giver, shapes)
+            if grown is None or len(grown.code.source) > limit:
+                break
+            made, done = grown.code, [*done, grown]
+        if not done or made == code:
+            return Draft(operator="none", problem=f"Nothing in {name!r} could be changed.")
+        what = "; ".join(grown.said for grown in done)
+        return Draft(
+            resources={name: made}, operator=done[0].operator, reason=f"In {name!r}: {what}."
+        )
+
+
+def mutated(
+    code: Code,
+    weights: Mapping[str, float],
+    rng: random.Random,
+    other: Code | None = None,
+    shapes: Shapes = (),
+) -> Grown | None:
+    """A function with one change, or None when no operator finds anything to change.
+
+    Args:
+        code: The function.
+        weights: How much to prefer an operator, by name; 1 for those that are not named.
+        rng: The chance of it.
+        other: A function of the same job, from which expressions may be taken.
+        shapes: Objects that the function may be given.
+    """
+    names = list(OPERATORS)
+    odds = [OPERATORS[name].weight * weights.get(name, 1.0) for name in names]
+    for _ in range(TRIES):
+        name = rng.choices(names, odds)[0]
+        grown = grow(code, name, rng, other, shapes)
+        if grown is not None:
+            return grown
+    return None

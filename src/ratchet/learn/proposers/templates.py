@@ -1,0 +1,167 @@
+"""Rewritten resources from a coach's text: placeholders kept or repaired, code bare, lengths bound.
+
+A rewrite that loses a placeholder would not be given the question any more; one that writes JSON
+into an f-string template without doubling its braces would not be a template at all. Both are
+mended where it is clear what was meant, and refused where it is not, before they cost a rollout.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+
+from ratchet.types import Code, InputError, PromptTemplate
+
+ROOM = 1_500
+"""Characters that a text may have however short the source's own is."""
+
+BRACES = re.compile(r"\{([^{}]*)\}")
+
+
+class Unusable(Exception):
+    """A text that cannot be made a resource; the message says why, in a sentence."""
+
+
+def rewritten_prompt(text: str, baseline: PromptTemplate, max_growth: float) -> PromptTemplate:
+    """A prompt from a coach's text, with the placeholders of the source's own.
+
+    Raises:
+        Unusable: It is empty or too long, or its placeholders are lost or new.
+    """
+    if not text.strip():
+        raise Unusable("The coach emptied the prompt.")
+    _check_length(text, baseline.text, max_growth)
+    wanted = baseline.placeholders
+    try:
+        made = PromptTemplate(text, baseline.engine)
+    except InputError as error:
+        made = _mended(text, baseline, str(error.message))
+    if made.placeholders - wanted:
+        made = _mended(text, baseline, f"it has a placeholder {_first(made.placeholders - wanted)}")
+    missing = wanted - made.placeholders
+    if missing:
+        made = PromptTemplate(_restored(made.text, baseline, missing), baseline.engine)
+        if made.placeholders != wanted:
+            raise Unusable(f"The rewrite lost the placeholder {_first(missing)}.")
+    return made
+
+
+def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
+    """A function from a coach's text, with the signature of the source's own.
+
+    Raises:
+        Unusable: It does not parse, holds no such function, or changes the signature.
+    """
+    _check_length(text, baseline.source, max_growth)
+    dedented = textwrap.dedent(text.replace("\r\n", "\n").strip("\n"))
+    try:
+        tree = ast.parse(dedented)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise Unusable(f"The rewrite does not parse: {error}.") from None
+    functions = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name == baseline.function
+    ]
+    if not functions:
+        raise Unusable(f"The rewrite does not define {baseline.function!r}.")
+    node = functions[-1]
+    rest = [one for one in tree.body if one is not node]
+    node.decorator_list = []
+    source = _segment(dedented, node)
+    if rest:
+        source = _with_inside(source, node, rest)
+    own = ast.parse(baseline.source).body[0]
+    assert isinstance(own, ast.FunctionDef | ast.AsyncFunctionDef)
+    if type(own) is not type(node) or _names(own) != _names(node):
+        raise Unusable(f"The rewrite changes the signature of {baseline.function!r}.")
+    try:
+        return Code(source, baseline.function)
+    except InputError as error:
+        raise Unusable(error.message) from None
+
+
+def _check_length(text: str, own: str, max_growth: float) -> None:
+    limit = max(int(max_growth * len(own)), ROOM)
+    if len(text) > limit:
+        raise Unusable(f"The rewrite has {len(text)} characters; at most {limit} are allowed.")
+
+
+def _mended(text: str, baseline: PromptTemplate, problem: str) -> PromptTemplate:
+    """The text with every brace that is no known placeholder taken literally."""
+    if baseline.engine != "f-string":
+        raise Unusable(f"The rewrite is not usable as a template: {problem}.")
+    plain = text.replace("{{", "{").replace("}}", "}") if "{{" in text else text
+    kept: list[str] = []
+    at = 0
+    for match in BRACES.finditer(plain):
+        name = re.split(r"[.\[!:]", match.group(1), maxsplit=1)[0].strip()
+        if name in baseline.placeholders:
+            kept += [_literal(plain[at : match.start()]), match.group()]
+            at = match.end()
+    kept.append(_literal(plain[at:]))
+    try:
+        return PromptTemplate("".join(kept), baseline.engine)
+    except InputError:
+        raise Unusable(f"The rewrite is not usable as a template: {problem}.") from None
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _restored(text: str, baseline: PromptTemplate, missing: frozenset[str]) -> str:
+    """The text with the source's own lines that hold the missing placeholders put at its end."""
+    lines = []
+    for line in baseline.text.splitlines():
+        for name in sorted(missing):
+            if re.search(r"\{\{?\s*" + re.escape(name) + r"\b", line) and line not in lines:
+                lines.append(line)
+    if not lines or sum(map(len, lines)) > 0.5 * len(baseline.text) + 200:
+        raise Unusable(f"The rewrite lost the placeholder {_first(missing)}.")
+    return "\n".join([text.rstrip(), "", *lines])
+
+
+def _first(names: frozenset[str]) -> str:
+    return "{" + min(names) + "}"
+
+
+def _segment(source: str, node: ast.stmt) -> str:
+    lines = source.split("\n")
+    return "\n".join(lines[node.lineno - 1 : node.end_lineno]) + "\n"
+
+
+def _with_inside(
+    source: str, node: ast.FunctionDef | ast.AsyncFunctionDef, rest: list[ast.stmt]
+) -> str:
+    """The function with the imports and helpers that stood beside it put at its beginning."""
+    moved = [one for one in rest if not _is_text(one)]
+    if not moved:
+        return source
+    text = textwrap.indent("\n".join(ast.unparse(one) for one in moved), "    ") + "\n"
+    body = ast.parse(source).body[0]
+    assert isinstance(body, ast.FunctionDef | ast.AsyncFunctionDef)
+    begin = body.body[1] if len(body.body) > 1 and _is_text(body.body[0]) else body.body[0]
+    lines = source.splitlines(keepends=True)
+    if begin.lineno == body.lineno:
+        raise Unusable("The rewrite puts definitions beside a function of one line.")
+    return "".join([*lines[: begin.lineno - 1], text, *lines[begin.lineno - 1 :]])
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[object]:
+    arguments = node.args
+    return [
+        [arg.arg for arg in arguments.posonlyargs],
+        [arg.arg for arg in arguments.args],
+        arguments.vararg and arguments.vararg.arg,
+        [arg.arg for arg in arguments.kwonlyargs],
+        arguments.kwarg and arguments.kwarg.arg,
+        [ast.dump(default) for default in arguments.defaults],
+        [ast.dump(default) if default else None for default in arguments.kw_defaults],
+    ]

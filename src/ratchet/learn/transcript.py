@@ -1,0 +1,155 @@
+"""Transcripts: a rollout as a coach is shown it: the task, what the agent did, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.learn.work import Evaluation
+from ratchet.types import Span
+
+MAX_STEP = 4_000
+"""Characters of one step."""
+
+MAX_TRACE = 12_000
+"""Characters of all steps of a rollout."""
+
+MAX_FIELD = 2_000
+"""Characters of the input, the expected answer, the output, the error."""
+
+_NOT_STEPS = frozenset({"invoke_agent", "create_agent", "invoke_workflow"})
+
+
+def transcript(evaluation: Evaluation, spans: Sequence[Span], *, title: str) -> str:
+    """A rollout in words.
+
+    Args:
+        evaluation: The rollout with its scores. It must be of a train task: what is returned goes
+            to a coach.
+        spans: Its spans, in the order they started.
+        title: How it is called, such as `Rollout 1`.
+    """
+    rollout = evaluation.rollout
+    score = "none" if evaluation.value is None else f"{evaluation.value:.2f}"
+    lines = [f"### {title} (score {score}, {rollout.status.replace('_', ' ')})"]
+    lines += _field("Task", rollout.input)
+    if rollout.expected is not None:
+        lines += _field("Expected answer", rollout.expected)
+    steps = cut("\n".join(_steps(spans)), MAX_TRACE)
+    if steps:
+        lines += ["What the agent did:", steps]
+    if rollout.output is not None:
+        lines += _field("The agent's answer", rollout.output)
+    if rollout.error:
+        lines += _field("Error", rollout.error)
+    for name, given in evaluation.scores.items():
+        said = given.rationale or given.error
+        if said:
+            lines += _field(f"Evaluator {name} says", said)
+    return "\n".join(lines)
+
+
+def text_of(value: Any) -> str:
+    """A JSON value as text; a text as it is."""
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return repr(value)
+
+
+def cut(text: str, limit: int) -> str:
+    """A text without its middle, when it is longer than the limit."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    left_out = len(text) - limit
+    return f"{text[:head]}\n[... {left_out} characters left out ...]\n{text[-(limit - head) :]}"
+
+
+def _field(name: str, value: Any) -> list[str]:
+    text = cut(text_of(value).strip(), MAX_FIELD)
+    return [f"{name}: {text}"] if "\n" not in text else [f"{name}:", text]
+
+
+def _steps(spans: Sequence[Span]) -> Iterator[str]:
+    """What happened, step by step; what several spans repeat is told once."""
+    told: set[str] = set()
+    for span in spans:
+        if span.attributes.get("gen_ai.operation.name") in _NOT_STEPS:
+            continue
+        for line in _told(span):
+            line = cut(line, MAX_STEP)
+            if line not in told:
+                told.add(line)
+                yield line
+        if span.status == "error" and span.message and span.message not in told:
+            told.add(span.message)
+            yield f"- {span.name} failed: {cut(span.message, MAX_STEP)}"
+
+
+def _told(span: Span) -> Iterator[str]:
+    attributes = span.attributes
+    if "gen_ai.input.messages" in attributes or "gen_ai.output.messages" in attributes:
+        yield from _conversation(attributes.get("gen_ai.input.messages"))
+        yield from _conversation(attributes.get("gen_ai.output.messages"))
+        return
+    name = attributes.get("gen_ai.tool.name")
+    if name is not None:
+        yield _called(name, attributes.get("gen_ai.tool.call.arguments", ""))
+        if "gen_ai.tool.call.result" in attributes:
+            yield _returned(attributes["gen_ai.tool.call.result"])
+        return
+    output = attributes.get("ratchet.output")
+    if span.parent_id is not None and output is not None:
+        given = _plain(attributes.get("ratchet.input", ""))
+        yield f"- step {span.name}: {given} -> {_plain(output)}"
+
+
+def _conversation(value: Any) -> Iterator[str]:
+    """Messages but for the instructions: these are the prompts that are to be improved."""
+    for message in _entries(value):
+        role = message.get("role")
+        if role in ("system", "developer"):
+            continue
+        for part in _entries(message.get("parts")):
+            kind = part.get("type")
+            if kind == "tool_call":
+                yield _called(part.get("name"), part.get("arguments", ""))
+            elif kind == "tool_call_response":
+                yield _returned(part.get("response", ""))
+            elif kind == "text" and str(part.get("content", "")).strip():
+                yield f"- {role}: {part['content']}"
+
+
+def _called(name: Any, arguments: Any) -> str:
+    return f"- calls tool {name}({_plain(arguments)})"
+
+
+def _returned(result: Any) -> str:
+    return f"- tool returns: {_plain(result)}"
+
+
+def _plain(value: Any) -> str:
+    """A captured value: JSON text of a text is that text, other JSON is written in one way."""
+    if isinstance(value, str):
+        decoded = _decoded(value)
+        if decoded is None:
+            return value
+        value = decoded
+    return value if isinstance(value, str) else text_of(value)
+
+
+def _entries(value: Any) -> list[Mapping[str, Any]]:
+    listed = _decoded(value) if isinstance(value, str) else value
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None

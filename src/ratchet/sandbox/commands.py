@@ -1,0 +1,219 @@
+"""Run a command in a sandbox: a repository's tests, a type checker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ratchet.sandbox.inside import wire
+from ratchet.sandbox.launch import Started, scrubbed, start
+from ratchet.sandbox.levels import chosen
+from ratchet.sandbox.limits import Level, Limits, SandboxFailed
+from ratchet.sandbox.view import shown
+
+_GRACE_S = 2.0
+_END_S = 5.0
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command ended."""
+
+    status: Literal["ended", "timed_out", "memory", "flooded", "crashed"]
+    """ended: by itself, whatever its exit code. flooded: it started or wrote too much. crashed:
+    the sandbox around it ended."""
+    code: int | None
+    """Its exit code, negative when a signal ended it; None when it did not end by itself."""
+    error: str = ""
+    """Why it was ended, in a sentence; empty when it ended by itself."""
+    output: str = ""
+    """Head and tail of stdout and stderr together."""
+    seconds: float = 0.0
+    level: Level = "none"
+    """How it was contained."""
+
+
+def run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    writable: Iterable[str | Path] = (),
+    read: Iterable[str | Path] = (),
+    hide: Iterable[str | Path] = (),
+    limits: Limits | None = None,
+    level: Level | str = "auto",
+    unsafe: bool = False,
+    network: bool = False,
+) -> Ended:
+    """Run a command to its end, without a shell. It blocks; await it in a thread.
+
+    Of its output, head and tail are kept, `limits.output_bytes` together; it is not ended for
+    printing more. Its memory is measured, not limited beforehand, since runtimes such as that of
+    JavaScript reserve far more address space than they use.
+
+    Args:
+        command: Program and arguments.
+        cwd: Its working folder, which it may read.
+        environment: Variables beside the few that are passed on; HOME and TMPDIR are the scratch
+            folder.
+        writable: Folders that it may write to.
+        read: More folders and files that it may read.
+        hide: Folders and files that it must not read, wherever they lie.
+        limits: What it may take; a file that it writes may have `scratch_bytes`.
+        level: How it is contained; `auto` for the strongest that this machine can make.
+        unsafe: Run with limits alone where there is no sandbox.
+        network: It may use the network.
+
+    Raises:
+        SandboxUnavailable: No sandbox can be made here.
+        SandboxFailed: The sandbox or the program in it cannot be started.
+    """
+    got = chosen(level, unsafe=unsafe)
+    limits = limits or Limits()
+    environ = scrubbed(environment)
+    programs = [p for p in environ.get("PATH", "").split(os.pathsep) if os.path.isdir(p)]
+    view = shown(read=[cwd, *programs, *read], write=writable, hide=hide, commands=True)
+    config = {
+        "mode": "command",
+        "command": [os.fspath(word) for word in command],
+        "cwd": os.path.realpath(cwd),
+        "environment": environ,
+        "limits": {
+            "seconds": limits.seconds,
+            "cpu": None if limits.cpu_seconds is None else max(1, int(-(-limits.cpu_seconds // 1))),
+            "memory": limits.memory_bytes,
+            "processes": limits.processes,
+            "scratch": limits.scratch_bytes,
+        },
+    }
+    open_to = "open" if network else "loopback" if got == "bubblewrap" else "none"
+    begun = time.monotonic()
+    started = start(
+        config,
+        level=got,
+        view=view,
+        scratch_bytes=limits.scratch_bytes,
+        environ=environ,
+        network=open_to,
+    )
+    kept = _Kept(limits.output_bytes)
+    try:
+        told = _followed(started, kept, limits.seconds + _GRACE_S)
+    finally:
+        _end(started, kept)
+    return _ended(told, kept, limits, got, time.monotonic() - begun)
+
+
+def _followed(started: Started, kept: _Kept, seconds: float) -> tuple[int, bytes] | None:
+    """Read what it prints until it tells that it has ended; None when it does not."""
+    heard = bytearray()
+    deadline = time.monotonic() + seconds
+    with selectors.DefaultSelector() as both:
+        both.register(started.control, selectors.EVENT_READ)
+        both.register(started.noise, selectors.EVENT_READ)
+        while (left := deadline - time.monotonic()) > 0:
+            for key, _ in both.select(left):
+                if key.fd == started.noise:
+                    if not kept.read(started.noise):
+                        both.unregister(started.noise)
+                    continue
+                part = started.control.recv(65_536)
+                heard += part
+                frame = _frame(heard)
+                if frame is not None or not part:
+                    return frame
+    return None
+
+
+def _frame(heard: bytearray) -> tuple[int, bytes] | None:
+    if len(heard) < wire.HEADER.size:
+        return None
+    kind, length = wire.HEADER.unpack_from(heard)
+    if len(heard) < wire.HEADER.size + length:
+        return None
+    return kind, bytes(heard[wire.HEADER.size : wire.HEADER.size + length])
+
+
+def _end(started: Started, kept: _Kept) -> None:
+    """End the sandbox and all that is in it, and read what it printed last."""
+    started.end()
+    try:
+        started.process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.process.pid, signal.SIGKILL)
+        started.process.wait()
+    while kept.read(started.noise, once=True):
+        pass
+    os.close(started.noise)
+    started.ended()
+
+
+def _ended(
+    told: tuple[int, bytes] | None, kept: _Kept, limits: Limits, level: Level, seconds: float
+) -> Ended:
+    def made(status: Any, code: int | None, error: str = "") -> Ended:
+        return Ended(
+            status=status,
+            code=code,
+            error=error,
+            output=kept.text(),
+            seconds=seconds,
+            level=level,
+        )
+
+    if told is not None and told[0] == wire.FAILED:
+        raise SandboxFailed(f"The command cannot be started: {told[1].decode(errors='replace')}.")
+    if told is None or told[0] != wire.ENDED or len(told[1]) != wire.END.size:
+        if seconds >= limits.seconds:
+            return made("timed_out", None, f"It did not end within {limits.seconds:g} s.")
+        return made("crashed", None, "The sandbox ended before the command did.")
+    _, verdict, code, _, _ = wire.END.unpack(told[1])
+    if verdict == wire.TOO_LATE:
+        return made("timed_out", None, f"It did not end within {limits.seconds:g} s.")
+    if verdict == wire.TOO_MUCH_MEMORY:
+        return made("memory", None, f"It took more than {limits.memory_bytes} bytes of memory.")
+    if verdict == wire.TOO_MANY_PROCESSES:
+        said = f"It ran more than {limits.processes} processes and threads at a time."
+        return made("flooded", None, said)
+    if verdict == wire.TOO_MUCH_SCRATCH:
+        return made("flooded", None, f"It wrote more than {limits.scratch_bytes} bytes.")
+    return made("ended", code)
+
+
+class _Kept:
+    """Head and tail of a stream of any length."""
+
+    def __init__(self, most: int) -> None:
+        self._half = max(1, most // 2)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._dropped = 0
+
+    def read(self, fd: int, *, once: bool = False) -> bool:
+        """Take what has come; whether more may come (`once`: whether something had come)."""
+        try:
+            chunk = os.read(fd, 65_536)
+        except BlockingIOError:
+            return not once
+        room = self._half - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        if (over := len(self._tail) - self._half) > 0:
+            self._dropped += over
+            del self._tail[:over]
+        return bool(chunk)
+
+    def text(self) -> str:
+        """What is kept, and how much is not."""
+        gap = f"\n… {self._dropped} bytes left out …\n".encode() if self._dropped else b""
+        return bytes(self._head + gap + self._tail).decode(errors="replace")

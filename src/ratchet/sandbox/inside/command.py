@@ -1,0 +1,107 @@
+"""Run one command in a sandbox, and watch over all that it starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from . import census, confine, kernel, scratch, wire
+from .confine import Rules
+from .gate import Gate
+from .watch import Watch
+
+TYPE_CHECKING = False  # `typing` takes long to import
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+
+def run(control: int, config: dict[str, Any]) -> NoReturn:
+    """Run the command to its end, tell how it ended, and end too.
+
+    This process runs nothing but this. In a process namespace it is the first one, elsewhere it
+    adopts what loses its parent: nothing that the command starts is left when it has ended.
+
+    Args:
+        control: The descriptor of the control socket.
+        config: `command`, `cwd`, `environment`, `limits`, and what `confine.Rules` needs.
+    """
+    line = wire.Line(control)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        kernel.first_to_go()
+        kernel.dumpable(False)
+        if os.getpid() != 1:
+            kernel.adopt_orphans()
+        rules = Rules(config)
+        gate = Gate()
+        pid = _started(config, rules, gate)
+    except Exception as error:
+        line.tell(wire.FAILED, str(error).encode()[: wire.MOST_TEXT])
+        os._exit(1)
+    watch = Watch(
+        pid,
+        line,
+        gate,
+        config["limits"],
+        folder=config["scratch"],
+        mounted=config["level"] == "bubblewrap",
+    )
+    verdict, _ = watch.until_ended()
+    _, status, used = os.wait4(pid, 0)
+    census.end_all(os.getpid())
+    if config["level"] != "bubblewrap":
+        scratch.remove(config["scratch"])
+    code = os.waitstatus_to_exitcode(status)
+    cpu = used.ru_utime + used.ru_stime
+    line.tell(wire.ENDED, wire.END.pack(0, verdict, code, cpu, True))
+    os._exit(0)
+
+
+def _started(config: dict[str, Any], rules: Rules, gate: Gate) -> int:
+    """Start the command; its process id.
+
+    Raises:
+        OSError: It cannot be executed.
+    """
+    told, telling = os.pipe()  # closed by a successful exec
+    pid = os.fork()
+    if pid:
+        gate.forked()
+        os.close(telling)
+        with os.fdopen(told, "rb") as reading:
+            failed = reading.read()
+        if failed:
+            os.waitpid(pid, 0)
+            number, _, text = failed.decode(errors="replace").partition(" ")
+            raise OSError(int(number), text)
+        return pid
+    try:
+        environ: dict[str, str] = config["environment"]
+        environ["HOME"] = environ["TMPDIR"] = config["scratch"]
+        kernel.die_with_parent(signal.SIGKILL)
+        os.chdir(config["cwd"])
+        _limit(config["limits"])
+        rules.on_command()
+        gate.enter()
+        for each in range(1, signal.NSIG):
+            try:
+                signal.signal(each, signal.SIG_DFL)
+            except (OSError, ValueError):
+                continue
+        os.execvpe(config["command"][0], config["command"], environ)  # noqa: S606
+    except OSError as error:
+        os.write(telling, f"{error.errno or 0} {error.strerror or error}".encode())
+    except BaseException as error:
+        os.write(telling, f"0 {error}".encode())
+    finally:
+        os._exit(127)
+
+
+def _limit(limits: dict[str, Any]) -> None:
+    import resource
+
+    confine.limit(resource.RLIMIT_FSIZE, limits["scratch"])
+    confine.limit(resource.RLIMIT_CORE, 0)
+    if limits["cpu"] is not None:
+        confine.limit(resource.RLIMIT_CPU, limits["cpu"], warning=1)

@@ -1,0 +1,129 @@
+"""Landlock: what a process may do with files, TCP ports and signals, set by the process itself.
+
+Source: `Documentation/userspace-api/landlock.rst` of the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+
+from . import kernel
+from .syscalls import architecture
+
+TYPE_CHECKING = False  # `typing` takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
+_CONNECT_TCP = 1 << 1
+_MAKE = 0b1_1111_1111_0000
+"""All that makes and removes entries of folders."""
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+_BASE = 0b1_1111_1111_1111
+_ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | _TRUNCATE | _IOCTL_DEVICE
+_BOTH_SCOPES = 0b11
+"""Abstract unix sockets and signals."""
+_PATH_BENEATH, _NET_PORT = 1, 2
+
+SIGNALS_FROM = 6
+"""The first version that keeps signals inside."""
+TRUNCATION_FROM = 3
+"""The first version that knows that emptying a file is writing to it."""
+TCP_FROM = 4
+"""The first version that knows TCP ports."""
+
+READ, LIST, WRITE, DEVICE = "read", "list", "write", "device"
+"""What a rule gives: read and execute; only list folders; all; read and write a device."""
+
+
+def version() -> int:
+    """The kernel's version of Landlock, 0 where it has none."""
+    known = architecture()
+    if known is None or not kernel.LINUX:
+        return 0
+    try:
+        return kernel.system_call(known[1]["landlock_create_ruleset"], None, 0, 1)
+    except OSError:
+        return 0
+
+
+class Ruleset:
+    """Rules that are made once and may be put on many processes.
+
+    Args:
+        rules: Paths with what they give (READ, LIST, WRITE, DEVICE). Missing paths are left out.
+        ports: TCP ports on any host that may be connected to; None leaves TCP alone.
+        api: The version of Landlock to use.
+
+    Raises:
+        OSError: The kernel refused it.
+    """
+
+    def __init__(
+        self, rules: Iterable[tuple[str, str]], *, ports: tuple[int, ...] | None, api: int
+    ) -> None:
+        known = architecture()
+        assert known is not None
+        self._numbers = known[1]
+        self._handled = _BASE
+        if api >= 2:
+            self._handled |= _REFER
+        if api >= TRUNCATION_FROM:
+            self._handled |= _TRUNCATE
+        if api >= 5:
+            self._handled |= _IOCTL_DEVICE
+        net = 0b11 if api >= TCP_FROM and ports is not None else 0
+        described = struct.pack("=Q", self._handled)
+        if api >= TCP_FROM:
+            described += struct.pack("=Q", net)
+        if api >= SIGNALS_FROM:
+            described += struct.pack("=Q", _BOTH_SCOPES)
+        self._fd = kernel.system_call(
+            self._numbers["landlock_create_ruleset"], described, len(described), 0
+        )
+        for path, gives in rules:
+            self._allow(path, gives)
+        for port in ports or () if net else ():
+            rule = struct.pack("=QQ", _CONNECT_TCP, port)
+            kernel.system_call(self._numbers["landlock_add_rule"], self._fd, _NET_PORT, rule, 0)
+
+    def _allow(self, path: str, gives: str) -> None:
+        try:
+            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError:
+            return  # what is not there needs no permission
+        try:
+            rights = {
+                READ: EXECUTE | READ_FILE | READ_DIR,
+                LIST: READ_DIR,
+                WRITE: _ON_FILES | READ_DIR | (_MAKE & ~_MAKE_DEVICES) | _REFER,
+                DEVICE: READ_FILE | WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE,
+            }[gives] & self._handled
+            if not stat.S_ISDIR(os.fstat(fd).st_mode):
+                rights &= _ON_FILES
+            if rights:
+                rule = struct.pack("=Qi", rights, fd)
+                kernel.system_call(
+                    self._numbers["landlock_add_rule"], self._fd, _PATH_BENEATH, rule, 0
+                )
+        finally:
+            os.close(fd)
+
+    def fileno(self) -> int:
+        """The descriptor of the rules."""
+        return self._fd
+
+    def restrict(self) -> None:
+        """Put them on this process and all that it starts; needs `no_new_privileges` first.
+
+        Raises:
+            OSError: The kernel refused it.
+        """
+        kernel.system_call(self._numbers["landlock_restrict_self"], self._fd, 0)
+
+    def close(self) -> None:
+        """Forget the rules; processes under them stay so."""
+        os.close(self._fd)

@@ -1,0 +1,136 @@
+"""Which system calls are refused inside a sandbox, and what the caller is told."""
+
+from __future__ import annotations
+
+import errno
+
+from .seccomp import Rule
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_NAMESPACES = 0x7E020080
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
+
+_NEVER = _names(
+    """
+ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd
+pidfd_send_signal rt_sigqueueinfo rt_tgsigqueueinfo move_pages migrate_pages
+add_key request_key keyctl bpf perf_event_open userfaultfd
+mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick
+mount_setattr unshare setns name_to_handle_at open_by_handle_at fanotify_init
+init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff
+acct quotactl quotactl_fd nfsservctl lookup_dcookie syslog vhangup mknod mknodat
+settimeofday clock_settime adjtimex clock_adjtime sethostname setdomainname
+iopl ioperm modify_ldt execveat memfd_secret mq_open mq_notify
+"""
+)
+
+_AS_IF_ABSENT = _names("io_uring_setup io_uring_enter io_uring_register memfd_create")
+"""Programs ask for these first and have another way where they are missing."""
+
+_SYSTEM_V = _names("shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl")
+
+_ATTRIBUTES = _names(
+    """
+chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
+setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
+file_setattr
+"""
+)
+"""Landlock does not know these; where no mount is read-only they would reach every file."""
+
+_OF_OTHERS = _names("prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr")
+"""Calls whose first argument names a process, 0 for the caller."""
+
+_IOCTL_FAKES_INPUT = (0x5412, 0x541C)
+_IOCTL_ATTRIBUTES = (0x40086602, 0x401C5820)
+_FAST_OPEN = 0x20000000
+_TRUNCATE = 0o1000
+_UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
+_STREAM, _DATAGRAM = 1, 2
+
+
+def base(*, mounts: bool, network: str, truncation: bool = True) -> tuple[Rule, ...]:
+    """The rules for all that runs in a sandbox.
+
+    Args:
+        mounts: The file system is a view of its own, with read-only mounts (bubblewrap).
+        network: `none`: no sockets at all; `relay`: TCP sockets; `loopback`: unix and internet
+            sockets, for a network of its own; `open`: those that reach the network.
+        truncation: Landlock knows that emptying a file is writing to it (from its version 3 on).
+    """
+    rules = [Rule(name) for name in _NEVER]
+    rules += [Rule(name, errno.ENOSYS) for name in _AS_IF_ABSENT]
+    rules += [
+        # The flags of clone3 and openat2 lie in memory, where a filter cannot see them.
+        Rule("clone3", errno.ENOSYS),
+        Rule("clone", argument=0, mask=_NAMESPACES, values=(0,), refuse_these=False),
+        Rule("personality", argument=0, values=(0, 0xFFFFFFFF), refuse_these=False),
+        Rule("ioctl", argument=1, values=_IOCTL_FAKES_INPUT),
+        Rule("setpriority", argument=0, values=(1, 2)),
+        Rule("setpriority", argument=1, values=(0,), refuse_these=False),
+        Rule("ioprio_set", argument=0, values=(1,), refuse_these=False),
+        Rule("ioprio_set", argument=1, values=(0,), refuse_these=False),
+    ]
+    rules += [Rule(name, argument=0, values=(0,), refuse_these=False) for name in _OF_OTHERS]
+    if not mounts:
+        rules += [Rule(name) for name in _SYSTEM_V]
+        rules += [Rule(name, 0) for name in _ATTRIBUTES]
+        rules += [Rule("ioctl", argument=1, values=_IOCTL_ATTRIBUTES), Rule("truncate")]
+    if not mounts and not truncation:
+        emptying = (_TRUNCATE, _TRUNCATE | 3)  # with read access, or with the undocumented none
+        mask = _TRUNCATE | 3
+        rules.append(Rule("open", argument=1, mask=mask, values=emptying))
+        rules.append(Rule("openat", argument=2, mask=mask, values=emptying))
+        rules.append(Rule("openat2", errno.ENOSYS))
+    return tuple(rules + _sockets(network))
+
+
+def _sockets(network: str) -> list[Rule]:
+    families: tuple[int, ...] = (_INET,)
+    # A datagram socket of a pair can send to any other of the machine that has a path.
+    rules = [Rule("socketpair", argument=1, mask=0xF, values=(_DATAGRAM,))]
+    if network == "none":
+        return [Rule("socket"), Rule("connect"), Rule("bind"), *rules]
+    if network == "relay":
+        rules += [Rule("socket", argument=1, mask=0xF, values=(_STREAM,), refuse_these=False)]
+        rules += [Rule("socket", argument=2, values=(0, 6), refuse_these=False)]
+        # With this flag a TCP connection is made by sending, which Landlock does not look at.
+        rules += [
+            Rule(name, argument=at, mask=_FAST_OPEN, values=(_FAST_OPEN,))
+            for name, at in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
+        ]
+    elif network == "loopback":
+        families, rules = (_UNIX, _INET, _INET6, _NETLINK), []
+    elif network == "open":
+        families = (_INET, _INET6, _NETLINK)
+    return [Rule("socket", argument=0, values=families, refuse_these=False), *rules]
+
+
+def new_processes() -> tuple[Rule, ...]:
+    """The calls that make processes and threads, which are asked about."""
+    return tuple(Rule(name, ask=True) for name in ("clone", "clone3", "fork", "vfork"))
+
+
+def one_request(*, own: int, scoped: bool, grouped: bool) -> tuple[Rule, ...]:
+    """What a request's process may not do in addition.
+
+    Args:
+        own: Its process id.
+        scoped: Landlock keeps signals inside; else a process may signal only itself.
+        grouped: It and its descendants stay in one process group, by which they are ended.
+    """
+    rules: list[Rule] = []
+    if grouped:
+        rules += [Rule("setsid"), Rule("setpgid")]
+    if not scoped:
+        rules += [
+            Rule("kill", argument=0, values=(0, own), refuse_these=False),
+            Rule("tgkill", argument=0, values=(own,), refuse_these=False),
+            Rule("tkill"),
+            Rule("fcntl", argument=1, values=(8, 10, 15)),  # F_SETOWN, F_SETSIG, F_SETOWN_EX
+        ]
+    return tuple(rules)

@@ -1,0 +1,142 @@
+"""Filters of system calls, written as rules and compiled to the kernel's BPF.
+
+Source: `Documentation/userspace-api/seccomp_filter.rst` of the kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import struct
+
+from . import kernel
+from .syscalls import X86_64, architecture
+
+_LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_ALLOW = 0x7FFF0000
+_ERROR = 0x00050000
+_KILL_PROCESS = 0x80000000
+_ASK = 0x7FC00000
+_X32 = 0x40000000
+"""Calls of x86_64's second, 32-bit interface have this bit."""
+_SET_MODE_FILTER = 1
+_NEW_LISTENER = 1 << 3
+_GET_ACTION_AVAIL = 2
+ALL_BITS = 0xFFFFFFFF
+
+
+class Rule:
+    """One call that is refused, always or by one of its arguments.
+
+    Args:
+        name: The call.
+        error: What the caller is told; 0 says "done" and does nothing.
+        argument: Which argument decides (its lower 32 bits); None refuses every call.
+        mask: Which of its bits.
+        values: What they are compared with.
+        refuse_these: Refused when they are among the values; False: when they are not.
+        ask: Not refused: whoever listens to the filter decides on each call.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        error: int = errno.EPERM,
+        *,
+        argument: int | None = None,
+        mask: int = ALL_BITS,
+        values: tuple[int, ...] = (),
+        refuse_these: bool = True,
+        ask: bool = False,
+    ) -> None:
+        self.name = name
+        self.error = error
+        self.argument = argument
+        self.mask = mask
+        self.values = values
+        self.refuse_these = refuse_these
+        self.ask = ask
+
+
+def compiled(rules: tuple[Rule, ...]) -> bytes:
+    """The filter: an array of BPF instructions.
+
+    Raises:
+        OSError: The numbers of this machine's calls are not known.
+    """
+    known = architecture()
+    if known is None:
+        raise OSError(errno.ENOSYS, "system calls of this machine are not known")
+    name, numbers = known
+    program = [
+        _step(_LOAD, _ARCHITECTURE),
+        _step(_EQUAL, name, 1, 0),
+        _step(_RETURN, _KILL_PROCESS),
+        _step(_LOAD, _NUMBER),
+    ]
+    if name == X86_64:
+        program += [_step(_AT_LEAST, _X32, 0, 1), _step(_RETURN, _ERROR | errno.ENOSYS)]
+    for rule in rules:
+        if rule.name in numbers:
+            program += _block(rule, numbers[rule.name])
+    program.append(_step(_RETURN, _ALLOW))
+    return b"".join(program)
+
+
+def _block(rule: Rule, number: int) -> list[bytes]:
+    refuse = _step(_RETURN, _ASK if rule.ask else _ERROR | rule.error)
+    if rule.argument is None:
+        return [_step(_EQUAL, number, 0, 1), refuse]
+    body = [_step(_LOAD, _ARGUMENTS + 8 * rule.argument)]
+    if rule.mask != ALL_BITS:
+        body.append(_step(_AND, rule.mask))
+    # After the comparisons stands the refusal, and after it the number is loaded again.
+    left = len(rule.values)
+    for value in rule.values:
+        left -= 1
+        if rule.refuse_these:
+            body.append(_step(_EQUAL, value & ALL_BITS, left, 0 if left else 1))
+        else:
+            body.append(_step(_EQUAL, value & ALL_BITS, left + 1, 0))
+    body += [refuse, _step(_LOAD, _NUMBER)]
+    return [_step(_EQUAL, number, 0, len(body)), *body]
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, value)
+
+
+def install(program: bytes, *, listen: bool = False) -> int:
+    """Filter every later call of this process and of all that it starts.
+
+    Args:
+        program: The filter.
+        listen: The filter asks about some calls.
+
+    Returns:
+        With `listen`, the descriptor at which it asks.
+
+    Raises:
+        OSError: The kernel refused it.
+    """
+    known = architecture()
+    assert known is not None
+    held = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("@HP", len(program) // 8, ctypes.addressof(held))
+    flags = _NEW_LISTENER if listen else 0
+    return kernel.system_call(known[1]["seccomp"], _SET_MODE_FILTER, flags, described)
+
+
+def available() -> bool:
+    """Whether this kernel has seccomp filters, and this machine's call numbers are known."""
+    known = architecture()
+    if known is None or not kernel.LINUX:
+        return False
+    try:
+        kernel.system_call(
+            known[1]["seccomp"], _GET_ACTION_AVAIL, 0, struct.pack("=I", _KILL_PROCESS)
+        )
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,133 @@
+"""Watch over a process and all that it starts, until it ends or has to."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+
+from . import census, scratch, wire
+from .gate import Gate
+
+TYPE_CHECKING = False  # `typing` takes long to import
+if TYPE_CHECKING:
+    from typing import Any
+
+TICK_S = 0.02
+"""How often is looked at what the processes take."""
+_SCRATCH_TICKS = 5
+"""Every so many ticks the scratch folder is measured, where it is not limited by its mount."""
+_SLACK = 2
+"""Several threads may be let through the gate at one time; more than so many times the limit is
+somebody who found a way around it."""
+
+
+class Watch:
+    """One watch.
+
+    Args:
+        pid: The process; a child of this one, and not reaped by anybody else.
+        line: The control socket: anything that comes there ends the process.
+        gate: Where it asks for new processes.
+        limits: `seconds`, `processes`, `memory`, `scratch`.
+        folder: Its scratch folder.
+        mounted: That is a file system of its own, of limited size.
+        shared: Bytes of memory that each process has from this one and that do not count.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        line: wire.Line,
+        gate: Gate,
+        limits: dict[str, Any],
+        *,
+        folder: str,
+        mounted: bool,
+        shared: int = 0,
+    ) -> None:
+        self._pid = pid
+        self._line = line
+        self._gate = gate
+        self._limits = limits
+        self._folder = folder
+        self._mounted = mounted
+        self._shared = shared
+        self._own = os.getpid()
+
+    def until_ended(self) -> tuple[int, bool]:
+        """Wait, and kill the process if it has to end; it still is to be reaped.
+
+        Returns:
+            Why it ended (see `wire`), and whether the process outside is still there.
+        """
+        pidfd = os.pidfd_open(self._pid)
+        try:
+            verdict, present = self._wait(pidfd)
+        finally:
+            os.close(pidfd)
+            self._gate.close()
+        if verdict != wire.BY_ITSELF:
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+        return verdict, present
+
+    def _wait(self, pidfd: int) -> tuple[int, bool]:
+        now = time.monotonic()
+        deadline = now + self._limits["seconds"]
+        look = now + TICK_S
+        control, asking = self._line.fileno(), self._gate.fileno()
+        poll = select.poll()
+        for fd in (pidfd, control, asking):
+            poll.register(fd, select.POLLIN)
+        looks = 0
+        while now < deadline:
+            ready = dict(poll.poll(max(0.0, min(look, deadline) - now) * 1000))
+            if control in ready:
+                return wire.ASKED_TO, self._line.hear() is not None
+            if pidfd in ready:
+                return wire.BY_ITSELF, True
+            if asking in ready:
+                gone = not ready[asking] & select.POLLIN
+                if gone or self._gate.answer(self._may_start):
+                    poll.unregister(asking)
+                if not gone and self._gate.fileno() != asking:
+                    asking = self._gate.fileno()
+                    if asking >= 0:
+                        poll.register(asking, select.POLLIN)
+            now = time.monotonic()
+            if now >= look:
+                looks += 1
+                if (over := self._over(looks)) is not None:
+                    return over, True
+                now = time.monotonic()
+                look = now + TICK_S
+        return wire.TOO_LATE, True
+
+    def _may_start(self) -> bool:
+        most: int = self._limits["processes"]
+        pids = census.processes(self._own)
+        return len(pids) < most and census.taken(pids)[0] < most
+
+    def _over(self, looks: int) -> int | None:
+        """Which limit the processes are over."""
+        limits = self._limits
+        pids = census.processes(self._own)
+        if len(pids) > _SLACK * limits["processes"]:
+            return wire.TOO_MANY_PROCESSES
+        tasks, memory = census.taken(pids, self._shared)
+        if tasks > _SLACK * limits["processes"]:
+            return wire.TOO_MANY_PROCESSES
+        if memory > limits["memory"]:
+            return wire.TOO_MUCH_MEMORY
+        if self._mounted:
+            files = os.statvfs(self._folder)
+            too_many = files.f_files - files.f_ffree > scratch.MOST_ENTRIES
+            return wire.TOO_MUCH_SCRATCH if too_many else None
+        if looks % _SCRATCH_TICKS == 0:
+            used, entries = scratch.size(self._folder)
+            used += scratch.unlinked(pids)
+            if used > limits["scratch"] or entries > scratch.MOST_ENTRIES:
+                return wire.TOO_MUCH_SCRATCH
+        return None

@@ -1,0 +1,141 @@
+"""A process with the imports loaded, which forks one child for each request and watches over it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import signal
+import socket
+import sys
+
+from . import census, child, confine, kernel, scratch, wire
+from .confine import Rules
+from .gate import Gate
+from .watch import Watch
+
+TYPE_CHECKING = False  # `typing` takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+
+def serve(control: int, config: dict[str, Any]) -> NoReturn:
+    """Load the handler and answer requests until the other side is gone.
+
+    Args:
+        control: The descriptor of the control socket.
+        config: What the outside decided: `level`, `path`, `handler`, `setup`, `scratch`, `rules`,
+            `ports`, `network`, `landlock`, `start_data` (bytes that the imports may take).
+    """
+    line = wire.Line(control)
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        kernel.die_with_parent(signal.SIGKILL)
+        if os.getpid() != 1:
+            kernel.adopt_orphans()
+        kernel.first_to_go()
+        listeners = [_listening(address, port) for address, port in config["listen"]]
+        rules = Rules(config)
+        rules.on_watcher()
+        confine.limit(resource.RLIMIT_DATA, config["start_data"])
+        confine.limit(resource.RLIMIT_CORE, 0)
+    except Exception as error:
+        line.tell(wire.FAILED, f"The sandbox cannot be set up: {error}".encode())
+        os._exit(1)
+    try:
+        loaded = _load(config)
+    except BaseException as error:
+        line.tell(wire.FAILED, child.said(error)[: wire.MOST_TEXT])
+        os._exit(1)
+    if os.getpid() == 1:
+        census.end_all(1)
+    gc.collect()
+    gc.freeze()  # what is shared with the children stays shared
+    line.tell(wire.READY, fds=tuple(each.fileno() for each in listeners))
+    for each in listeners:
+        each.close()
+    _Zygote(line, config, rules, loaded).loop()
+    os._exit(0)
+
+
+def _listening(address: str, port: int) -> socket.socket:
+    """A listener in the network of this sandbox, for the process outside to accept from."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.bind((address, port))
+    made.listen()
+    return made
+
+
+def _load(config: dict[str, Any]) -> tuple[child.Handler, object]:
+    sys.path[:0] = config["path"]
+    os.environ["HOME"] = os.environ["TMPDIR"] = config["scratch"]
+    os.chdir(config["scratch"])
+    module_name, _, function = config["handler"].partition(":")
+    module = __import__(module_name, fromlist=[function])
+    handler: child.Handler = getattr(module, function)
+    prepare: Callable[[bytes], object] | None = getattr(module, "prepare", None)
+    state = prepare(config["setup"]) if prepare is not None else None
+    return handler, state
+
+
+class _Zygote:
+    def __init__(
+        self,
+        line: wire.Line,
+        config: dict[str, Any],
+        rules: Rules,
+        loaded: tuple[child.Handler, object],
+    ) -> None:
+        self._line = line
+        self._rules = rules
+        self._loaded = loaded
+        self._scratch: str = config["scratch"]
+        self._mounted: bool = config["level"] == "bubblewrap"
+        self._nothing = os.open(os.devnull, os.O_RDONLY)
+        self._own = os.getpid()
+        self._mapped = census.address_space()
+        self._shared = census.resident(self._own)
+
+    def loop(self) -> None:
+        """Answer requests until the control socket ends."""
+        while (heard := self._line.hear()) is not None:
+            kind, content, fds = heard
+            if kind == wire.RUN and not self._run(content, fds):
+                return
+
+    def _run(self, request: dict[str, Any], fds: list[int]) -> bool:
+        """One request; whether this process can take another."""
+        request["scratch"] = f"{self._scratch}/{request['number']}"
+        sys.stdout.flush()
+        sys.stderr.flush()
+        gate = Gate()
+        pid = os.fork()
+        if pid == 0:
+            handler, state = self._loaded
+            child.run(request, fds, self._nothing, handler, state, self._rules, gate, self._mapped)
+        gate.forked()
+        for fd in fds:
+            os.close(fd)
+        watch = Watch(
+            pid,
+            self._line,
+            gate,
+            request["limits"],
+            folder=self._scratch,
+            mounted=self._mounted,
+            shared=self._shared,
+        )
+        verdict, present = watch.until_ended()
+        if not self._mounted:
+            census.end_group(pid)  # before it is reaped: until then nobody else has its number
+        _, status, used = os.wait4(pid, 0)
+        clean = census.end_all(self._own)
+        clean = scratch.empty(self._scratch) and clean
+        code = os.waitstatus_to_exitcode(status)
+        cpu = used.ru_utime + used.ru_stime
+        ended = wire.END.pack(request["number"], verdict, code, cpu, not clean)
+        self._line.tell(wire.ENDED, ended)
+        return clean and present

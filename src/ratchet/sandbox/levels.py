@@ -1,0 +1,100 @@
+"""Which kind of sandbox this machine can make."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+
+from ratchet.sandbox.inside import landlock, seccomp
+from ratchet.sandbox.limits import Level, SandboxUnavailable
+
+_TRY_S = 10.0
+
+
+def best_level() -> Level:
+    """The strongest kind of sandbox that this machine can make; `none` where it can make none."""
+    if why_no_bubblewrap() == "":
+        return "bubblewrap"
+    return "landlock" if why_no_landlock() == "" else "none"
+
+
+def chosen(level: Level | str, *, unsafe: bool) -> Level:
+    """The level to use for a wish.
+
+    Args:
+        level: One of the levels, or `auto` for the strongest there is.
+        unsafe: Where there is no sandbox, run with limits alone.
+
+    Raises:
+        SandboxUnavailable: It cannot be had, and `unsafe` does not allow to do without.
+        ValueError: There is no such level.
+    """
+    if level not in ("auto", "bubblewrap", "landlock", "none"):
+        raise ValueError(f"level is 'auto', 'bubblewrap', 'landlock' or 'none', not {level!r}")
+    if sys.platform != "linux":
+        raise SandboxUnavailable(
+            "Generated code runs only in a sandbox, and sandboxes need Linux.",
+            hint="Run this in a container or on a Linux machine; prompts and params need none.",
+        )
+    if level == "bubblewrap" and (why := why_no_bubblewrap()):
+        raise SandboxUnavailable(f"There is no bubblewrap sandbox here: {why}.", hint=_HINT)
+    if level == "landlock" and (why := why_no_landlock()):
+        raise SandboxUnavailable(f"There is no Landlock sandbox here: {why}.", hint=_HINT)
+    got: Level = best_level() if level == "auto" else level
+    if got == "none" and not unsafe:
+        raise SandboxUnavailable(
+            "Generated code runs only in a sandbox, and this machine can make none: "
+            f"{why_no_bubblewrap()}; {why_no_landlock()}."
+            if level == "auto"
+            else "The level 'none' is no sandbox, so it has to be allowed explicitly.",
+            hint=_HINT,
+        )
+    return got
+
+
+_HINT = (
+    "Install bubblewrap, or use a kernel with Landlock (5.13 or newer). Running without a sandbox "
+    "has to be asked for; then code has your files, your network and your processes."
+)
+
+
+@cache
+def why_no_bubblewrap() -> str:
+    """Why bubblewrap cannot be used, as part of a sentence; empty when it can."""
+    from ratchet.sandbox import bubblewrap
+    from ratchet.sandbox.view import shown
+
+    if sys.platform != "linux":
+        return "it needs Linux"
+    if bubblewrap.program() is None:
+        return "bwrap is not installed"
+    if not seccomp.available():
+        return "the kernel has no seccomp filters"
+    tried = [*bubblewrap.command_line(shown(), scratch_bytes=65_536), sys.executable]
+    try:
+        done = subprocess.run(
+            [*tried, "-I", "-S", "-c", ""],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TRY_S,
+            env={},
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bwrap cannot be run ({error})"
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return (
+        ""
+        if done.returncode == 0
+        else (said[-1] if said else f"bwrap ended with {done.returncode}")
+    )
+
+
+@cache
+def why_no_landlock() -> str:
+    """Why Landlock cannot be used, as part of a sentence; empty when it can."""
+    if sys.platform != "linux":
+        return "it needs Linux"
+    if landlock.version() < 1:
+        return "the kernel has no Landlock, or it is switched off"
+    return "" if seccomp.available() else "the kernel has no seccomp filters"

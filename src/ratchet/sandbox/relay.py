@@ -1,0 +1,158 @@
+"""The only addresses that a sandbox may reach, reached for it from outside.
+
+A sandbox with a network of its own listens there for each address, and hands the listening sockets
+out before any code runs in it. Connections to them are accepted here, and carried to where they are
+meant to go. In it, `/etc/hosts` leads each name to its listener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ratchet.sandbox.inside import landlock
+from ratchet.sandbox.limits import Level, SandboxFailed, SandboxUnavailable
+
+_LOCAL = ("localhost", "127.0.0.1")
+_MOST = 64
+"""Connections at a time."""
+_CONNECT_S = 20.0
+_CHUNK = 65_536
+
+
+class Address(NamedTuple):
+    """Where an address leads."""
+
+    inside: str
+    """The loopback address that stands for it in the sandbox."""
+    host: str
+    port: int
+
+
+def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) -> list[Address]:
+    """Check the addresses that a sandbox is to reach, and give each a place inside.
+
+    Args:
+        connect: Hosts and ports.
+        level: How the sandbox is made.
+        version: The version of Landlock.
+
+    Raises:
+        SandboxFailed: One of them cannot be relayed at this level.
+        SandboxUnavailable: Nothing can be at this level with this kernel.
+    """
+    names: dict[str, str] = {}
+    made = []
+    for host, port in connect:
+        if not 0 < port < 65_536:
+            raise SandboxFailed(f"connect: {host}:{port} is no address; ports are 1 to 65535.")
+        if host in _LOCAL:
+            inside = "127.0.0.1"
+        elif level == "landlock":
+            raise SandboxFailed(
+                f"connect: {host}:{port} cannot be reached from a Landlock sandbox, which has no "
+                "name service and no network of its own.",
+                hint="Install bubblewrap, or name a proxy or gateway on localhost.",
+            )
+        elif _is_number(host) and level == "bubblewrap":
+            raise SandboxFailed(
+                f"connect: {host}:{port} cannot be relayed by its number.",
+                hint="Give the host a name, or a proxy on localhost.",
+            )
+        else:
+            inside = names.setdefault(host, f"127.0.0.{len(names) + 2}")
+        made.append(Address(inside, host, port))
+    if made and level == "landlock" and version < landlock.TCP_FROM:
+        raise SandboxUnavailable(
+            "connect needs bubblewrap here: this kernel's Landlock knows no network.",
+            hint="Install bubblewrap, or use Linux 6.7 or newer.",
+        )
+    if len(names) > 250:
+        raise SandboxFailed(f"connect names {len(names)} hosts; at most 250 can be reached.")
+    return made
+
+
+def hosts_file(reached: Sequence[Address]) -> bytes:
+    """The sandbox's /etc/hosts."""
+    lines = ["127.0.0.1 localhost", *(f"{each.inside} {each.host}" for each in reached)]
+    return "\n".join([*dict.fromkeys(lines), ""]).encode()
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class Relay:
+    """Carries connections from the listeners of one sandbox to where they lead."""
+
+    def __init__(self) -> None:
+        self._servers: list[asyncio.Server] = []
+        self._free = asyncio.Semaphore(_MOST)
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def open(self, listeners: Sequence[socket.socket], reached: Sequence[Address]) -> None:
+        """Accept connections.
+
+        Args:
+            listeners: Listening sockets, which are closed with this.
+            reached: Where each of them leads.
+        """
+        for listener, address in zip(listeners, reached, strict=True):
+            listener.setblocking(False)
+
+            async def carry(
+                reader: asyncio.StreamReader,
+                writer: asyncio.StreamWriter,
+                address: Address = address,
+            ) -> None:
+                task = asyncio.current_task()
+                assert task is not None
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+                async with self._free:
+                    await _carry(reader, writer, address)
+
+            self._servers.append(await asyncio.start_server(carry, sock=listener))
+
+    async def close(self) -> None:
+        """End all connections and listen no more."""
+        for server in self._servers:
+            server.close()
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _carry(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: Address
+) -> None:
+    there: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(_CONNECT_S):
+            back, there = await asyncio.open_connection(address.host, address.port)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(_copy(reader, there))
+            both.create_task(_copy(back, writer))
+    except (OSError, TimeoutError, ExceptionGroup):
+        pass  # who connected sees that it was closed
+    finally:
+        for each in (writer, there):
+            if each is not None:
+                each.close()
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while part := await source.read(_CHUNK):
+        target.write(part)
+        await target.drain()
+    with contextlib.suppress(OSError):
+        target.write_eof()

@@ -1,0 +1,195 @@
+"""Which files a sandbox shows: an allow-list, less what is hidden."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.sandbox.limits import SandboxFailed
+
+_SYSTEM = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/fonts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/pki/tls/certs",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
+)
+"""What programs and their libraries need on any machine, and nothing that is somebody's."""
+
+_FOR_COMMANDS = (
+    "/opt",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/profile",
+    "/etc/services",
+    "/etc/protocols",
+)
+"""What a test command may need beside it."""
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+ABOUT_THE_MACHINE = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg")
+"""Files of /proc that tell of no process."""
+
+ALWAYS_HIDDEN = (".ratchet", ".env", ".env.local", ".netrc", ".git-credentials")
+"""Names in the root folder that are hidden without being asked for."""
+
+_MOST_RULES = 20_000
+
+
+@dataclass(frozen=True)
+class View:
+    """The files that a sandbox shows, as absolute paths without symbolic links."""
+
+    read: tuple[str, ...]
+    """Folders and files that may be read and executed, none inside another."""
+    write: tuple[str, ...] = ()
+    """Folders that may be written to."""
+    hide: tuple[str, ...] = ()
+    """Folders and files below those that may not be read; they need not exist yet."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Symbolic links on the way to what is shown, that lie outside it: their place and target."""
+
+
+def shown(
+    *,
+    path: Sequence[str] = (),
+    root: Path | None = None,
+    read: Iterable[str | Path] = (),
+    write: Iterable[str | Path] = (),
+    hide: Iterable[str | Path] = (),
+    commands: bool = False,
+) -> View:
+    """The view for these wishes, the system and this interpreter.
+
+    Args:
+        path: What Python imports from.
+        root: The folder of the project.
+        read: More to read.
+        write: Folders to write to.
+        hide: What must not be read wherever it lies; it wins over everything else.
+        commands: Show what test commands may need, too.
+
+    Raises:
+        SandboxFailed: A path would show the whole file system.
+    """
+    hidden = [_resolved(each) for each in hide]
+    if root is not None:
+        hidden += [os.path.join(_resolved(root), name) for name in ALWAYS_HIDDEN]
+    wanted = [*_SYSTEM, *(_FOR_COMMANDS if commands else ()), *path, *read, *write]
+    wanted += [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
+    wanted += [Path(__file__).parent / "inside", sys.executable]
+    if root is not None:
+        wanted.append(root)
+    readable: set[str] = set()
+    for each in wanted:
+        resolved = _resolved(each)
+        if resolved == "/":
+            raise SandboxFailed(
+                f"A sandbox cannot show {os.fspath(each)!r}: that is the whole file system.",
+                hint="Name the folder of the project.",
+            )
+        if os.path.exists(resolved) and not _within(resolved, hidden):
+            readable.add(resolved)
+    writable = [w for w in map(_resolved, write) if os.path.isdir(w) and not _within(w, hidden)]
+    outermost = tuple(p for p in sorted(readable) if not _within(p, readable - {p}))
+    links = {link for each in wanted for link in _links(os.path.abspath(each))}
+    return View(
+        read=outermost,
+        write=tuple(sorted(set(writable))),
+        hide=tuple(sorted({h for h in hidden if _within(h, readable)})),
+        links=tuple(sorted(link for link in links if not _within(link[0], outermost))),
+    )
+
+
+def rules(view: View, scratch: str, *, more_write: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """The view as rules of Landlock, which can only allow: around what is hidden, each neighbour.
+
+    Raises:
+        SandboxFailed: So many neighbours that it would take seconds.
+    """
+    from ratchet.sandbox.inside.landlock import DEVICE, LIST, READ, WRITE
+
+    made: list[tuple[str, str]] = [(scratch, WRITE)]
+    made += [(device, DEVICE) for device in DEVICES]
+    made += [(file, READ) for file in ABOUT_THE_MACHINE]
+    for folder in view.read:
+        for path, whole in _around(folder, view.hide):
+            made.append((path, READ if whole else LIST))
+    for folder in (*view.write, *more_write):
+        # New entries of a folder that holds something hidden can be made only deeper inside it.
+        made += [(path, WRITE) for path, whole in _around(folder, view.hide) if whole]
+    if len(made) > _MOST_RULES:
+        raise SandboxFailed(
+            f"Hiding single files needs {len(made)} rules here, one for each file beside them.",
+            hint="Hide their folder instead, or move them into one of their own.",
+        )
+    return made
+
+
+def _around(folder: str, hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """The parts of a folder that are not hidden, and whether each is shown whole."""
+    if folder in hidden:
+        return
+    below = [each for each in hidden if _within(each, {folder})]
+    if not below:
+        yield folder, True
+        return
+    yield folder, False
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        inner = os.path.join(folder, name)
+        if not os.path.islink(inner):  # what a link leads to has a rule of its own, or none
+            yield from _around(inner, below)
+
+
+def _links(path: str) -> Iterator[tuple[str, str]]:
+    """The symbolic links that are met on the way to a path."""
+    place = "/"
+    parts = [part for part in path.split("/") if part]
+    for _ in range(40 + len(parts)):
+        if not parts:
+            return
+        name = parts.pop(0)
+        if name == "..":
+            place = os.path.dirname(place)
+        elif name != ".":
+            place = os.path.join(place, name)
+        if os.path.islink(place):
+            target = os.readlink(place)
+            yield place, target
+            place = "/" if target.startswith("/") else os.path.dirname(place)
+            parts = [part for part in target.split("/") if part] + parts
+
+
+def _resolved(path: str | Path) -> str:
+    return os.path.realpath(os.fspath(path))
+
+
+def _within(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of the folders or lies in one."""
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)

@@ -1,0 +1,6 @@
+"""What a repository's source says: read, never run. Imports nothing but the nouns."""
+
+from ratchet.source.touching import TestFile, touching_tests
+from ratchet.source.tree import Import, Module, Tree, imports_of
+
+__all__ = ["Import", "Module", "TestFile", "Tree", "imports_of", "touching_tests"]

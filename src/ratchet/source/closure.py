@@ -1,0 +1,440 @@
+"""What a function needs to run alone: statements of its module, and of modules that it leads to.
+
+The unit is a statement at the top of a module, kept with its own text. A statement is needed when
+it binds a needed name, or changes what a needed name holds. Classes are kept whole.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ratchet.source.tree import Import, Module, Tree, absolute, imports_of
+from ratchet.types import InputError
+
+_BUILT_IN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__path__", "__all__"}
+
+
+class Missing(msgspec.Struct, frozen=True, order=True):
+    """A name that a needed statement uses and that is found nowhere."""
+
+    file: str
+    name: str
+
+
+class Closure(msgspec.Struct, frozen=True):
+    """What is needed."""
+
+    statements: Mapping[Path, tuple[ast.stmt, ...]]
+    """Needed statements by file, in the order of the source."""
+    outside: Mapping[str, frozenset[str]]
+    """Modules that are not of this repository, with the files that import them."""
+    missing: tuple[Missing, ...]
+    left_out: Mapping[Path, Mapping[ast.stmt, str]]
+    """Needed statements that are not followed, and why, by file."""
+
+
+LeaveOut = Callable[[Module, ast.stmt], str]
+
+
+class _Needs:
+    """A module's statements by what they bind, use and change."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.binds: dict[str, list[int]] = defaultdict(list)
+        self.changes: dict[str, list[int]] = defaultdict(list)
+        self.stars: list[int] = []
+        self.imports = [
+            one
+            for statement in module.tree.body
+            if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+            for one in imports_of(module, [statement])
+        ]
+        for number, statement in enumerate(module.tree.body):
+            if _is_main(statement):
+                continue
+            for name in bound_by(statement):
+                if name == "*":
+                    self.stars.append(number)
+                else:
+                    self.binds[name].append(number)
+            for name in _changed_by(statement):
+                self.changes[name].append(number)
+
+
+def closure_of(
+    tree: Tree,
+    module: Module,
+    name: str,
+    leave_out: LeaveOut = lambda module, statement: "",
+    *,
+    whole: bool = False,
+) -> Closure:
+    """What a name of a module needs.
+
+    Args:
+        tree: The repository.
+        module: The module.
+        name: A name at its top: the function's, or its class's.
+        leave_out: Why a statement is not to be followed; empty when it is.
+        whole: Keep every statement of each module that is needed. Modules that import one another
+            in a circle load in one order only, and pruning may change it.
+
+    Raises:
+        InputError: The module has no such name.
+    """
+    search = _Search(tree, leave_out, whole)
+    if not search.want(module, name):
+        raise InputError(f"{module.file} has no {name!r} at its top.")
+    return search.run()
+
+
+class _Search:
+    def __init__(self, tree: Tree, leave_out: LeaveOut, keeps_all: bool) -> None:
+        self.tree = tree
+        self.keeps_all = keeps_all
+        self.leave_out = leave_out
+        self.left_out: dict[Path, dict[ast.stmt, str]] = defaultdict(dict)
+        self.needs: dict[Path, _Needs] = {}
+        self.taken: dict[Path, set[int]] = defaultdict(set)
+        self.wanted: set[tuple[Path, str]] = set()
+        self.waiting: list[tuple[Module, int]] = []
+        self.outside: dict[str, set[str]] = defaultdict(set)
+        self.missing: set[Missing] = set()
+
+    def run(self) -> Closure:
+        while self.waiting:
+            module, number = self.waiting.pop()
+            statement = module.tree.body[number]
+            why = self.leave_out(module, statement)
+            if why:
+                self.left_out[module.file][statement] = why
+            else:
+                self._follow(module, statement)
+        statements = {
+            file: tuple(self.needs[file].module.tree.body[n] for n in sorted(numbers))
+            for file, numbers in self.taken.items()
+        }
+        return Closure(
+            statements,
+            {name: frozenset(files) for name, files in self.outside.items()},
+            tuple(sorted(self.missing)),
+            self.left_out,
+        )
+
+    def want(self, module: Module, name: str) -> bool:
+        """Need a name of a module; False when the module does not have it."""
+        if (module.file, name) in self.wanted:
+            return True
+        needs = self._of(module)
+        numbers = needs.binds.get(name, [])
+        if not numbers:
+            made = self._made_when_asked(module, name)
+            return self._from_star(module, name) or made
+        self.wanted.add((module.file, name))
+        for number in [*numbers, *needs.changes.get(name, [])]:
+            self._take(module, number)
+        return True
+
+    def _made_when_asked(self, module: Module, name: str) -> bool:
+        """A module's `__getattr__` makes names (PEP 562): what from, reading does not see."""
+        if "__getattr__" not in self._of(module).binds or self.tree.find(f"{module.name}.{name}"):
+            return False
+        self.wanted.add((module.file, name))
+        self.whole(module)
+        return True
+
+    def whole(self, module: Module) -> None:
+        """Need everything of a module: which names of it are used is not to be seen."""
+        self._of(module)
+        for number, statement in enumerate(module.tree.body):
+            if not _is_main(statement):
+                self._take(module, number)
+
+    def _of(self, module: Module) -> _Needs:
+        if module.file not in self.needs:
+            self.needs[module.file] = _Needs(module)
+            self.taken[module.file]  # its file is part of what is needed, if only empty
+            self._packages(module)
+            if self.keeps_all:
+                self.whole(module)
+            for number, statement in enumerate(module.tree.body):
+                if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+                    self.taken[module.file].add(number)
+        return self.needs[module.file]
+
+    def _packages(self, module: Module) -> None:
+        """The packages that a module lies in are loaded before it."""
+        parts = module.name.split(".")
+        for end in range(1, len(parts)):
+            package = self.tree.module(".".join(parts[:end]))
+            if package is not None and package.is_package and package.file not in self.needs:
+                self._of(package)
+
+    def _take(self, module: Module, number: int) -> None:
+        if number not in self.taken[module.file]:
+            self.taken[module.file].add(number)
+            self.waiting.append((module, number))
+
+    def _from_star(self, module: Module, name: str) -> bool:
+        for number in self._of(module).stars:
+            statement = module.tree.body[number]
+            for node in ast.walk(statement):
+                if not isinstance(node, ast.ImportFrom):
+                    continue
+                origin = self.tree.module(absolute(module, node))
+                if origin is not None and origin.file != module.file and self.want(origin, name):
+                    self.wanted.add((module.file, name))
+                    self._take(module, number)
+                    return True
+        return False
+
+    def _follow(self, module: Module, statement: ast.stmt) -> None:
+        inner = list(imports_of(module, [statement]))
+        for one in inner:
+            self._import(module, one)
+        if _is_import(statement):
+            return
+        needs = self._of(module)
+        local = set(bound_by(statement))
+        used = _used_by(statement)
+        for name in sorted(used):
+            if name in _BUILT_IN and name not in needs.binds:
+                continue
+            if not self.want(module, name) and name not in local:
+                if needs.stars:
+                    # From a star of somebody else's package it may be anything.
+                    for number in needs.stars:
+                        self._take(module, number)
+                    continue
+                self.missing.add(Missing(self._shown(module.file), name))
+        self._imported_by_name(module, statement)
+        for one in [*inner, *needs.imports]:
+            if one.bound and one.bound != "*" and (one in inner or one.bound in used):
+                dotted = self._module_bound(one)
+                if dotted:
+                    self._take_from(dotted, statement, one.bound)
+
+    def _import(self, module: Module, one: Import) -> None:
+        """Need what one import loads."""
+        if one.module == "__future__":
+            return
+        origin = self.tree.module(one.module)
+        if origin is None:
+            if self.tree.is_folder(one.module):  # a package without an __init__.py
+                below = self.tree.module(f"{one.module}.{one.name}") if one.name else None
+                if below is not None:
+                    self._of(below)
+            else:
+                self.outside[one.module].add(self._shown(module.file))
+            return
+        self._of(origin)
+        if not one.name or one.name == "*":
+            return  # what of it is needed is asked for by name
+        if origin.file == module.file or not self.want(origin, one.name):
+            below = self.tree.module(f"{one.module}.{one.name}")
+            if below is not None:
+                self._of(below)
+            elif origin.file != module.file:
+                self.missing.add(Missing(self._shown(origin.file), one.name))
+
+    def _imported_by_name(self, module: Module, statement: ast.stmt) -> None:
+        """Need what `import_module(…)` may load: what it names, or all that lies beside it."""
+        for node in ast.walk(statement):
+            if not (isinstance(node, ast.Call) and node.args):
+                continue
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if "import_module" not in (called, getattr(node.func, "id", "")):
+                continue
+            given = node.args[0]
+            if isinstance(given, ast.Constant) and isinstance(given.value, str):
+                dotted = given.value
+                if dotted.startswith("."):
+                    dotted = f"{module.package}{dotted}" if module.package else dotted[1:]
+                named = self.tree.module(dotted)
+                if named is not None:
+                    self.whole(named)
+                continue
+            for file in sorted(module.file.parent.glob("*.py")):
+                beside = self.tree.read(file)
+                if beside is not None and beside.file != module.file:
+                    self.whole(beside)
+
+    def _module_bound(self, one: Import) -> str:
+        """Dotted name of the repository's module that an import binds; empty for anything else."""
+        dotted = one.module
+        if one.name:
+            origin = self.tree.module(one.module)
+            if origin is not None and self._of(origin).binds.get(one.name):
+                return ""
+            dotted = f"{one.module}.{one.name}"
+        known = self.tree.find(dotted) is not None or self.tree.is_folder(dotted)
+        return dotted if known else ""
+
+    def _take_from(self, dotted: str, statement: ast.stmt, bound: str) -> None:
+        """Need what a statement takes from a module; all of it when that is not to be seen."""
+        for chain in _chains(statement, bound):
+            at = dotted
+            for attribute in chain:
+                here = self.tree.module(at)
+                if here is not None and self.want(here, attribute):
+                    break
+                at = f"{at}.{attribute}"
+                below = self.tree.module(at)
+                if below is not None:
+                    self._of(below)
+                elif not self.tree.is_folder(at):
+                    break
+            else:
+                here = self.tree.module(at)
+                if here is not None:
+                    self.whole(here)
+
+    def _shown(self, file: Path) -> str:
+        return file.relative_to(self.tree.root).as_posix()
+
+
+def bound_by(statement: ast.stmt) -> Iterator[str]:
+    """Names that a statement binds at the top of its module; `*` for all of another one."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield statement.name
+        return
+    for node in _without_scopes(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.Import():
+                for alias in node.names:
+                    yield alias.asname or alias.name.partition(".")[0]
+            case ast.ImportFrom():
+                for alias in node.names:
+                    yield alias.asname or alias.name
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                yield name
+
+
+def _without_scopes(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield child
+        elif not isinstance(child, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp)):
+            yield from _without_scopes(child)
+
+
+def _changed_by(statement: ast.stmt) -> Iterator[str]:
+    """Names whose objects a statement changes: `NAME.append(…)`, `NAME[…] = …`, `NAME.x = …`."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = statement.value.func
+        if isinstance(called, ast.Attribute) and (root := _root(called.value)):
+            yield root
+        return
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
+        targets = [statement.target]
+    elif isinstance(statement, ast.Delete):
+        targets = statement.targets
+    elif isinstance(statement, (ast.For, ast.If, ast.With, ast.Try)):
+        for field in ("body", "orelse", "finalbody"):
+            for inner in getattr(statement, field, []):
+                yield from _changed_by(inner)
+        return
+    for target in targets:
+        if isinstance(target, (ast.Attribute, ast.Subscript)) and (root := _root(target)):
+            yield root
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _used_by(statement: ast.stmt) -> set[str]:
+    """Names that a statement takes from the top of its module, wherever in it they stand."""
+    import symtable
+
+    source = ast.unparse(ast.Module([statement], []))
+    try:
+        table = symtable.symtable(source, "<statement>", "exec")
+    except (SyntaxError, RecursionError):
+        return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+    used: set[str] = set()
+    _collect(table, used, top=True)
+    used |= set(_in_quotes(statement))
+    return used
+
+
+def _collect(table: object, used: set[str], *, top: bool) -> None:
+    import symtable
+
+    assert isinstance(table, symtable.SymbolTable)
+    for symbol in table.get_symbols():
+        outer = symbol.is_global() and (symbol.is_referenced() or symbol.is_assigned())
+        if outer or (top and symbol.is_referenced()):
+            used.add(symbol.get_name())
+    for child in table.get_children():
+        _collect(child, used, top=False)
+
+
+def _in_quotes(statement: ast.stmt) -> Iterator[str]:
+    """Names in annotations that are written as strings."""
+    for node in ast.walk(statement):
+        annotations: list[ast.expr | None] = []
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            annotations.append(node.returns)
+        elif isinstance(node, (ast.arg, ast.AnnAssign)):
+            annotations.append(node.annotation)
+        for annotation in annotations:
+            for inner in ast.walk(annotation) if annotation is not None else ():
+                if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                    try:
+                        parsed = ast.parse(inner.value, mode="eval")
+                    except (SyntaxError, ValueError):
+                        continue
+                    yield from (n.id for n in ast.walk(parsed) if isinstance(n, ast.Name))
+
+
+def _chains(tree: ast.AST, name: str) -> Iterator[tuple[str, ...]]:
+    """The attributes that are taken of a name, such as ("b", "c") of `a.b.c`; () of `a` itself."""
+    if isinstance(tree, ast.Attribute):
+        parts: list[str] = []
+        node: ast.expr = tree
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if isinstance(node, ast.Name):
+            if node.id == name:
+                yield tuple(reversed(parts))
+            return
+        yield from _chains(node, name)
+        return
+    if isinstance(tree, ast.Name):
+        if tree.id == name and isinstance(tree.ctx, ast.Load):
+            yield ()
+        return
+    for child in ast.iter_child_nodes(tree):
+        yield from _chains(child, name)
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.Import, ast.ImportFrom))
+
+
+def _is_main(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.If)
+        and isinstance(statement.test, ast.Compare)
+        and isinstance(statement.test.left, ast.Name)
+        and statement.test.left.id == "__name__"
+    )

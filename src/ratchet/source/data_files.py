@@ -1,0 +1,117 @@
+"""Files that a source names in its literals: tables, templates, word lists that lie beside it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from ratchet.source.tree import Module
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_FILES = 200
+"""Of a folder that is named."""
+
+_SECRET = (".env", ".git", ".ratchet", ".netrc", ".npmrc", ".pypirc", ".ssh", ".aws")
+_LONGEST = 200
+_SUFFIX = 12
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A file that is named."""
+
+    file: Path
+    refused: str = ""
+    """Why it is not to be staged; empty when it is."""
+
+
+def data_files(
+    root: Path, module: Module, statements: Iterable[ast.stmt], private: Iterable[Path] = ()
+) -> list[Named]:
+    """The files that literals in statements name and that exist.
+
+    A name counts from the module's folder, as `Path(__file__).parent / "x.csv"` does, and from the
+    repository's root, as `open("data/x.csv")` does.
+
+    Args:
+        root: The repository's root.
+        module: The statements' module.
+        statements: The statements.
+        private: Files that are never staged, such as the task file with its expected answers.
+    """
+    hidden = {file.resolve() for file in private}
+    found: dict[Path, Named] = {}
+    for statement in statements:
+        for name, in_path in _names(statement):
+            for base in (module.file.parent, root):
+                for file in _existing(base, name, root, folders=in_path):
+                    if file.suffix != ".py" and file not in found:
+                        found[file] = Named(file, _refusal(file, root, hidden))
+    return sorted(found.values(), key=lambda named: named.file)
+
+
+def _refusal(file: Path, root: Path, hidden: set[Path]) -> str:
+    if file in hidden:
+        return "it holds the tasks' expected answers"
+    if any(part.startswith(_SECRET) for part in file.relative_to(root).parts):
+        return "it may hold secrets"
+    size = file.stat().st_size
+    return f"it has {size} bytes; at most {MAX_BYTES} are staged" if size > MAX_BYTES else ""
+
+
+def _names(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
+    """Literals that may name a file, and whether they stand where paths are put together."""
+    within: set[int] = set()
+    for node in ast.walk(statement):  # what is outside comes first
+        parts: list[str] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            within.add(id(node.left))
+            if id(node) in within:
+                continue
+            parts = list(_joined(node))
+        elif isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if called in ("join", "joinpath", "Path") or (
+                isinstance(node.func, ast.Name) and node.func.id in ("Path", "open")
+            ):
+                parts = [text for argument in node.args if (text := _text(argument))]
+        for start in range(len(parts)):
+            yield "/".join(parts[start:]), True
+        if text := _text(node):
+            yield text, False
+
+
+def _joined(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        yield from _joined(node.left)
+        yield from _joined(node.right)
+    elif text := _text(node):
+        yield text
+
+
+def _text(node: ast.AST) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        value = node.value
+        if 0 < len(value) <= _LONGEST and "\n" not in value and "\0" not in value:
+            return value
+    return ""
+
+
+def _existing(base: Path, name: str, root: Path, *, folders: bool) -> Iterator[Path]:
+    suffix = Path(name).suffix
+    if not folders and "/" not in name and not (1 < len(suffix) <= _SUFFIX):
+        return  # any word might be the name of some file
+    try:
+        named = (base / name).resolve()
+        if not named.is_relative_to(root) or named in (root, base):
+            return
+        if named.is_file():
+            yield named
+        elif folders and named.is_dir():
+            inside = sorted(file for file in named.rglob("*") if file.is_file())
+            if len(inside) <= MAX_FILES and not (named / "__init__.py").exists():
+                yield from (file for file in inside if "__pycache__" not in file.parts)
+    except (OSError, ValueError):
+        return

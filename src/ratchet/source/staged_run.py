@@ -1,0 +1,121 @@
+"""Runs the staged function on cases: python run.py --case cases.jsonl
+
+A case is a line of JSON: {"args": [...], "kwargs": {...}}; for a method also "init" with the "args"
+and "kwargs" of its class. For each case one line of JSON is printed, with "value" or "error".
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    """Read the command line, run the cases, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--case", default="cases.jsonl", help="file of cases; - is standard input")
+    parser.add_argument("--check", action="store_true", help="only see that the function loads")
+    given = parser.parse_args()
+    staged = json.loads((HERE / "extract.json").read_text(encoding="utf-8"))["target"]
+    lines = [] if given.check else read_lines(given.case)
+    os.chdir(HERE)  # where files were named relative to the repository, they are so here
+    sys.path[:0] = [str(HERE / folder) for folder in staged["path"]]
+    function, owner = load(staged["module"], staged["qualname"])
+    if given.check:
+        print(json.dumps({"loads": True, "callable": callable(function)}))
+        return 0
+    failed = 0
+    for number, line in lines:
+        said = run(function, owner, staged["qualname"], line)
+        failed += "error" in said
+        print(json.dumps({"case": number, **said}, ensure_ascii=False, default=repr), flush=True)
+    return 1 if failed else 0
+
+
+def read_lines(name: str) -> list[tuple[int, str]]:
+    """The cases with their numbers, without blank lines."""
+    if name == "-":
+        text = sys.stdin.read()
+    else:
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except OSError as error:
+            sys.exit(f"{name} cannot be read: {error.strerror}.")
+    return [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
+
+
+def load(module: str, qualname: str) -> tuple[Any, Any]:
+    """The function as it is stored, and the class that it belongs to, if any."""
+    owner: Any = None
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        owner, found = (found if isinstance(found, type) else None), getattr(found, part)
+    if isinstance(found, property):
+        found = found.fget
+    return found, owner
+
+
+def run(function: Any, owner: Any, qualname: str, line: str) -> dict[str, Any]:
+    """Call the function for one case."""
+    try:
+        case = json.loads(line)
+        if not isinstance(case, dict) or not case.keys() <= {"args", "kwargs", "init"}:
+            raise ValueError('a case is {"args": [...], "kwargs": {...}}')
+        called = function
+        name = qualname.rpartition(".")[2]
+        kept = None if owner is None else inspect.getattr_static(owner, name)
+        if inspect.isfunction(kept) or isinstance(kept, property):
+            made = case.get("init", {})
+            itself = owner(*made.get("args", []), **made.get("kwargs", {}))
+            called = function.__get__(itself)
+        value = called(*case.get("args", []), **case.get("kwargs", {}))
+        return {"value": plain(settled(value))}
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(last.filename).name}:{last.lineno}"
+        return {"error": f"{type(error).__name__}: {error} ({where})"}
+
+
+def settled(value: Any) -> Any:
+    """What a coroutine returns, and what a generator yields."""
+    if inspect.isawaitable(value):
+
+        async def awaited() -> Any:
+            return await value
+
+        return asyncio.run(awaited())
+    if inspect.isasyncgen(value):
+
+        async def gathered() -> list[Any]:
+            return [item async for item in value]
+
+        return asyncio.run(gathered())
+    return list(value) if isinstance(value, Iterator) else value
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON has, or its repr."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+            return {key: plain(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple, set, frozenset)):
+            return [plain(item) for item in value]
+        return repr(value)
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,374 @@
+"""Stages a function with all that it needs in a folder of its own, where it runs alone."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import io
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ratchet.source.closure import Closure, closure_of
+from ratchet.source.connections import held_open, origin_of, origins_of
+from ratchet.source.data_files import data_files
+from ratchet.source.targets import FoundTarget
+from ratchet.source.tree import Module, Tree
+from ratchet.types import InputError
+
+MANIFEST = "extract.json"
+LEFT_OUT = "left_out.py"
+_DECORATORS = frozenset({"agent", "evolve", "llm_call", "retriever", "rollout", "tool", "trace"})
+
+_LEFT_OUT_SOURCE = '''"""What was not staged: using it says so."""
+
+
+class LeftOut:
+    """Stands in the place of something that cannot be staged."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.__dict__.update(name=name, why=why)
+
+    def _refuse(self, *args: object, **kwargs: object) -> object:
+        raise RuntimeError(
+            f"{self.__dict__['name']} was left out of what was staged, since it is"
+            f" {self.__dict__['why']}: put something in its place."
+        )
+
+    __call__ = __getattr__ = __getitem__ = __iter__ = __enter__ = __setattr__ = _refuse
+'''
+
+
+class LeftOut(msgspec.Struct, frozen=True, order=True):
+    """Something that was not staged."""
+
+    what: str
+    why: str
+
+
+class Staged(msgspec.Struct, frozen=True, kw_only=True):
+    """A function that was staged."""
+
+    name: str
+    function: str
+    """As MODULE:FUNCTION."""
+    folder: Path
+    files: tuple[str, ...]
+    """Sources, relative to the folder."""
+    data: tuple[str, ...]
+    """Data files, relative to the folder."""
+    packages: dict[str, str]
+    """Version by distribution, of what must be installed; empty for one that is not here."""
+    left_out: tuple[LeftOut, ...]
+    lines: int
+    """Lines of the sources that were staged."""
+    lines_before: int
+    """Lines of the files that they come from."""
+    command: str
+    """Runs it, in the folder."""
+
+
+class Bare(Tree):
+    """A tree whose functions carry none of Ratchet's decorators: alone, they do nothing."""
+
+    def _read(self, file: Path) -> Module | None:
+        module = super()._read(file)
+        if module is None or "ratchet" not in module.text:
+            return module
+        text = _undecorated(module)
+        tree = ast.parse(text)
+        return msgspec.structs.replace(module, text=text, tree=tree)
+
+
+def stage(
+    tree: Bare,
+    target: FoundTarget,
+    folder: Path,
+    *,
+    private: Iterable[Path] = (),
+    whole: bool = False,
+) -> Staged:
+    """Write a function with what it needs into a folder. Doing so again writes the same.
+
+    Cases that were added to `cases.jsonl` there stay.
+
+    Args:
+        tree: The repository.
+        target: The function.
+        folder: Where to; it is made. It may only hold what was staged there before.
+        private: Files that are never staged.
+        whole: Stage the modules that are needed whole, where what is pruned does not load.
+
+    Raises:
+        InputError: The folder holds something else, or the function is part of another function.
+        OSError: It cannot be written.
+    """
+    module = tree.read(target.file)
+    if module is None or "<locals>" in target.qualname:
+        raise InputError(f"{target.module}:{target.qualname} cannot be staged.")
+    closure = closure_of(tree, module, target.top, held_open, whole=whole)
+    sources = _sources(tree, closure)
+    left_out = _left_out(tree, closure)
+    data: dict[str, Path] = {}
+    for file, statements in closure.statements.items():
+        of = tree.read(file)
+        if of is None:
+            continue
+        for named in data_files(tree.root, of, statements, private):
+            shown = named.file.relative_to(tree.root).as_posix()
+            if named.refused:
+                left_out.append(LeftOut(f"the file {shown}", named.refused))
+            else:
+                data[shown] = named.file
+    packages, absent = _packages(closure)
+    left_out += absent
+    path = [f.relative_to(tree.root).as_posix() for f in tree.path]
+    written = {name: text.encode() for name, text in sources.items()}
+    manifest = {
+        "target": {
+            "name": target.name,
+            "module": target.module,
+            "qualname": target.qualname,
+            "path": path,
+        },
+        "packages": packages,
+        "left_out": [[one.what, one.why] for one in sorted(set(left_out))],
+    }
+    written["run.py"] = (Path(__file__).with_name("staged_run.py")).read_bytes()
+    written["requirements.txt"] = _requirements(packages).encode()
+    if any(closure.left_out.values()):
+        written[f"{path[0]}/{LEFT_OUT}".removeprefix("./")] = _LEFT_OUT_SOURCE.encode()
+    _write(folder, written, data, manifest, _first_case(module, target))
+    lines = sum(text.count("\n") for text in sources.values())
+    before = sum(m.text.count("\n") for f in closure.statements if (m := tree.read(f)))
+    return Staged(
+        name=target.name,
+        function=f"{target.module}:{target.qualname}",
+        folder=folder,
+        files=tuple(sorted(sources)),
+        data=tuple(sorted(data)),
+        packages=packages,
+        left_out=tuple(sorted(set(left_out))),
+        lines=lines,
+        lines_before=before,
+        command="python run.py --case cases.jsonl",
+    )
+
+
+def _sources(tree: Tree, closure: Closure) -> dict[str, str]:
+    """Text by path: the needed statements of each file, with the comments above them."""
+    sources: dict[str, str] = {}
+    for file, statements in closure.statements.items():
+        module = tree.read(file)
+        assert module is not None
+        lines = io.StringIO(module.text).readlines()
+        parts: list[str] = []
+        why = closure.left_out.get(file, {})
+        imported = False
+        for statement in statements:
+            if statement in why:
+                if not imported:
+                    parts.append("from left_out import LeftOut\n")
+                    imported = True
+                parts.append(_stand_in(statement, why[statement]))
+                continue
+            first = min(
+                [statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))]
+            )
+            while (
+                first > 1 and lines[first - 2].startswith("#") and "EVOLVE" not in lines[first - 2]
+            ):
+                first -= 1
+            text = "".join(lines[first - 1 : statement.end_lineno])
+            if first == statement.lineno:
+                text = _from_column(text, statement, lines)
+            parts.append(text if text.endswith("\n") else text + "\n")
+        sources[file.relative_to(tree.root).as_posix()] = _spaced(parts)
+    return sources
+
+
+def _from_column(text: str, statement: ast.stmt, lines: list[str]) -> str:
+    """Of several statements on a line, this one."""
+    line = lines[statement.lineno - 1].encode()
+    last = lines[(statement.end_lineno or statement.lineno) - 1].encode()
+    after = last[statement.end_col_offset :].decode().strip()
+    if statement.col_offset or after.startswith(";"):
+        return ast.get_source_segment("".join(lines), statement) or text
+    del line
+    return text
+
+
+def _spaced(parts: list[str]) -> str:
+    text = ""
+    for part in parts:
+        big = part.lstrip("#").lstrip().startswith(("def ", "async def ", "class ", "@"))
+        text += ("\n\n" if big and text else "") + part
+    return text
+
+
+def _stand_in(statement: ast.stmt, why: str) -> str:
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+    return "".join(f"{name} = LeftOut({name!r}, {why!r})\n" for name in names)
+
+
+def _left_out(tree: Tree, closure: Closure) -> list[LeftOut]:
+    found = [
+        LeftOut(f"{ast.unparse(statement).splitlines()[0][:120]} ({_shown(tree, file)})", why)
+        for file, statements in closure.left_out.items()
+        for statement, why in statements.items()
+    ]
+    found += [
+        LeftOut(f"{one.name} ({one.file})", "it is found nowhere: made when the module runs?")
+        for one in closure.missing
+    ]
+    return found
+
+
+def _shown(tree: Tree, file: Path) -> str:
+    return file.relative_to(tree.root).as_posix()
+
+
+def _packages(closure: Closure) -> tuple[dict[str, str], list[LeftOut]]:
+    """Version by distribution of what is imported from elsewhere."""
+    distributions: Mapping[str, list[str]] = importlib.metadata.packages_distributions()
+    packages: dict[str, str] = {}
+    left_out: list[LeftOut] = []
+    for imported, files in sorted(closure.outside.items()):
+        head = imported.partition(".")[0]
+        if not head:
+            where = ", ".join(sorted(files))
+            left_out.append(LeftOut(f"a relative import ({where})", "it leads out of the package"))
+        elif head not in sys.stdlib_module_names:
+            names = distributions.get(head, [])
+            for name in names[:1]:
+                packages[name] = importlib.metadata.version(name)
+            if not names:
+                packages[head] = ""
+                left_out.append(
+                    LeftOut(
+                        f"the package {head}", "it is not part of this repository, nor installed"
+                    )
+                )
+    return packages, left_out
+
+
+def _requirements(packages: Mapping[str, str]) -> str:
+    return "".join(
+        f"{name}=={version}\n" if version else f"# {name}: not installed where this was staged\n"
+        for name, version in sorted(packages.items())
+    )
+
+
+def _undecorated(module: Module) -> str:
+    origins = origins_of(module)
+    lines = io.StringIO(module.text).readlines()
+    for node in ast.walk(module.tree):
+        for decorator in getattr(node, "decorator_list", []):
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            head, _, last = origin_of(called, origins).rpartition(".")
+            if head.partition(".")[0] == "ratchet" and last in _DECORATORS:
+                for number in range(decorator.lineno, (decorator.end_lineno or 0) + 1):
+                    lines[number - 1] = "" if number > decorator.lineno else "\n"
+    # Numbers of lines may shift: the text is parsed anew.
+    return "".join(lines)
+
+
+def _first_case(module: Module, target: FoundTarget) -> str:
+    """A case to begin with: a value for each parameter that needs one, by its annotation."""
+    node: ast.AST = module.tree
+    for part in target.qualname.split("."):
+        node = next(
+            (
+                child
+                for child in ast.walk(node)
+                if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+                and child.name == part
+            ),
+            node,
+        )
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return "{}\n"
+    positional = [*node.args.posonlyargs, *node.args.args]
+    needed = positional[: len(positional) - len(node.args.defaults)]
+    is_static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
+    if "." in target.qualname and not is_static:
+        needed = needed[1:]
+    only = [
+        argument
+        for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+        if default is None
+    ]
+    case = {
+        "args": [_guess(a.annotation) for a in needed],
+        "kwargs": {a.arg: _guess(a.annotation) for a in only},
+    }
+    return json.dumps(case) + "\n"
+
+
+def _guess(annotation: ast.expr | None) -> object:
+    said = ast.unparse(annotation).strip("'\"").partition("[")[0] if annotation else ""
+    guesses: dict[str, object] = {
+        "int": 1, "float": 1.0, "bool": True, "list": [], "tuple": [], "set": [], "Sequence": [],
+        "Iterable": [], "dict": {}, "Mapping": {}, "None": None, "Optional": None,
+    }  # fmt: skip
+    return guesses.get(said.rpartition(".")[2], "text")
+
+
+def _write(
+    folder: Path,
+    written: Mapping[str, bytes],
+    data: Mapping[str, Path],
+    manifest: dict[str, object],
+    first_case: str,
+) -> None:
+    before = _staged_before(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {*written, *data, MANIFEST}
+    for name in before - kept:
+        (folder / name).unlink(missing_ok=True)
+    sums: dict[str, str] = {}
+    for name, content in written.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.is_file() or file.read_bytes() != content:
+            file.write_bytes(content)
+        sums[name] = hashlib.sha256(content).hexdigest()
+    for name, original in data.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(original, folder / name)
+        sums[name] = hashlib.sha256(original.read_bytes()).hexdigest()
+    manifest["files"] = dict(sorted(sums.items()))
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    cases = folder / "cases.jsonl"
+    if not cases.exists():
+        cases.write_text(first_case, encoding="utf-8")
+
+
+def _staged_before(folder: Path) -> set[str]:
+    """Names of the files that were staged into a folder before.
+
+    Raises:
+        InputError: It holds something else.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return set()
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return {
+            name for name in manifest["files"] if not Path(name).is_absolute() and ".." not in name
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{folder} holds something that was not staged there.",
+            hint="Name another folder with --out.",
+        ) from None

@@ -1,0 +1,137 @@
+"""The functions of a repository that may evolve, found by reading: decorators and comments."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from ratchet.source.blocks import START, marked_functions
+from ratchet.source.connections import origin_of, origins_of
+from ratchet.source.tree import Module, Tree
+from ratchet.types import InputError
+
+
+class FoundTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A function in a repository's source."""
+
+    name: str
+    """The resource's name."""
+    module: str
+    qualname: str
+    file: Path
+    line: int
+
+    @property
+    def top(self) -> str:
+        """The name at the top of its module: its own, or its class's."""
+        return self.qualname.partition(".")[0]
+
+
+def targets_in(tree: Tree) -> list[FoundTarget]:
+    """The functions that `@ratchet.evolve` or comments mark, by file.
+
+    Raises:
+        InputError: A comment that marks has no partner.
+    """
+    found: list[FoundTarget] = []
+    for file in tree.files:
+        module = tree.read(file)
+        if module is None:
+            continue
+        mine = list(_decorated(module)) if "evolve" in module.text else []
+        if START in module.text:
+            known = {target.qualname for target in mine}
+            where = file.relative_to(tree.root).as_posix()
+            mine += (
+                _target(module, marked.qualname, marked.qualname, marked.line)
+                for marked in marked_functions(module.text, where)
+                if marked.qualname not in known
+            )
+        found += mine
+    return found
+
+
+def target_named(tree: Tree, name: str) -> FoundTarget:
+    """A target by its resource's name, or any function as MODULE:FUNCTION or FILE:FUNCTION.
+
+    Raises:
+        InputError: There is none of that name, or several.
+    """
+    if ":" in name:
+        return _function_named(tree, name)
+    known = targets_in(tree)
+    found = [target for target in known if target.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        places = ", ".join(f"{t.module}:{t.qualname}" for t in found)
+        raise InputError(
+            f"Several targets are named {name!r}: {places}.", hint="Name one of these."
+        )
+    near = difflib.get_close_matches(name, [t.name for t in known], n=1)
+    there = ", ".join(sorted(t.name for t in known)[:20]) or "none"
+    meant = f" Did you mean {near[0]!r}?" if near else f" Targets here: {there}."
+    raise InputError(
+        f"No function of {tree.root} that evolves is named {name!r}.{meant}",
+        hint="Any other function is named as MODULE:FUNCTION.",
+    )
+
+
+def _function_named(tree: Tree, name: str) -> FoundTarget:
+    where, _, qualname = name.replace("::", ":").rpartition(":")
+    file = tree.root / where if where.endswith(".py") else tree.find(where)
+    if file is None or not file.is_file():
+        raise InputError(f"There is no module {where!r} in {tree.root}.")
+    module = tree.read(file.resolve())
+    if module is None:
+        raise InputError(f"{file} does not parse.")
+    for known, node in _functions(module.tree, ""):
+        if known == qualname:
+            return _target(module, qualname.rpartition(".")[2], qualname, node.lineno)
+    names = [known for known, _ in _functions(module.tree, "")]
+    near = difflib.get_close_matches(qualname, names, n=1)
+    meant = f" Did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"{where} has no function {qualname!r}.{meant}")
+
+
+def _target(module: Module, name: str, qualname: str, line: int) -> FoundTarget:
+    return FoundTarget(
+        name=name, module=module.name, qualname=qualname, file=module.file, line=line
+    )
+
+
+def _decorated(module: Module) -> Iterator[FoundTarget]:
+    origins = origins_of(module)
+    for qualname, node in _functions(module.tree, ""):
+        for decorator in node.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
+            origin = origin_of(called, origins)
+            if origin.startswith("ratchet.") and origin.endswith(".evolve"):
+                name = _given_name(decorator) or node.name
+                yield _target(module, name, qualname, node.lineno)
+
+
+def _given_name(decorator: ast.expr) -> str:
+    if not isinstance(decorator, ast.Call):
+        return ""
+    given = [*decorator.args[:1], *(k.value for k in decorator.keywords if k.arg == "name")]
+    for value in given:
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            return value.value
+    return ""
+
+
+def _functions(
+    node: ast.AST, prefix: str
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield prefix + child.name, child
+        elif isinstance(child, ast.ClassDef):
+            yield from _functions(child, f"{prefix}{child.name}.")
+        else:
+            yield from _functions(child, prefix)

@@ -1,0 +1,206 @@
+"""The Python files of a folder and what they import: read, never run."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import tokenize
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ratchet.types import InputError
+
+SKIPPED = frozenset(
+    {
+        "__pycache__",
+        "node_modules",
+        "site-packages",
+        "dist-packages",
+        "venv",
+        "env",
+        "build",
+        "dist",
+    }
+)
+"""Folders, besides hidden ones, that hold no source of a repository's own."""
+
+MAX_FILES = 20_000
+
+
+class Module(msgspec.Struct, frozen=True, eq=False):
+    """A Python file that parses."""
+
+    name: str
+    """Dotted, from the folder that it is imported from."""
+    file: Path
+    text: str
+    tree: ast.Module
+    is_package: bool
+
+    @property
+    def package(self) -> str:
+        """The package that relative imports start from."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+
+class Import(msgspec.Struct, frozen=True):
+    """One imported name."""
+
+    bound: str
+    """The local name that the import gives; `*` for all of a module."""
+    module: str
+    """Dotted name of the module that it comes from."""
+    name: str
+    """Name in that module; empty when the module itself is bound."""
+    line: int
+
+
+class Tree:
+    """A folder of Python sources.
+
+    Args:
+        root: The folder.
+        path: Folders that modules are imported from, relative to the root, first ones first.
+    """
+
+    def __init__(self, root: Path, path: Sequence[str] = (".", "src")) -> None:
+        self.root = root.resolve()
+        folders = dict.fromkeys((self.root / folder).resolve() for folder in path)
+        self.path = [f for f in folders if f.is_dir() and f.is_relative_to(self.root)]
+        self._modules: dict[Path, Module | None] = {}
+        self._loads: dict[Path, frozenset[Path]] = {}
+
+    @functools.cached_property
+    def files(self) -> list[Path]:
+        """The Python files, sorted.
+
+        Raises:
+            InputError: There are too many to be a repository's own.
+        """
+        found: list[Path] = []
+        for folder, folders, names in os.walk(self.root):
+            folders[:] = sorted(
+                name
+                for name in folders
+                if not name.startswith(".")
+                and name not in SKIPPED
+                and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
+            )
+            found += (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
+            if len(found) > MAX_FILES:
+                raise InputError(
+                    f"{self.root} holds more than {MAX_FILES} Python files.",
+                    hint="Name a smaller folder with -C.",
+                )
+        return found
+
+    def find(self, dotted: str) -> Path | None:
+        """The file of a module by its dotted name, or None when it is not of this folder."""
+        parts = dotted.split(".")
+        if not all(part.isidentifier() for part in parts):
+            return None
+        for folder in self.path:
+            base = folder.joinpath(*parts)
+            for file in (base / "__init__.py", base.with_name(f"{base.name}.py")):
+                if file.is_file() and file.is_relative_to(self.root):
+                    return file
+        return None
+
+    def is_folder(self, dotted: str) -> bool:
+        """Whether a name is a package without an `__init__.py`."""
+        return any(folder.joinpath(*dotted.split(".")).is_dir() for folder in self.path)
+
+    def module(self, dotted: str) -> Module | None:
+        """A module by its dotted name; None when it is not of this folder or does not parse."""
+        file = self.find(dotted)
+        return self.read(file) if file is not None else None
+
+    def read(self, file: Path) -> Module | None:
+        """The module in a file; None when it cannot be read or does not parse."""
+        if file not in self._modules:
+            self._modules[file] = self._read(file)
+        return self._modules[file]
+
+    def loads(self, module: Module) -> frozenset[Path]:
+        """The files of this folder that importing a module's names loads, packages included."""
+        if module.file not in self._loads:
+            self._loads[module.file] = _loaded_by(self, module)
+        return self._loads[module.file]
+
+    def name_of(self, file: Path) -> str:
+        """Dotted name by which a file is imported."""
+        roots = [folder for folder in self.path if file.is_relative_to(folder)] or [self.root]
+        # The innermost: `src/pkg/a.py` is pkg.a where src is one of the folders.
+        base = max(roots, key=lambda folder: len(folder.parts))
+        parts = list(file.relative_to(base).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        return ".".join(parts)
+
+    def _read(self, file: Path) -> Module | None:
+        try:
+            with tokenize.open(file) as opened:
+                text = opened.read()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text)
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        return Module(self.name_of(file), file, text, tree, file.name == "__init__.py")
+
+
+def imports_of(module: Module, nodes: Sequence[ast.AST] | None = None) -> Iterator[Import]:
+    """What a module imports, wherever in it.
+
+    Args:
+        module: The module.
+        nodes: Look only below these nodes of its tree.
+    """
+    for top in nodes if nodes is not None else [module.tree]:
+        for node in ast.walk(top):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    head = alias.name.partition(".")[0]
+                    if alias.asname:
+                        yield Import(alias.asname, alias.name, "", node.lineno)
+                    else:
+                        yield Import(head, head, "", node.lineno)
+                        if head != alias.name:
+                            # Binds the package alone, and loads the module below it.
+                            yield Import("", alias.name, "", node.lineno)
+            elif isinstance(node, ast.ImportFrom):
+                origin = absolute(module, node)
+                for alias in node.names:
+                    yield Import(alias.asname or alias.name, origin, alias.name, node.lineno)
+
+
+def absolute(module: Module, node: ast.ImportFrom) -> str:
+    """Dotted name of the module that `from … import` names."""
+    if not node.level:
+        return node.module or ""
+    base = module.package.split(".") if module.package else []
+    base = base[: len(base) - (node.level - 1)] if node.level > 1 else base
+    return ".".join([*base, *([node.module] if node.module else [])])
+
+
+def _loaded_by(tree: Tree, module: Module) -> frozenset[Path]:
+    found: set[Path] = set()
+    for one in imports_of(module):
+        names = [one.module]
+        if one.name and one.name != "*":
+            names.append(f"{one.module}.{one.name}")
+        for name in names:
+            parts = name.split(".")
+            for end in range(1, len(parts) + 1):
+                file = tree.find(".".join(parts[:end]))
+                if file is None and end == 1:
+                    # A script or a test is run with its own folder first on the path.
+                    beside = module.file.with_name(f"{parts[0]}.py")
+                    file = beside if beside.is_file() else None
+                if file is not None:
+                    found.add(file)
+    return frozenset(found - {module.file})

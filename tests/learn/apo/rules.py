@@ -1,0 +1,126 @@
+"""A small world of rules: tasks need some of them, the agent obeys those in its prompt, and
+a stand-in for a coach that finds them in low rollouts.
+
+The stand-in answers what its messages hold, drawn by their content, so that it says the same in
+whatever order it is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ratchet.llm import Message, Reply
+from ratchet.types import Candidate, PromptTemplate
+
+RULES = 8
+
+
+def needed(nr: int) -> set[int]:
+    """The rules that a task needs: one or two."""
+    return {nr % RULES, (nr * 5 + 3) % RULES} if nr % 3 else {nr % RULES}
+
+
+def stated(prompt: str) -> set[int]:
+    """The rules that a prompt states."""
+    return {int(number) for number in re.findall(r"Follow rule (\d+)", prompt)}
+
+
+def obey(resources: Mapping[str, Any], given: Any, noise: float = 0.0) -> float:
+    """The agent: 1 when its prompt states all that the task needs."""
+    prompt = resources["system"].text
+    solved = needed(given["nr"]) <= stated(prompt)
+    luck = random.Random(f"{prompt} {given}").random()
+    return float(solved if luck >= noise else not solved)
+
+
+SOURCE = Candidate.of({"system": PromptTemplate("You are an assistant. Follow rule 0. {question}")})
+
+
+class RuleCoach:
+    """Stands in for a coach.
+
+    Args:
+        useless: Share of edits that bring nothing.
+        harmful: Share of edits that lose what was there.
+        reads: Rules that one critique finds, at most.
+        cost_usd: Dollars of a call.
+    """
+
+    def __init__(
+        self,
+        *,
+        useless: float = 0.2,
+        harmful: float = 0.15,
+        reads: int = 2,
+        cost_usd: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.useless = useless
+        self.harmful = harmful
+        self.reads = reads
+        self.cost_usd = cost_usd
+        self.seed = seed
+        self.asked: Counter[str] = Counter()
+        self.texts: list[str] = []
+        self.credits: list[tuple[str, bool]] = []
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Any = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        model: str | None = None,
+    ) -> Reply:
+        text = "\n".join(message.content for message in messages)
+        luck = random.Random(f"{self.seed} {text}")
+        for _ in range(luck.randrange(4)):
+            await asyncio.sleep(0)
+        self.asked[hashlib.sha256(text.encode()).hexdigest()] += 1
+        self.texts.append(text)
+        return Reply(
+            text=self.answer(text, luck), model=model or "stand-in", cost_usd=self.cost_usd
+        )
+
+    def answer(self, text: str, luck: random.Random) -> str:
+        """What it says to a request."""
+        if "Write a critique" in text:
+            return self.critique(text, luck)
+        return self.edit(text, luck)
+
+    def critique(self, text: str, luck: random.Random) -> str:
+        """The rules that low rollouts lack."""
+        known = stated(prompt_in(text))
+        low = re.findall(r"\(score 0\.\d+, [\w ]+\)\nTask: .*?\"nr\":(\d+)", text)
+        lacking = sorted({rule for nr in low for rule in needed(int(nr))} - known)
+        luck.shuffle(lacking)
+        return "\n".join(f"- Follow rule {rule} is missing." for rule in lacking[: self.reads])
+
+    def edit(self, text: str, luck: random.Random) -> str:
+        """The prompt with what the critiques say."""
+        prompt = prompt_in(text)
+        head = "You are an assistant."
+        rules = stated(prompt)
+        draw = luck.random()
+        if draw < self.harmful:
+            rules = set(list(rules)[1:])
+        elif draw > self.harmful + self.useless:
+            rules |= stated(text.split("# Critiques", 1)[1])
+        said = " ".join(f"Follow rule {rule}." for rule in sorted(rules))
+        return f"Sure! Here it is:\n\n```text\n{head} {said} {{question}}\n```"
+
+    def credit(self, model: str, survived: bool) -> None:
+        self.credits.append((model, survived))
+
+
+def prompt_in(text: str) -> str:
+    """The prompt that a request shows."""
+    found = re.search(r"````text\n(.*?)\n````", text, re.DOTALL)
+    return found[1] if found else ""

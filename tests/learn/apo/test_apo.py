@@ -1,0 +1,588 @@
+"""APO: it finds what a prompt lacks, spends what it may, and does the same again when resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from ratchet.evaluate import Judgement
+from ratchet.learn import Budget, BudgetExhausted, Finding, Proposal
+from ratchet.learn.apo import APO
+from ratchet.llm import CoachUnavailable, Reply
+from ratchet.store import Store
+from ratchet.types import (
+    Candidate,
+    InputError,
+    Int,
+    Params,
+    PromptTemplate,
+    Resource,
+    Rollout,
+    Span,
+    Task,
+)
+from tests.learn.apo.rules import RULES, SOURCE, RuleCoach, needed, obey, prompt_in, stated
+from tests.learn.conftest import Answer, FakeRunner, Killed, MakeStore, make_lab
+
+
+class Learned(msgspec.Struct):
+    finding: Finding
+    proposals: list[Proposal]
+    runner: FakeRunner
+    coach: Any
+    spent: Any
+
+
+def learn(
+    store: Store,
+    apo: APO | None = None,
+    *,
+    baseline: Candidate = SOURCE,
+    answer: Answer = obey,
+    rollouts: int | None = 250,
+    seed: int = 0,
+    order: int = 0,
+    slots: int = 8,
+    dies_after: int | None = None,
+    cost_usd: float = 0.0,
+    coach: Any = None,
+    **options: Any,
+) -> Learned:
+    """One whole search, or a beginning of one that a kill ends."""
+    proposals: list[Proposal] = []
+    runner = FakeRunner(store, answer, order=order, dies_after=dies_after, cost_usd=cost_usd)
+    runner.slots = slots  # type: ignore[attr-defined]
+    coach = RuleCoach(seed=seed) if coach is None else coach
+    lab = make_lab(
+        runner,
+        store,
+        baseline,
+        seed=seed,
+        budget=options.pop("budget", Budget(rollouts=rollouts)),
+        on_proposal=proposals.append,
+        coach=coach or None,
+        val=options.pop("val", 20),
+        **options,
+    )
+    finding = asyncio.run((apo or APO()).learn(lab))
+    return Learned(finding, proposals, runner, coach, lab.spent)
+
+
+def text_of(finding: Finding, name: str = "system") -> str:
+    template = finding.best.resources[name]
+    assert isinstance(template, PromptTemplate)
+    return template.text
+
+
+def shown(learned: Learned) -> list[tuple[str, float, bool]]:
+    return [(p.candidate_id, p.value, p.pruned) for p in learned.proposals]
+
+
+def test_it_finds_the_rules_that_the_prompt_lacks(make_store: MakeStore) -> None:
+    found = learn(make_store())
+    assert found.finding.best_val > found.finding.baseline_val + 0.7
+    assert stated(text_of(found.finding)) == set(range(RULES))
+    assert found.finding.best.resources["system"].placeholders == {"question"}  # type: ignore[union-attr]
+    assert found.finding.best.algorithm == "apo"
+    assert "critique" in found.finding.best.reason
+    assert any(p.accepted for p in found.proposals)
+    assert any(survived for _, survived in found.coach.credits)
+
+
+def test_noise_and_harmful_edits_do_not_lead_it_astray(make_store: MakeStore) -> None:
+    noisy = functools.partial(obey, noise=0.08)
+    found = [
+        learn(make_store(), answer=noisy, coach=RuleCoach(harmful=0.4, useless=0.3, seed=seed),
+              seed=seed, rollouts=300)
+        for seed in range(3)
+    ]  # fmt: skip
+    solved = [len(stated(text_of(each.finding))) for each in found]
+    assert min(solved) >= 4
+    assert sum(solved) >= 18
+
+
+def test_held_out_tasks_are_never_shown_to_the_coach(make_store: MakeStore) -> None:
+    found = learn(make_store())
+    assert found.coach.texts
+    assert all('"split":"val"' not in text for text in found.coach.texts)
+    assert any('"split":"train"' in text for text in found.coach.texts)
+
+
+def test_no_rollout_is_made_for_critiques_alone(make_store: MakeStore) -> None:
+    """What candidates run to be compared is what their children are made from."""
+    found = learn(make_store(), rollouts=120)
+    repeated = [count for count in found.runner.executed.values() if count > 1]
+    assert not repeated
+    assert found.spent.rollouts == found.runner.executed.total() <= 120
+
+
+def test_failed_rollouts_are_part_of_the_critique_with_their_error(make_store: MakeStore) -> None:
+    def breaks(resources: Any, given: Any) -> float:
+        if 3 in needed(given["nr"]) and 3 not in stated(resources["system"].text):
+            raise ValueError("rule three was not followed")
+        return obey(resources, given)
+
+    found = learn(make_store(), answer=breaks)
+    critiques = [text for text in found.coach.texts if "Write a critique" in text]
+    assert any("failed)" in text and "rule three was not followed" in text for text in critiques)
+    assert 3 in stated(text_of(found.finding))
+
+
+@pytest.mark.parametrize("rollouts", [15, 16, 20, 33, 50, 90, 170])
+def test_it_never_exceeds_its_budget(make_store: MakeStore, rollouts: int) -> None:
+    found = learn(make_store(), rollouts=rollouts)
+    assert found.spent.rollouts == found.runner.executed.total() <= rollouts
+
+
+def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
+    make_store: MakeStore,
+) -> None:
+    store = make_store()
+    runner, coach = FakeRunner(store, obey), RuleCoach()
+    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=14), coach=coach)
+    with pytest.raises(
+        BudgetExhausted, match=r"15 rollouts are needed.*14 are left.*Raise rollouts"
+    ):
+        asyncio.run(APO().learn(lab))
+    lab = make_lab(runner, store, SOURCE, budget=Budget(coach_calls=2), coach=coach)
+    with pytest.raises(BudgetExhausted, match=r"2 coach calls.*Raise coach_calls"):
+        asyncio.run(APO().learn(lab))
+    assert not runner.executed
+    assert not coach.asked
+
+
+def test_dollars_below_one_round_are_told_as_soon_as_the_price_is_known(
+    make_store: MakeStore,
+) -> None:
+    coach = RuleCoach()
+    with pytest.raises(BudgetExhausted, match=r"at \$1\.0000 each.*Raise dollars"):
+        learn(make_store(), rollouts=None, cost_usd=1.0, budget=Budget(dollars=10.0), coach=coach)
+    assert not coach.asked
+
+
+def test_dollars_and_coach_calls_end_the_search(make_store: MakeStore) -> None:
+    found = learn(
+        make_store(), cost_usd=0.01, coach=RuleCoach(cost_usd=0.02), budget=Budget(dollars=3.0)
+    )
+    assert found.spent.dollars <= 3.2
+    assert "budget is spent" in found.finding.sentence
+    assert found.finding.best_val > found.finding.baseline_val
+    few = learn(make_store(), budget=Budget(coach_calls=20))
+    assert 3 <= few.spent.coach_calls <= 20
+    assert "budget is spent" in few.finding.sentence
+
+
+def test_seconds_end_the_search_and_what_was_found_is_kept(make_store: MakeStore) -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 1
+        return now[0]
+
+    found = learn(make_store(), rollouts=None, clock=clock, budget=Budget(seconds=8))
+    assert "budget is spent" in found.finding.sentence
+    assert found.finding.proposals <= 8
+
+
+def test_without_a_coach_a_prompt_or_tasks_it_says_what_is_missing(make_store: MakeStore) -> None:
+    with pytest.raises(CoachUnavailable, match=r"\[coach\]"):
+        learn(make_store(), coach=False)
+    numbers = Candidate.of({"k": Params({"k": Int(3, 1, 5)})})
+    with pytest.raises(InputError, match=r"no prompt to improve.*ratchet\.prompt"):
+        learn(make_store(), baseline=numbers)
+    for split in ("train", "val"):
+        with pytest.raises(InputError, match=f"There are no {split} tasks"):
+            learn(make_store(), **{split: 0})
+
+
+def test_an_evaluator_that_never_says_anything_is_an_error(make_store: MakeStore) -> None:
+    with pytest.raises(InputError, match="No train task has a score"):
+        learn(make_store(), answer=lambda *_: 7.0)
+
+
+class Says(RuleCoach):
+    """A coach whose edits come to no good."""
+
+    def __init__(self, says: Callable[[str], str]) -> None:
+        super().__init__()
+        self.says = says
+
+    def edit(self, text: str, luck: random.Random) -> str:
+        return self.says(prompt_in(text))
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (lambda prompt: "", "empty"),
+        (lambda prompt: "I'm sorry, but I can't help with that.", "refused"),
+        (lambda prompt: prompt, "unchanged"),
+        (lambda prompt: f"{prompt} It is for {{customer}}.", "{customer}"),
+        (lambda prompt: "Du bist ein Assistent und hilfst den Leuten. {question}", "German"),
+        (lambda prompt: prompt * 60, "characters long"),
+    ],
+    ids=["empties", "refuses", "repeats", "invents", "translates", "doubles"],
+)
+def test_answers_that_are_no_prompt_cost_no_rollout(
+    make_store: MakeStore, says: Callable[[str], str], told: str
+) -> None:
+    found = learn(make_store(), coach=Says(says))
+    assert found.finding.best == SOURCE
+    assert {p.candidate_id for p in found.proposals} == set()
+    assert told in found.finding.sentence
+    assert "8 answers of the coach in a row could not be tried" in found.finding.sentence
+    candidates = {rollout.candidate_id for rollout in _rollouts(found)}
+    assert candidates == {SOURCE.id}
+
+
+def _rollouts(found: Learned) -> list[Rollout]:
+    ids = list(found.runner.executed)
+    return list(found.runner.store.rollouts.get(ids).values())
+
+
+def test_a_prompt_that_doubles_each_round_stays_bounded(make_store: MakeStore) -> None:
+    class Doubles(RuleCoach):
+        def edit(self, text: str, luck: random.Random) -> str:
+            rules = stated(prompt_in(text)) | stated(text.split("# Critiques", 1)[-1])
+            said = " ".join(f"Follow rule {rule}." for rule in sorted(rules))
+            filler = "Be careful with every single word. " * (len(prompt_in(text)) // 17)
+            return f"```\nYou are an assistant. {said} {filler} {{question}}\n```"
+
+    found = learn(make_store(), coach=Doubles(), rollouts=400)
+    assert len(text_of(found.finding)) <= 24_000
+    assert found.finding.best_val > found.finding.baseline_val
+
+
+def test_a_lost_placeholder_is_asked_for_once_more(make_store: MakeStore) -> None:
+    class Loses(RuleCoach):
+        def edit(self, text: str, luck: random.Random) -> str:
+            answer = super().edit(text, luck)
+            return answer if "cannot be used" in text else answer.replace("{question}", "")
+
+    found = learn(make_store(), coach=Loses(useless=0.0, harmful=0.0))
+    repairs = [text for text in found.coach.texts if "cannot be used" in text]
+    assert repairs
+    assert all("{question}" in text for text in repairs)
+    assert found.finding.best_val > found.finding.baseline_val + 0.3
+
+
+def test_what_the_projects_checks_refuse_is_never_run(make_store: MakeStore) -> None:
+    async def checks(candidate: Candidate) -> str:
+        text = candidate.resources["system"].text  # type: ignore[union-attr]
+        return "Rule 4 may not be stated." if 4 in stated(text) else ""
+
+    found = learn(make_store(), checks=checks)
+    assert 4 not in stated(text_of(found.finding))
+    assert found.finding.best_val > found.finding.baseline_val
+    assert any("Rule 4 may not be stated" in text for text in found.coach.texts)
+
+
+def test_a_prompt_that_solves_everything_ends_the_search(make_store: MakeStore) -> None:
+    found = learn(make_store(), answer=lambda *_: 1.0)
+    assert found.finding.best == SOURCE
+    assert found.finding.proposals == 0
+    assert "every train task that was tried is solved" in found.finding.sentence
+    assert not found.coach.asked
+
+
+def test_the_source_stays_when_edits_only_fit_the_train_tasks(make_store: MakeStore) -> None:
+    def learns_by_heart(resources: Any, given: Any) -> float:
+        if given["split"] == "val":
+            return 0.5 if resources == SOURCE.resources else 0.2
+        return obey(resources, given) * 0.5
+
+    found = learn(make_store(), answer=learns_by_heart, rollouts=120)
+    assert found.finding.best == SOURCE
+
+
+def test_secrets_in_rollouts_do_not_reach_the_coach(make_store: MakeStore) -> None:
+    def leaks(resources: Any, given: Any) -> float:
+        if obey(resources, given) < 1:
+            raise ValueError(
+                "refused for ann@example.com with sk-proj-abcdefghijklmnop1234567890AB"
+            )
+        return 1.0
+
+    found = learn(make_store(), answer=leaks)
+    assert any("refused for" in text for text in found.coach.texts)
+    assert all("ann@example.com" not in text for text in found.coach.texts)
+    assert all("sk-proj-" not in text for text in found.coach.texts)
+
+
+def test_the_same_seed_finds_the_same_when_nothing_overtakes(make_store: MakeStore) -> None:
+    one, other = (learn(make_store(), slots=1, rollouts=100) for _ in range(2))
+    assert one.finding == other.finding
+    assert shown(one) == shown(other)
+
+
+def test_the_initial_validation_may_come_last(make_store: MakeStore) -> None:
+    found = learn(make_store(), APO(run_initial_validation=False), rollouts=100)
+    assert found.finding.baseline_val < found.finding.best_val
+    assert found.spent.rollouts <= 100
+
+
+def test_rounds_end_it_when_no_more_are_wanted(make_store: MakeStore) -> None:
+    apo = APO(beam_rounds=2, beam_width=2, branch_factor=2, while_better=False)
+    found = learn(make_store(), apo, rollouts=None)
+    assert "2 rounds are done" in found.finding.sentence
+    assert 6 <= len(found.proposals) <= 8
+
+
+def test_it_goes_on_while_rounds_bring_something(make_store: MakeStore) -> None:
+    apo = APO(beam_rounds=1, beam_width=1, branch_factor=1)
+    found = learn(make_store(), apo, rollouts=400)
+    assert found.finding.proposals > 3
+    assert stated(text_of(found.finding)) == set(range(RULES))
+
+
+@pytest.mark.parametrize("dies_after", [0, 3, 12, 21, 37, 50, 66, 81, 95])
+def test_a_killed_search_pays_for_nothing_twice_and_finds_the_same(
+    make_store: MakeStore, dies_after: int
+) -> None:
+    options: dict[str, Any] = {"rollouts": 120, "answer": functools.partial(obey, noise=0.05)}
+    store = make_store()
+    first = RuleCoach()
+    with pytest.raises(Killed):
+        learn(store, order=1, dies_after=dies_after, coach=first, **options)
+    executed = sum(store.rollouts.counts().values())
+    resumed = learn(store, order=2, **options)
+    assert first.asked.total() + resumed.coach.asked.total() == resumed.spent.coach_calls
+    again = learn(store, order=3, **options)  # all of it is in the journal
+    assert again.finding == resumed.finding
+    assert shown(again) == shown(resumed)
+    assert not again.runner.executed
+    assert not again.coach.asked
+    assert executed + resumed.runner.executed.total() == resumed.spent.rollouts
+
+
+def test_a_search_that_is_killed_again_and_again_goes_on_as_it_began(
+    make_store: MakeStore,
+) -> None:
+    """Whatever was decided before a kill stands after it."""
+    store = make_store()
+    asked: Counter[str] = Counter()
+    told: list[tuple[str, float, bool]] = []
+    for kill in range(60):
+        coach = RuleCoach()
+        proposals: list[Proposal] = []
+        runner = FakeRunner(store, obey, order=kill, dies_after=11)
+        runner.slots = 8  # type: ignore[attr-defined]
+        lab = make_lab(
+            runner, store, SOURCE, budget=Budget(rollouts=150), coach=coach,
+            on_proposal=proposals.append,
+        )  # fmt: skip
+        try:
+            asyncio.run(APO().learn(lab))
+        except Killed:
+            ended = False
+        else:
+            ended = True
+        asked += coach.asked
+        now = [(p.candidate_id, p.value, p.pruned) for p in proposals]
+        assert now[: len(told)] == told
+        told = now
+        if ended:
+            break
+    assert ended
+    assert asked.total() == lab.spent.coach_calls
+    assert sum(store.rollouts.counts().values()) == lab.spent.rollouts <= 150
+
+
+def test_a_resumed_search_under_dollars_decides_the_same(make_store: MakeStore) -> None:
+    options: dict[str, Any] = {"cost_usd": 0.01, "rollouts": None}
+    for dies_after in (20, 60, 90):
+        store = make_store()
+        coach = RuleCoach(cost_usd=0.005)
+        with pytest.raises(Killed):
+            learn(store, dies_after=dies_after, budget=Budget(dollars=1.5), coach=coach, **options)
+        resumed = learn(
+            store, order=4, budget=Budget(dollars=1.5), coach=RuleCoach(cost_usd=0.005), **options
+        )
+        again = learn(
+            store, order=5, budget=Budget(dollars=1.5), coach=RuleCoach(cost_usd=0.005), **options
+        )
+        assert again.finding == resumed.finding
+        assert not again.coach.asked
+
+
+class Unreachable(RuleCoach):
+    async def ask(self, *args: Any, **kwargs: Any) -> Reply:
+        if self.asked.total() >= 5:
+            raise CoachUnavailable("The coach does not answer any more.")
+        return await super().ask(*args, **kwargs)
+
+
+def test_a_coach_that_goes_away_ends_the_run_and_nothing_is_lost(make_store: MakeStore) -> None:
+    store = make_store()
+    first = Unreachable()
+    with pytest.raises(CoachUnavailable):
+        learn(store, coach=first)
+    resumed = learn(store, order=1)
+    assert first.asked.total() + resumed.coach.asked.total() == resumed.spent.coach_calls
+    assert resumed.finding.best_val > resumed.finding.baseline_val
+
+
+TWO = Candidate.of(
+    {
+        "plan": PromptTemplate("You plan the work of a team and write down steps. {question}"),
+        "answer": PromptTemplate("You answer what people want to know, in short. {question}"),
+        "other": PromptTemplate("You translate the user's words into French, nothing else. {text}"),
+    }
+)
+
+
+def _two(resources: Any, given: Any) -> float:
+    return float(needed(given["nr"]) <= stated(resources["answer"].text))
+
+
+class TracedRunner(FakeRunner):
+    """Keeps a trace with each rollout: two model calls, of which the second one made the answer."""
+
+    traces: dict[str, list[Span]] = {}
+
+    def _ended(self, rollout: Rollout, resources: Any) -> Rollout:
+        def call(number: int, name: str) -> Span:
+            text = resources[name].text.replace("{question}", "Why?")
+            message = {"role": "system", "parts": [{"type": "text", "content": text}]}
+            return Span(
+                trace_id=rollout.id,
+                span_id=f"{number:016x}",
+                parent_id="f" * 16,
+                name="chat",
+                start_ns=number,
+                end_ns=number + 1,
+                attributes={
+                    "gen_ai.request.model": "m",
+                    "gen_ai.input.messages": msgspec.json.encode([message]).decode(),
+                },
+            )
+
+        self.traces[rollout.id] = [call(1, "plan"), call(2, "answer")]
+        return super()._ended(rollout, resources)
+
+    async def run(self, *args: Any, **kwargs: Any) -> Any:
+        ended = await super().run(*args, **kwargs)
+        for rollout_id in self.traces.keys() & ended.keys():
+            spans = self.traces.pop(rollout_id)
+            self.store.spans.add(rollout_id, ended[rollout_id].fence, spans)
+        return ended
+
+
+def test_of_several_prompts_it_edits_the_one_that_the_trace_points_to(
+    make_store: MakeStore,
+) -> None:
+    store = make_store()
+    runner, coach = TracedRunner(store, _two), RuleCoach(useless=0.0, harmful=0.0)
+    lab = make_lab(runner, store, TWO, budget=Budget(rollouts=250), coach=coach, val=20)
+    finding = asyncio.run(APO().learn(lab))
+    assert finding.best_val > finding.baseline_val + 0.4
+    assert "answer" in finding.best.changed_from(TWO)
+    edited = Counter(re.findall(r"The prompt '(\w+)' of the agent", "\n".join(coach.texts)))
+    assert edited["answer"] > 1.5 * edited["plan"]
+    assert edited["other"] <= edited.total() // 10
+    assert "'answer'" in finding.best.reason or "'plan'" in finding.best.reason
+
+
+def test_only_the_targets_of_its_part_of_the_lab_change(make_store: MakeStore) -> None:
+    store = make_store()
+    resources: dict[str, Resource] = {**TWO.resources}
+    lab = make_lab(
+        FakeRunner(store, _two), store, Candidate.of(resources), budget=Budget(rollouts=120),
+        coach=RuleCoach(),
+    )  # fmt: skip
+    finding = asyncio.run(APO().learn(lab.part("one", only=["answer"])))
+    assert finding.best.changed_from(TWO) == ("answer",)
+
+
+def test_low_rollouts_go_with_their_rationale_and_their_trace(make_store: MakeStore) -> None:
+    from ratchet.evaluate import FunctionEvaluator
+
+    def judge(output: float, metadata: Any) -> Judgement:
+        return Judgement(output, f"It scores {output}, since a rule was missed.")
+
+    evaluator = FunctionEvaluator(judge, name="objective", trusted=True)
+    store = make_store()
+    runner, coach = TracedRunner(store, _two), RuleCoach()
+    lab = make_lab(runner, store, TWO, budget=Budget(rollouts=60), coach=coach, evaluator=evaluator)
+    asyncio.run(APO().learn(lab))
+    critique = next(text for text in coach.texts if "Write a critique" in text)
+    assert "since a rule was missed" in critique
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_width": 0},
+        {"branch_factor": -1},
+        {"beam_rounds": 2.5},
+        {"gradient_batch_size": True},
+        {"val_batch_size": "16"},
+        {"diversity_temperature": 3},
+        {"diversity_temperature": "hot"},
+        {"model": ""},
+        {"gradient_model": 4},
+        {"async_openai_client": "gpt-5"},
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"APO\\({next(iter(options))}="):
+        APO(**options)
+
+
+def test_the_options_of_agent_lightning_mean_the_same() -> None:
+    class Client:
+        base_url = "http://127.0.0.1:1/v1/"
+
+    apo = APO[Task](
+        Client(),
+        gradient_model="a",
+        apply_edit_model="b",
+        gradient_batch_size=4,
+        val_batch_size=16,
+        beam_width=4,
+        branch_factor=4,
+        beam_rounds=3,
+        diversity_temperature=1.0,
+        run_initial_validation=True,
+    )
+    assert apo.coach_options == {
+        "models": [{"name": "a"}, {"name": "b"}],
+        "base_url": "http://127.0.0.1:1/v1/",
+    }
+    assert APO(model="gpt-4o").coach_options == {"model": "gpt-4o"}
+    assert APO().coach_options == {}
+
+
+def test_critiques_and_edits_go_to_the_models_that_are_named(make_store: MakeStore) -> None:
+    models: Counter[tuple[str, str | None]] = Counter()
+
+    class Records(RuleCoach):
+        async def ask(self, messages: Any, **options: Any) -> Reply:
+            kind = "critique" if "Write a critique" in messages[0].content else "edit"
+            models[kind, options["model"]] += 1
+            assert options["temperature"] == 0.7
+            return await super().ask(messages, **options)
+
+    apo = APO(gradient_model="thinks", apply_edit_model="writes", diversity_temperature=0.7)
+    learn(make_store(), apo, coach=Records(), rollouts=60)
+    assert set(models) == {("critique", "thinks"), ("edit", "writes")}
+
+
+def test_demonstrations_follow_when_asked_for(make_store: MakeStore) -> None:
+    def copies(resources: Any, given: Any) -> float:
+        """Half of what rules do not solve, examples do."""
+        examples = resources["system"].text.count("Input: ")
+        return max(obey(resources, given), 0.5 if examples and given["nr"] % 2 else 0.0)
+
+    found = learn(make_store(), APO(few_shot=True), answer=copies, rollouts=200)
+    assert found.spent.rollouts <= 200
+    assert "sets of demonstrations" in found.finding.sentence
+    assert stated(text_of(found.finding)) >= {0}

@@ -1,0 +1,287 @@
+"""Evolve: it finds better prompts and code, keeps its budget, and says what is wrong early."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ratchet.learn import Budget, BudgetExhausted
+from ratchet.learn.evolve import Evolve
+from ratchet.llm import CoachUnavailable
+from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate
+from tests.learn.conftest import FakeRunner, MakeStore, make_lab
+from tests.learn.evolve.conftest import (
+    FUNCTION,
+    SOURCE,
+    NoCoach,
+    RuleCoach,
+    by_code,
+    by_rules,
+    learn,
+)
+
+
+def test_it_finds_the_rules_that_a_prompt_leaves_out(make_store: MakeStore) -> None:
+    found = learn(make_store(), rollouts=400)
+    assert found.finding.baseline_val < 0.4
+    assert found.finding.best_val > 0.9
+    assert "harm" not in str(found.finding.best.resources["system"])
+    assert found.finding.best.algorithm == "evolve"
+    assert found.finding.best.reason
+    kept = [p for p in found.proposals if p.accepted]
+    assert kept
+    assert "where its parent scored" in kept[0].accepted
+
+
+def test_code_improves_without_any_coach(make_store: MakeStore) -> None:
+    found = learn(
+        make_store(),
+        baseline=Candidate.of({"guess": FUNCTION}),
+        answer=by_code,
+        coach=NoCoach(),
+        rollouts=600,
+        train=12,
+    )
+    assert found.finding.best_val > found.finding.baseline_val + 0.2
+    best = found.finding.best.resources["guess"]
+    assert '"""Returns a number between the two."""' in best.source  # type: ignore[union-attr]
+    assert "by ast" in found.finding.sentence
+
+
+def test_prompt_and_code_evolve_at_once(make_store: MakeStore) -> None:
+    both = Candidate.of({**SOURCE.resources, "guess": FUNCTION})
+
+    def answer(resources: Any, given: Any) -> float:
+        return (by_rules(resources, given) + by_code(resources, given)) / 2
+
+    found = learn(make_store(), baseline=both, answer=answer, rollouts=900)
+    assert found.finding.best.changed_from(both) == ("guess", "system")
+    assert found.finding.best_val > found.finding.baseline_val + 0.2
+
+
+@pytest.mark.parametrize("slots", [1, 8, 32])
+@pytest.mark.parametrize("rollouts", [16, 17, 40, 100, 333])
+def test_it_never_exceeds_its_budget(make_store: MakeStore, rollouts: int, slots: int) -> None:
+    found = learn(make_store(), rollouts=rollouts, slots=slots)
+    spent = found.lab.spent.rollouts
+    assert found.runner.executed.total() == spent <= rollouts
+    assert max(found.runner.executed.values()) == 1
+    assert found.finding.best_val >= 0
+
+
+def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
+    make_store: MakeStore,
+) -> None:
+    store = make_store()
+    runner = FakeRunner(store, by_rules)
+    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=15))
+    lab._coach = RuleCoach()
+    with pytest.raises(BudgetExhausted, match="does not reach for one round: it takes 16"):
+        asyncio.run(Evolve().learn(lab))
+    assert runner.executed.total() == 0
+    assert not lab._coach.calls
+
+
+def test_coach_calls_are_bounded_exactly(make_store: MakeStore) -> None:
+    for limit in (4, 9):
+        found = learn(make_store(), budget=Budget(rollouts=400, coach_calls=limit), slots=8)
+        assert len(found.coach.calls) <= limit
+        assert found.lab.spent.coach_calls == len(found.coach.calls)
+    assert "coach calls are spent" in found.finding.sentence
+
+
+def test_dollars_end_the_search_with_enough_left_to_compare(make_store: MakeStore) -> None:
+    found = learn(make_store(), budget=Budget(dollars=3.0), cost_usd=0.01, slots=4)
+    assert found.lab.spent.dollars < 3.4
+    assert found.finding.best_val > found.finding.baseline_val
+
+
+def test_seconds_end_the_search(make_store: MakeStore) -> None:
+    now = [0.0]
+
+    def clock() -> float:
+        now[0] += 1
+        return now[0]
+
+    found = learn(make_store(), clock=clock, budget=Budget(seconds=12))
+    assert "the budget is spent" in found.finding.sentence
+
+
+def test_only_prompts_and_no_coach_is_said_in_a_sentence(make_store: MakeStore) -> None:
+    store = make_store()
+    runner = FakeRunner(store, by_rules)
+    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=300))
+    with pytest.raises(CoachUnavailable, match=r"nobody to propose changes of 'system'.*\[coach\]"):
+        asyncio.run(Evolve().learn(lab))
+    assert runner.executed.total() == 0
+
+
+def test_ast_alone_says_that_it_changes_no_prompts(make_store: MakeStore) -> None:
+    with pytest.raises(InputError, match="nothing that ast can change: it has prompt"):
+        learn(make_store(), Evolve(proposers=["ast"]))
+
+
+def test_params_alone_are_not_for_it(make_store: MakeStore) -> None:
+    knobs = Candidate.of({"knobs": Params({"k": Int(1, 1, 5)})})
+    with pytest.raises(InputError, match="it has params"):
+        learn(make_store(), baseline=knobs, answer=lambda *_: 0.5)
+
+
+def test_a_wrong_key_ends_it_with_the_coachs_own_words(make_store: MakeStore) -> None:
+    with pytest.raises(CoachUnavailable, match="The key was refused"):
+        learn(make_store(), coach=NoCoach())
+
+
+def test_a_coach_that_goes_away_leaves_what_was_found(make_store: MakeStore) -> None:
+    found = learn(make_store(), coach=NoCoach(after=60), rollouts=3000)
+    assert found.finding.best_val > found.finding.baseline_val
+    assert "The key was refused" in found.finding.sentence
+
+
+def test_without_the_coach_code_goes_on(make_store: MakeStore) -> None:
+    both = Candidate.of({**SOURCE.resources, "guess": FUNCTION})
+    found = learn(
+        make_store(), baseline=both, answer=by_code, coach=NoCoach(), rollouts=400, train=12
+    )
+    assert found.finding.best.changed_from(both) == ("guess",)
+    assert "the coach was lost" in found.finding.sentence
+
+
+def test_what_the_checks_refuse_costs_no_rollout(make_store: MakeStore) -> None:
+    async def checks(candidate: Candidate) -> str:
+        return "It says harm." if "harm" in str(candidate.resources["system"]) else ""
+
+    store = make_store()
+    found = learn(store, checks=checks)
+    ran = {
+        r.candidate_id
+        for r in found.runner.store.rollouts.get(list(found.runner.executed)).values()
+    }
+    for candidate_id in ran:
+        assert "harm" not in str(store.candidates.get(candidate_id).resources["system"])
+    assert "refused by the checks" in found.finding.sentence
+
+
+def test_the_coach_sees_nothing_of_val_tasks(make_store: MakeStore) -> None:
+    found = learn(make_store(), rollouts=400)
+    assert found.coach.calls
+    assert any('"split":"train"' in text for text in found.coach.calls)
+    assert not any('"split":"val"' in text for text in found.coach.calls)
+
+
+def test_failures_of_the_agent_are_part_of_what_the_coach_sees(make_store: MakeStore) -> None:
+    def fragile(resources: Any, given: Any) -> float:
+        value = by_rules(resources, given)
+        if value == 0.0:
+            raise ValueError("no such rule")
+        return value
+
+    found = learn(make_store(), answer=fragile)
+    assert any("The rollout failed: no such rule" in text for text in found.coach.calls)
+
+
+def test_the_coach_hears_what_survived(make_store: MakeStore) -> None:
+    found = learn(make_store())
+    assert {True, False} <= set(found.coach.credits)
+
+
+def test_the_baseline_stays_when_nothing_is_better(make_store: MakeStore) -> None:
+    found = learn(make_store(), answer=lambda *_: 0.5)
+    assert found.finding.best == SOURCE
+    assert found.finding.best_val == found.finding.baseline_val == 0.5
+
+
+def test_the_choice_at_the_end_sees_through_luck(make_store: MakeStore) -> None:
+    import random
+
+    def luck(resources: Any, given: Any) -> float:
+        # Scores are coins: no prompt is better than another.
+        return float(random.Random(f"{resources['system']} {given}").random() < 0.5)
+
+    gains = []
+    for seed in range(4):
+        found = learn(make_store(), answer=luck, seed=seed, rollouts=200)
+        gains.append(found.finding.best_val - found.finding.baseline_val)
+    assert sum(gains) / len(gains) < 0.4
+
+
+def test_a_perfect_candidate_ends_the_search(make_store: MakeStore) -> None:
+    found = learn(
+        make_store(), answer=lambda r, _: float("rule1." in str(r["system"])), rollouts=2000
+    )
+    assert found.finding.best_val == 1.0
+    assert "solves every train task" in found.finding.sentence
+    assert found.lab.spent.rollouts < 1000
+
+
+def test_tasks_without_a_score_end_nothing(make_store: MakeStore) -> None:
+    def sometimes(resources: Any, given: Any) -> float:
+        return 7.0 if given["nr"] % 5 == 0 else by_rules(resources, given)  # 7 is out of range
+
+    found = learn(make_store(), answer=sometimes)
+    assert found.finding.best_val > found.finding.baseline_val
+
+
+def test_an_evaluator_that_never_says_anything_is_an_error(make_store: MakeStore) -> None:
+    with pytest.raises(InputError, match="No train task has a score"):
+        learn(make_store(), answer=lambda *_: 7.0)
+
+
+def test_without_tasks_there_is_nothing_to_learn(make_store: MakeStore) -> None:
+    for split in ("train", "val"):
+        with pytest.raises(InputError, match=f"There are no {split} tasks"):
+            learn(make_store(), **{split: 0})  # type: ignore[arg-type]
+
+
+def test_the_limit_of_candidates_and_patience_end_it(make_store: MakeStore) -> None:
+    found = learn(make_store(), Evolve(max_candidates=5))
+    assert found.finding.proposals >= 5
+    assert "limit of 5 candidates" in found.finding.sentence
+    found = learn(make_store(), Evolve(patience=4), answer=lambda *_: 0.5, rollouts=None)
+    assert "4 candidates in a row brought nothing better" in found.finding.sentence
+
+
+def test_islands_evolve_side_by_side(make_store: MakeStore) -> None:
+    found = learn(make_store(), Evolve(islands=3, migrate_every=3), rollouts=500, slots=4)
+    assert found.finding.best_val > found.finding.baseline_val + 0.3
+
+
+def test_one_task_a_split_is_enough(make_store: MakeStore) -> None:
+    found = learn(make_store(), train=1, val=1, rollouts=20)
+    assert found.lab.spent.rollouts <= 20
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"first_tasks": 0}, "a whole number"),
+        ({"islands": 1.5}, "a whole number"),
+        ({"patience": True}, "a whole number"),
+        ({"crossover": 2}, "a share from 0 to 1"),
+        ({"max_growth": 0.5}, "a number from 1 up"),
+        ({"proposers": []}, "a list of llm, ast"),
+        ({"proposers": "ast"}, "a list of llm, ast"),
+        ({"proposers": ["asd"]}, "Did you mean 'ast'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Evolve(**options)
+
+
+def test_a_prompt_that_would_lose_its_placeholder_is_repaired(make_store: MakeStore) -> None:
+    class Dropping(RuleCoach):
+        async def ask(self, messages: Any, **more: Any) -> Any:
+            import msgspec
+
+            reply = await super().ask(messages, **more)
+            return msgspec.structs.replace(reply, text=reply.text.replace("{question}", "them"))
+
+    store = make_store()
+    found = learn(store, coach=Dropping())
+    best = found.finding.best.resources["system"]
+    assert isinstance(best, PromptTemplate)
+    assert best.placeholders == {"question"}
+    assert found.finding.best_val > found.finding.baseline_val

@@ -1,0 +1,295 @@
+"""The parts of the engine, one by one: estimates, races, merges, novelty, plans and bandits."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.learn import BudgetExhausted
+from ratchet.learn.evolve.bandit import Bandit
+from ratchet.learn.evolve.estimate import Estimate
+from ratchet.learn.evolve.merge import merge_candidates, merge_texts, pieces_of
+from ratchet.learn.evolve.novelty import Novelty
+from ratchet.learn.evolve.plan import make_plan
+from ratchet.learn.evolve.population import Member, Population, front, kind
+from ratchet.learn.evolve.racing import LOST, capital_against, verdict
+from ratchet.types import Candidate, Code, PromptTemplate
+
+
+def prompt(text: str) -> Candidate:
+    return Candidate.of({"system": PromptTemplate(text)})
+
+
+def function(source: str) -> Candidate:
+    return Candidate.of({"f": Code(source, "f")})
+
+
+def member(number: int, **scores: float) -> Member:
+    made = Member(number, prompt(f"prompt {number}"))
+    made.scores = dict(scores)
+    return made
+
+
+# Estimates.
+
+
+def test_who_met_the_harder_tasks_is_not_the_worse_for_it() -> None:
+    estimate = Estimate()
+    easy = {f"e{n}": 0.9 for n in range(6)}
+    hard = {f"h{n}": 0.1 for n in range(6)}
+    estimate.add("base", None, easy | hard)
+    estimate.add("on easy", "base", dict.fromkeys(easy, 0.95))
+    estimate.add("on hard", "base", dict.fromkeys(hard, 0.4))
+    assert estimate.standing("on hard").mean > estimate.standing("on easy").mean
+
+
+def test_the_luckiest_of_many_is_drawn_to_its_parent() -> None:
+    rng = random.Random(0)
+    estimate = Estimate()
+    tasks = [f"t{n}" for n in range(40)]
+    estimate.add("base", None, {t: float(rng.random() < 0.5) for t in tasks})
+    raw = {}
+    for number in range(30):
+        scores = {t: float(rng.random() < 0.5) for t in tasks[:6]}
+        raw[str(number)] = sum(scores.values()) / 6
+        estimate.add(str(number), "base", scores)
+    luckiest = max(raw, key=lambda name: raw[name])
+    assert raw[luckiest] >= 0.8
+    assert estimate.standing(luckiest).mean < raw[luckiest] - 0.1
+    assert estimate.standing("base").deviation < estimate.standing(luckiest).deviation
+
+
+# Races.
+
+
+def test_a_good_child_is_seldom_given_up_however_often_one_looks() -> None:
+    rng = random.Random(1)
+    lost = 0
+    for _ in range(1000):
+        gains = [rng.choice([-1.0, 0.0, 1.0]) for _ in range(40)]  # no worse, on average
+        lost += any(capital_against(gains[:n]) >= LOST for n in range(1, 41))
+    assert lost / 1000 <= 1 / LOST
+
+
+def test_a_bad_child_is_given_up_soon() -> None:
+    assert capital_against([-1.0, -1.0, -1.0]) >= LOST
+    parent = {f"t{n}": 1.0 for n in range(8)}
+    child = {f"t{n}": 0.0 for n in range(8)}
+    assert verdict(child, parent, first=4, over=False) == "worse"
+    better = dict(list(child.items())[:4]) | {"t9": 1.0}
+    assert verdict(better, parent, first=4, over=False) == "no_gain"
+
+
+def test_a_child_passes_when_it_gained_and_ran_enough() -> None:
+    parent = {"a": 0.0, "b": 1.0, "c": 0.5}
+    child = {"a": 1.0, "b": 1.0}
+    assert verdict(child, parent, first=2, over=False) == "going"
+    assert verdict(child, parent, first=2, over=True) == "passed"
+    assert verdict({"a": 0.0, "b": 1.0}, parent, first=2, over=True) == "no_gain"
+    assert verdict({}, parent, first=2, over=False) == "no_gain"
+
+
+@given(st.lists(st.floats(-1, 1), max_size=30))
+def test_capital_is_never_negative(gains: list[float]) -> None:
+    assert capital_against(gains) >= 0
+
+
+# Merges.
+
+BASE = prompt("You book rooms.\nBe kind.\nAnswer with an id.")
+
+
+def merged(one: str, other: str) -> str | None:
+    found = merge_candidates(prompt(one), prompt(other), BASE)
+    return None if found is None else str(found["system"])
+
+
+def test_what_two_changed_in_different_places_is_joined() -> None:
+    assert merged(
+        "You book rooms.\nCheck the size.\nBe kind.\nAnswer with an id.",
+        "You book rooms.\nBe kind.\nAnswer with an id.\nSay none if none fits.",
+    ) == ("You book rooms.\nCheck the size.\nBe kind.\nAnswer with an id.\nSay none if none fits.")
+
+
+def test_what_both_put_in_one_place_is_said_once() -> None:
+    end = "You book rooms.\nBe kind.\nAnswer with an id."
+    assert merged(f"{end}\nA.\nB.", f"{end}\nB.\nC.") == f"{end}\nA.\nB.\nC."
+
+
+def test_different_changes_of_one_line_are_no_merge() -> None:
+    assert (
+        merged(
+            "You book rooms.\nBe brief.\nAnswer with an id.",
+            "You book rooms.\nBe polite.\nAnswer with an id.",
+        )
+        is None
+    )
+
+
+def test_a_merge_that_is_one_of_its_parents_is_none() -> None:
+    assert merged(str(BASE.resources["system"]), "Another.") is None
+
+
+def test_resources_that_one_changed_are_taken_from_it() -> None:
+    base = Candidate.of({"a": PromptTemplate("a"), "b": PromptTemplate("b")})
+    one = base.derive({"a": PromptTemplate("a2")}, algorithm="t")
+    other = base.derive({"b": PromptTemplate("b2")}, algorithm="t")
+    assert merge_candidates(one, other, base) == {
+        "a": PromptTemplate("a2"),
+        "b": PromptTemplate("b2"),
+    }
+
+
+def test_code_is_merged_by_lines_and_has_to_parse() -> None:
+    base = function("def f(a):\n    b = 1\n    c = 2\n    return a + b + c\n")
+    one = function("def f(a):\n    b = 5\n    c = 2\n    return a + b + c\n")
+    other = function("def f(a):\n    b = 1\n    c = 2\n    return a * b + c\n")
+    found = merge_candidates(one, other, base)
+    assert found is not None
+    assert found["f"] == Code("def f(a):\n    b = 5\n    c = 2\n    return a * b + c\n", "f")
+
+
+@given(st.text(st.sampled_from("ab .!?\n"), max_size=60))
+def test_pieces_joined_are_the_text(text: str) -> None:
+    assert "".join(pieces_of(text)) == text
+
+
+LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d\n"]), max_size=8)
+
+
+@given(LINES, LINES)
+def test_merging_with_the_ancestor_gives_the_other(ancestor: list[str], other: list[str]) -> None:
+    assert merge_texts(ancestor, other, ancestor) == "".join(other)
+    assert merge_texts(other, ancestor, ancestor) == "".join(other)
+    assert merge_texts(other, other, ancestor) == "".join(other)
+
+
+# Novelty.
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "new"),
+    [
+        ("Answer with the id.", "answer  with id", False),
+        ("A.\nB.", "B.\n\nA", False),
+        ("At most 3 rooms.", "At most 5 rooms.", True),
+        ("Do answer.", "Do not answer.", True),
+        ("Use {office}.", "Use {{office}}.", True),
+    ],
+)
+def test_prompts_that_differ_in_form_alone_are_not_new(one: str, other: str, new: bool) -> None:
+    novelty = Novelty()
+    assert not novelty.refusal(prompt(one))
+    assert (novelty.refusal(prompt(other)) == "") is new
+    assert "tried before" in novelty.refusal(prompt(one))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "new"),
+    [
+        ("def f(a):\n    x = a\n    return x\n", "def f(a):\n    y = a\n    return y\n", False),
+        ("def f(a):\n    return a + 1\n", 'def f(a):\n    """Doc."""\n    return 1 + a\n', False),
+        ("def f(a: int):\n    return a\n", "def f(a) -> int:\n    return (a)  # same\n", False),
+        ("def f(a, b):\n    return a - b\n", "def f(a, b):\n    return b - a\n", True),
+        ("def f(a, b):\n    return a + b\n", "def f(a, b):\n    return b + a\n", True),
+        ("def f(a):\n    return 1\n", "def f(a):\n    return 2\n", True),
+        ("def f(a):\n    return 1\n", "def f(a):\n    return True\n", True),
+    ],
+)
+def test_functions_that_differ_in_form_alone_are_not_new(one: str, other: str, new: bool) -> None:
+    novelty = Novelty()
+    novelty.refusal(function(one))
+    assert (novelty.refusal(function(other)) == "") is new
+
+
+# Population.
+
+
+def test_the_front_holds_who_is_best_somewhere() -> None:
+    members = [
+        member(0, a=0.1, b=0.1, c=0.1),
+        member(1, a=1.0, b=0.2, c=0.5),
+        member(2, a=0.3, b=0.9, c=0.5),
+        member(3, c=0.5),
+    ]
+    assert front(members) == {1: 2, 2: 2}
+    assert front(members[:1]) == {0: 3}
+
+
+def test_the_archive_keeps_the_best_of_each_kind() -> None:
+    base = prompt("one two three four five six")
+    assert kind(base, base) == (0, 4)
+    assert kind(prompt("one two three four five six " * 4), base)[0] > 2
+    assert kind(prompt("other words and nothing the same"), base)[1] == 0
+
+
+def test_migrants_visit_the_next_island() -> None:
+    estimate = Estimate()
+    first = member(0, a=0.5, b=0.5)
+    estimate.add(first.id, None, first.scores)
+    population = Population(first, estimate, islands=2, migrate_every=2)
+    good = member(1, a=1.0, b=1.0)
+    good.parents, good.islands = (first,), {0}
+    estimate.add(good.id, first.id, good.scores)
+    assert good not in population.on(1)
+    population.keep(good)
+    assert good in population.on(1)
+    assert population.best(1) is good
+
+
+def test_a_complement_is_good_where_the_other_fails() -> None:
+    estimate = Estimate()
+    one, two, three = member(0, a=1.0, b=0.0), member(1, a=0.0, b=1.0), member(2, a=1.0, b=0.0)
+    population = Population(one, estimate, islands=1, migrate_every=5)
+    population.members += [two, three]
+    for each in population.members:
+        each.islands = {0}
+        each.evaluations = dict.fromkeys(each.scores)  # type: ignore[arg-type]
+    assert population.complement(one, 0, 1.0) is two
+    assert population.complement(two, 0, 1.0) in (one, three)
+
+
+# Plans.
+
+
+@given(
+    st.integers(0, 5000),
+    st.integers(1, 200),
+    st.integers(1, 200),
+    st.integers(1, 20),
+    st.integers(1, 64),
+)
+def test_a_plan_fits_into_its_budget_or_is_refused(
+    rollouts: int, train: int, val: int, first: int, at_once: int
+) -> None:
+    try:
+        plan = make_plan(
+            rollouts, train=train, val=val, first=first, finalists=None, islands=None,
+            at_once=at_once,
+        )  # fmt: skip
+    except BudgetExhausted:
+        assert rollouts < 2 * min(first, train) + 2 * min(2, val)
+        return
+    assert plan.start + plan.first + plan.reserve <= rollouts
+    assert 1 <= plan.start <= train
+    assert min(2, val) <= plan.val <= val
+    assert plan.reserve == plan.val * (plan.finalists + 1)
+    assert plan.breadth >= 2
+
+
+# Bandits.
+
+
+def test_calls_move_to_what_survives() -> None:
+    bandit, rng = Bandit(), random.Random(0)
+    for _ in range(300):
+        arm = bandit.choose(["good", "bad"], rng)
+        bandit.count(arm, rng.random() < (0.6 if arm == "good" else 0.05))
+    chosen = [bandit.choose(["good", "bad"], rng) for _ in range(200)]
+    assert chosen.count("good") > 170
+    weights = bandit.weights(["good", "bad", "new"])
+    assert weights["good"] > weights["bad"] > 0
+    assert weights["new"] > weights["bad"]

@@ -1,0 +1,216 @@
+"""FewShot: demonstrations that help are found, escaped, redacted, and proven on val."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given as given_
+from hypothesis import strategies as st
+
+from ratchet.learn import Budget, BudgetExhausted, Finding, Proposal
+from ratchet.learn.demonstrations import (
+    Demonstration,
+    covering,
+    likeness,
+    vectors,
+    with_section,
+)
+from ratchet.learn.few_shot import FewShot
+from ratchet.store import Store
+from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate
+from tests.learn.conftest import Answer, FakeRunner, Killed, MakeStore, make_lab, tasks
+
+SOURCE = Candidate.of({"system": PromptTemplate("You say what kind a number is. {question}")})
+
+
+def kinds_shown(prompt: str) -> set[int]:
+    """What the examples in a prompt are about: numbers by their remainder."""
+    return {int(nr) % 5 for nr in re.findall(r'"nr":(\d+)', prompt)}
+
+
+def imitates(resources: Any, given: Any) -> float:
+    """Right of itself for two kinds of five; for others when an example of them is shown."""
+    prompt = resources["system"].text.replace("{{", "{").replace("}}", "}")
+    kind = given["nr"] % 5
+    known = kind in (0, 1) or kind in kinds_shown(prompt) or given["nr"] in (2, 3, 4)
+    return float(known)
+
+
+class Learned(msgspec.Struct):
+    finding: Finding
+    proposals: list[Proposal]
+    runner: FakeRunner
+    spent: int
+
+
+def learn(
+    store: Store,
+    few_shot: FewShot | None = None,
+    *,
+    answer: Answer = imitates,
+    baseline: Candidate = SOURCE,
+    rollouts: int | None = 300,
+    order: int = 0,
+    dies_after: int | None = None,
+    **options: Any,
+) -> Learned:
+    proposals: list[Proposal] = []
+    runner = FakeRunner(store, answer, order=order, dies_after=dies_after)
+    budget = options.pop("budget", Budget(rollouts=rollouts))
+    lab = make_lab(
+        runner, store, baseline, budget=budget, on_proposal=proposals.append,
+        val=options.pop("val", 20), **options,
+    )  # fmt: skip
+    finding = asyncio.run((few_shot or FewShot()).learn(lab))
+    return Learned(finding, proposals, runner, lab.spent.rollouts)
+
+
+def text_of(finding: Finding) -> str:
+    template = finding.best.resources["system"]
+    assert isinstance(template, PromptTemplate)
+    return template.text
+
+
+def test_it_finds_a_set_of_examples_that_helps(make_store: MakeStore) -> None:
+    found = learn(make_store())
+    assert found.finding.best_val > found.finding.baseline_val + 0.1
+    assert found.finding.best.algorithm == "few_shot"
+    assert "examples of train tasks" in found.finding.best.reason
+    assert text_of(found.finding).startswith("You say what kind a number is. {question}\n\n# Examp")
+    assert found.finding.best.resources["system"].placeholders == {"question"}  # type: ignore[union-attr]
+    assert found.spent == found.runner.executed.total() <= 300
+
+
+def test_demonstrations_are_of_train_tasks_that_went_well(make_store: MakeStore) -> None:
+    found = learn(make_store())
+    text = text_of(found.finding).replace("{{", "{").replace("}}", "}")
+    assert '"split":"val"' not in text
+    shown = [int(nr) for nr in re.findall(r'"nr":(\d+)', text)]
+    assert shown
+    assert all(imitates(SOURCE.resources, {"nr": nr}) == 1.0 for nr in shown)
+
+
+def test_a_set_is_never_judged_on_a_task_that_it_shows(make_store: MakeStore) -> None:
+    found = learn(make_store())
+    store = found.runner.store
+    for rollout in store.rollouts.get(list(found.runner.executed)).values():
+        template = store.candidates.get(rollout.candidate_id).resources["system"]
+        assert isinstance(template, PromptTemplate)
+        text = template.text.replace("{{", "{").replace("}}", "}")
+        shown = re.findall(r'"nr":(\d+),"split":"(\w+)"', text)
+        assert (str(rollout.input["nr"]), rollout.input["split"]) not in shown
+
+
+def test_examples_that_do_not_help_are_left_out(make_store: MakeStore) -> None:
+    found = learn(make_store(), answer=lambda _, given: float(given["nr"] % 2))
+    assert found.finding.best == SOURCE
+    assert found.finding.best_val == found.finding.baseline_val
+    harmful = learn(
+        make_store(),
+        answer=lambda r, given: float(given["nr"] % 2) * (len(r["system"].text) < 60),
+    )
+    assert harmful.finding.best == SOURCE
+
+
+def test_secrets_are_taken_out_of_demonstrations(make_store: MakeStore) -> None:
+    def answers(resources: Any, given: Any) -> Any:
+        return imitates(resources, given)
+
+    store = make_store()
+    lab = make_lab(FakeRunner(store, answers), store, SOURCE, budget=Budget(rollouts=300), val=20)
+    lab.train = tuple(
+        msgspec.structs.replace(task, input={**task.input, "from": "ann@example.com"})
+        for task in tasks("train", 40)
+    )
+    finding = asyncio.run(FewShot().learn(lab))
+    assert finding.best != SOURCE
+    assert "ann@example.com" not in text_of(finding)
+    assert "[redacted:email]" in text_of(finding)
+
+
+def test_too_few_rollouts_that_went_well_leave_the_source(make_store: MakeStore) -> None:
+    found = learn(make_store(), answer=lambda *_: 0.0)
+    assert found.finding.best == SOURCE
+    assert "went well enough to be shown" in found.finding.sentence
+    assert not found.proposals
+
+
+def test_where_nothing_is_perfect_the_better_ones_are_shown(make_store: MakeStore) -> None:
+    found = learn(make_store(), answer=lambda r, g: imitates(r, g) * 0.6 + 0.1)
+    assert found.finding.best_val > found.finding.baseline_val
+
+
+@pytest.mark.parametrize("rollouts", [16, 17, 30, 60, 120])
+def test_it_never_exceeds_its_budget(make_store: MakeStore, rollouts: int) -> None:
+    found = learn(make_store(), rollouts=rollouts)
+    assert found.spent == found.runner.executed.total() <= rollouts
+
+
+def test_a_budget_below_one_set_is_refused_before_anything_is_spent(
+    make_store: MakeStore,
+) -> None:
+    store = make_store()
+    runner = FakeRunner(store, imitates)
+    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=15))
+    with pytest.raises(BudgetExhausted, match=r"16 rollouts are needed.*15 are left.*Raise"):
+        asyncio.run(FewShot().learn(lab))
+    assert not runner.executed
+
+
+def test_bad_input_is_told(make_store: MakeStore) -> None:
+    numbers = Candidate.of({"k": Params({"k": Int(3, 1, 5)})})
+    with pytest.raises(InputError, match="no prompt to put demonstrations in"):
+        learn(make_store(), baseline=numbers)
+    with pytest.raises(InputError, match=r"prompt='sytem'.*it has 'system'"):
+        learn(make_store(), FewShot(prompt="sytem"))
+    with pytest.raises(InputError, match="There are no val tasks"):
+        learn(make_store(), val=0)
+    with pytest.raises(InputError, match="No train task has a score"):
+        learn(make_store(), answer=lambda *_: 7.0)
+    for options in ({"sets": 0}, {"max_tokens": 1.5}, {"good": "high"}, {"val_batch_size": True}):
+        with pytest.raises(InputError, match=r"FewShot\("):
+            FewShot(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dies_after", [0, 5, 40, 61, 99, 120, 140])
+def test_a_killed_search_executes_only_what_is_missing_and_finds_the_same(
+    make_store: MakeStore, dies_after: int
+) -> None:
+    whole = learn(make_store())
+    store = make_store()
+    with pytest.raises(Killed):
+        learn(store, order=1, dies_after=dies_after)
+    done = sum(store.rollouts.counts().values())
+    resumed = learn(store, order=2)
+    assert resumed.finding == whole.finding
+    assert [p.candidate_id for p in resumed.proposals] == [p.candidate_id for p in whole.proposals]
+    assert done + resumed.runner.executed.total() == whole.spent
+
+
+def test_demonstrations_of_a_set_cover_what_they_are_to_help_with() -> None:
+    texts = ["red car", "red cars", "red car fast", "blue boat", "green tree"]
+    space = vectors(texts)
+    similar = [[likeness(one, other) for other in space] for one in space]
+    taken = covering(similar, [1.0] * 5, [10] * 5, count=3, room=100)
+    assert {3, 4} <= set(taken)
+    assert len(set(taken) & {0, 1, 2}) == 1
+    assert len(covering(similar, [1.0] * 5, [10] * 5, count=5, room=25)) == 2
+    assert covering(similar, [1.0] * 5, [99] * 5, count=5, room=25) == []
+
+
+@given_(st.text(max_size=120), st.sampled_from(["f-string", "jinja2"]))
+def test_whatever_a_demonstration_holds_is_printed_as_it_is(text: str, engine: Any) -> None:
+    slot = "{q}" if engine == "f-string" else "{{ q }}"
+    template = PromptTemplate(f"Say: {slot}", engine)
+    made = with_section(template, [Demonstration("a", text, "{{ x }} {%if%} {y}")])
+    printed = made.format(q="?")
+    assert made.placeholders == {"q"}
+    assert printed.startswith("Say: ?")
+    same = f"Input: {text}\nOutput: {{{{ x }}}} {{%if%}} {{y}}"
+    if engine == "jinja2":  # it writes all line ends alike
+        same = same.replace("\r\n", "\n").replace("\r", "\n")
+    assert same in printed

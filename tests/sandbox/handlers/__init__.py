@@ -1,0 +1,1 @@
+"""Handlers that tests run in sandboxes; each module stands alone."""

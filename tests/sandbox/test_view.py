@@ -1,0 +1,79 @@
+"""Which files a sandbox shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ratchet.sandbox import SandboxFailed
+from ratchet.sandbox.inside.landlock import LIST, READ, WRITE
+from ratchet.sandbox.view import rules, shown
+
+
+def mine(made: list[tuple[str, str]], folder: Path) -> dict[str, str]:
+    return {
+        str(Path(path).relative_to(folder)): gives
+        for path, gives in made
+        if Path(path).is_relative_to(folder)
+    }
+
+
+def test_around_what_is_hidden_each_neighbour_is_shown(tmp_path: Path) -> None:
+    for name in ("a/b/hidden", "a/b/shown", "a/c", ".env", "agent.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    view = shown(root=tmp_path, hide=[tmp_path / "a" / "b" / "hidden"])
+    assert mine(rules(view, "/scratch"), tmp_path) == {
+        ".": LIST,
+        "a": LIST,
+        "a/b": LIST,
+        "a/b/shown": READ,
+        "a/c": READ,
+        "agent.py": READ,
+    }
+
+
+def test_hiding_wins_over_reading_and_writing(tmp_path: Path) -> None:
+    (tmp_path / "secret" / "inner").mkdir(parents=True)
+    inner = tmp_path / "secret" / "inner"
+    view = shown(read=[inner, tmp_path], write=[inner], hide=[tmp_path / "secret"])
+    assert mine(rules(view, "/scratch"), tmp_path) == {".": LIST}
+
+
+def test_a_writable_folder_is_shown_whole(tmp_path: Path) -> None:
+    view = shown(read=[tmp_path], write=[tmp_path])
+    assert (str(tmp_path.resolve()), WRITE) in rules(view, "/scratch")
+
+
+def test_links_are_followed_and_do_not_lead_to_what_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "hidden").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    view = shown(read=[tmp_path / "link"], hide=[tmp_path / "link" / "hidden"])
+    assert mine(rules(view, "/scratch"), tmp_path.resolve()) == {"real": LIST}
+    assert (str(tmp_path / "link"), str(tmp_path / "real")) in view.links
+
+
+def test_what_is_absent_is_left_out(tmp_path: Path) -> None:
+    assert str(tmp_path / "absent") not in shown(read=[tmp_path / "absent"]).read
+
+
+def test_the_whole_file_system_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(SandboxFailed, match="cannot show '/': that is the whole file system"):
+        shown(read=["/"])
+    (tmp_path / "top").symlink_to("/")
+    with pytest.raises(SandboxFailed, match="whole file system"):
+        shown(root=tmp_path / "top")
+
+
+def test_a_file_hidden_among_too_many_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ratchet.sandbox import view
+
+    monkeypatch.setattr(view, "_MOST_RULES", 100)
+    for number in range(100):
+        (tmp_path / str(number)).touch()
+    with pytest.raises(SandboxFailed, match="Hide their folder instead"):
+        rules(shown(read=[tmp_path], hide=[tmp_path / "7"]), "/scratch")
