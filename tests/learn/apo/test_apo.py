@@ -175,6 +175,8 @@ def test_dollars_and_coach_calls_end_the_search(make_store: MakeStore) -> None:
     assert found.spent.dollars <= 3.2
     assert "budget is spent" in found.finding.sentence
     assert found.finding.best_val > found.finding.baseline_val
+    least = learn(make_store(), budget=Budget(coach_calls=3))
+    assert 2 <= least.spent.coach_calls <= 3
     few = learn(make_store(), budget=Budget(coach_calls=20))
     assert 3 <= few.spent.coach_calls <= 20
     assert "budget is spent" in few.finding.sentence

@@ -179,7 +179,7 @@ class Search:
                 return f"{rounds} rounds are done."
             if quiet >= max(size, PATIENCE):
                 return f"{rounds} rounds are done, and {quiet} proposals brought nothing better."
-        if self._left() < self._sizes.rung or not self._affords_call():
+        if self._left() < self._sizes.rung or self._calls_left() < 1 + CALLS_AN_EDIT:
             return "the budget is spent."
         if not self._lab.may_continue(f"apo/{self.proposals:04d}"):
             return "the budget is spent."
@@ -195,14 +195,16 @@ class Search:
         # Every other proposal is made from all that is known, in several critiques of a few
         # rollouts each, since a critique seldom names more than the clearest points; those between
         # are made from a part of it.
-        merged = min(MERGED, low) if turn % 2 == 0 else 1
+        calls = self._calls_left()
+        merged = max(1, min(MERGED, low, calls - CALLS_AN_EDIT)) if turn % 2 == 0 else 1
         batch = min(batch, math.ceil(low / merged))
+        passes = self._sizes.passes if merged > 1 else self._sizes.passes - 1
         order = Order(
             number=number,
             parent=parent,
             batches=merged,
             batch=batch,
-            passes=self._sizes.passes if merged > 1 else max(1, self._sizes.passes - 1),
+            passes=max(1, min(passes, (calls - merged) // CALLS_AN_EDIT)),
             turn=turn,
             luck=self._lab.rng.random(),
             worth={name: (kept + 1) / (tried + 2) for name, (kept, tried) in self._targets.items()},
@@ -435,10 +437,10 @@ class Search:
             left = min(left, dollars * self._known / self._dollars - under_way)
         return int(min(left, 10**9)) - self._reserve
 
-    def _affords_call(self) -> bool:
+    def _calls_left(self) -> int:
+        """Coach calls that may still be made."""
         limit = self._lab.budget.coach_calls
-        most = MERGED + CALLS_AN_EDIT * self._sizes.passes
-        return limit is None or self._calls_before + self._calls + most <= limit
+        return 10**9 if limit is None else limit - self._calls_before - self._calls
 
 
 def _calls(order: Order) -> int:

@@ -100,7 +100,8 @@ def sizes(wanted: Wanted, *, rollouts: int | None, train: int, val: int, concurr
         val=val_tasks,
         finalists=finalists,
         beam=max(1, min(wanted.beam_width, round(budget / 100))),
-        passes=3,
+        # The scarcer rollouts are, the more the coach is asked before one is spent.
+        passes=5 if budget < 100 else 3,
         width=width,
         round=max(1, min(wanted.per_round, int(proposals / wanted.beam_rounds))),
     )

@@ -26,6 +26,9 @@ FRUITLESS = {True: 40, False: 200}
 """Drafts in a row without a new candidate after which a proposer is asked no more: of one that asks
 a coach, and of one that does not."""
 
+SELDOM = 0.25
+"""Share of a proposer's drafts that survive below which their first parts are shorter."""
+
 DRAWS = 4
 """Parents that are drawn until one leaves something to improve."""
 
@@ -220,10 +223,9 @@ class Breeding:
                     self._lab.credit(reply, False)
                 made = None
             else:
-                first = self._plan.first
-                if not started.proposer.coach_calls:
-                    first = max(min(2, first), first // 2)
-                tasks = self._first_tasks(started.parent, started.examples, first)
+                tasks = self._first_tasks(
+                    started.parent, started.examples, self._first_part(started.proposer)
+                )
                 made = self._member(draft, parents, name, started.island, tasks)
             self._fruitless[name] = 0 if made else self._fruitless.get(name, 0) + 1
         if self._fruitless.get(name, 0) >= FRUITLESS[bool(started.proposer.coach_calls)]:
@@ -298,6 +300,13 @@ class Breeding:
         if solved:
             chosen.append(self._rng.choice(solved))
         return tuple(parent.evaluations[task] for task in chosen)
+
+    def _first_part(self, proposer: Proposer) -> int:
+        """Tasks of a first part: fewer where most drafts bring nothing, to find the few sooner."""
+        first = self._plan.first
+        share = self._judging.bandit.share(proposer.name)
+        parts = 1 if proposer.coach_calls and share >= SELDOM else 2
+        return max(min(2, first), first // (parts + (share < SELDOM / 2)))
 
     def _first_tasks(
         self, parent: Member, examples: Sequence[Evaluation], first: int

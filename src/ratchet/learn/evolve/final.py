@@ -19,7 +19,6 @@ from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation
 from ratchet.types import Candidate, InputError, Task
 
-
 MOST = 10
 """Finalists at most."""
 

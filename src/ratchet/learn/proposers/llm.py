@@ -35,8 +35,12 @@ LANGUAGES = {
 STEPS = {"reflect": 1, "reflect twice": 2, "reflect thrice": 3, "reflect four times": 4}
 """Coach calls of a draft, by operator."""
 
-PRIOR = {"reflect": 0.3, "reflect twice": 0.6}
-"""How often an operator is chosen before anything is known; 1 for those that are not named."""
+PRIOR = {
+    "prompt": {"reflect": 0.3, "reflect twice": 0.6},
+    "code": {"reflect twice": 0.5, "reflect thrice": 0.2, "reflect four times": 0.1},
+}
+"""How often an operator is chosen before anything is known; 1 for those that are not named. Rules
+of a prompt add up; of several changes of code one that breaks it spoils all."""
 
 SHOWN = 6
 """Examples that one call is shown, at most."""
@@ -65,7 +69,8 @@ class LlmProposer:
         rng = random.Random(case.seed)  # noqa: S311 - reproducible, not secret
         operator = "combine"
         if case.inspiration is None:
-            odds = [PRIOR.get(one, 1.0) * case.weights.get(one, 1.0) for one in STEPS]
+            prior = PRIOR["code" if isinstance(case.parent.resources[name], Code) else "prompt"]
+            odds = [prior.get(one, 1.0) * case.weights.get(one, 1.0) for one in STEPS]
             operator = rng.choices(list(STEPS), odds)[0]
         resource, replies, said = case.parent.resources[name], list[Reply](), list[str]()
         problem = ""

@@ -7,7 +7,7 @@ import signal
 
 from . import census, confine, kernel, scratch, wire
 from .confine import Rules
-from .gate import Gate
+from .gate import Gate, program
 from .watch import Watch
 
 TYPE_CHECKING = False  # `typing` takes long to import
@@ -34,7 +34,7 @@ def run(control: int, config: dict[str, Any]) -> NoReturn:
         if os.getpid() != 1:
             kernel.adopt_orphans()
         rules = Rules(config)
-        gate = Gate()
+        gate = Gate(program())
         pid = _started(config, rules, gate)
     except Exception as error:
         line.tell(wire.FAILED, str(error).encode()[: wire.MOST_TEXT])

@@ -25,18 +25,32 @@ _CONTINUE = 1
 _ASKED_BYTES = 80
 
 
-class Gate:
-    """The watcher's end. Make it before the fork, and `enter` in the child."""
+def program() -> bytes:
+    """The filter of all gates; empty where system calls are not known."""
+    try:
+        return seccomp.compiled(policy.new_processes())
+    except OSError:
+        return b""
 
-    def __init__(self) -> None:
+
+class Gate:
+    """The watcher's end. Make it before the fork, and `enter` in the child.
+
+    Args:
+        compiled: What `program` returned.
+    """
+
+    def __init__(self, compiled: bytes) -> None:
+        self._program = compiled
         self._ours, self._theirs = socket.socketpair()
         self._listener = -1
 
     def enter(self) -> None:
         """In the process to be limited: from here on, what it starts is asked about."""
+        if not self._program:
+            return
         try:
-            rules = seccomp.compiled(policy.new_processes())
-            listener = seccomp.install(rules, listen=True)
+            listener = seccomp.install(self._program, listen=True)
         except OSError:
             return  # the kernel is too old, or something outside listens already; it is counted
         try:

@@ -5,6 +5,7 @@ Source: the kernel's own tables (`asm/unistd_64.h`, `asm-generic/unistd.h`).
 
 from __future__ import annotations
 
+import os
 import sys
 
 X86_64 = 0xC000003E
@@ -159,16 +160,18 @@ def _table(column: int) -> dict[str, int]:
 
 def machine() -> str:
     """The machine's name, as the kernel has it."""
-    import os
-
     return os.uname().machine if sys.platform != "win32" else ""
+
+
+def _known() -> tuple[int, dict[str, int]] | None:
+    if sys.maxsize <= 2**32:
+        return None
+    return {"x86_64": (X86_64, _table(1)), "aarch64": (AARCH64, _table(2))}.get(machine())
+
+
+_THIS = _known()
 
 
 def architecture() -> tuple[int, dict[str, int]] | None:
     """This machine's architecture and its numbers by name, or None where they are not known."""
-    name = machine()
-    if name == "x86_64" and sys.maxsize > 2**32:
-        return X86_64, _table(1)
-    if name == "aarch64" and sys.maxsize > 2**32:
-        return AARCH64, _table(2)
-    return None
+    return _THIS

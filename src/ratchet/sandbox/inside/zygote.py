@@ -9,9 +9,8 @@ import signal
 import socket
 import sys
 
-from . import census, child, confine, kernel, scratch, wire
+from . import census, child, confine, gate, kernel, scratch, wire
 from .confine import Rules
-from .gate import Gate
 from .watch import Watch
 
 TYPE_CHECKING = False  # `typing` takes long to import
@@ -96,6 +95,7 @@ class _Zygote:
         self._mounted: bool = config["level"] == "bubblewrap"
         self._nothing = os.open(os.devnull, os.O_RDONLY)
         self._own = os.getpid()
+        self._program = gate.program()
         self._mapped = census.address_space()
         self._shared = census.resident(self._own)
 
@@ -111,18 +111,20 @@ class _Zygote:
         request["scratch"] = f"{self._scratch}/{request['number']}"
         sys.stdout.flush()
         sys.stderr.flush()
-        gate = Gate()
+        asking = gate.Gate(self._program)
         pid = os.fork()
         if pid == 0:
             handler, state = self._loaded
-            child.run(request, fds, self._nothing, handler, state, self._rules, gate, self._mapped)
-        gate.forked()
+            child.run(
+                request, fds, self._nothing, handler, state, self._rules, asking, self._mapped
+            )
+        asking.forked()
         for fd in fds:
             os.close(fd)
         watch = Watch(
             pid,
             self._line,
-            gate,
+            asking,
             request["limits"],
             folder=self._scratch,
             mounted=self._mounted,
