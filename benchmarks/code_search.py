@@ -218,7 +218,7 @@ def main() -> None:
         names += ["openevolve_ast", "openevolve_coach"]
         install_peer()
     names = given.who.split(",") if given.who else names
-    numbers = [10] if given.quick else list(EVALUATIONS)
+    numbers = [8] if given.quick else list(EVALUATIONS)
     if given.evaluations:
         numbers = [int(number) for number in given.evaluations.split(",")]
     seeds = given.seeds or (1 if given.quick else 4)

@@ -46,8 +46,11 @@ if TYPE_CHECKING:
     from ratchet.evaluate import evaluator
     from ratchet.learn import Tune
     from ratchet.learn.apo import APO
+    from ratchet.learn.auto import Auto
     from ratchet.learn.evolve import Evolve
     from ratchet.learn.few_shot import FewShot
+    from ratchet.learn.gepa import GEPA
+    from ratchet.learn.openevolve import OpenEvolve
     from ratchet.observe.feedback import feedback
     from ratchet.run.lit_agent import LitAgent
     from ratchet.store import Store
@@ -55,10 +58,13 @@ if TYPE_CHECKING:
 _LATER = {
     "APO": "ratchet.learn.apo",
     "AsyncClient": "ratchet.client",
+    "Auto": "ratchet.learn.auto",
     "Client": "ratchet.client",
     "Evolve": "ratchet.learn.evolve",
     "FewShot": "ratchet.learn.few_shot",
+    "GEPA": "ratchet.learn.gepa",
     "LitAgent": "ratchet.run.lit_agent",
+    "OpenEvolve": "ratchet.learn.openevolve",
     "Store": "ratchet.store",
     "Trainer": "ratchet.autopilot.training",
     "Tune": "ratchet.learn",
@@ -78,6 +84,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "APO",
     "AsyncClient",
+    "Auto",
     "Bool",
     "Candidate",
     "Choice",
@@ -87,9 +94,11 @@ __all__ = [
     "Evolve",
     "FewShot",
     "Float",
+    "GEPA",
     "Int",
     "LitAgent",
     "Model",
+    "OpenEvolve",
     "Params",
     "PromptTemplate",
     "RatchetError",

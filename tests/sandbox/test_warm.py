@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.sandbox import Limits, SandboxFailed, Warm, call
+from ratchet.sandbox import Limits, SandboxFailed, Warm, call, functions
 
 HERE = Path(__file__).parent
 ECHO = "handlers.echo:handle"
@@ -230,6 +231,27 @@ async def test_what_is_hidden_cannot_be_read_and_what_is_shown_can(
         assert await read("data/open") == "data/open"
         for name in ("tasks.jsonl", ".env", "data/closed", "later"):
             assert await read(name) == "PermissionError", name
+
+
+LOCKED = """
+import os
+def f():
+    os.makedirs(".0/in")
+    os.makedirs("a/b")
+    os.mkdir("a/locked", 0)
+    os.mkdir("locked", 0)
+    os.umask(0o777)
+"""
+
+
+async def test_what_cannot_be_removed_inside_is_removed_outside(
+    level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    async with functions(slots=1, level=level, unsafe=level == "none") as warm:
+        for _ in range(2):
+            assert (await call(LOCKED, "f", warm=warm)).status == "ok"
+    assert list(tmp_path.iterdir()) == []
 
 
 STARTER = """

@@ -40,7 +40,7 @@ def transcript(evaluation: Evaluation, spans: Sequence[Span], *, title: str) -> 
     steps = cut("\n".join(_steps(spans)), MAX_TRACE)
     if steps:
         lines += ["What the agent did:", steps]
-    if rollout.output is not None:
+    if rollout.output is not None and not _is_reward(evaluation):
         lines += _field("The agent's answer", rollout.output)
     if rollout.error:
         lines += _field("Error", rollout.error)
@@ -49,6 +49,13 @@ def transcript(evaluation: Evaluation, spans: Sequence[Span], *, title: str) -> 
         if said:
             lines += _field(f"Evaluator {name} says", said)
     return "\n".join(lines)
+
+
+def _is_reward(evaluation: Evaluation) -> bool:
+    """Whether what the agent returned is its own score: no answer to anybody."""
+    reward = evaluation.scores.get("reward")
+    output = evaluation.rollout.output
+    return reward is not None and type(output) in (int, float) and reward.value == output
 
 
 def text_of(value: Any) -> str:

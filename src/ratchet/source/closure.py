@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from ratchet.source.names import bound_by, chains, changed_by, used_by
 from ratchet.source.tree import Import, Module, Tree, absolute, imports_of
 from ratchet.types import InputError
 
@@ -64,7 +65,7 @@ class _Needs:
                     self.stars.append(number)
                 else:
                     self.binds[name].append(number)
-            for name in _changed_by(statement):
+            for name in changed_by(statement):
                 self.changes[name].append(number)
 
 
@@ -203,7 +204,7 @@ class _Search:
             return
         needs = self._of(module)
         local = set(bound_by(statement))
-        used = _used_by(statement)
+        used = used_by(statement)
         for name in sorted(used):
             if name in _BUILT_IN and name not in needs.binds:
                 continue
@@ -279,7 +280,7 @@ class _Search:
 
     def _take_from(self, dotted: str, statement: ast.stmt, bound: str) -> None:
         """Need what a statement takes from a module; all of it when that is not to be seen."""
-        for chain in _chains(statement, bound):
+        for chain in chains(statement, bound):
             at = dotted
             for attribute in chain:
                 here = self.tree.module(at)
@@ -298,133 +299,6 @@ class _Search:
 
     def _shown(self, file: Path) -> str:
         return file.relative_to(self.tree.root).as_posix()
-
-
-def bound_by(statement: ast.stmt) -> Iterator[str]:
-    """Names that a statement binds at the top of its module; `*` for all of another one."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield statement.name
-        return
-    for node in _without_scopes(statement):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()):
-                yield name
-            case ast.Import():
-                for alias in node.names:
-                    yield alias.asname or alias.name.partition(".")[0]
-            case ast.ImportFrom():
-                for alias in node.names:
-                    yield alias.asname or alias.name
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                yield node.name
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
-                yield name
-
-
-def _without_scopes(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield child
-        elif not isinstance(child, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp)):
-            yield from _without_scopes(child)
-
-
-def _changed_by(statement: ast.stmt) -> Iterator[str]:
-    """Names whose objects a statement changes: `NAME.append(…)`, `NAME[…] = …`, `NAME.x = …`."""
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        called = statement.value.func
-        if isinstance(called, ast.Attribute) and (root := _root(called.value)):
-            yield root
-        return
-    targets: list[ast.expr] = []
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
-        targets = [statement.target]
-    elif isinstance(statement, ast.Delete):
-        targets = statement.targets
-    elif isinstance(statement, (ast.For, ast.If, ast.With, ast.Try)):
-        for field in ("body", "orelse", "finalbody"):
-            for inner in getattr(statement, field, []):
-                yield from _changed_by(inner)
-        return
-    for target in targets:
-        if isinstance(target, (ast.Attribute, ast.Subscript)) and (root := _root(target)):
-            yield root
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, (ast.Attribute, ast.Subscript)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _used_by(statement: ast.stmt) -> set[str]:
-    """Names that a statement takes from the top of its module, wherever in it they stand."""
-    import symtable
-
-    source = ast.unparse(ast.Module([statement], []))
-    try:
-        table = symtable.symtable(source, "<statement>", "exec")
-    except (SyntaxError, RecursionError):
-        return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
-    used: set[str] = set()
-    _collect(table, used, top=True)
-    used |= set(_in_quotes(statement))
-    return used
-
-
-def _collect(table: object, used: set[str], *, top: bool) -> None:
-    import symtable
-
-    assert isinstance(table, symtable.SymbolTable)
-    for symbol in table.get_symbols():
-        outer = symbol.is_global() and (symbol.is_referenced() or symbol.is_assigned())
-        if outer or (top and symbol.is_referenced()):
-            used.add(symbol.get_name())
-    for child in table.get_children():
-        _collect(child, used, top=False)
-
-
-def _in_quotes(statement: ast.stmt) -> Iterator[str]:
-    """Names in annotations that are written as strings."""
-    for node in ast.walk(statement):
-        annotations: list[ast.expr | None] = []
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            annotations.append(node.returns)
-        elif isinstance(node, (ast.arg, ast.AnnAssign)):
-            annotations.append(node.annotation)
-        for annotation in annotations:
-            for inner in ast.walk(annotation) if annotation is not None else ():
-                if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-                    try:
-                        parsed = ast.parse(inner.value, mode="eval")
-                    except (SyntaxError, ValueError):
-                        continue
-                    yield from (n.id for n in ast.walk(parsed) if isinstance(n, ast.Name))
-
-
-def _chains(tree: ast.AST, name: str) -> Iterator[tuple[str, ...]]:
-    """The attributes that are taken of a name, such as ("b", "c") of `a.b.c`; () of `a` itself."""
-    if isinstance(tree, ast.Attribute):
-        parts: list[str] = []
-        node: ast.expr = tree
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name):
-            if node.id == name:
-                yield tuple(reversed(parts))
-            return
-        yield from _chains(node, name)
-        return
-    if isinstance(tree, ast.Name):
-        if tree.id == name and isinstance(tree.ctx, ast.Load):
-            yield ()
-        return
-    for child in ast.iter_child_nodes(tree):
-        yield from _chains(child, name)
 
 
 def _is_import(statement: ast.stmt) -> bool:

@@ -24,7 +24,7 @@ Engine = Literal["f-string", "jinja2"]
 class _TakesTemplate(msgspec.StructMeta):
     """Lets `template=` stand for `text=`, as trainers elsewhere call it."""
 
-    def __call__(cls, *args: Any, **named: Any) -> Any:
+    def __call__(cls, *args: Any, **named: Any) -> Any:  # noqa: N805 - a metaclass
         if "template" in named and "text" not in named and not args:
             named["text"] = named.pop("template")
         return super().__call__(*args, **named)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import importlib
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -262,3 +264,57 @@ def test_progress_is_said_on_standard_error(capsys: pytest.CaptureFixture[str]) 
         grades_itself, TASKS
     )
     assert "0.250 → 1.000" in capsys.readouterr().err
+
+
+GUESSING = """
+import ratchet
+
+
+@ratchet.evolve
+def guess(number):
+    return number + 1
+
+
+@ratchet.rollout
+def guesses(task):
+    return 1.0 if guess(task["number"]) == task["number"] + 2 else 0.1
+"""
+
+
+@pytest.fixture
+def guesses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An agent whose source declares a function, and nothing else, that may change."""
+    (tmp_path / "guessing_agent.py").write_text(GUESSING)
+    monkeypatch.syspath_prepend(tmp_path)
+    forget()
+    yield importlib.import_module("guessing_agent").guesses
+    sys.modules.pop("guessing_agent")
+    forget()
+
+
+def test_code_is_not_improved_in_the_process_of_the_program_unless_somebody_says_so(
+    guesses: Any,
+) -> None:
+    tasks = [{"number": number} for number in range(12)]
+    held_back = [{"number": number} for number in range(20, 26)]
+    options: dict[str, Any] = {
+        "algorithm": ratchet.Evolve(), "initial_resources": None, "max_rollouts": 60
+    }  # fmt: skip
+    with pytest.raises(InputError, match=r"only code to improve \('guess'\)") as caught:
+        trainer(**options).fit(guesses, tasks, held_back)
+    assert "unsafe_code=True" in (caught.value.hint or "")
+    assert trainer(unsafe_code=True, **options).fit(guesses, tasks, held_back).rollouts > 0
+
+
+def test_what_the_budget_does_not_reach_for_is_said_before_the_agent_runs() -> None:
+    ran = []
+
+    @ratchet.rollout
+    def counted(task: dict[str, Any], prompt_template: PromptTemplate) -> float:
+        ran.append(task)
+        return 0.5
+
+    short = trainer(algorithm=ratchet.FewShot(), max_rollouts=3)
+    with pytest.raises(BudgetExhausted, match="does not reach for one set"):
+        short.fit(counted, TASKS[:8], TASKS[8:])
+    assert ran == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.learn import Budget, BudgetExhausted
+from ratchet.learn import Budget, BudgetExhausted, Proposal
 from ratchet.learn.evolve import Evolve
 from ratchet.llm import CoachUnavailable
 from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate
@@ -15,6 +15,7 @@ from tests.learn.conftest import FakeRunner, MakeStore, make_lab
 from tests.learn.evolve.conftest import (
     FUNCTION,
     SOURCE,
+    Learned,
     NoCoach,
     RuleCoach,
     by_code,
@@ -41,7 +42,7 @@ def test_code_improves_without_any_coach(make_store: MakeStore) -> None:
         baseline=Candidate.of({"guess": FUNCTION}),
         answer=by_code,
         coach=NoCoach(),
-        rollouts=600,
+        rollouts=300,
         train=12,
     )
     assert found.finding.best_val > found.finding.baseline_val + 0.2
@@ -56,9 +57,14 @@ def test_prompt_and_code_evolve_at_once(make_store: MakeStore) -> None:
     def answer(resources: Any, given: Any) -> float:
         return (by_rules(resources, given) + by_code(resources, given)) / 2
 
-    found = learn(make_store(), baseline=both, answer=answer, rollouts=900)
-    assert found.finding.best.changed_from(both) == ("guess", "system")
+    found = learn(make_store(), baseline=both, answer=answer, rollouts=500)
+    changed = {name for p in found.proposals if p.accepted for name in _changed(found, both, p)}
+    assert changed == {"guess", "system"}
     assert found.finding.best_val > found.finding.baseline_val + 0.2
+
+
+def _changed(found: Learned, source: Candidate, proposal: Proposal) -> tuple[str, ...]:
+    return found.runner.store.candidates.get(proposal.candidate_id).changed_from(source)
 
 
 @pytest.mark.parametrize("slots", [1, 8, 32])
@@ -135,7 +141,7 @@ def test_a_wrong_key_ends_it_with_the_coachs_own_words(make_store: MakeStore) ->
 
 
 def test_a_coach_that_goes_away_leaves_what_was_found(make_store: MakeStore) -> None:
-    found = learn(make_store(), coach=NoCoach(after=60), rollouts=3000)
+    found = learn(make_store(), coach=NoCoach(after=20), rollouts=3000)
     assert found.finding.best_val > found.finding.baseline_val
     assert "The key was refused" in found.finding.sentence
 
@@ -143,7 +149,7 @@ def test_a_coach_that_goes_away_leaves_what_was_found(make_store: MakeStore) -> 
 def test_without_the_coach_code_goes_on(make_store: MakeStore) -> None:
     both = Candidate.of({**SOURCE.resources, "guess": FUNCTION})
     found = learn(
-        make_store(), baseline=both, answer=by_code, coach=NoCoach(), rollouts=400, train=12
+        make_store(), baseline=both, answer=by_code, coach=NoCoach(), rollouts=200, train=12
     )
     assert found.finding.best.changed_from(both) == ("guess",)
     assert "the coach was lost" in found.finding.sentence
@@ -188,7 +194,7 @@ def test_the_coach_hears_what_survived(make_store: MakeStore) -> None:
 
 
 def test_the_baseline_stays_when_nothing_is_better(make_store: MakeStore) -> None:
-    found = learn(make_store(), answer=lambda *_: 0.5)
+    found = learn(make_store(), answer=lambda *_: 0.5, rollouts=120)
     assert found.finding.best == SOURCE
     assert found.finding.best_val == found.finding.baseline_val == 0.5
 
@@ -201,8 +207,8 @@ def test_the_choice_at_the_end_sees_through_luck(make_store: MakeStore) -> None:
         return float(random.Random(f"{resources['system']} {given}").random() < 0.5)
 
     gains = []
-    for seed in range(4):
-        found = learn(make_store(), answer=luck, seed=seed, rollouts=200)
+    for seed in range(3):
+        found = learn(make_store(), answer=luck, seed=seed, rollouts=120)
         gains.append(found.finding.best_val - found.finding.baseline_val)
     assert sum(gains) / len(gains) < 0.4
 

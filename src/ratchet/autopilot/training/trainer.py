@@ -8,6 +8,7 @@ stood when the same program is started again.
 from __future__ import annotations
 
 import asyncio
+import copy
 import tempfile
 import time
 from collections.abc import Coroutine, Mapping
@@ -19,7 +20,8 @@ import msgspec
 
 from ratchet._version import __version__
 from ratchet.autopilot.coach_config import CoachSection
-from ratchet.autopilot.coaching import open_coach
+from ratchet.autopilot.coaching import open_coach, will_be_asked
+from ratchet.autopilot.rehearsal import Nobody, RehearsalLab, rehearse
 from ratchet.autopilot.training.agents import trainable
 from ratchet.autopilot.training.items import Items
 from ratchet.autopilot.training.progress import Progress, SaidProgress
@@ -32,6 +34,7 @@ from ratchet.store import Store
 from ratchet.types import (
     AgentError,
     Candidate,
+    Code,
     InputError,
     PromptTemplate,
     Resource,
@@ -43,6 +46,7 @@ OBJECTIVE = "reward"
 """What rises: the reward that the agent returns or emits."""
 
 T = TypeVar("T")
+L = TypeVar("L", bound=Lab)
 
 N_RUNNERS = 8
 TIMEOUT_S = 120.0
@@ -89,6 +93,8 @@ class Trainer:
             nothing; or the URL of a store.
         progress: Says how it goes on standard error; False is silent.
         n_workers: Another name of `n_runners`.
+        unsafe_code: Also let functions change. Their candidates then run in this process, with its
+            rights, and could give themselves any reward; a project runs them in a sandbox.
 
     Example:
         trainer = ratchet.Trainer(
@@ -114,6 +120,7 @@ class Trainer:
         store: str = "file",
         progress: bool = True,
         n_workers: int | None = None,
+        unsafe_code: bool = False,
     ) -> None:
         runners = n_runners if n_runners is not None else n_workers
         for name, value in (("n_runners", runners), ("max_rollouts", max_rollouts)):
@@ -134,6 +141,7 @@ class Trainer:
         self._seed = seed
         self._timeout_s = timeout_s
         self._store = store
+        self._unsafe_code = unsafe_code
         self._progress: Progress = SaidProgress() if progress else Progress()
 
     def fit(self, agent: Any, train_dataset: Any, val_dataset: Any = None) -> Trained:
@@ -164,6 +172,7 @@ class Trainer:
         items = Items(train_dataset, val_dataset, seed=self._seed)
         async with AsyncExitStack() as stack:
             work = await self._begin(stack, agent, items, _said(algorithm))
+            await self._rehearse(algorithm, work, items)
             coach = self._coach
             if coach is None:
                 coach = await stack.enter_async_context(
@@ -224,6 +233,7 @@ class Trainer:
         store, state = self._open_store(stack)
         # Loaded before the resources are looked at: what its source declares is there by now.
         loaded, baseline = self._agent(agent, items)
+        targets = self._targets(baseline)
         dataset = items.dataset
         run_id = content_hash(
             [
@@ -231,6 +241,7 @@ class Trainer:
                 loaded.spec.entry,
                 loaded.source_version(),
                 baseline.id,
+                targets,
                 dataset.version,
                 course,
                 msgspec.to_builtins(self._budget),
@@ -247,7 +258,34 @@ class Trainer:
         runner = Runner(store, run_id, executor)
         await asyncio.to_thread(runner.recover)
         await stack.enter_async_context(runner)
-        return _Opened(run_id, store, runner, baseline)
+        return _Opened(run_id, store, runner, baseline, targets)
+
+    async def _rehearse(self, algorithm: Algorithm, work: _Opened, items: Items) -> None:
+        """Have the algorithm refuse now what it would refuse once the agent has run."""
+        if not type(algorithm).__module__.startswith("ratchet."):
+            return  # what one of the user's own does before it asks for anything, nobody knows
+        asked = self._coach is not None or will_be_asked(CoachSection(), algorithm)
+        lab = self._lab_of(RehearsalLab, work, items, Nobody() if asked else None)
+        await rehearse(copy.copy(algorithm), lab)
+
+    def _targets(self, baseline: Candidate) -> list[str]:
+        """Names of the resources that may change."""
+        code = [name for name, r in baseline.resources.items() if isinstance(r, Code)]
+        if not code or self._unsafe_code:
+            return list(baseline.resources)
+        names = ", ".join(map(repr, code))
+        if len(code) == len(baseline.resources):
+            raise InputError(
+                f"There is only code to improve ({names}), and Trainer runs candidates in the"
+                " program's own process, where their code could do anything.",
+                hint="Use a project, which runs them in a sandbox (ratchet improve), or say"
+                " Trainer(unsafe_code=True).",
+            )
+        self._progress.said(
+            f"{names} stays as it is: Trainer has no sandbox for code. A project has one; see"
+            " ratchet improve."
+        )
+        return [name for name in baseline.resources if name not in code]
 
     def _agent(self, agent: Any, items: Items) -> tuple[Agent, Candidate]:
         if self._initial:
@@ -274,7 +312,10 @@ class Trainer:
         return stack.enter_context(Store.open(url)), state
 
     def _lab(self, work: _Opened, items: Items, coach: Any) -> Lab:
-        return Lab(
+        return self._lab_of(Lab, work, items, coach)
+
+    def _lab_of(self, kind: type[L], work: _Opened, items: Items, coach: Any) -> L:
+        return kind(
             Work(
                 run_id=work.run_id,
                 stage="learn",
@@ -292,6 +333,7 @@ class Trainer:
             store=work.store,
             budget=self._budget,
             coach=coach,
+            only=work.targets,
             on_rollout=self._progress.rollout,
             on_proposal=self._progress.proposal,
             on_note=self._progress.said,
@@ -301,8 +343,16 @@ class Trainer:
 class _Opened:
     """What a fit works with while it is open."""
 
-    def __init__(self, run_id: str, store: Store, runner: Runner, baseline: Candidate) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        store: Store,
+        runner: Runner,
+        baseline: Candidate,
+        targets: list[str],
+    ) -> None:
         self.run_id = run_id
+        self.targets = targets
         self.store = store
         self.runner = runner
         self.baseline = baseline

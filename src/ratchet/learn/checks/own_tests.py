@@ -24,6 +24,9 @@ MOST_FILES = 20
 SHOWN = 600
 """Characters of output that a fault shows."""
 
+_WITH_VALUE = frozenset({"-c", "--config-file", "--confcutdir", "-k", "-m", "-p", "--rootdir"})
+"""Options of pytest, and of Python, that the next word belongs to."""
+
 _FAILED = {
     "pytest": re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE),
     "unittest": re.compile(r"^(?:FAIL|ERROR): (.+)$", re.MULTILINE),
@@ -187,11 +190,7 @@ class OwnTests:
         files = [test.file.relative_to(self._tree.root).as_posix() for test in tests]
         words = [w.replace("{python}", sys.executable) for w in shlex.split(self._command or "")]
         if words and any(Path(word).name in ("pytest", "py.test") for word in words):
-            options = [
-                w
-                for w in words
-                if not (self._tree.root / w.partition("::")[0]).exists() or Path(w).is_absolute()
-            ]
+            options = self._without_paths(words)
             return [("pytest", [*options, "-rfE", "-p", "no:cacheprovider", *files])]
         if words and "unittest" not in words:
             return [("whole", words)]
@@ -205,6 +204,15 @@ class OwnTests:
         if others:
             commands.append(("unittest", [sys.executable, "-m", "unittest", *others]))
         return commands
+
+    def _without_paths(self, words: Sequence[str]) -> list[str]:
+        """A pytest command without the folders and files that it is to collect."""
+        kept = []
+        for before, word in zip(["", *words], words, strict=False):
+            there = (self._tree.root / word.partition("::")[0]).exists()
+            if not there or Path(word).is_absolute() or before in _WITH_VALUE:
+                kept.append(word)
+        return kept
 
     def _environment(self, copy: Path) -> dict[str, str]:
         root = self._tree.root

@@ -29,6 +29,10 @@ from ratchet.learn.work import Evaluation
 from ratchet.llm import CoachUnavailable
 from ratchet.types import Candidate, Task
 
+PLENTY = 10
+"""How many times all train tasks have to be affordable before slots are filled for their own sake.
+"""
+
 
 class Rollouts(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts of a candidate under way, on train tasks of a member or on val tasks."""
@@ -132,6 +136,15 @@ class Engine:
             tasks = self.final.baseline_tasks(free)
             if tasks:
                 self._roll_val(self._lab.baseline, tasks)
+            elif searching and self._search_left() > PLENTY * len(self._order):
+                self._fill(free)
+
+    def _fill(self, free: int) -> None:
+        """Run the baseline on more train tasks: it is what all others are compared with."""
+        baseline = self.judging.baseline
+        left = [] if baseline.under_way else self._untried(baseline)
+        if left:
+            self._roll(baseline, left[:free])
 
     def _end_by_limits(self) -> None:
         self.ended = self.judging.ended or self.ended

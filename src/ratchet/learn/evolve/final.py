@@ -22,6 +22,9 @@ from ratchet.types import Candidate, InputError, Task
 MOST = 10
 """Finalists at most."""
 
+WAVES = 2
+"""How many times as many rollouts as run at once are compared without a look in between."""
+
 
 class Final:
     """The comparison on val.
@@ -38,6 +41,7 @@ class Final:
         self._plan = plan
         self._ledger = ledger
         self._val = plan.val
+        self._at_once = lab.concurrency
         self._tasks = list(lab.val)
         lab.rng.shuffle(self._tasks)
         self._baseline = lab.baseline
@@ -61,7 +65,10 @@ class Final:
             self._finalists = self._choose()
         if self._under_way:
             return []
-        for limit in (math.ceil(self._val / 2), self._val):
+        count = len(self._finalists)
+        # In halves, so that who cannot win runs no more; but not where the wait costs more.
+        whole = self._val * count <= WAVES * self._at_once
+        for limit in (self._val if whole else math.ceil(self._val / 2), self._val):
             running = [self._judging.baseline, *self._alive()]
             parts = [(m.candidate, self._left(m.id, limit)) for m in running]
             parts = [(candidate, tasks) for candidate, tasks in parts if tasks]
@@ -102,7 +109,10 @@ class Final:
             )
         ranked = [self._judging.baseline]
         for member in self._finalists or []:
-            if any(task in own for task in self._values.get(member.id, ())):
+            values = self._values.get(member.id, {})
+            gains = [value - own[task] for task, value in values.items() if task in own]
+            # Train, on which it was chosen, flatters it: where val speaks against it, it is out.
+            if gains and math.fsum(gains) >= -EVEN:
                 ranked.append(member)
         mean = {m.id: self._judging.estimate.standing(m.id).mean for m in ranked}
         best = max(ranked, key=lambda m: (mean[m.id], -m.number))

@@ -57,6 +57,7 @@ def empty(folder: str) -> bool:
     except OSError:
         return False
     lifted = 0
+    mark = os.urandom(8).hex()  # a name that nobody took beforehand
     try:
         while names := os.listdir(top):
             for name in names:
@@ -67,7 +68,7 @@ def empty(folder: str) -> bool:
                 try:
                     for deeper in os.listdir(inner):
                         if _is_folder(inner, deeper):
-                            os.rename(deeper, f".{lifted}", src_dir_fd=inner, dst_dir_fd=top)
+                            os.rename(deeper, f"{mark}-{lifted}", src_dir_fd=inner, dst_dir_fd=top)
                             lifted += 1
                         else:
                             os.unlink(deeper, dir_fd=inner)
