@@ -83,6 +83,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "APO",
+    "GEPA",
     "AsyncClient",
     "Auto",
     "Bool",
@@ -94,7 +95,6 @@ __all__ = [
     "Evolve",
     "FewShot",
     "Float",
-    "GEPA",
     "Int",
     "LitAgent",
     "Model",

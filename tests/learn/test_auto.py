@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from ratchet.learn import Budget, BudgetExhausted, Finding, Lab, auto, mean
-from ratchet.learn.auto import Arm, Auto
+from ratchet.learn.arms import Arm
+from ratchet.learn.auto import Auto
 from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate, Resource
 from tests.learn.conftest import FakeRunner, Killed, MakeStore, make_lab
 
@@ -199,6 +201,44 @@ def test_it_ends_when_every_val_task_is_solved(
     assert "every val task is solved" in finding.sentence
     assert finding.best.id == BASELINE.id
     assert seen == []
+
+
+def test_an_algorithm_for_one_prompt_gets_the_one_that_is_most_to_blame(
+    make_store: MakeStore, seen: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arms = [msgspec.structs.replace(arm, one=True) for arm in auto.ARMS[2:]]
+    monkeypatch.setattr(auto, "ARMS", tuple(arms))
+    monkeypatch.setattr(auto, "blame", lambda *_, **__: {"greeting": 0.2, "system": 0.8})
+    prompts = {"greeting": PROMPT, "system": PROMPT, "knobs": KNOBS}
+    _, lab = lab_of(make_store, baseline=Candidate.of(prompts))
+    learn(lab)
+    assert {targets for _, targets, _ in seen} == {("system",)}
+
+
+@pytest.mark.parametrize(("budget", "tasks"), [(250, (26, 13)), (20_000, (40, 40))])
+def test_an_algorithm_that_runs_whole_splits_gets_as_many_tasks_as_its_slice_bears(
+    make_store: MakeStore,
+    seen: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    budget: int,
+    tasks: tuple[int, int],
+) -> None:
+    given = []
+
+    class Looks(Steps):
+        async def learn(self, lab: Lab) -> Finding:
+            given.append((len(lab.train), len(lab.val)))
+            return await super().learn(lab)
+
+    knobs, *others = auto.ARMS
+    made = msgspec.structs.replace(knobs, make=lambda: Looks("knobs", 1, seen), whole=True)
+    monkeypatch.setattr(auto, "ARMS", (made, *others))
+    _, lab = lab_of(make_store, budget=Budget(rollouts=budget), val=40)
+    learn(lab, algorithms=["knobs"])
+    assert given[0][0] <= tasks[0]
+    assert given[0][1] <= tasks[1]
+    assert (given[0] == tasks) == (budget == 20_000)
+    assert len(lab.train) == 40
 
 
 class Flattered(Steps):

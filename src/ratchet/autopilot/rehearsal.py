@@ -69,6 +69,8 @@ class RehearsalLab(Lab):
         baseline: Candidate | None = None,
         budget: Budget | None = None,
         only: Collection[str] | None = None,
+        train: Sequence[Task] | None = None,
+        val: Sequence[Task] | None = None,
     ) -> Lab:
         """Ends the rehearsal: what parts of a budget reach for, the algorithm sees to."""
         self._end()

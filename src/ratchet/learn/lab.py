@@ -343,6 +343,8 @@ class Lab:
         baseline: Candidate | None = None,
         budget: Budget | None = None,
         only: Collection[str] | None = None,
+        train: Sequence[Task] | None = None,
+        val: Sequence[Task] | None = None,
     ) -> Lab:
         """A lab within this one, for one algorithm of several that share a budget.
 
@@ -353,13 +355,15 @@ class Lab:
             baseline: The candidate that it starts from; this lab's own when left out.
             budget: What it may spend at most; when left out, what this lab may.
             only: Names of its `targets`; this lab's own when left out.
+            train: Some of the train tasks; all when left out.
+            val: Some of the val tasks; all when left out.
         """
         start = baseline or self.baseline
         return Lab(
             msgspec.structs.replace(self._work, part=f"{self._work.part}{name}/"),
             baseline=start,
-            train=self.train,
-            val=self.val,
+            train=self.train if train is None else train,
+            val=self.val if val is None else val,
             runner=self._runner,
             scorer=self._scorer,
             store=self._store,

@@ -170,9 +170,9 @@ def test_dollars_below_one_round_are_told_as_soon_as_the_price_is_known(
 
 def test_dollars_and_coach_calls_end_the_search(make_store: MakeStore) -> None:
     found = learn(
-        make_store(), cost_usd=0.01, coach=RuleCoach(cost_usd=0.02), budget=Budget(dollars=3.0)
+        make_store(), cost_usd=0.01, coach=RuleCoach(cost_usd=0.02), budget=Budget(dollars=1.2)
     )
-    assert found.spent.dollars <= 3.2
+    assert found.spent.dollars <= 1.4
     assert "budget is spent" in found.finding.sentence
     assert found.finding.best_val > found.finding.baseline_val
     least = learn(make_store(), budget=Budget(coach_calls=3))

@@ -1,0 +1,83 @@
+"""The ways to improve an agent that `Auto` chooses from: an algorithm, and what it can change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from ratchet.learn.algorithm import Algorithm
+from ratchet.types import Code, Params, PromptTemplate, Resource
+
+
+class Arm(msgspec.Struct, frozen=True):
+    """A way to improve an agent."""
+
+    name: str
+    make: Callable[[], Algorithm]
+    fits: Callable[[Resource], bool]
+    """Whether it can change a resource."""
+    asks: bool
+    """Whether it needs a coach."""
+    prior: float
+    """How much is expected of it, before anything is known, relative to the others."""
+    what: str
+    """What it changes, for people."""
+    one: bool = False
+    """It changes one resource; it gets the one that is most to blame."""
+    whole: bool = False
+    """It runs whole splits; in a small slice it gets a part of them."""
+
+
+def _tune() -> Algorithm:
+    from ratchet.learn.tune import Tune
+
+    return Tune()
+
+
+def _apo() -> Algorithm:
+    from ratchet.learn.apo import APO
+
+    return APO()
+
+
+def _evolve() -> Algorithm:
+    from ratchet.learn.evolve import Evolve
+
+    return Evolve()
+
+
+def _few_shot() -> Algorithm:
+    from ratchet.learn.few_shot import FewShot
+
+    return FewShot()
+
+
+def _is_prompt(resource: Resource) -> bool:
+    return isinstance(resource, PromptTemplate)
+
+
+def _is_code(resource: Resource) -> bool:
+    return isinstance(resource, Code)
+
+
+def _has_knobs(resource: Resource) -> bool:
+    return isinstance(resource, Params) and bool(resource.space)
+
+
+ARMS: tuple[Arm, ...] = (
+    Arm("tune", _tune, _has_knobs, asks=False, prior=1.0, what="numbers and choices", whole=True),
+    Arm("apo", _apo, _is_prompt, asks=True, prior=1.2, what="prompts"),
+    Arm("evolve", _evolve, _is_prompt, asks=True, prior=1.1, what="prompts"),
+    Arm("evolve-code", _evolve, _is_code, asks=False, prior=0.9, what="code"),
+    Arm(
+        "few_shot",
+        _few_shot,
+        _is_prompt,
+        asks=False,
+        prior=0.6,
+        what="examples in prompts",
+        one=True,
+    ),
+)
+"""All that `Auto` may choose from; one entry a way."""
