@@ -86,7 +86,9 @@ PEERS = {
         },
         seeds={100: 2, 300: 1, 1000: 0},
     ),
-    "gepa": Peer(("gepa==0.1.4", "openai"), {budget: {} for budget in BUDGETS}, val={100: 10, 300: 15}),
+    "gepa": Peer(
+        ("gepa==0.1.4", "openai"), {100: {}, 300: {}, 1000: {}}, val={100: 10, 300: 15}
+    ),
     "openevolve": Peer(
         ("openevolve==0.4.0",),
         {

@@ -75,6 +75,17 @@ def test_a_candidate_that_was_given_up_early_is_not_the_best_of_those_that_were_
     assert only.candidate_id == "lucky"
 
 
+def test_once_learning_has_chosen_on_val_that_candidate_is_marked_not_the_best_on_train() -> None:
+    before = Lineage(FAMILY, "base").best
+    assert before is not None
+    other = next(p for p in FAMILY if p.candidate_id not in ("base", before.candidate_id))
+    lineage = Lineage(FAMILY, "base", other.candidate_id)
+    assert lineage.best == other
+    marked = [line for line in drawn(lineage).splitlines() if "chosen on val" in line]
+    assert len(marked) == 1
+    assert other.candidate_id in marked[0]
+
+
 def test_unknown_parents_and_circles_do_no_harm() -> None:
     proposals = [judged(0, "a", 0.5, "b"), judged(1, "b", 0.6, "a"), judged(2, "c", 0.4, "gone")]
     assert "0.400" in drawn(Lineage(proposals, "base"))

@@ -164,9 +164,7 @@ def test_ratchet_evaluates_it_and_a_better_prompt(
     assert mean("good") >= 0.9
 
 
-def test_a_prompt_is_improved_proved_and_shipped(
-    project: Path, simulator: SimulatorThread
-) -> None:
+def test_a_prompt_is_improved_proved_and_shipped(project: Path, simulator: SimulatorThread) -> None:
     config = project / "ratchet.toml"
     config.write_text(config.read_text().replace("rollouts = 600", "rollouts = 160"))
     for command in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "the agent"]):

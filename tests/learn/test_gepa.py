@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from ratchet.learn import Budget, BudgetExhausted, Finding, Proposal
-from ratchet.learn.gepa import GEPA
+from ratchet.learn.gepa import FRUITLESS, GEPA
 from ratchet.llm import CoachUnavailable
 from ratchet.store import Store
 from ratchet.types import Candidate, ConfigError, InputError, Int, Params, PromptTemplate
@@ -231,3 +231,21 @@ def test_without_the_package_it_names_the_extra(
     monkeypatch.setitem(sys.modules, "gepa", None)
     with pytest.raises(ConfigError, match=r"not installed.*agent-ratchet\[gepa\]"):
         learn(make_store())
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"), [("", "The answer is empty."), ("```\nBook for {nobody}.\n```", "")]
+)
+def test_a_coach_whose_answers_cannot_be_tried_is_not_asked_for_ever(
+    make_store: MakeStore, text: str, problem: str
+) -> None:
+    class Useless(RuleCoach):
+        async def ask(self, *args: Any, **options: Any) -> Any:
+            reply = await super().ask(*args, **options)
+            return msgspec.structs.replace(reply, text=text, problem=problem)
+
+    coach = Useless(fenced)
+    found = learn(make_store(), coach=coach)
+    assert found.finding.best == SOURCE
+    assert len(coach.asked) <= FRUITLESS + 1
+    assert "answers of the coach in a row could not be tried (the last: " in found.finding.sentence

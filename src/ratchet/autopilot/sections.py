@@ -91,6 +91,8 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
     if location[-1:] == ("key_env",):
         # What stands there by mistake is often the key itself: it is not repeated.
         return f"{where}: should be the name of an environment variable."
+    if location[-1:] == ("base_url",) and problem["type"] == "string_pattern_mismatch":
+        return f"{where} = {problem['input']!r}: should begin with http:// or https://."
     plain = {"tuple_type": "should be a list", "dict_type": "should be a table"}
     plain["model_type"] = plain["dict_type"]
     message = plain.get(problem["type"], str(problem["msg"]).removeprefix("Value error, "))

@@ -62,8 +62,10 @@ def candidates(
     out.print(f"Run [bold]{short(outcome.run.id)}[/], {outcome.run.stage.replace('_', ' ')}")
     if not proposals:
         out.print("No candidate has been judged yet.")
+        for sentence in filter(None, [*notes, outcome.run.message]):
+            out.print(f"  {sentence}", style="dim", markup=False)
         return
-    lineage = Lineage(proposals, outcome.run.baseline_id)
+    lineage = Lineage(proposals, outcome.run.baseline_id, _chosen(outcome.run))
     out.print(lineage.tree(limit, metric=metric))
     last = proposals[-1]
     spent = table("", "")
@@ -95,6 +97,11 @@ def _run(store: Store, prefix: str | None) -> Run:
         how = "no run" if not found else f"{len(found)} runs"
         raise InputError(f"{prefix!r} names {how}.", hint="See: ratchet status")
     return found[0]
+
+
+def _chosen(run: Run) -> str:
+    """Id of the candidate that learning chose; empty when it kept the source, or has not ended."""
+    return run.best_id if run.best_id != run.baseline_id else ""
 
 
 def _metric(outcome: Outcome) -> str:

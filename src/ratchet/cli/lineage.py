@@ -18,10 +18,14 @@ class Lineage:
         proposals: In the order they were judged; of several of one candidate, the last with the
             most tasks holds.
         baseline_id: The source's own candidate.
+        chosen_id: The candidate that learning chose in the end, by val; none while it goes on.
     """
 
-    def __init__(self, proposals: Sequence[Proposal], baseline_id: str) -> None:
+    def __init__(
+        self, proposals: Sequence[Proposal], baseline_id: str, chosen_id: str = ""
+    ) -> None:
         self.baseline_id = baseline_id
+        self.chosen_id = chosen_id
         self.by_id: dict[str, Proposal] = {}
         for proposal in proposals:
             known = self.by_id.get(proposal.candidate_id)
@@ -34,7 +38,9 @@ class Lineage:
 
     @property
     def best(self) -> Proposal | None:
-        """The best that was not given up early, or the best of all when every one was."""
+        """The chosen one; before there is one, the best that was not given up early, or of all."""
+        if self.chosen_id in self.by_id and self.chosen_id != self.baseline_id:
+            return self.by_id[self.chosen_id]
         others = [p for id, p in self.by_id.items() if id != self.baseline_id]
         full = [p for p in others if not p.pruned]
         return max(full or others, key=lambda p: (p.value, -p.number), default=None)
@@ -83,7 +89,7 @@ class Lineage:
         if proposal.algorithm:
             text += Text(f"  {proposal.algorithm}", "cyan")
         if is_best:
-            text += Text("  best", "bold green")
+            text += Text("  chosen on val" if self.chosen_id else "  best", "bold green")
         elif proposal.pruned:
             text += Text("  given up early", "dim")
         if reasons:

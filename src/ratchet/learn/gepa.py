@@ -20,7 +20,7 @@ from ratchet.learn.algorithm import Finding
 from ratchet.learn.bridge import Bridge
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.texts import texts_of, with_text
+from ratchet.learn.texts import counted, texts_of, with_text
 from ratchet.learn.transcript import cut, text_of, transcript
 from ratchet.learn.work import Evaluation, Proposal, mean
 from ratchet.llm import Message, Reply
@@ -30,6 +30,10 @@ _log = logging.getLogger("ratchet.gepa")
 
 IDLE = 30
 """Iterations in a row that tried nothing new, after which the search ends."""
+
+FRUITLESS = 12
+"""Iterations in a row of which the coach was asked and nothing could be tried, after which the
+search ends: a coach that only refuses is not asked for ever."""
 
 MAX_FIELD = 4_000
 """Characters of an input, an output or a feedback that the coach is shown."""
@@ -171,8 +175,9 @@ class _Search:
         self._replies: list[Reply] = []
         self._unusable: dict[str, str] = {}
         self._checked: dict[str, str] = {}
-        self._asked = self._judged = self._iterations = self._idle = 0
+        self._asked = self._judged = self._iterations = self._idle = self._fruitless = 0
         self._spent = (-1, -1)
+        self._problem = ""
         self.why = "nothing is left to try"
 
     # The adapter.
@@ -186,6 +191,7 @@ class _Search:
                 self._checked[made.id] = self._bridge.call(self._lab.check(made))
             problem = self._checked[made.id]
         if made is None or problem:
+            self._problem = problem
             # It costs no rollout, and the coach hears why.
             return batch_of(
                 outputs=[problem] * len(batch),
@@ -234,7 +240,7 @@ class _Search:
         reply = self._bridge.call(self._lab.coach(messages, step=step))
         if reply.problem:
             self._bridge.do(lambda: self._lab.credit(reply, survived=False))
-            self._unusable[asked] = reply.problem
+            self._unusable[asked] = self._problem = reply.problem
             raise ValueError(reply.problem)
         self._replies.append(reply)
         return reply.text
@@ -248,6 +254,10 @@ class _Search:
         self._iterations += 1
         spent = (self._lab.spent.rollouts, self._asked)
         self._idle = self._idle + 1 if spent == self._spent else 0
+        if spent[0] != self._spent[0]:
+            self._fruitless = 0
+        elif spent != self._spent:
+            self._fruitless += 1
         self._spent = spent
         if not self._bridge.do(lambda: self._lab.may_continue(f"gepa/{iteration:06d}")):
             self.why = "the budget is spent"
@@ -257,6 +267,9 @@ class _Search:
             self.why = "a candidate solves every val task"
         elif self._idle >= IDLE:
             self.why = f"{IDLE} iterations in a row tried nothing new"
+        elif self._fruitless >= FRUITLESS:
+            last = f" (the last: {self._problem.rstrip('.')})" if self._problem else ""
+            self.why = f"{FRUITLESS} answers of the coach in a row could not be tried{last}"
         else:
             return False
         return True
@@ -286,7 +299,8 @@ class _Search:
             best_val=best_val,
             proposals=self._judged,
             sentence=(
-                f"{self._judged} candidates by reflection, {len(self._on_val) - 1} of them kept;"
+                f"{counted(self._judged, 'candidate')} by reflection,"
+                f" {len(self._on_val) - 1} of them kept;"
                 f" {why}."
             ),
         )

@@ -27,7 +27,7 @@ from ratchet.learn import openevolve_child
 from ratchet.learn.algorithm import Finding
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.texts import texts_of, with_text
+from ratchet.learn.texts import counted, texts_of, with_text
 from ratchet.learn.transcript import transcript
 from ratchet.learn.work import Evaluation, Proposal, mean
 from ratchet.llm import Message, Reply
@@ -41,6 +41,9 @@ MOST_FOLDER = 70
 
 SHOWN = 3
 """Train rollouts, the worst of a candidate, that the coach is shown."""
+
+FRUITLESS = 12
+"""Answers of the coach in a row that led to nothing new to try, after which the search ends."""
 
 FOREVER_S = 10 * 24 * 3600
 """The library's own time-outs, which are not to end what the lab bounds."""
@@ -176,7 +179,7 @@ class OpenEvolve:
             baseline_val=baseline_val,
             best_val=best_val,
             proposals=search.judged,
-            sentence=f"{search.judged} candidates of {name}; {why}.",
+            sentence=f"{counted(search.judged, 'candidate')} of {name!r}; {why}.",
         )
 
     def _text(self, lab: Lab) -> tuple[str, str]:
@@ -213,6 +216,7 @@ class _Search:
         self._tried: dict[str, tuple[float, int, Candidate]] = {}
         self._reply: Reply | None = None
         self._best = 0.0
+        self._fruitless = 0
         self._serving: set[asyncio.Task[Any]] = set()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.judged = 0
@@ -309,6 +313,9 @@ class _Search:
         reply = await self._lab.coach(messages, step=step)
         self._settle(survived=False)
         self._reply = reply
+        self._fruitless += 1
+        if self._fruitless > FRUITLESS:
+            self._end(f"{FRUITLESS} answers of the coach in a row led to nothing new to try")
         return {"text": reply.text, "problem": reply.problem}
 
     async def _evaluate(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -354,6 +361,7 @@ class _Search:
         first = not self._tried
         self._best = max(self._best, value)
         self._tried[candidate.id] = (value, len(self._tried), candidate)
+        self._fruitless = 0
         self._settle(survived=better)
         accepted = "" if first or not better else "It is the best on train so far."
         number, self.judged = self.judged, self.judged + 1

@@ -22,9 +22,13 @@ from ratchet.learn.work import Evaluation
 from ratchet.llm import CoachUnavailable
 from ratchet.types import Resource
 
-FRUITLESS = {True: 40, False: 200}
+FRUITLESS = {True: 24, False: 200}
 """Drafts in a row without a new candidate after which a proposer is asked no more: of one that asks
 a coach, and of one that does not."""
+
+USELESS = 10
+"""Drafts in a row that a coach was paid for and that held nothing usable, after which it is asked
+no more."""
 
 SELDOM = 0.25
 """Share of a proposer's drafts that survive below which their first parts are shorter."""
@@ -94,6 +98,7 @@ class Breeding:
         self._steps = 0
         self._wanted: dict[int, int] = {}
         self._fruitless: dict[str, int] = {}
+        self._useless: dict[str, int] = {}
         self.repeated = 0
         """Drafts that were nothing new."""
         self.unusable = 0
@@ -222,7 +227,9 @@ class Breeding:
                 for reply in draft.replies:
                     self._lab.credit(reply, False)
                 made = None
+                self._useless[name] = self._useless.get(name, 0) + bool(draft.replies)
             else:
+                self._useless[name] = 0
                 tasks = self._first_tasks(
                     started.parent, started.examples, self._first_part(started.proposer)
                 )
@@ -231,6 +238,10 @@ class Breeding:
         if self._fruitless.get(name, 0) >= FRUITLESS[bool(started.proposer.coach_calls)]:
             self._give_up(
                 name, f"{self._fruitless[name]} drafts of {name} in a row were nothing new."
+            )
+        elif self._useless.get(name, 0) >= USELESS:
+            self._give_up(
+                name, f"{self._useless[name]} drafts of {name} in a row could not be used."
             )
 
     def lost(self, started: Started, error: CoachUnavailable | None) -> None:

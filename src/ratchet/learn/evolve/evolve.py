@@ -18,6 +18,8 @@ from ratchet.learn.evolve.plan import make_plan
 from ratchet.learn.evolve.settings import Settings
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import PROPOSERS, Proposer, make_proposer
+from ratchet.learn.proposers.showing import cut
+from ratchet.learn.texts import counted
 from ratchet.llm import CoachUnavailable
 from ratchet.types import InputError, kind_of
 
@@ -164,14 +166,19 @@ class Evolve:
 def _sentence(engine: Engine) -> str:
     judging, breeding = engine.judging, engine.breeding
     made = ", ".join(f"{count} by {name}" for name, count in sorted(breeding.made.items()))
-    parts = [f"{judging.tried} candidates ({made})" if made else "No candidates"]
-    parts.append(f"{judging.kept} of them kept")
+    parts = ["No candidate was tried"]
+    if judging.tried:
+        parts = [f"{counted(judging.tried, 'candidate')} tried, {judging.kept} of them kept"]
+    if made:
+        parts.append(f"made: {made}")
     if breeding.repeated:
-        parts.append(f"{breeding.repeated} drafts were nothing new")
+        parts.append(f"{counted(breeding.repeated, 'draft')} brought nothing new")
     if breeding.unusable:
-        parts.append(f"{breeding.unusable} were unusable (the last: {breeding.last_problem})")
+        last = breeding.last_problem.rstrip(".")
+        parts.append(f"{counted(breeding.unusable, 'draft')} could not be used (the last: {last})")
     if judging.turned_away:
-        parts.append(f"{judging.turned_away} were refused by the checks")
+        last = cut(judging.last_refusal.rstrip("."), 200)
+        parts.append(f"the checks refused {judging.turned_away} (the last: {last})")
     if breeding.coach_lost is not None and breeding.coach_lost.message not in engine.ended:
         parts.append(f"the coach was lost ({breeding.coach_lost.message})")
     return f"{', '.join(parts)}; {engine.ended}"

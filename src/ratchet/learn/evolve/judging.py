@@ -53,6 +53,8 @@ class Judging:
         self.kept = 0
         self.turned_away = 0
         """Candidates refused by the checks, before they cost a rollout."""
+        self.last_refusal = ""
+        """Why the checks refused the last of them."""
         self.children: dict[int, list[tuple[str, float]]] = {}
         """What was tried of each member, and what it gained, the newest last."""
         self.ended = ""
@@ -101,6 +103,7 @@ class Judging:
         """The checks turned a member away: it cost nothing."""
         member.under_way.clear()
         self.turned_away += 1
+        self.last_refusal = why
         self._drop(member)
         self._remember(member, f"{member.candidate.reason} It was refused: {why}", 0.0)
 
