@@ -129,7 +129,7 @@ def test_ids_are_taken_as_text_or_made_of_the_content(tmp_path: Path) -> None:
 
 
 def test_the_same_task_twice_without_ids_is_a_duplicate(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r":2: the id '.*' stands on line 1 already"):
+    with pytest.raises(InputError, match=r":2: the same task stands on line 1 already"):
         read_tasks(written(tmp_path, b'{"input": "a"}\n', b'{"input": "a"}\n'))
 
 

@@ -62,7 +62,11 @@ class Steps:
         after = mean(await lab.evaluate(child, lab.val)) or 0.0
         best, best_val = (child, after) if after > before else (lab.baseline, before)
         return Finding(
-            best=best, baseline_val=before, best_val=best_val, proposals=1, sentence="One step."
+            best=best,
+            baseline_val=before,
+            best_val=best_val,
+            proposals=1,
+            sentence="One step; the budget is spent.",
         )
 
 
@@ -239,6 +243,29 @@ def test_an_algorithm_that_runs_whole_splits_gets_as_many_tasks_as_its_slice_bea
     assert given[0][1] <= tasks[1]
     assert (given[0] == tasks) == (budget == 20_000)
     assert len(lab.train) == 40
+
+
+def test_an_algorithm_that_ends_by_itself_without_a_gain_gets_no_second_slice(
+    make_store: MakeStore, seen: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class EndsByItself(Steps):
+        async def learn(self, lab: Lab) -> Finding:
+            finding = await super().learn(lab)
+            return msgspec.structs.replace(finding, sentence="The coach only refuses.")
+
+    knobs, rules, _ = auto.ARMS
+    ends = Arm(
+        "ends",
+        lambda: EndsByItself("ends", 0, seen),
+        rules.fits,
+        asks=False,
+        prior=5.0,
+        what="",
+    )
+    monkeypatch.setattr(auto, "ARMS", (knobs, rules, ends))
+    _, lab = lab_of(make_store)
+    learn(lab)
+    assert [name for name, _, _ in seen].count("ends") == 1
 
 
 class Flattered(Steps):

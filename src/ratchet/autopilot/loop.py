@@ -22,6 +22,7 @@ from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.rehearsal import Nobody, RehearsalLab, rehearse
 from ratchet.autopilot.session import open_runner
+from ratchet.autopilot.story import how_it_was_found
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Evaluator, Scorer
 from ratchet.learn import Budget, Finding, Lab, Work, mean
@@ -249,6 +250,9 @@ class _Journey:
                 "baseline_val": finding.baseline_val,
                 "best_val": finding.best_val,
                 "val_tasks": finding.val_tasks,
+                "rollouts": lab.spent.rollouts,
+                "coach_calls": lab.spent.coach_calls,
+                "dollars": lab.spent.dollars,
                 "proposals": finding.proposals,
                 "sentence": finding.sentence,
             },
@@ -301,6 +305,7 @@ class _Journey:
             test_network=settings.network,
             test_sandbox=settings.sandbox,
             agent_entry=self.agent.spec.entry,
+            notes=how_it_was_found(self.store, self.run),
         )
         self.store.releases.put(release)
         self.watcher.released(release)

@@ -50,7 +50,12 @@ def read_tasks(
         try:
             task = _task(line, names)
             if task.id in lines:
-                raise ValueError(f"the id {task.id!r} stands on line {lines[task.id]} already")
+                at = lines[task.id]
+                raise ValueError(
+                    f"the id {task.id!r} stands on line {at} already"
+                    if _json(line).get(names["id"]) is not None
+                    else f"the same task stands on line {at} already, and neither has an id"
+                )
         except ValueError as error:
             bad.append(f"{path}:{number}: {error}.")
             continue

@@ -189,7 +189,8 @@ class Course:
         )
         if finding.best.id == self._best.id or finding.best_val < finding.baseline_val:
             record.barren += 1
-            if record.barren >= TIRED or part.spent.rollouts == 0:
+            # One that ended before its share was spent had nothing left to try.
+            if record.barren >= TIRED or SPENT not in finding.sentence:
                 record.out = "it brought nothing more"
             lab.note(f"{record.arm.name} found nothing better for {cost}: {said}")
             return

@@ -177,6 +177,7 @@ class _Search:
         self._checked: dict[str, str] = {}
         self._asked = self._judged = self._iterations = self._idle = self._fruitless = 0
         self._spent = (-1, -1)
+        self._ran = self._ran_before = 0
         self._problem = ""
         self.why = "nothing is left to try"
 
@@ -204,6 +205,7 @@ class _Search:
         if tuple(task.id for task in batch) == self._val:
             self._on_val.setdefault(made.id, (value, made))
         elif self._is_new(made):
+            self._ran += 1
             self._child = (made, value, len(batch))
         return batch_of(
             outputs=[evaluation.rollout.output for evaluation in evaluations],
@@ -254,10 +256,11 @@ class _Search:
         self._iterations += 1
         spent = (self._lab.spent.rollouts, self._asked)
         self._idle = self._idle + 1 if spent == self._spent else 0
-        if spent[0] != self._spent[0]:
+        if self._ran != self._ran_before:
             self._fruitless = 0
-        elif spent != self._spent:
+        elif spent[1] > max(0, self._spent[1]):
             self._fruitless += 1
+        self._ran_before = self._ran
         self._spent = spent
         if not self._bridge.do(lambda: self._lab.may_continue(f"gepa/{iteration:06d}")):
             self.why = "the budget is spent"

@@ -47,6 +47,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 class CoachUnavailable(RatchetError):
     """The coach cannot be asked: no key, a wrong key, no such model, nobody there."""
 
+    exit_code = 8
+
 
 class Asks(Protocol):
     """Answers messages; a Coach does, and a test's stand-in."""

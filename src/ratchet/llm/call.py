@@ -292,9 +292,9 @@ def _published(place: Place, answer: Answer, usage: Usage) -> float | None:
 
 def _unavailable(trouble: Trouble, tries: int = 0) -> CoachUnavailable:
     after = f" It was tried {tries} times." if tries > 1 else ""
-    return CoachUnavailable(
-        f"The coach cannot be asked: {trouble.sentence}{after}", hint=trouble.hint or None
-    )
+    said = trouble.sentence.rstrip()
+    said += "" if said.endswith((".", "!", "?")) else "."
+    return CoachUnavailable(f"The coach cannot be asked: {said}{after}", hint=trouble.hint or None)
 
 
 def _mending(answer: Answer, problem: str, mend: str) -> list[Message]:

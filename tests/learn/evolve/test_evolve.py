@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from ratchet.learn import Budget, BudgetExhausted, Proposal
 from ratchet.learn.evolve import Evolve
-from ratchet.llm import CoachUnavailable
+from ratchet.llm import CoachUnavailable, Message, Reply
 from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate
 from tests.learn.conftest import FakeRunner, MakeStore, make_lab
 from tests.learn.evolve.conftest import (
@@ -167,7 +168,7 @@ def test_what_the_checks_refuse_costs_no_rollout(make_store: MakeStore) -> None:
     }
     for candidate_id in ran:
         assert "harm" not in str(store.candidates.get(candidate_id).resources["system"])
-    assert "refused by the checks" in found.finding.sentence
+    assert "the checks refused" in found.finding.sentence
 
 
 def test_the_coach_sees_nothing_of_val_tasks(make_store: MakeStore) -> None:
@@ -291,3 +292,16 @@ def test_a_prompt_that_would_lose_its_placeholder_is_repaired(make_store: MakeSt
     assert isinstance(best, PromptTemplate)
     assert best.placeholders == {"question"}
     assert found.finding.best_val > found.finding.baseline_val
+
+
+def test_a_coach_whose_answers_cannot_be_used_is_not_asked_for_ever(make_store: MakeStore) -> None:
+    class Refuses(RuleCoach):
+        async def ask(self, messages: Sequence[Message], **options: Any) -> Reply:
+            self.calls.append(messages[-1].content)
+            return Reply(text="I cannot help with that.", model="m")
+
+    coach = Refuses()
+    found = learn(make_store(), coach=coach)
+    assert found.finding.best == SOURCE
+    assert len(coach.calls) <= 60  # ten drafts of up to four calls, and those under way
+    assert "drafts of llm in a row could not be used" in found.finding.sentence

@@ -164,7 +164,8 @@ class APO:
             f" (the source and one edit on a few train tasks, both on a few val tasks), and"
             f" {max(0, left)} are left{dollars}.",
             hint=f"Raise {'dollars' if dollars else 'rollouts'} under [improve.budget]"
-            f" to what {8 * fewest} rollouts take or more; a few hundred is usual.",
+            f"{f' to what {8 * fewest} rollouts cost' if dollars else ''};"
+            " a few hundred rollouts are usual.",
         )
 
     async def _improve(self, lab: Lab) -> Finding:

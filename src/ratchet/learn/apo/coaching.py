@@ -32,6 +32,9 @@ MAX_CRITIQUE = 4_000
 MAX_LESSON = 1_200
 """Characters of one critique that others are shown."""
 
+MAX_GIST = 160
+"""Characters of a critique that the reason of a candidate holds."""
+
 BLAMED = 24
 """Low rollouts whose traces are looked at to find the prompt to edit, at most."""
 
@@ -128,6 +131,11 @@ class Coaching:
                 replies=tuple(answers),
             )
         made = await self._edit(order, target, critiques)
+        if made.candidate is not None:
+            gist = self._lab.redact(_gist(critiques[0]))
+            reason = f"{made.candidate.reason} The critique began: {gist}"
+            named = msgspec.structs.replace(made.candidate, reason=reason)
+            made = msgspec.structs.replace(made, candidate=named)
         return msgspec.structs.replace(
             made,
             critique="\n\n".join(critiques),
@@ -350,3 +358,10 @@ def _placeholders(template: PromptTemplate) -> str:
     if template.engine == "f-string" and names:
         kept += " Any other brace is written twice."
     return kept
+
+
+def _gist(critique: str) -> str:
+    """What a critique says first, without headings: for people who ask why an edit was made."""
+    lines = [" ".join(line.strip(" \t#*->").split()) for line in critique.splitlines()]
+    said = [line for line in lines if len(line.split()) >= 4]
+    return cut(said[0] if said else " ".join(critique.split()), MAX_GIST)

@@ -55,7 +55,9 @@ def changed(before: str, after: str) -> str:
     old, new = language(before), language(after)
     if old is None and new is not None and new not in _WORDS and _is_latin(before):
         old = "Latin"
-    return new if old is not None and new is not None and old != new else ""
+    if old is None or new is None or old == new:
+        return ""
+    return "Chinese or Japanese" if new == "Japanese" else new
 
 
 def _is_latin(text: str) -> bool:

@@ -166,11 +166,7 @@ class Evolve:
 def _sentence(engine: Engine) -> str:
     judging, breeding = engine.judging, engine.breeding
     made = ", ".join(f"{count} by {name}" for name, count in sorted(breeding.made.items()))
-    parts = ["No candidate was tried"]
-    if judging.tried:
-        parts = [f"{counted(judging.tried, 'candidate')} tried, {judging.kept} of them kept"]
-    if made:
-        parts.append(f"made: {made}")
+    parts = [f"Candidates: {made or 'none'}; {judging.tried} tried, {judging.kept} kept"]
     if breeding.repeated:
         parts.append(f"{counted(breeding.repeated, 'draft')} brought nothing new")
     if breeding.unusable:

@@ -97,7 +97,7 @@ class LlmProposer:
                 break
         if not said:
             return [Draft(operator=operator, replies=tuple(replies), problem=problem)]
-        words = " ".join(part for part in said if part)
+        words = " ".join(dict.fromkeys(part for part in said if part))
         by = f"The coach rewrote {name!r} (asked by {file} {version(file)})"
         return [
             Draft(

@@ -1,0 +1,56 @@
+"""How a candidate was found, in sentences: what learning took, and the steps from the source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ratchet.store import Store
+from ratchet.types import Candidate, Run
+
+MOST_STEPS = 12
+"""Steps that are told; of more the last."""
+
+
+def how_it_was_found(store: Store, run: Run) -> tuple[str, ...]:
+    """Sentences for whoever reads the change.
+
+    Args:
+        store: Where the run's finding and its candidates are.
+        run: A run that has chosen a candidate.
+    """
+    finding: Any = store.journal.get(run.id, "finding") or {}
+    told = [_cost(finding)] if "rollouts" in finding else []
+    steps = _steps(store, run)
+    if len(steps) > 1:
+        told.append(f"It came about in {len(steps)} steps from the source, the last one first:")
+    else:
+        return tuple(told)  # the one step there is has its reason beside the change
+    told += [f"{step.id[:8]} by {step.algorithm}: {step.reason}" for step in steps[:MOST_STEPS]]
+    if len(steps) > MOST_STEPS:
+        told.append(f"and {len(steps) - MOST_STEPS} before it; see: ratchet candidates")
+    return tuple(told)
+
+
+def _cost(finding: dict[str, Any]) -> str:
+    parts = [f"{finding['rollouts']} rollouts"]
+    if finding["coach_calls"]:
+        parts.append(f"{finding['coach_calls']} calls of the coach")
+    if finding["dollars"]:
+        parts.append(f"${finding['dollars']:.2f}")
+    tasks = f" on {finding['val_tasks']} val tasks" if finding["val_tasks"] else " on val"
+    return (
+        f"Learning tried {finding['proposals']} candidates for {', '.join(parts)}; the mean{tasks}"
+        f" rose from {finding['baseline_val']:.3f} to {finding['best_val']:.3f}."
+    )
+
+
+def _steps(store: Store, run: Run) -> list[Candidate]:
+    """The chosen candidate, its first parent, and so on to the source's own."""
+    steps: list[Candidate] = []
+    seen = {run.baseline_id}
+    next_id = run.best_id
+    while next_id not in seen:
+        seen.add(next_id)
+        steps.append(store.candidates.get(next_id))
+        next_id = steps[-1].parents[0] if steps[-1].parents else run.baseline_id
+    return steps
