@@ -44,8 +44,10 @@ def test_long_stretches_that_stay_are_cut_in_their_middle() -> None:
 
 def test_texts_of_a_hundred_thousand_words_are_compared_by_lines() -> None:
     before = "one two three\n" * MOST_WORDS
-    after = before + "four\n"
-    assert word_changes(before, after)[-1] == ("in", "four\n")
+    after = f"zero\n{before.replace('two', 'deux')}four\n"
+    changes = word_changes(before, after)
+    assert "".join(text for op, text in changes if op != "out") == after
+    assert word_changes(before, before + "four\n")[-1] == ("in", "four\n")
 
 
 def test_a_terminal_gets_colour_and_no_marks() -> None:

@@ -226,7 +226,7 @@ def test_a_key_that_is_wrong_is_said_before_anything_is_spent(tmp_path: Path) ->
         project = make_project(tmp_path / "project", refusing.url, count=110, rollouts=90)
         process = start(project)
         _, err = process.communicate(timeout=60)
-        assert process.returncode == 1
+        assert process.returncode == 8
         assert "OPENAI_API_KEY is refused" in err
         assert KEY[3:] not in err
         assert "Traceback" not in err
@@ -241,6 +241,6 @@ def test_a_key_that_is_missing_is_said_before_anything_is_spent(tmp_path: Path) 
     project = make_project(tmp_path / "project", "https://api.openai.com/v1")
     process = start(project, OPENAI_API_KEY="")
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 8
     assert "the environment variable OPENAI_API_KEY is not set" in " ".join(err.split())
     assert json.loads(run(project, "status", "--json").stdout)["summary"]["rollouts"] == {}

@@ -51,6 +51,9 @@ def mark(request: pytest.FixtureRequest) -> Iterator[str]:
     """A word that no other process has in its command line; nothing with it may be left."""
     word = f"mark-{os.getpid()}-{abs(hash(request.node.nodeid))}"
     yield word
+    until = time.monotonic() + 20
+    while running(word) and time.monotonic() < until:  # what was killed takes a moment to go
+        time.sleep(0.01)
     assert running(word) == []
 
 

@@ -12,8 +12,8 @@ from rich.text import Text
 Op = Literal["same", "out", "in"]
 Change = tuple[Op, str]
 
-MOST_WORDS = 20_000
-"""Words of both texts together above which lines are compared: words would take too long."""
+MOST_WORDS = 6_000
+"""Words that differ, of both texts together, above which lines are compared instead."""
 
 CONTEXT = 160
 """Characters of unchanged text that are shown on each side of a change."""
@@ -31,16 +31,32 @@ def word_changes(before: str, after: str) -> list[Change]:
     """
     pattern = r"\w+|\s+|[^\w\s]"
     one, other = re.findall(pattern, before), re.findall(pattern, after)
-    if len(one) + len(other) > MOST_WORDS:
-        one, other = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
-    changes: list[Change] = []
+    head = _alike(one, other)
+    tail = _alike(one[head:][::-1], other[head:][::-1])
+    begin, end = "".join(one[:head]), "".join(one[len(one) - tail :])
+    one, other = one[head : len(one) - tail], other[head : len(other) - tail]
+    are_many = len(one) + len(other) > MOST_WORDS
+    if are_many:
+        one = "".join(one).splitlines(keepends=True)
+        other = "".join(other).splitlines(keepends=True)
+    # Lines that stand everywhere tell nothing in a long text, and would take minutes.
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=are_many)
+    changes: list[Change] = [("same", begin)]
     for op, i, j, k, m in matcher.get_opcodes():
         if op == "equal":
             changes.append(("same", "".join(one[i:j])))
             continue
         changes.extend((("out", "".join(one[i:j])), ("in", "".join(other[k:m]))))
+    changes.append(("same", end))
     return [change for change in _joined(changes) if change[1]]
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many of the first are the same."""
+    for number, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return number
+    return min(len(one), len(other))
 
 
 def _joined(changes: Sequence[Change]) -> Iterator[Change]:
