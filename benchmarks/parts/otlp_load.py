@@ -337,7 +337,9 @@ def main() -> None:
     """The client process; each line that it prints is JSON: that it begins, and what it saw."""
     port, count, seconds, headers, keep = json.loads(sys.argv[1])
     print(json.dumps("begun"), flush=True)
-    print(json.dumps(asdict(uvloop.run(load(port, count, seconds, headers, keep)))), flush=True)
+    outcome = json.dumps(asdict(uvloop.run(load(port, count, seconds, headers, keep))))
+    os.set_blocking(1, True)  # a loop may have left it otherwise, and a full pipe would cut the line
+    print(outcome, flush=True)
 
 
 if __name__ == "__main__":
