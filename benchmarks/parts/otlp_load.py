@@ -338,7 +338,7 @@ def main() -> None:
     port, count, seconds, headers, keep = json.loads(sys.argv[1])
     print(json.dumps("begun"), flush=True)
     outcome = json.dumps(asdict(uvloop.run(load(port, count, seconds, headers, keep))))
-    os.set_blocking(1, True)  # a loop may have left it otherwise, and a full pipe would cut the line
+    os.set_blocking(1, True)  # a loop may have left it otherwise: a full pipe would cut the line
     print(outcome, flush=True)
 
 
