@@ -39,7 +39,7 @@ check: .venv/.dev  ## Check format, lint, types and the floors of the house
 	$(BIN)/lint-imports
 
 faults: .venv/.dev  ## Run the tests that kill, starve and corrupt, for longer
-	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults $(ARGS)
+	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults tests/sandbox $(ARGS)
 
 bench: .venv/.dev  ## Run the benchmarks; ARGS=--quick for smaller ones
 	@failed=; for file in benchmarks/*.py; do \
