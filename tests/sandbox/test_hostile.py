@@ -12,7 +12,7 @@ from tests.sandbox.hostile import PROGRAMS
 from tests.sandbox.suite import attempt
 
 OLDER = ("bubblewrap-0", "landlock-1") if os.environ.get("RATCHET_LONG_FAULTS") else ()
-"""Levels with a version of Landlock that older kernels have; 0 is none. `make faults` tries them."""
+"""Levels with the Landlock of older kernels, 0 for none; `make faults` tries them."""
 
 WITHOUT_CLOCKS = [name for name, p in PROGRAMS.items() if p.group not in ("limits", "answers")]
 """Programs whose containment depends on the kernel's rules."""
