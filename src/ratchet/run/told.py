@@ -15,12 +15,9 @@ import msgspec
 
 from ratchet.observe.dialects import normalise
 from ratchet.types import Outcome, Span
-from ratchet.types.trace import ModelCall
+from ratchet.types.trace import SUMS, ModelCall
 
 COST = "ratchet.cost_usd"
-
-_SUMS = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
-"""Operations that report the usage of the calls beneath them once more."""
 
 
 def told(outcome: Outcome) -> Outcome:
@@ -54,7 +51,7 @@ def _priced(span: Span) -> Span:
     attributes = span.attributes
     if COST in attributes or not _has_tokens(attributes):
         return span
-    if attributes.get("gen_ai.operation.name") in _SUMS:
+    if attributes.get("gen_ai.operation.name") in SUMS:
         return span
     from ratchet.llm import price  # forty megabytes of prices, for agents that call models
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.store.columns import clean
 from ratchet.types import Span
-from ratchet.types.trace import ModelCall
+from ratchet.types.trace import SUMS, ModelCall
 
 Price = Callable[[ModelCall], float | None]
 """Dollars of a call by published prices; None when nobody publishes one."""
@@ -26,9 +26,6 @@ _RARE = frozenset({_READ, _WRITTEN, _TIER})
 
 _MAX_NAME = 200
 _MOST = 2**53
-
-_WHOLE = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
-"""Operations that report the usage of the calls beneath them once more."""
 
 
 _Stored: TypeAlias = tuple[str, str, int, int, float | None, bool, int, int, str]
@@ -84,7 +81,7 @@ def usage_text(attributes: Mapping[str, Any]) -> str:
         and not attributes.keys() & _RARE
     ):
         operation = get("gen_ai.operation.name")
-        is_whole = operation.__class__ is str and operation in _WHOLE
+        is_whole = operation.__class__ is str and operation in SUMS
         return (
             f"[{_names_text(model, provider)},{given},{made},null,"
             f'{"true" if is_whole else "false"},0,0,""]'
@@ -128,7 +125,7 @@ def _used(attributes: Mapping[str, Any]) -> _Stored:
         _count(get(INPUT)),
         _count(get(OUTPUT)),
         None if cost is None else _dollars(cost),
-        operation.__class__ is str and operation in _WHOLE,
+        operation.__class__ is str and operation in SUMS,
         0 if read is None else _count(read),
         0 if written is None else _count(written),
         "" if tier is None else _name(tier),

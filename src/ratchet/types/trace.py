@@ -11,6 +11,9 @@ import msgspec
 from ratchet.types.feedback import Feedback
 from ratchet.types.span import Span
 
+SUMS = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
+"""Operations whose spans report the usage of the calls beneath them once more."""
+
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """What one call of a model used."""
