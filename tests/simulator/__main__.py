@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
-import socket
 
 import uvicorn
+import uvloop
 
 from tests.simulator import coach, task_model
-from tests.simulator.running import config
+from tests.simulator.running import config, listen
 from tests.simulator.server import Settings, Simulator, to_stderr
 
 
@@ -41,7 +40,7 @@ def main() -> None:
         error_rate=given.error_rate,
         key=given.key,
     )
-    listening = socket.create_server((given.host, given.port), backlog=4096)
+    listening = listen(given.host, given.port)
     root = f"http://{given.host}:{listening.getsockname()[1]}"
     if given.json:
         print(json.dumps({"root": root, "base_url": f"{root}/v1"}), flush=True)
@@ -49,7 +48,7 @@ def main() -> None:
         names = f"{task_model.MODEL} and {coach.MODEL}"
         print(f"simulator of {names} (no real models) at {root}/v1", flush=True)
     app = Simulator(settings, to_stderr if given.log else None)
-    asyncio.run(uvicorn.Server(config(app)).serve(sockets=[listening]))
+    uvloop.run(uvicorn.Server(config(app)).serve(sockets=[listening]))
 
 
 if __name__ == "__main__":

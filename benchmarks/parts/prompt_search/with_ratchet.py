@@ -15,11 +15,12 @@ from typing import Any
 from ratchet.evaluate import Scorer, make_evaluator
 from ratchet.learn import Algorithm, Budget, Lab, Work
 from ratchet.llm.coach import Coach
-from ratchet.run import AgentSpec, AsyncExecutor, Runner, load_agent
+from ratchet.run import AgentSpec, LoopExecutor, Runner, workers_for
 from ratchet.store import Store
 from ratchet.types import Candidate, PromptTemplate, Task
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "room_booking"
+sys.path.insert(0, str(EXAMPLE))
 WHERE = {"apo": "ratchet.learn.apo:APO", "evolve": "ratchet.learn.evolve:Evolve"}
 EVALUATOR = "right_room"
 
@@ -35,11 +36,20 @@ def tasks_of(found: list[dict[str, Any]]) -> list[Task]:
 
 async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Run one search."""
-    agent = load_agent(AgentSpec(entry="room_booking.agent:book", root=str(EXAMPLE)))
     module, _, name = WHERE[given["who"]].partition(":")
     algorithm: Algorithm = getattr(import_module(module), name)(**given["options"])
-    store = Store.open(f"sqlite:///{folder / 'ratchet.db'}")
-    executor = AsyncExecutor(agent, slots=given["concurrency"], timeout_s=60)
+    url = f"sqlite:///{folder / 'ratchet.db'}"
+    store = Store.open(url)
+    workers = workers_for(given["concurrency"], os.cpu_count() or 1)
+    executor = LoopExecutor(
+        AgentSpec(entry="room_booking.agent:book", root=str(EXAMPLE)),
+        store_url=url,
+        state=folder,
+        slots=given["concurrency"],
+        workers=workers,
+        timeout_s=60,
+        memory_bytes=2**31,
+    )
     coach = Coach("simulated-coach", seed=given["seed"])
     baseline = Candidate.of({"system": PromptTemplate(given["prompt"])}, reason="the source's own")
     async with coach, Runner(store, "benchmark", executor) as runner:

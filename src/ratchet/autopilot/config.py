@@ -77,7 +77,7 @@ class ObjectiveSection(Section):
 class RunSection(Section):
     """[run]: how rollouts run."""
 
-    executor: Literal["auto", "async", "process"] = "auto"
+    executor: Literal["auto", "async", "process", "inline"] = "auto"
     concurrency: Annotated[int, Field(ge=1, le=4096)] | None = None
     timeout_s: Positive = 120.0
     attempts: Annotated[int, Field(ge=1, le=20)] = 2

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 from ratchet.autopilot.containing import with_sandbox
 from ratchet.autopilot.project import Project
-from ratchet.run import Agent, AsyncExecutor, Executor, FileLock, ProcessExecutor, Runner
+from ratchet.run import (
+    Agent,
+    AsyncExecutor,
+    Executor,
+    FileLock,
+    LoopExecutor,
+    ProcessExecutor,
+    Runner,
+    workers_for,
+)
 from ratchet.store import Store
 from ratchet.types import Conflict
 
@@ -71,11 +80,27 @@ def make_executor(
     kind = run.executor
     if kind == "auto":
         kind = "async" if agent.is_async else "process"
-    if kind == "async":
+    cores = os.cpu_count() or 1
+    if kind == "inline":
         slots = run.concurrency or ASYNC_SLOTS
         in_tasks = AsyncExecutor(agent, slots=slots, timeout_s=run.timeout_s)
         return with_sandbox(project, agent, in_tasks)
-    slots = run.concurrency or os.cpu_count() or 1
+    if kind == "async":
+        slots = run.concurrency or ASYNC_SLOTS
+        workers = workers_for(slots, cores)
+        in_loops = LoopExecutor(
+            project.agent_spec,
+            store_url=project.store_url,
+            state=state,
+            slots=slots,
+            workers=workers,
+            timeout_s=run.timeout_s,
+            memory_bytes=memory_of_each(run.memory_mb, workers),
+            keep_open=keep_open,
+            redaction=redaction,
+        )
+        return with_sandbox(project, agent, in_loops)
+    slots = run.concurrency or cores
     in_processes = ProcessExecutor(
         project.agent_spec,
         store_url=project.store_url,

@@ -8,11 +8,22 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from ratchet.cli.console import Folder, Json, near, out, print_json, project_in, short, table
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    counted,
+    near,
+    out,
+    print_json,
+    project_in,
+    short,
+    table,
+)
 from ratchet.cli.lineage import Lineage
 from ratchet.cli.looking import dollars
 from ratchet.cli.outcome import Outcome, outcome_of
 from ratchet.cli.plot import png_plot, text_plot
+from ratchet.cli.refusals import Refusal, print_refusals, refusals_in
 from ratchet.store import Store
 from ratchet.types import InputError, Run
 
@@ -33,8 +44,9 @@ def candidates(
 ) -> None:
     """Show the candidates of a run: which came from which, their scores, and why each was kept.
 
-    The JSON holds every candidate in the order they were judged, with the rollouts, coach calls and
-    dollars that had been spent by then.
+    What never ran stands below: candidates that the checks refused and answers of the coach that
+    could not be used, by reason. The JSON holds every candidate in the order they were judged, with
+    the rollouts, coach calls and dollars that had been spent by then.
 
     Examples:
 
@@ -47,9 +59,9 @@ def candidates(
     project = project_in(folder)
     with project.open_store() as store:
         outcome = outcome_of(store, _run(store, run))
-        notes = [
-            body for key, body in store.journal.read(outcome.run.id) if key.startswith("note/")
-        ]
+        entries = store.journal.read(outcome.run.id)
+    notes = [body for key, body in entries if key.startswith("note/")]
+    refusals = refusals_in(entries)
     proposals = outcome.proposals
     metric = _metric(outcome)
     if png is not None:
@@ -57,25 +69,27 @@ def candidates(
             raise InputError("There is nothing to draw yet: no candidate was judged.")
         png_plot(proposals, metric, png)
     if json:
-        print_json(_for_machines(outcome, notes))
+        print_json(_for_machines(outcome, notes, refusals))
         return
     out.print(f"Run [bold]{short(outcome.run.id)}[/], {outcome.run.stage.replace('_', ' ')}")
     if not proposals:
         out.print("No candidate has been judged yet.")
         for sentence in filter(None, [*notes, outcome.run.message]):
             out.print(f"  {sentence}", style="dim", markup=False)
+        print_refusals(refusals)
         return
     lineage = Lineage(proposals, outcome.run.baseline_id, _chosen(outcome.run))
     out.print(lineage.tree(limit, metric=metric))
     last = proposals[-1]
     spent = table("", "")
     spent.show_header = False
-    spent.add_row("judged", f"{len(lineage.by_id)} candidates")
+    spent.add_row("judged", counted(len(lineage.by_id), "candidate"))
     spent.add_row("spent", _spent(last.rollouts, last.coach_calls, last.dollars))
     out.print()
     out.print(spent)
     for note in notes:
         out.print(f"  {note}", style="dim", markup=False)
+    print_refusals(refusals)
     if plot:
         out.print()
         out.file.write(text_plot(proposals, metric, color=out.is_terminal) + "\n")
@@ -109,20 +123,21 @@ def _metric(outcome: Outcome) -> str:
 
 
 def _spent(rollouts: int, coach_calls: int, cost: float) -> str:
-    parts = [f"{rollouts} rollouts"]
+    parts = [counted(rollouts, "rollout")]
     if coach_calls:
-        parts.append(f"{coach_calls} coach calls")
+        parts.append(counted(coach_calls, "coach call"))
     if cost:
         parts.append(dollars(cost))
     return ", ".join(parts)
 
 
-def _for_machines(outcome: Outcome, notes: list[Any]) -> dict[str, Any]:
+def _for_machines(outcome: Outcome, notes: list[Any], refusals: list[Refusal]) -> dict[str, Any]:
     return {
         "run": outcome.run.id,
         "stage": outcome.run.stage,
         "baseline_id": outcome.run.baseline_id,
         "best_id": outcome.run.best_id or None,
         "candidates": [msgspec.to_builtins(proposal) for proposal in outcome.proposals],
+        "refused": [msgspec.to_builtins(refusal) for refusal in refusals],
         "notes": notes,
     }

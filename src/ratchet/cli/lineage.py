@@ -8,6 +8,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ratchet.cli.console import number, one_line, short
+from ratchet.cli.refusals import failing
 from ratchet.learn import Proposal
 
 
@@ -93,7 +94,12 @@ class Lineage:
         elif proposal.pruned:
             text += Text("  given up early", "dim")
         if reasons:
-            for sentence, style in ((proposal.reason, ""), (proposal.accepted, "green")):
+            failed = failing(proposal) if proposal.failed else ""
+            for sentence, style in (
+                (proposal.reason, ""),
+                (proposal.accepted, "green"),
+                (failed, "red"),
+            ):
                 if sentence:
                     text += Text(f"\n{one_line(sentence, 200)}", style or "dim")
         return text

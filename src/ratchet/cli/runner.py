@@ -57,7 +57,10 @@ def runner(
         list[Path] | None, typer.Option(help="Folder to import --agent from; may be repeated.")
     ] = None,
     executor: Annotated[
-        Kind, typer.Option(help="async: in this process. process: in workers of their own.")
+        Kind,
+        typer.Option(
+            help="async: many at once in each worker. process: one at a time. inline: right here."
+        ),
     ] = "auto",
     gateway: Annotated[
         bool,

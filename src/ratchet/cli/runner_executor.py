@@ -11,15 +11,24 @@ from typing import Literal
 import msgspec
 
 from ratchet.autopilot import Project
-from ratchet.autopilot.config import Config, RunSection, read_config
+from ratchet.autopilot.config import AgentSection, Config, RunSection, read_config
 from ratchet.autopilot.containing import with_sandbox
 from ratchet.autopilot.session import ASYNC_SLOTS, memory_of_each
 from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import Redactor, Rules, redactor_of
-from ratchet.run import Agent, AgentSpec, AsyncExecutor, Executor, ProcessExecutor, load_agent
-from ratchet.types import ConfigError
+from ratchet.run import (
+    Agent,
+    AgentSpec,
+    AsyncExecutor,
+    Executor,
+    LoopExecutor,
+    ProcessExecutor,
+    load_agent,
+    workers_for,
+)
+from ratchet.types import AgentError, ConfigError
 
-Kind = Literal["auto", "async", "process"]
+Kind = Literal["auto", "async", "process", "inline"]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,17 +120,40 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
             spec, address=wanted.ray, slots=cores, timeout_s=timeout_s, gateway=gateway
         )
         what = f"{spec.entry} on Ray {wanted.ray}"
-        return Joining(executor=on_ray, what=what, state=state, redactor=redactor)
+        try:
+            # The cluster's machines need not have a sandbox: this one contains code.
+            mixed = _contained(place, config, wanted, load_agent(spec), on_ray)
+        except AgentError:
+            mixed = on_ray
+            what += " (it does not load on this machine, so candidates of code are refused)"
+        return Joining(executor=mixed, what=what, state=state, redactor=redactor)
     agent = load_agent(spec)
     kind: Kind = "process" if wanted.gateway else wanted.executor
     if kind == "auto":
         kind = run.executor if wanted.agent is None else "auto"
     if kind == "auto":
         kind = "async" if agent.is_async else "process"
+    chosen: Executor
+    if kind == "inline":
+        slots = wanted.concurrency or run.concurrency or ASYNC_SLOTS
+        chosen = AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
+        chosen = _contained(place, config, wanted, agent, chosen)
+        return Joining(executor=chosen, what=spec.entry, state=state, redactor=redactor)
     if kind == "async":
         slots = wanted.concurrency or run.concurrency or ASYNC_SLOTS
-        tasks = AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
-        chosen = _contained(place, config, wanted, agent, tasks)
+        loops = workers_for(slots, os.cpu_count() or 1)
+        chosen = LoopExecutor(
+            spec,
+            store_url=url,
+            store_key=key,
+            state=state,
+            slots=slots,
+            workers=loops,
+            timeout_s=timeout_s,
+            memory_bytes=memory_of_each(run.memory_mb, loops),
+            redaction=rules,
+        )
+        chosen = _contained(place, config, wanted, agent, chosen)
         return Joining(executor=chosen, what=spec.entry, state=state, redactor=redactor)
     workers = ProcessExecutor(
         spec,
@@ -141,9 +173,17 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
 def _contained(
     place: Path, config: Config | None, wanted: Wanted, agent: Agent, usual: Executor
 ) -> Executor:
-    """Candidates of code run in the sandbox of the project; without one they are refused."""
-    if config is None or wanted.agent is not None:
-        return usual
+    """Candidates of code run in a sandbox: as ratchet.toml describes it, or the usual one."""
+    if wanted.agent is not None:
+        folders = wanted.path or (Path("."),)
+        path = tuple(str((wanted.folder / folder).resolve()) for folder in folders)
+        section = AgentSection(entry=wanted.agent, path=path)
+        known = config or Config(agent=section)
+        config = known.model_copy(update={"agent": section})
+    assert config is not None
+    if wanted.timeout_s is not None:
+        run = config.run.model_copy(update={"timeout_s": wanted.timeout_s})
+        config = config.model_copy(update={"run": run})
     return with_sandbox(Project(place, config), agent, usual)
 
 
@@ -162,11 +202,11 @@ def _check(wanted: Wanted) -> None:
         raise ConfigError("--path goes with --agent; ratchet.toml has a path of its own.")
     if wanted.ray is not None and wanted.executor != "auto":
         raise ConfigError("--ray and --executor say two things; leave one out.")
-    if wanted.gateway and wanted.executor == "async":
+    if wanted.gateway and wanted.executor in ("async", "inline"):
         raise ConfigError(
             "--gateway needs a process for each attempt that runs: environment variables lead"
             " there, and attempts in one process would share them.",
-            hint="Leave --executor async out.",
+            hint=f"Leave --executor {wanted.executor} out.",
         )
 
 

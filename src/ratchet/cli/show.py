@@ -24,6 +24,7 @@ from ratchet.cli.console import (
 from ratchet.cli.keys import StoreUrl
 from ratchet.cli.looking import Place, ServerUrl, StorePlace, look
 from ratchet.cli.outcome import outcome_of, print_decision, print_outcome
+from ratchet.cli.refusals import print_judgement
 from ratchet.cli.said import print_conversation
 from ratchet.cli.show_trace import print_trace, print_tree
 from ratchet.client import URL_VARIABLE, is_server
@@ -175,7 +176,7 @@ def _print_noun(
         case Rollout():
             print_rollout(store, found, full=full, everything=everything)
         case Candidate():
-            _print_candidate(found)
+            _print_candidate(store, found)
         case Run():
             out.print(f"[bold]Run {short(found.id)}[/], seed {found.seed}: {found.stage}")
             print_outcome(outcome_of(store, found))
@@ -220,10 +221,11 @@ def print_rollout(
         print_tree(spans, full=full or len(spans) <= SMALL, everything=everything)
 
 
-def _print_candidate(candidate: Candidate) -> None:
+def _print_candidate(store: Store, candidate: Candidate) -> None:
     out.print(f"[bold]Candidate {short(candidate.id)}[/] by {candidate.algorithm}")
     if candidate.reason:
         out.print(candidate.reason, markup=False)
+    print_judgement(store, candidate.id)
     for name, resource in candidate.resources.items():
         out.print(f"\n[bold]{name}[/]")
         if isinstance(resource, Params):

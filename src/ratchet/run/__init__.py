@@ -4,6 +4,7 @@ from ratchet.run.agent import Agent, AgentSpec, load_agent
 from ratchet.run.executor import Executor
 from ratchet.run.inprocess import AsyncExecutor
 from ratchet.run.locks import FileLock
+from ratchet.run.loops import LoopExecutor, workers_for
 from ratchet.run.patience import PatientLine
 from ratchet.run.pool import ProcessExecutor
 from ratchet.run.runner import Runner
@@ -16,10 +17,12 @@ __all__ = [
     "AsyncExecutor",
     "Executor",
     "FileLock",
+    "LoopExecutor",
     "PatientLine",
     "ProcessExecutor",
     "Runner",
     "RunnerWatcher",
     "ServerLine",
     "load_agent",
+    "workers_for",
 ]

@@ -15,6 +15,10 @@ HEADER = struct.Struct("!I")
 MessagePack a number beyond 64 bits has no form."""
 
 
+KNOWN_CANDIDATES = 32
+"""How many candidates' resources a worker that runs many attempts at once keeps."""
+
+
 class Setup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """First message to a worker."""
 
@@ -27,6 +31,9 @@ class Setup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Address of the server whose gateway the agent's model calls go through; empty for none."""
     timeout_s: float
     memory_bytes: int
+    at_once: int | None = None
+    """How many attempts run in its event loop at the same time; None for one after another, to
+    each of which the whole process belongs."""
     scratch: str
     """Folder for the worker's own small files."""
     redaction: dict[str, Any] = {}
@@ -35,10 +42,19 @@ class Setup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Work(msgspec.Struct, frozen=True, tag=True):
-    """Run this attempt. `resources` is None when they are those of the message before."""
+    """Run this attempt. `resources` is None when the worker knows them: where attempts run one
+    after another those of the message before, where many run at once those of the
+    KNOWN_CANDIDATES candidates that were sent last."""
 
     claim: Claim
     resources: dict[str, Resource] | None
+
+
+class Stop(msgspec.Struct, frozen=True, tag=True):
+    """Cancel this attempt: nobody waits for it any more."""
+
+    key: tuple[str, int]
+    """Rollout id and fence."""
 
 
 class Stored(msgspec.Struct, frozen=True, tag=True):
@@ -64,7 +80,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     outcome: Outcome
 
 
-ToWorker: TypeAlias = Setup | Work | Stored
+ToWorker: TypeAlias = Setup | Work | Stop | Stored
 FromWorker: TypeAlias = Ready | Unusable | Done
 
 _encode = msgspec.json.Encoder().encode

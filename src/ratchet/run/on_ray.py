@@ -16,8 +16,9 @@ import msgspec
 
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import timed_out
+from ratchet.run.crew import START_S, START_TRIES
 from ratchet.run.ends import Clock, cut_off
-from ratchet.run.pool import KILL_AFTER_S, START_S, START_TRIES
+from ratchet.run.pool import KILL_AFTER_S
 from ratchet.types import AgentError, Claim, ConfigError, Outcome, Resource
 
 LEFT_HERE = (".git", ".ratchet", ".venv", "venv", "node_modules", "__pycache__")

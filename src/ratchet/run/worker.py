@@ -1,4 +1,4 @@
-"""A worker process: runs one attempt at a time and hands its outcome to its parent to store.
+"""A worker process: runs attempts and hands their outcomes to its parent to store.
 
 It keeps each outcome until the parent has stored it. When the parent is killed, the worker finishes
 what it is running, stores what is left itself, and ends: nothing that was paid for is lost.
@@ -38,6 +38,7 @@ from ratchet.run.messages import (
     frame,
 )
 from ratchet.run.scratch import Scratch
+from ratchet.run.worker_loop import WorkerLoop
 from ratchet.types import Outcome, RatchetError, Resource
 
 BACKSTOP_S = 5.0
@@ -82,7 +83,10 @@ def main(descriptor: int, *kept_open: int) -> None:
     _limit_memory(setup.memory_bytes)
     with asyncio.Runner() as loop, Scratch(setup.scratch) as scratch:
         parent.send(Ready())
-        left = _serve(parent, setup, agent, loop, scratch)
+        if setup.at_once is not None:
+            left = loop.run(_many(parent, setup, agent).run())
+        else:
+            left = _serve(parent, setup, agent, loop, scratch)
         if left:
             sys.path[:] = path
             _store(setup, left)
@@ -167,6 +171,12 @@ def _serve(
     return list(unstored.values())
 
 
+def _many(parent: _Parent, setup: Setup, agent: Agent) -> WorkerLoop:
+    return WorkerLoop(
+        parent.connection, parent.gone, setup, agent, backstop_s=BACKSTOP_S, after=_trim_log
+    )
+
+
 def _attempt(recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Outcome:
     own = os.getpid()
     # This watchdog of the interpreter needs no lock: it ends even a call that holds the GIL.
@@ -183,7 +193,7 @@ class _Parent:
     """The parent's end of the socket."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+        self.connection = connection
         self._hangup = select.poll()
         self._hangup.register(connection, 0)
 
@@ -196,7 +206,7 @@ class _Parent:
     def send(self, message: FromWorker) -> bool:
         """Tell the parent; False when it is gone."""
         try:
-            self._connection.sendall(frame(message))
+            self.connection.sendall(frame(message))
         except OSError:
             return False
         return True
@@ -209,7 +219,7 @@ class _Parent:
         data = bytearray()
         while len(data) < size:
             try:
-                chunk = self._connection.recv(size - len(data))
+                chunk = self.connection.recv(size - len(data))
             except OSError:
                 return None
             if not chunk:

@@ -1,0 +1,108 @@
+"""What a run turned away, and why: candidates that its checks refused, answers of no use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from rich.markup import escape
+
+from ratchet.cli.console import counted, number, one_line, out, short, table
+from ratchet.learn import Proposal
+from ratchet.store import Store
+
+SHOWN = 8
+"""Reasons that are shown, at most."""
+
+WIDTH = 240
+"""Characters of a reason that are shown."""
+
+VERDICTS = ("check/", "test/")
+"""Beginnings of the keys of verdicts on candidates in the journal."""
+
+ANSWERS = "unusable/"
+"""Beginning of the keys of answers that held nothing usable."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A candidate that was refused, or an answer of the coach that held none."""
+
+    why: str
+    candidate_id: str = ""
+    """Empty for an answer."""
+
+
+def refusals_in(entries: Sequence[tuple[str, Any]]) -> list[Refusal]:
+    """The refusals among a journal's entries, in their order."""
+    found = []
+    for key, why in entries:
+        if not why:
+            continue  # a verdict that found nothing wrong
+        if key.startswith(VERDICTS):
+            found.append(Refusal(str(why), key.partition("/")[2]))
+        elif key.startswith(ANSWERS):
+            found.append(Refusal(str(why)))
+    return found
+
+
+def print_refusals(refusals: Sequence[Refusal]) -> None:
+    """The reasons, the most frequent first, each with how often it was one."""
+    if not refusals:
+        return
+    answers = sum(not refusal.candidate_id for refusal in refusals)
+    candidates = len(refusals) - answers
+    parts = []
+    if candidates:
+        parts.append(f"{counted(candidates, 'candidate')} refused by the checks")
+    if answers:
+        parts.append(f"{counted(answers, 'answer')} of the coach could not be used")
+    out.print()
+    out.print(f"Turned away: {', '.join(parts)}")
+    ranked = Counter(refusal.why for refusal in refusals).most_common()
+    rows = table("times", "why", *(["such as"] if candidates else []), right=("times",))
+    for why, times in ranked[:SHOWN]:
+        ids = (refusal.candidate_id for refusal in refusals if refusal.why == why)
+        named = [short(next(ids))] if candidates else []
+        rows.add_row(str(times), escape(one_line(why, WIDTH)), *named)
+    out.print(rows)
+    if len(ranked) > SHOWN:
+        left = sum(times for _, times in ranked[SHOWN:])
+        out.print(f"  and {left} more for {counted(len(ranked) - SHOWN, 'other reason')}: --json")
+
+
+def print_judgement(store: Store, candidate_id: str) -> None:
+    """What became of a candidate in the newest run that knows it: its scores, or why it has none.
+
+    Of a candidate that no run has judged nothing is said.
+    """
+    for run in store.runs.list():
+        entries = store.journal.read(run.id)
+        judged = [
+            proposal
+            for key, body in entries
+            if key.startswith("proposal/")
+            and (proposal := msgspec.convert(body, Proposal)).candidate_id == candidate_id
+        ]
+        refused = [r.why for r in refusals_in(entries) if r.candidate_id == candidate_id]
+        if not judged and not refused:
+            continue
+        for why in refused:
+            out.print(f"Refused: {why}", markup=False)
+        if judged:
+            _print_proposal(max(judged, key=lambda p: (p.tasks, p.number)))
+        return
+
+
+def _print_proposal(proposal: Proposal) -> None:
+    kept = proposal.accepted or ("Given up early." if proposal.pruned else "")
+    mean = f"It scored {number(proposal.value)} on {counted(proposal.tasks, 'train task')}."
+    out.print(f"{mean} {kept}".rstrip(), markup=False)
+    if proposal.failed:
+        out.print(failing(proposal), markup=False)
+
+
+def failing(proposal: Proposal) -> str:
+    """How many of a candidate's rollouts failed, and what most of them said."""
+    return f"{counted(proposal.failed, 'rollout')} failed: {one_line(proposal.error, WIDTH)}"

@@ -1,0 +1,296 @@
+"""The async executor: attempts run as tasks of event loops, in a few worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from ratchet.run.agent import AgentSpec
+from ratchet.run.attempt import timed_out
+from ratchet.run.crew import Crew
+from ratchet.run.ends import Clock, cut_off
+from ratchet.run.inprocess import GRACE_S
+from ratchet.run.messages import KNOWN_CANDIDATES, Done, Setup, Stop, Work
+from ratchet.run.worker_process import WorkerProcess
+from ratchet.types import Claim, Outcome, Resource
+
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import Rules
+
+SLOTS_OF_A_LOOP = 8
+"""Attempts at once for which an event loop of its own is worth a process."""
+
+SILENCE_S = 2.0
+"""How long past its time-out and its grace an attempt may stay unanswered: then its loop stands
+still, and its process is killed."""
+
+_Key = tuple[str, int]
+
+
+class LoopExecutor:
+    """Runs async agents as tasks of event loops in worker processes, many at once in each.
+
+    One loop keeps one core busy at most, and a client library's own work on a call is some
+    milliseconds: so there are as many as cores and slots make sense of. A crash or a loop that an
+    agent blocks ends one process: what ran beside is run again, alone, so that only the culprit's
+    attempt is reported `crashed` or `timed_out`. Workers outlive a killed parent until they have
+    stored what they were running. A sync agent runs in threads of the workers.
+
+    Args:
+        agent: Where the agent is; each worker loads it itself.
+        store_url: The store that workers write to when their parent is gone, or a server's address.
+        store_key: The server's key; the agent does not get to see it.
+        state: Folder for logs and scratch files.
+        slots: How many attempts run at once, in all workers together.
+        workers: How many processes; see `workers_for`.
+        timeout_s: Seconds that one attempt may take.
+        memory_bytes: Private memory that one worker may use.
+        keep_open: A file descriptor that workers hold open while they live, such as a lock's.
+        redaction: What workers whose parent is gone take out of what they store; what is built in
+            when left out.
+    """
+
+    def __init__(
+        self,
+        agent: AgentSpec,
+        *,
+        store_url: str,
+        store_key: str = "",
+        state: Path,
+        slots: int,
+        workers: int,
+        timeout_s: float,
+        memory_bytes: int,
+        keep_open: int | None = None,
+        redaction: Rules | None = None,
+    ) -> None:
+        setup = Setup(
+            agent=agent,
+            store_url=store_url,
+            store_key=store_key,
+            timeout_s=timeout_s,
+            memory_bytes=memory_bytes,
+            at_once=slots,
+            scratch=str(state / "tmp"),
+            redaction={} if redaction is None else msgspec.to_builtins(redaction),
+        )
+        self._crew = Crew(setup, state / "logs", keep_open)
+        self._slots = slots
+        self._seats = [_Seat(self._crew, number, timeout_s) for number in range(workers)]
+        self._apart = _Seat(self._crew, workers, timeout_s)
+        """For attempts that have to run alone; its worker is started when the first comes."""
+        self._alone = asyncio.Lock()
+        self._suspects: set[str] = set()
+        """Tasks that ended a process: they run alone from then on."""
+        self._starting: set[asyncio.Task[None]] = set()
+
+    @property
+    def slots(self) -> int:
+        """How many attempts run at once."""
+        return self._slots
+
+    async def start(self) -> None:
+        """Start the first worker, which tells whether the agent loads; the others follow.
+
+        Raises:
+            AgentError: It does not.
+        """
+        self._crew.prepare()
+        first, *others = self._seats
+        for seat in others:
+            self._soon(seat.open())
+        try:
+            await first.open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        """Run one attempt to its end, in the worker that has the least to do."""
+        if claim.rollout.task_id in self._suspects:
+            return await self._run_alone(claim, resources)
+        # Those that start are asked only when no other is there.
+        seat = min(self._seats, key=lambda seat: (not seat.ready, seat.load, seat.number))
+        try:
+            return await seat.run(claim, resources)
+        except _Lost as lost:
+            self._soon(seat.open())
+            if lost.beside:
+                return await self._run_alone(claim, resources)
+            return self._blame(claim, lost)
+
+    async def _run_alone(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        async with self._alone:
+            try:
+                return await self._apart.run(claim, resources)
+            except _Lost as lost:
+                return self._blame(claim, lost)
+
+    def _blame(self, claim: Claim, lost: _Lost) -> Outcome:
+        self._suspects.add(claim.rollout.task_id)
+        return cut_off(claim, lost.status, lost.error, lost.clock)
+
+    def _soon(self, opening: Coroutine[Any, Any, None]) -> None:
+        """Start a worker beside the work; who needs it and has no other hears of a failure."""
+        task = asyncio.create_task(opening)
+        self._starting.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._starting.discard(task)
+            if not task.cancelled():
+                task.exception()
+
+        task.add_done_callback(ended)
+
+    def stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Tell the workers that these outcomes are in the store, so that they forget them."""
+        self._crew.stored(outcomes)
+
+    async def close(self) -> None:
+        """End every worker."""
+        for task in list(self._starting):
+            task.cancel()
+        await asyncio.gather(*self._starting, return_exceptions=True)
+        for seat in (*self._seats, self._apart):
+            await seat.close()
+        await self._crew.close()
+
+
+class _Lost(Exception):
+    """A worker ended, or stood still, while attempts ran in it."""
+
+    def __init__(
+        self, status: Literal["crashed", "timed_out"], error: str, beside: int, clock: Clock
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.beside = beside
+        """How many other attempts ran there."""
+        self.clock = clock
+
+
+class _Running:
+    """An attempt under way in a worker."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+
+class _Seat:
+    """The place of one worker: it has one, or gets one when it is needed."""
+
+    def __init__(self, crew: Crew, number: int, timeout_s: float) -> None:
+        self.number = number
+        self._crew = crew
+        self._timeout_s = timeout_s
+        self._opening = asyncio.Lock()
+        self._worker: WorkerProcess | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._running: dict[_Key, _Running] = {}
+        self._known: deque[str] = deque(maxlen=KNOWN_CANDIDATES)
+        """Candidates whose resources the worker has, as it keeps them itself."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether a worker is there."""
+        return self._worker is not None
+
+    @property
+    def load(self) -> int:
+        """How many attempts run there."""
+        return len(self._running)
+
+    async def open(self) -> None:
+        """Start a worker unless one is there.
+
+        Raises:
+            AgentError: None starts.
+        """
+        async with self._opening:
+            if self._worker is None:
+                worker = await self._crew.start(self.number)
+                self._known.clear()
+                worker.mark_log()
+                self._worker = worker
+                self._reading = asyncio.create_task(self._read(worker))
+
+    async def run(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        """Run an attempt beside others.
+
+        Raises:
+            _Lost: The worker ended, or stopped answering.
+            AgentError: There is no worker, and none starts.
+        """
+        await self.open()
+        worker = self._worker
+        if worker is None:
+            return await self.run(claim, resources)  # it ended as soon as it had started
+        candidate = claim.rollout.candidate_id
+        work = Work(claim, None if candidate in self._known else dict(resources))
+        if work.resources is not None:
+            self._known.append(candidate)
+        key = (claim.rollout.id, claim.fence)
+        running = self._running[key] = _Running()
+        worker.post(work)
+        try:
+            async with asyncio.timeout(self._timeout_s + GRACE_S + SILENCE_S):
+                return await running.ended
+        except TimeoutError:
+            self._lose(worker, "timed_out", timed_out(self._timeout_s))
+            return await running.ended
+        except asyncio.CancelledError:
+            if worker is self._worker:
+                worker.post(Stop(key))
+            raise
+        finally:
+            self._running.pop(key, None)
+
+    async def close(self) -> None:
+        """Stop listening; the crew ends the worker."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _read(self, worker: WorkerProcess) -> None:
+        """Hand out what the worker says, until it is gone."""
+        while isinstance(message := await worker.receive(), Done):
+            outcome = message.outcome
+            running = self._running.get((outcome.rollout_id, outcome.fence))
+            self._crew.keeps(worker, outcome)
+            if running is not None and not running.ended.done():
+                running.ended.set_result(outcome)
+            if outcome.error.startswith("MemoryError"):
+                worker.kill()  # a heap at its limit fails what comes next
+        how = await worker.ended()
+        error = f"The process running the agent {how}.{worker.log_tail(0)}"
+        self._lose(worker, "crashed", error)
+        await self._crew.end(worker)
+
+    def _lose(
+        self, worker: WorkerProcess, status: Literal["crashed", "timed_out"], error: str
+    ) -> None:
+        """The worker is gone, or to go: everybody who waits for it learns why."""
+        if worker is not self._worker:
+            return
+        self._worker = None
+        worker.kill()
+        waiting = [one for one in self._running.values() if not one.ended.done()]
+        for one in waiting:
+            one.ended.set_exception(_Lost(status, error, len(waiting) - 1, one.clock))
+
+
+def workers_for(slots: int, cores: int) -> int:
+    """How many event loops so many attempts at once are worth.
+
+    Args:
+        slots: Attempts at once.
+        cores: Of this machine.
+    """
+    return max(1, min(cores, -(-slots // SLOTS_OF_A_LOOP)))
