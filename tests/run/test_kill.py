@@ -38,11 +38,21 @@ AGENT = """
         return os.getpid()
 """
 
+ASYNC_AGENT = (
+    AGENT.replace("def run(x)", "def work(x)")
+    + """
+    import asyncio
+
+    async def run(x):
+        return await asyncio.to_thread(work, x)
+"""
+)
+
 PARENT = """
 import asyncio, json, sys
 from pathlib import Path
 import msgspec
-from ratchet.run import AgentSpec, FileLock, ProcessExecutor, Runner
+from ratchet.run import AgentSpec, FileLock, LoopExecutor, ProcessExecutor, Runner
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout
 
@@ -55,8 +65,12 @@ async def main(lock):
     rollouts = msgspec.convert(given["rollouts"], list[Rollout])
     with Store.open(given["url"]) as store:
         store.candidates.put(candidate)
-        executor = ProcessExecutor(agent, store_url=given["url"], state=state, slots=2,
-                                   timeout_s=60, memory_bytes=2**31, keep_open=lock)
+        options = dict(store_url=given["url"], state=state, slots=2, timeout_s=60,
+                       memory_bytes=2**31, keep_open=lock)
+        if given["loops"]:
+            executor = LoopExecutor(agent, workers=given["loops"], **options)
+        else:
+            executor = ProcessExecutor(agent, **options)
         async with Runner(store, "agent", executor) as runner:
             runner.recover()
             print("ready", flush=True)
@@ -121,19 +135,20 @@ def parent(
     candidate: Candidate,
     sqlite_url: str,
     tmp_path: Path,
-) -> Iterator[Callable[[list[Rollout]], Parent]]:
+) -> Iterator[Callable[..., Parent]]:
     import msgspec
 
     made: list[Parent] = []
 
-    def make(rollouts: list[Rollout]) -> Parent:
-        spec = write_agent(AGENT)
+    def make(rollouts: list[Rollout], loops: int = 0) -> Parent:
+        spec = write_agent(ASYNC_AGENT if loops else AGENT)
         arguments = {
             "agent": spec,
             "candidate": candidate,
             "rollouts": rollouts,
             "url": sqlite_url,
             "state": str(tmp_path / "state"),
+            "loops": loops,
         }
         made.append(Parent(json.dumps(msgspec.to_builtins(arguments)), Path(spec.root)))
         return made[-1]
@@ -147,17 +162,19 @@ def parent(
             process.communicate()
 
 
+@pytest.mark.parametrize("loops", [0, 1], ids=["processes", "a loop"])
 def test_after_kill_9_the_workers_store_what_they_ran_and_end_and_nothing_runs_twice(
-    parent: Callable[[list[Rollout]], Parent],
+    parent: Callable[..., Parent],
     rollouts: Callable[..., list[Rollout]],
     lite: Store,
+    loops: int,
 ) -> None:
     names = ["fast", "leaves", "slow", "later", "last"]
-    here = parent(rollouts(*names))
+    here = parent(rollouts(*names), loops)
     first = here.start()
     until(lambda: {"leaves", "slow"} <= set(here.started()), "both workers are busy")
     workers = here.workers()
-    assert len(workers) == 3, "two workers and what one agent left running"
+    assert len(workers) == (loops or 2) + 1, "the workers and what one agent left running"
     first.kill()
     first.wait()
     second = here.start()  # at once: it waits for the lock that the workers hold
@@ -177,7 +194,7 @@ def test_after_kill_9_the_workers_store_what_they_ran_and_end_and_nothing_runs_t
 
 @pytest.mark.parametrize("moment", ["starting", "busy"])
 def test_ctrl_c_ends_cleanly_and_leaves_no_process(
-    parent: Callable[[list[Rollout]], Parent],
+    parent: Callable[..., Parent],
     rollouts: Callable[..., list[Rollout]],
     lite: Store,
     moment: str,

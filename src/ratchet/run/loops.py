@@ -240,10 +240,10 @@ class _Seat:
         running = self._running[key] = _Running()
         worker.post(work)
         try:
-            async with asyncio.timeout(self._timeout_s + GRACE_S + SILENCE_S):
-                return await running.ended
-        except TimeoutError:
-            self._lose(worker, "timed_out", timed_out(self._timeout_s))
+            limit_s = self._timeout_s + GRACE_S + SILENCE_S
+            done, _ = await asyncio.wait({running.ended}, timeout=limit_s)
+            if not done:
+                self._lose(worker, "timed_out", timed_out(self._timeout_s))
             return await running.ended
         except asyncio.CancelledError:
             if worker is self._worker:

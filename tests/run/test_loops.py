@@ -1,0 +1,378 @@
+"""The async executor over processes: many attempts at once in each, and what one does to others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ratchet.run import AgentSpec, LoopExecutor, Runner, workers_for
+from ratchet.run.messages import KNOWN_CANDIDATES
+from ratchet.store import Store
+from ratchet.types import AgentError, Candidate, Claim, Int, Outcome, Params, Rollout
+
+WriteAgent = Callable[..., AgentSpec]
+Claims = Callable[..., list[Claim]]
+Rollouts = Callable[..., list[Rollout]]
+Loops = Callable[..., LoopExecutor]
+
+AGENT = """
+    import asyncio, ctypes, os, subprocess, sys
+    from pathlib import Path
+    import ratchet
+    from ratchet.bind import current_seed
+    KNOBS = ratchet.params("knobs", k=ratchet.Int(5, 1, 20))
+    HERE = Path(__file__).parent
+    met, meeting = 0, asyncio.Event()
+
+    @ratchet.tool(side_effects=True)
+    def pay():
+        (HERE / "paid").touch()
+
+    async def meet(count):
+        global met
+        met += 1
+        if met >= count:
+            meeting.set()
+        await meeting.wait()
+
+    async def run(x):
+        kind, *rest = x if isinstance(x, list) else [x]
+        with open(HERE / "started", "a") as file:
+            file.write(f"{kind}\\n")
+        if kind == "pid":
+            return os.getpid()
+        if kind == "meet":
+            await meet(rest[0])
+            return "met"
+        if kind == "knob":
+            await asyncio.sleep(0)
+            return [KNOBS.k, current_seed()]
+        if kind == "rests":
+            # The first time only: beside the one that crashes.
+            if not (HERE / "rested").exists():
+                (HERE / "rested").touch()
+                await asyncio.Event().wait()
+            return "rested"
+        if kind in ("exit", "segfault"):
+            while rest and not (HERE / "rested").exists():
+                await asyncio.sleep(0.001)
+            print("about to die")
+            ctypes.string_at(0) if kind == "segfault" else os._exit(7)
+        if kind == "block":
+            while True:
+                pass
+        if kind == "raises":
+            raise ValueError("no such room")
+        if kind == "eat":
+            eaten = []
+            while True:
+                eaten.append(bytearray(8 * 2**20))
+        if kind == "forever":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                (HERE / "cancelled").touch()
+        if kind == "fork comes back":
+            child = os.fork()
+            if child == 0:
+                return "from the child"
+            os.waitpid(child, 0)
+            return "from the parent"
+        if kind == "child pays":
+            code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import {__name__} as a; a.pay()"
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", code, stderr=asyncio.subprocess.DEVNULL
+            )
+            return await child.wait()
+        return x
+"""
+
+
+@pytest.fixture
+def loops(tmp_path: Path, sqlite_url: str) -> Loops:
+    """An executor for the agent; its workers end with the test."""
+
+    def make(agent: AgentSpec, **options: Any) -> LoopExecutor:
+        given: dict[str, Any] = {"slots": 8, "workers": 1, "timeout_s": 30, "memory_bytes": 2**31}
+        given |= options
+        return LoopExecutor(agent, store_url=sqlite_url, state=tmp_path / "state", **given)
+
+    return make
+
+
+def use(executor: LoopExecutor, work: Callable[[], Awaitable[Any]]) -> Any:
+    """What `work` returns, done between the executor's start and its end."""
+
+    async def main() -> Any:
+        await executor.start()
+        try:
+            async with asyncio.timeout(50):
+                return await work()
+        finally:
+            await executor.close()
+
+    return asyncio.run(main())
+
+
+def execute(executor: LoopExecutor, claims: list[Claim], candidate: Candidate) -> list[Outcome]:
+    async def work() -> list[Outcome]:
+        return await asyncio.gather(*(executor.execute(c, candidate.resources) for c in claims))
+
+    outcomes: list[Outcome] = use(executor, work)
+    return outcomes
+
+
+def started(agent: AgentSpec) -> Counter[str]:
+    return Counter((Path(agent.root) / "started").read_text().split("\n")[:-1])
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_attempts_of_one_worker_run_at_the_same_time(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    outcomes = execute(loops(write_agent(AGENT)), claims(*[["meet", 8]] * 8), candidate)
+    assert [o.output for o in outcomes] == ["met"] * 8
+
+
+def test_attempts_are_spread_over_the_workers_that_are_there(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    executor = loops(write_agent(AGENT), workers=2)
+
+    async def work() -> list[Outcome]:
+        while not all(seat.ready for seat in executor._seats):
+            await asyncio.sleep(0.005)
+        return await asyncio.gather(
+            *(executor.execute(c, candidate.resources) for c in claims(*["pid"] * 8))
+        )
+
+    counts = Counter(o.output for o in use(executor, work))
+    assert sorted(counts.values()) == [4, 4]
+    assert os.getpid() not in counts
+
+
+def test_attempts_see_their_own_candidate_and_seed_however_many_there_are(
+    write_agent: WriteAgent, loops: Loops, rollouts: Rollouts, lite: Store
+) -> None:
+    # More candidates than a worker remembers, in turns, twice.
+    many = [
+        Candidate.of({"knobs": Params({"k": Int(5, 1, 99)}, {"k": 1 + k})})
+        for k in range(KNOWN_CANDIDATES + 8)
+    ]
+    made = rollouts(*["knob"] * (2 * len(many)))
+    mine = [
+        msgspec.structs.replace(r, candidate_id=many[n % len(many)].id) for n, r in enumerate(made)
+    ]
+
+    async def main() -> dict[str, Rollout]:
+        for one in many:
+            lite.candidates.put(one)
+        async with Runner(lite, "agent", loops(write_agent(AGENT))) as runner:
+            return await runner.run(mine, many)
+
+    done = asyncio.run(main())
+    assert [done[r.id].output for r in mine] == [
+        [1 + n % len(many), 1000 + n] for n in range(len(mine))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"), [("exit", "ended with exit code 7"), ("segfault", "was killed by SIGSEGV")]
+)
+def test_a_crash_is_the_culprits_alone_and_what_ran_beside_it_runs_again(
+    write_agent: WriteAgent,
+    claims: Claims,
+    loops: Loops,
+    candidate: Candidate,
+    kind: str,
+    how: str,
+) -> None:
+    agent = write_agent(AGENT)
+    other, culprit, after = execute(loops(agent), claims("rests", [kind, 1], "a"), candidate)
+    assert (other.output, after.output) == ("rested", "a")
+    assert culprit.status == "crashed"
+    assert how in culprit.error
+    assert "about to die" in culprit.error
+    assert started(agent)["rests"] == 2
+
+
+def test_a_task_that_ended_a_process_runs_alone_from_then_on(
+    write_agent: WriteAgent, loops: Loops, candidate: Candidate, rollouts: Rollouts
+) -> None:
+    agent = write_agent(AGENT)
+    executor = loops(agent)
+
+    def claim(number: int, task: str, given: Any) -> Claim:
+        (rollout,) = rollouts(given, id=f"x{number}", task_id=task)
+        return Claim(rollout, number, 1e12)
+
+    async def work() -> tuple[list[Outcome], list[Outcome]]:
+        async def both(number: int) -> list[Outcome]:
+            pair = (claim(number, "bad", "exit"), claim(number + 1, "good", "knob"))
+            return await asyncio.gather(*(executor.execute(c, candidate.resources) for c in pair))
+
+        return await both(1), await both(3)
+
+    for bad, good in use(executor, work):
+        assert (bad.status, good.status) == ("crashed", "succeeded")
+    # Shared, alone, and then alone only; the other was never disturbed by the second.
+    assert started(agent)["exit"] == 3
+    assert started(agent)["knob"] <= 3
+
+
+def test_a_loop_that_an_agent_blocks_times_that_agent_out_alone(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    agent = write_agent(AGENT)
+    executor = loops(agent, timeout_s=0.5)
+    outcomes = execute(executor, claims("a", "block", "b", "c"), candidate)
+    assert [o.status for o in outcomes] == ["succeeded", "timed_out", "succeeded", "succeeded"]
+    assert outcomes[1].error == "No answer within 0.5 s."
+
+
+def test_an_attempt_that_waits_too_long_times_out_without_the_others(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    agent = write_agent(AGENT)
+    outcomes = execute(loops(agent, timeout_s=0.5), claims("a", "forever", "pid"), candidate)
+    assert [o.status for o in outcomes] == ["succeeded", "timed_out", "succeeded"]
+    assert (Path(agent.root) / "cancelled").exists()
+    assert started(agent) == Counter(["a", "forever", "pid"]), "no process was ended for it"
+
+
+def test_a_memory_eater_fails_alone(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    executor = loops(write_agent(AGENT), memory_bytes=400 * 2**20)
+    outcomes = execute(executor, claims("a", "eat", "b", "knob"), candidate)
+    assert [o.status for o in outcomes if o is not outcomes[1]] == ["succeeded"] * 3
+    assert outcomes[1].status in ("failed", "crashed")
+    assert "MemoryError" in outcomes[1].error
+
+
+def test_what_an_agent_raises_is_its_own(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    failed, fine = execute(loops(write_agent(AGENT)), claims("raises", "a"), candidate)
+    assert failed.status == "failed"
+    assert "ValueError: no such room" in failed.error
+    assert fine.output == "a"
+
+
+def test_a_cancelled_attempt_is_stopped_where_it_runs_and_the_worker_goes_on(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    agent = write_agent(AGENT)
+    first, second, third = claims("forever", "pid", "pid")
+    executor = loops(agent)
+
+    async def work() -> list[Any]:
+        before = await executor.execute(second, candidate.resources)
+        task = asyncio.create_task(executor.execute(first, candidate.resources))
+        while started(agent)["forever"] == 0:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while not (Path(agent.root) / "cancelled").exists():
+            await asyncio.sleep(0.005)
+        after = await executor.execute(third, candidate.resources)
+        return [before.output, after.output]
+
+    before, after = use(executor, work)
+    assert before == after, "the same process"
+    assert not alive(after)
+
+
+def test_a_fork_that_comes_back_reports_nothing(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    outcomes = execute(loops(write_agent(AGENT)), claims("fork comes back", "a"), candidate)
+    assert [o.output for o in outcomes] == ["from the parent", "a"]
+
+
+def test_a_child_process_may_not_act(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    agent = write_agent(AGENT)
+    (outcome,) = execute(loops(agent), claims("child pays"), candidate)
+    assert outcome.output != 0, "the tool refused"
+    assert not (Path(agent.root) / "paid").exists()
+
+
+def test_a_sync_agent_runs_in_threads_of_the_workers(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    source = """
+        import os, threading
+        barrier = threading.Barrier(4)
+        def run(x):
+            barrier.wait()
+            return os.getpid()
+    """
+    outcomes = execute(loops(write_agent(source)), claims(*range(4)), candidate)
+    (pid,) = {o.output for o in outcomes}
+    assert pid != os.getpid()
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("import no_such_dependency", "No module named 'no_such_dependency'"),
+        ("import os\nprint('configuring')\nos._exit(4)", "configuring"),
+    ],
+)
+def test_an_agent_that_does_not_load_in_a_worker_is_one_clear_error(
+    write_agent: WriteAgent, loops: Loops, source: str, shown: str
+) -> None:
+    executor = loops(write_agent(source), workers=2)
+
+    async def work() -> None:
+        raise AssertionError("it started")
+
+    with pytest.raises(AgentError) as raised:
+        use(executor, work)
+    assert shown in str(raised.value)
+    assert not executor._crew._all, "no worker is left"
+
+
+def test_a_worker_that_ends_between_two_attempts_fails_neither(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    executor = loops(write_agent(AGENT))
+    first, second = claims("pid", "pid")
+
+    async def work() -> list[Any]:
+        before = await executor.execute(first, candidate.resources)
+        (worker,) = executor._crew._all
+        worker.kill()
+        while executor._seats[0].ready:
+            await asyncio.sleep(0.005)
+        after = await executor.execute(second, candidate.resources)
+        return [before, after]
+
+    before, after = use(executor, work)
+    assert before.status == after.status == "succeeded"
+    assert before.output != after.output
+
+
+@pytest.mark.parametrize(
+    ("slots", "cores", "workers"), [(1, 8, 1), (8, 8, 1), (9, 8, 2), (16, 2, 2), (256, 4, 4)]
+)
+def test_there_are_as_many_loops_as_slots_and_cores_make_sense_of(
+    slots: int, cores: int, workers: int
+) -> None:
+    assert workers_for(slots, cores) == workers
