@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -9,11 +10,22 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 KILLS = 10
+
+EXECUTORS = [
+    "process",
+    pytest.param(
+        "async",
+        marks=pytest.mark.skipif(
+            not os.environ.get("RATCHET_LONG_FAULTS"), reason="a longer form: make faults"
+        ),
+    ),
+]
 
 AGENT = '''
 import os
@@ -67,10 +79,15 @@ off = true
 """
 
 
-def make_project(folder: Path) -> Path:
+def make_project(folder: Path, executor: str) -> Path:
+    agent = AGENT
+    if executor == "async":
+        agent = agent.replace("import os\n", "import asyncio\nimport os\n", 1)
+        agent = agent.replace("def answer", "async def answer")
+        agent = agent.replace("time.sleep(", "await asyncio.sleep(")
     folder.mkdir()
-    (folder / "agent.py").write_text(AGENT)
-    (folder / "ratchet.toml").write_text(CONFIG)
+    (folder / "agent.py").write_text(agent)
+    (folder / "ratchet.toml").write_text(CONFIG.replace('"process"', f'"{executor}"'))
     tasks = [json.dumps({"id": f"t{n}", "input": n}) for n in range(300)]
     (folder / "tasks.jsonl").write_text("\n".join(tasks) + "\n")
     (folder / ".gitignore").write_text("__pycache__/\n")
@@ -98,22 +115,30 @@ def finish(process: subprocess.Popen[str]) -> dict[str, object]:
     return found
 
 
+Whole = tuple[dict[str, object], Counter[str]]
+
+
 @pytest.fixture(scope="module")
-def uninterrupted(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> tuple[dict[str, object], Counter[str]]:
-    folder = tmp_path_factory.mktemp("whole")
-    calls = folder / "calls"
-    found = finish(start(make_project(folder / "project"), calls))
-    return found, Counter(calls.read_text().splitlines())
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Whole]:
+    """What a run without kills came to, and its calls, by executor; run when first asked for."""
+
+    @functools.cache
+    def run(executor: str) -> Whole:
+        folder = tmp_path_factory.mktemp("whole")
+        calls = folder / "calls"
+        found = finish(start(make_project(folder / "project", executor), calls))
+        return found, Counter(calls.read_text().splitlines())
+
+    return run
 
 
+@pytest.mark.parametrize("executor", EXECUTORS)
 def test_ten_kills_change_nothing_and_repeat_nothing(
-    tmp_path: Path, uninterrupted: tuple[dict[str, object], Counter[str]]
+    tmp_path: Path, uninterrupted: Callable[[str], Whole], executor: str
 ) -> None:
-    whole, whole_calls = uninterrupted
+    whole, whole_calls = uninterrupted(executor)
     assert whole["branch"], whole
-    project, calls = make_project(tmp_path / "project"), tmp_path / "calls"
+    project, calls = make_project(tmp_path / "project", executor), tmp_path / "calls"
     moments = random.Random(int(os.environ.get("RATCHET_TEST_SEED", "1")))
     total = sum(whole_calls.values())
     killed_at: list[int] = []
@@ -141,10 +166,10 @@ def count(calls: Path) -> int:
 
 
 def test_kills_while_shipping_end_in_one_branch_and_one_release(
-    tmp_path: Path, uninterrupted: tuple[dict[str, object], Counter[str]]
+    tmp_path: Path, uninterrupted: Callable[[str], Whole]
 ) -> None:
-    whole, whole_calls = uninterrupted
-    project, calls = make_project(tmp_path / "project"), tmp_path / "calls"
+    whole, whole_calls = uninterrupted("process")
+    project, calls = make_project(tmp_path / "project", "process"), tmp_path / "calls"
     for _ in range(4):
         process = start(project, calls)
         assert process.stderr is not None
