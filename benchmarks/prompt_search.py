@@ -19,7 +19,10 @@ The last line printed is one JSON object:
 - calls_to_90: who → task-model calls of the smallest budget that brings 90 % of the best gain of
   anybody, None when none does
 - wall_s: who → seconds for the largest budget at 200 ms a call
-- ideal_share: of ours → calls × 0.2 s / 32 over the wall time
+- found_s: who → seconds of that until what it returned had first been tried, by ours been kept
+- equal_s: of ours → peer → seconds of that until a prompt led whose held-out score is at least that
+  of what the peer found, None when none did
+- ideal_share: of ours → calls × 0.2 s / 32 over the wall time, at the largest budget
 - seeds, rollouts: who → seeds, and rollouts that the server counted, for each budget
 - first: the first prompt's held-out score
 """
@@ -34,6 +37,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -51,6 +55,8 @@ from room_booking.verdict import judge  # noqa: E402
 from tests.simulator import SimulatorProcess, task_model  # noqa: E402
 
 OURS = ("apo", "evolve")
+ASKED_FOR = ("few_shot", "apo+few_shot", "auto")
+"""Ours as well, measured only where `--only` names them: demonstrations, alone and after APO."""
 BUDGETS = (100, 300, 1000)
 TRAIN, VAL = 40, 29
 CONCURRENCY = 32
@@ -113,6 +119,8 @@ class Found(NamedTuple):
     calls: int
     all_calls: int
     """Those of the coach included."""
+    leads: tuple[tuple[float, float], ...]
+    """Seconds, and the held-out score of what led from then on; of a peer of what it returned."""
 
 
 def say(text: str) -> None:
@@ -186,7 +194,7 @@ def search(who: str, budget: int, seed: int, simulator: SimulatorProcess, tag: s
         "val": val,
         "options": {},
     }
-    if who in OURS:
+    if who not in PEERS:
         command = [sys.executable, str(PARTS / "with_ratchet.py")]
     else:
         peer = PEERS[who]
@@ -196,15 +204,16 @@ def search(who: str, budget: int, seed: int, simulator: SimulatorProcess, tag: s
     kept = ("PATH", "HOME", "LANG", "TMPDIR")
     environ = {k: v for k, v in os.environ.items() if k in kept}
     environ |= {"OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-    ended = subprocess.run(
-        command,
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        env=environ,
-        timeout=1800,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        ended = subprocess.run(
+            command,
+            input=json.dumps(given),
+            capture_output=True,
+            text=True,
+            env=environ | {"PROMPT_SEARCH_TRIED": str(Path(folder) / "tried")},
+            timeout=1800,
+            check=False,
+        )
     if ended.returncode:
         raise SystemExit(f"{label} failed:\n{ended.stderr[-3000:]}")
     answer = json.loads(ended.stdout.strip().splitlines()[-1])
@@ -220,6 +229,7 @@ def search(who: str, budget: int, seed: int, simulator: SimulatorProcess, tag: s
         counted.get("conversations", 0),
         counted.get("calls", 0),
         counted.get("calls", 0) + coached.get("calls", 0),
+        tuple((at, held_out(prompt, test, seed)) for at, prompt in answer.get("leads", ())),
     )
     say(
         f"{label:>24}: {found.score:.3f} held out, {found.rollouts} rollouts, {found.calls} calls,"
@@ -238,15 +248,21 @@ def main() -> None:
     )
     parser.add_argument("--only", help="names, with commas between them")
     parser.add_argument("--seeds", type=int, help="8 unless --quick")
+    parser.add_argument("--first-seed", type=int, default=0, help="0 unless something is tuned")
     parser.add_argument("--budgets", help="rollouts, with commas between them")
     parser.add_argument("--prompts", help="a file for the prompts that were found, one JSON a line")
     parser.add_argument("--no-wall", action="store_true", help="leave out the runs at 200 ms")
     given = parser.parse_args()
     with_peers = not given.quick if given.peer is None else given.peer
     names = given.only.split(",") if given.only else [*OURS, *(PEERS if with_peers else ())]
-    budgets = [int(b) for b in given.budgets.split(",")] if given.budgets else list(BUDGETS)
+    known = [*OURS, *ASKED_FOR, *PEERS]
+    for name in names:
+        if name not in known:
+            parser.error(f"--only {name}: there are {', '.join(known)}")
+    budgets = sorted(int(b) for b in given.budgets.split(",")) if given.budgets else list(BUDGETS)
     budgets = budgets[:2] if given.quick and not given.budgets else budgets
-    seeds = given.seeds or (2 if given.quick else 8)
+    count = given.seeds or (2 if given.quick else 8)
+    seeds = range(given.first_seed, given.first_seed + count)
     for name in names:
         if name in PEERS:
             peer_python(name)
@@ -258,7 +274,7 @@ def main() -> None:
     found += [one for one in slow if (one.who, one.budget) not in had]
     if given.prompts:
         Path(given.prompts).write_text("".join(json.dumps(f._asdict()) + "\n" for f in found))
-    source = statistics.mean(held_out(PROMPT, splits(s)[2], s) for s in range(seeds))
+    source = statistics.mean(held_out(PROMPT, splits(s)[2], s) for s in seeds)
     say(f"the first prompt: {source:.3f} held out; {time.perf_counter() - began:.0f} s in all")
     print(json.dumps(summary(found, slow, names, budgets, source, given.quick)))
 
@@ -266,7 +282,7 @@ def main() -> None:
 def every(
     names: Sequence[str],
     budgets: Sequence[int],
-    seeds: int,
+    seeds: range,
     simulator: SimulatorProcess,
     *,
     with_slow: bool,
@@ -276,16 +292,16 @@ def every(
     Args:
         names: Who searches.
         budgets: Rollouts.
-        seeds: How many.
+        seeds: Which.
         simulator: Who answers.
         with_slow: Whether another run comes that counts where a peer is too slow for this one.
     """
     alone, beside = [], []
-    for seed in range(seeds):
+    for turn, seed in enumerate(seeds):
         for budget in budgets:
             for who in names:
-                most = PEERS[who].seeds.get(budget, seeds) if who in PEERS else seeds
-                if seed < (most if with_slow else max(most, 1)):
+                most = PEERS[who].seeds.get(budget, len(seeds)) if who in PEERS else len(seeds)
+                if turn < (most if with_slow else max(most, 1)):
                     (alone if who == "agentlightning" else beside).append((who, budget, seed))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(lambda job: search(*job, simulator), beside))
@@ -296,6 +312,19 @@ def at_latency(names: Sequence[str], budget: int) -> list[Found]:
     """Everybody's search with slow models, one after another."""
     with SimulatorProcess("--latency-ms", str(LATENCY_MS)) as simulator:
         return [search(who, budget, 0, simulator, "-slow") for who in names]
+
+
+def equal_s(slow: Sequence[Found]) -> dict[str, dict[str, float | None]]:
+    """Of ours → peer → seconds until a prompt led that is as good as what the peer found."""
+    return {
+        mine.who: {
+            peer.who: next((round(at, 2) for at, score in mine.leads if score >= peer.score), None)
+            for peer in slow
+            if peer.who in PEERS
+        }
+        for mine in slow
+        if mine.who not in PEERS
+    }
 
 
 def summary(
@@ -336,6 +365,8 @@ def summary(
         },
         "calls_to_90": to_90,
         "wall_s": {one.who: round(one.wall_s, 2) for one in slow},
+        "found_s": {one.who: round(one.leads[-1][0], 2) for one in slow if one.leads},
+        "equal_s": equal_s(slow),
         "ideal_share": share,
         "seeds": {who: [len(by[who, budget]) for budget in budgets] for who in names},
         "rollouts": {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import threading
 import time
@@ -24,6 +25,8 @@ from room_booking.verdict import judge  # noqa: E402
 
 MODEL, COACH, GRADER = "simulated-task", "simulated-coach", "simulated-grader"
 TURNS = 4
+TRIED = "PROMPT_SEARCH_TRIED"
+"""Names the file in which it is noted when a prompt was tried."""
 Result = TypeVar("Result")
 
 
@@ -43,8 +46,20 @@ def job() -> dict[str, Any]:
 
 
 def done(prompt: str, began: float) -> None:
-    """Say what was found."""
-    print(json.dumps({"prompt": prompt, "wall_s": time.perf_counter() - began}), flush=True)
+    """Say what was found, and when it had first been tried."""
+    found = {"prompt": prompt, "wall_s": time.perf_counter() - began}
+    if (file := Path(os.environ[TRIED])).exists():
+        times = [json.loads(line) for line in file.read_text().splitlines()]
+        first = [at for tried, at in times if tried == prompt]
+        found |= {"leads": [(min(first) - began, prompt)]} if first else {}
+    print(json.dumps(found), flush=True)
+
+
+def tried(prompt: str) -> None:
+    """Note that a prompt has been tried; openevolve does so in several processes."""
+    line = json.dumps([prompt, time.perf_counter()]) + "\n"
+    with open(os.environ[TRIED], "a") as file:
+        file.write(line)
 
 
 def messages_of(prompt: str, task: dict[str, Any]) -> list[Any]:
@@ -89,7 +104,9 @@ class Agent:
         async def every() -> list[Booked]:
             return await asyncio.gather(*(self._one(prompt, task) for task in tasks))
 
-        return self.wait(every())
+        booked = self.wait(every())
+        tried(prompt)
+        return booked
 
     def coach(self, messages: Sequence[dict[str, str]], temperature: float = 1.0) -> str:
         """Ask the coach."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.evaluate import Scorer, make_evaluator
-from ratchet.learn import Algorithm, Budget, Lab, Work
+from ratchet.learn import Algorithm, Budget, Lab, Proposal, Work
 from ratchet.llm.coach import Coach
 from ratchet.run import AgentSpec, LoopExecutor, Runner, workers_for
 from ratchet.store import Store
@@ -21,7 +21,14 @@ from ratchet.types import Candidate, PromptTemplate, Task
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "room_booking"
 sys.path.insert(0, str(EXAMPLE))
-WHERE = {"apo": "ratchet.learn.apo:APO", "evolve": "ratchet.learn.evolve:Evolve"}
+WHERE = {
+    "apo": "ratchet.learn.apo:APO",
+    "apo+few_shot": "ratchet.learn.apo:APO",
+    "auto": "ratchet.learn.auto:Auto",
+    "evolve": "ratchet.learn.evolve:Evolve",
+    "few_shot": "ratchet.learn.few_shot:FewShot",
+}
+OPTIONS = {"apo+few_shot": {"few_shot": True}}
 EVALUATOR = "right_room"
 
 
@@ -34,10 +41,19 @@ def tasks_of(found: list[dict[str, Any]]) -> list[Task]:
     ]
 
 
+def text_of(candidate: Candidate) -> str:
+    """Its prompt."""
+    found = candidate.resources["system"]
+    assert isinstance(found, PromptTemplate)
+    return found.text
+
+
 async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Run one search."""
     module, _, name = WHERE[given["who"]].partition(":")
-    algorithm: Algorithm = getattr(import_module(module), name)(**given["options"])
+    algorithm: Algorithm = getattr(import_module(module), name)(
+        **given["options"], **OPTIONS.get(given["who"], {})
+    )
     url = f"sqlite:///{folder / 'ratchet.db'}"
     store = Store.open(url)
     workers = workers_for(given["concurrency"], os.cpu_count() or 1)
@@ -52,6 +68,14 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     )
     coach = Coach("simulated-coach", seed=given["seed"])
     baseline = Candidate.of({"system": PromptTemplate(given["prompt"])}, reason="the source's own")
+    leads: list[tuple[float, Proposal]] = []
+
+    def proposed(proposal: Proposal) -> None:
+        """Note who leads from now on: of those that were kept, the one of the highest value."""
+        kept = proposal.accepted and not proposal.pruned
+        if kept and (not leads or proposal.value > leads[-1][1].value):
+            leads.append((time.perf_counter() - began, proposal))
+
     async with coach, Runner(store, "benchmark", executor) as runner:
         lab = Lab(
             Work(
@@ -70,15 +94,15 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
             store=store,
             budget=Budget(rollouts=given["budget"]),
             coach=coach,
+            on_proposal=proposed,
         )
         began = time.perf_counter()
         finding = await algorithm.learn(lab)
         wall_s = time.perf_counter() - began
-    found = finding.best.resources["system"]
-    assert isinstance(found, PromptTemplate)
     return {
-        "prompt": found.text,
+        "prompt": text_of(finding.best),
         "wall_s": wall_s,
+        "leads": [(at, text_of(store.candidates.get(p.candidate_id))) for at, p in leads],
         "sentence": finding.sentence,
         "val": [finding.baseline_val, finding.best_val],
     }

@@ -5,33 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from ratchet.run.claiming import claimed_ahead, requeued
 from ratchet.run.ends import cut_off
 from ratchet.run.executor import Executor
 from ratchet.run.idleness import Idleness
 from ratchet.run.known import KnownCandidates
 from ratchet.run.line import Answers, Line, StoreLine
-from ratchet.run.reporting import Batch, Prepare, Reports
-from ratchet.run.told import told
+from ratchet.run.reporting import Batch, Reports
+from ratchet.run.told import prepared
 from ratchet.run.wanted import Wanted, after
 from ratchet.run.watching import RunnerWatcher
-from ratchet.types import (
-    FINAL,
-    Candidate,
-    Claim,
-    InputError,
-    Rollout,
-    StoreError,
-)
+from ratchet.types import FINAL, Candidate, Claim, InputError, Rollout, StoreError
 
 if TYPE_CHECKING:
-    # Most of a worker's start would go by importing these.
+    # Much of a worker's start would go by importing these.
     from ratchet.observe.redaction import Redactor
     from ratchet.store import Store
 
@@ -46,11 +39,6 @@ WAIT_S = 20.0
 
 DRAIN_S = 3.0
 """How long running attempts may still end when the runner is left before its work is done."""
-
-AHEAD_S = 0.1
-"""Seconds of work that are claimed ahead."""
-
-MAX_AHEAD = 256
 
 QUEUED_AT_ONCE = 256
 """Rollouts put into the queue in one transaction."""
@@ -112,11 +100,8 @@ class Runner:
         self._cut = asyncio.Event()
         self._typical_s = 1.0
         """Moving average of how long attempts take."""
-        if redactor is None and self._store is not None:
-            from ratchet.observe.redaction import Redactor
-
-            redactor = Redactor()
-        self._reports = Reports(self._line, self._reported, prepare=_prepare(redactor))
+        prepare = prepared(redactor, for_store=self._store is not None)
+        self._reports = Reports(self._line, self._reported, prepare=prepare)
         self._more = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._failed = asyncio.Event()
@@ -263,19 +248,14 @@ class Runner:
         Returns:
             How many rollouts were requeued.
         """
-        if self._store is None:
-            return 0
-        dead = {attempt.worker for attempt in self._store.rollouts.running(self._queue)}
-        dead.discard(self.name)
-        expired = self._store.rollouts.expire(time.time(), queue=self._queue, dead_workers=dead)
-        return len(expired)
+        return 0 if self._store is None else requeued(self._store, self._queue, self.name)
 
     async def _claim_loop(self) -> None:
         while True:
             await self._more.wait()
             self._more.clear()
             while self._wanted or self._serving:
-                ahead = self._ahead()
+                ahead = claimed_ahead(self._executor.slots, self._typical_s, serving=self._serving)
                 free = self._executor.slots + ahead - len(self._held)
                 if free < max(1, ahead // 2):
                     break  # an attempt that ends sets _more
@@ -294,16 +274,6 @@ class Runner:
                 if not self._serving and not await self._look_elsewhere():
                     break
                 await asyncio.sleep(POLL_S)
-
-    def _ahead(self) -> int:
-        """How many rollouts to claim beyond those that run.
-
-        Enough for AHEAD_S of work, so that slots need not wait for the store, and for rollouts of
-        one's own at least one a slot; not more, since what is claimed here cannot run elsewhere.
-        """
-        slots = self._executor.slots
-        enough = int(slots * AHEAD_S / max(self._typical_s, 1e-3))
-        return min(enough if self._serving else max(slots, enough), MAX_AHEAD)
 
     async def _look_elsewhere(self) -> bool:
         """Settle wanted rollouts that somebody else ended; tell whether some are still wanted."""
@@ -417,19 +387,8 @@ class Runner:
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         """A task of the runner failed: everyone who waits learns why."""
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None:
-            return
-        self._failure = error
-        self._failed.set()
-        self._wanted.fail(error)
-
-
-def _prepare(redactor: Redactor | None) -> Prepare:
-    """What is done to each outcome before it is stored."""
-    if redactor is None:
-        return told
-    redact = redactor.outcome
-    return lambda outcome: redact(told(outcome))
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._failure = error
+            self._failed.set()
+            self._wanted.fail(error)

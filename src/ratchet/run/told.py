@@ -8,8 +8,8 @@ as the gateway, has said them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,7 +17,29 @@ from ratchet.observe.dialects import normalise
 from ratchet.types import Outcome, Span
 from ratchet.types.trace import SUMS, ModelCall
 
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import Redactor
+
 COST = "ratchet.cost_usd"
+
+
+def prepared(redactor: Redactor | None, *, for_store: bool) -> Callable[[Outcome], Outcome]:
+    """What is done to each outcome on its way: told, and redacted.
+
+    Args:
+        redactor: Whose rules hold.
+        for_store: Whether it goes straight into a store: then all built-in rules hold where there
+            is no redactor. A server redacts by itself.
+    """
+    if redactor is None and for_store:
+        # Much of a worker's start would go by importing it.
+        from ratchet.observe.redaction import Redactor
+
+        redactor = Redactor()
+    if redactor is None:
+        return told
+    redact = redactor.outcome
+    return lambda outcome: redact(told(outcome))
 
 
 def told(outcome: Outcome) -> Outcome:

@@ -7,8 +7,9 @@ redactor.record(record)                        # a SpanRecord
 
 from ratchet.observe.redaction.content import record_without_content, without_content
 from ratchet.observe.redaction.finding import MARK
-from ratchet.observe.redaction.redactor import KEY_VARIABLE, Redactor, Rules, redactor_of
+from ratchet.observe.redaction.redactor import KEY_VARIABLE, Redactor, redactor_of
 from ratchet.observe.redaction.rules import NAMES
+from ratchet.observe.redaction.wanted import Rules
 
 __all__ = [
     "KEY_VARIABLE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,8 +21,9 @@ from ratchet.observe.redaction.fields import (
 )
 from ratchet.observe.redaction.finding import MARK, Finder, is_mark
 from ratchet.observe.redaction.patterns import Patterns
-from ratchet.observe.redaction.rules import FIELD, NAMES
+from ratchet.observe.redaction.rules import FIELD
 from ratchet.observe.redaction.rules.card import is_card
+from ratchet.observe.redaction.wanted import Rules, named
 from ratchet.types import ConfigError, Feedback, Outcome, Span, SpanEvent, SpanRecord
 
 KEY_VARIABLE = "RATCHET_REDACTION_KEY"
@@ -59,25 +60,6 @@ _EMPTY = re.compile(r"\s*|[*•x.]+|<[^>]*>|\$?\{+[^}]*\}+|none|null|true|false"
 _log = logging.getLogger(__name__)
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What is redacted, as `[redaction]` of a `ratchet.toml` says it."""
-
-    enabled: bool = True
-    """False leaves everything as it is."""
-    rules: tuple[str, ...] = ()
-    """Names of the rules that hold; all when empty. With a minus before each: all but those."""
-    keys: tuple[str, ...] = ()
-    """Further names of fields, or ends of their paths, with `*` for anything within a name."""
-    patterns: dict[str, str] = {}
-    """Further regular expressions, by name."""
-    allow: tuple[str, ...] = ()
-    """What may stay although a rule finds it, with `*` for anything."""
-    pseudonyms: bool = False
-    """Whether equal values stay equal: a short keyed hash stands with the rule's name."""
-    capture_content: bool = True
-    """False keeps the structure of spans alone."""
-
-
 class _TooDeep(Exception):
     pass
 
@@ -103,13 +85,13 @@ class Redactor:
                 f"[redaction] pseudonyms take a secret of {LEAST_KEY} characters or more.",
                 hint=f"Set {KEY_VARIABLE}, the same wherever equal values are to stay equal.",
             )
-        named = _named(rules.rules)
-        self._fields = Fields(checked_keys(rules.keys), usual=FIELD in named)
+        hold = named(rules.rules)
+        self._fields = Fields(checked_keys(rules.keys), usual=FIELD in hold)
         names = tuple(filter(None, self._fields.names))
         # A key such as `headers.*` has no name of its own to look for: all JSON is followed then.
         self._follows_all = len(names) < len(rules.keys)
         self._finder = Finder(
-            named,
+            hold,
             names,
             Patterns(rules.patterns),
             rules.allow,
@@ -387,22 +369,6 @@ def redactor_of(rules: Rules, environ: Mapping[str, str]) -> Redactor:
         ConfigError: As `Redactor` does.
     """
     return Redactor(rules, key=environ.get(KEY_VARIABLE, "").encode())
-
-
-def _named(wanted: Sequence[str]) -> frozenset[str]:
-    unknown = [name for name in wanted if name.removeprefix("-") not in NAMES]
-    if unknown:
-        raise ConfigError(
-            f"[redaction] rules: there is no rule {unknown[0]!r}.",
-            hint=f"Known: {', '.join(NAMES)}.",
-        )
-    without = {name[1:] for name in wanted if name.startswith("-")}
-    if without and len(without) < len(set(wanted)):
-        raise ConfigError(
-            "[redaction] rules names some to hold and some not to.",
-            hint="Name those that hold, or those that do not, each with a minus before it.",
-        )
-    return frozenset(NAMES) - without if without or not wanted else frozenset(wanted)
 
 
 def _count(value: Any) -> int:
