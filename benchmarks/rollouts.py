@@ -6,8 +6,12 @@ Every rollout goes through the real queue, runner, executor, spans, evaluator an
 in a SQLite file. Nothing is simulated but the agents, which do nothing or sleep. The last line
 printed is one JSON object:
 
-- rollouts_per_s: constant agent, async executor
+- rollouts_per_s: constant agent, in this process
 - efficiency_50ms: ideal wall time over the measured one, 50 ms of sleep at concurrency 64
+- workers: event loops of the async executor
+- workers_rollouts_per_s: constant agent there
+- workers_gain: seconds in this process over seconds there, of an agent that computes for 5 ms, as
+  a client library of a model does, and sleeps for 50
 - peak_mb: peak memory of the process after the growth series
 - seconds_per_1000_at_1000, seconds_per_1000_at_100000: with so many rollouts in the store
 - status_s: `ratchet status` over that store, the best of three
@@ -25,10 +29,19 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import ratchet
 from ratchet.evaluate import Scorer, ScoreStream, exact_match
-from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
+from ratchet.run import (
+    Agent,
+    AgentSpec,
+    AsyncExecutor,
+    Executor,
+    LoopExecutor,
+    Runner,
+    workers_for,
+)
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, content_hash
 
@@ -47,6 +60,33 @@ async def waits(number: int) -> str:
     return "always"
 
 
+@ratchet.agent
+async def computes(number: int) -> str:
+    until = time.thread_time() + 0.005
+    while time.thread_time() < until:
+        pass
+    await asyncio.sleep(0.05)
+    return "always"
+
+
+def inline(function: Any, slots: int) -> Executor:
+    """Runs one of these agents in this process."""
+    return AsyncExecutor(Agent(SPEC, function), slots=slots, timeout_s=30)
+
+
+def in_workers(name: str, url: str, folder: Path, slots: int) -> Executor:
+    """Runs one of these agents as `improve` does."""
+    return LoopExecutor(
+        AgentSpec(entry=f"{Path(__file__).stem}:{name}", root=str(Path(__file__).parent)),
+        store_url=url,
+        state=folder,
+        slots=slots,
+        workers=workers_for(slots, os.cpu_count() or 1),
+        timeout_s=30,
+        memory_bytes=2**30,
+    )
+
+
 def make_rollouts(queue: str, count: int) -> list[Rollout]:
     """Rollouts with ids as the lab makes them: content hashes, in no order."""
     return [
@@ -63,14 +103,13 @@ def make_rollouts(queue: str, count: int) -> list[Rollout]:
     ]
 
 
-async def measure(store: Store, function: object, count: int, slots: int, batch: int) -> float:
-    """Seconds to queue, run, store and score `count` rollouts."""
-    agent = Agent(SPEC, function)  # type: ignore[arg-type]
+async def measure(store: Store, executor: Executor, count: int, batch: int) -> float:
+    """Seconds to queue, run, store and score `count` rollouts, once workers are there."""
     scorer = Scorer(store, [exact_match()])
     queue = f"benchmark-{time.time()}"
     rollouts = make_rollouts(queue, count)
-    begin = time.perf_counter()
-    async with Runner(store, queue, AsyncExecutor(agent, slots=slots, timeout_s=30)) as runner:
+    async with Runner(store, queue, executor) as runner:
+        begin = time.perf_counter()
         for start in range(0, count, batch):
             part = rollouts[start : start + batch]
             async with ScoreStream(scorer) as stream:
@@ -79,7 +118,7 @@ async def measure(store: Store, function: object, count: int, slots: int, batch:
             good = sum(1 for each in scores.values() if each["exact_match"].value == 1.0)
             if good != len(part):
                 raise SystemExit(f"only {good} of {len(part)} rollouts scored 1")
-    return time.perf_counter() - begin
+        return time.perf_counter() - begin
 
 
 def say(text: str) -> None:
@@ -114,20 +153,36 @@ def main() -> None:
     waiting_count, slots = (640, 64) if quick else (2_000, 64)
     with tempfile.TemporaryDirectory() as folder:
         with Store.open(f"sqlite:///{Path(folder) / 'speed.db'}") as store:
-            asyncio.run(measure(store, constant, 500, 64, 500))  # imports, caches
-            took = asyncio.run(measure(store, constant, throughput_count, 64, 1000))
+            asyncio.run(measure(store, inline(constant, 64), 500, 500))  # imports, caches
+            took = asyncio.run(measure(store, inline(constant, 64), throughput_count, 1000))
             per_s = throughput_count / took
             check_stored(store, throughput_count + 500)
             say(f"constant agent: {per_s:,.0f} rollouts/s")
-            took = asyncio.run(measure(store, waits, waiting_count, slots, waiting_count))
+            took = asyncio.run(measure(store, inline(waits, slots), waiting_count, waiting_count))
             ideal = 0.05 * -(-waiting_count // slots)
             efficiency = ideal / took
             say(f"50 ms agent, {slots} at once: {took:.2f} s where {ideal:.2f} s is ideal")
+        url = f"sqlite:///{Path(folder) / 'workers.db'}"
+        with Store.open(url) as store:
+            there = in_workers("constant", url, Path(folder), 64)
+            workers_per_s = throughput_count / asyncio.run(
+                measure(store, there, throughput_count, 1000)
+            )
+            here_s = asyncio.run(
+                measure(store, inline(computes, slots), waiting_count, waiting_count)
+            )
+            there = in_workers("computes", url, Path(folder), slots)
+            there_s = asyncio.run(measure(store, there, waiting_count, waiting_count))
+            workers = workers_for(slots, os.cpu_count() or 1)
+            say(
+                f"{workers} workers: {workers_per_s:,.0f} rollouts/s; an agent that computes for"
+                f" 5 ms: {there_s:.2f} s where one loop takes {here_s:.2f} s"
+            )
         with Store.open(f"sqlite:///{Path(folder) / 'growth.db'}") as store:
-            small = asyncio.run(measure(store, constant, 1_000, 64, 1_000))
+            small = asyncio.run(measure(store, inline(constant, 64), 1_000, 1_000))
             memory_small = peak_mb()
-            asyncio.run(measure(store, constant, growth - 2_000, 64, 1_000))
-            large = asyncio.run(measure(store, constant, 1_000, 64, 1_000))
+            asyncio.run(measure(store, inline(constant, 64), growth - 2_000, 1_000))
+            large = asyncio.run(measure(store, inline(constant, 64), 1_000, 1_000))
             check_stored(store, growth)
             say(
                 f"1,000 rollouts: {small:.2f} s in an empty store,"
@@ -140,6 +195,9 @@ def main() -> None:
             {
                 "rollouts_per_s": round(per_s, 1),
                 "efficiency_50ms": round(efficiency, 4),
+                "workers": workers,
+                "workers_rollouts_per_s": round(workers_per_s, 1),
+                "workers_gain": round(here_s / there_s, 3),
                 "peak_mb": round(peak_mb(), 1),
                 "peak_mb_after_1000": round(memory_small, 1),
                 "seconds_per_1000_at_1000": round(small, 4),
