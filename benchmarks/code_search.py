@@ -15,6 +15,7 @@ no search has seen, inside of a sandbox. The last line printed is one JSON objec
 - evaluations: the numbers of evaluations
 - scores: problem → who → the mean held-out score at each number of evaluations
 - first: problem → the score of the function as it is
+- coach_calls: who → mean calls of the simulated coach by a search at the largest number
 - wall_s: who → mean seconds of a search at the largest number
 """
 
@@ -70,6 +71,7 @@ class Found(NamedTuple):
     who: str
     evaluations: int
     score: float
+    coach_calls: int
     wall_s: float
 
 
@@ -133,11 +135,16 @@ def install_peer() -> None:
 
 @contextmanager
 def proposing(
-    who: str, function: str, tasks: Sequence[Any], seed: int, simulator: SimulatorProcess
+    who: str,
+    function: str,
+    tasks: Sequence[Any],
+    seed: int,
+    label: str,
+    simulator: SimulatorProcess,
 ) -> Iterator[str]:
     """The endpoint that a search asks for proposals; empty when it asks nobody."""
     if who.endswith("_coach"):
-        yield simulator.base_url(seed=seed, label=who)
+        yield simulator.base_url(seed=seed, label=label)
     elif who.startswith("openevolve"):
         with mutating.serving(function, seed, tasks) as url:
             yield url
@@ -156,7 +163,8 @@ def search(
     environ = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "TMPDIR")}
     environ |= {"OPENAI_API_KEY": "none", "PYTHONHASHSEED": "0"}
     tasks = module.tasks(TASKS[problem], seed)
-    with proposing(who, module.FUNCTION, tasks, seed, simulator) as url:
+    label = f"{who}-{problem}-{evaluations}-{seed}"
+    with proposing(who, module.FUNCTION, tasks, seed, label, simulator) as url:
         given = {
             "problem": module.__name__.rpartition(".")[2],
             "agent": agent,
@@ -180,7 +188,8 @@ def search(
     if done.returncode:
         raise SystemExit(f"{who} on {problem} failed:\n{done.stderr[-3000:]}")
     found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    counted = simulator.counters(label, COACH)
+    return found | {"coach_calls": counted.get("calls", 0)}
 
 
 async def held_out(sources: Sequence[tuple[str, str]]) -> list[float]:
@@ -212,6 +221,7 @@ def main() -> None:
     parser.add_argument("--only", help="problems, with commas between them")
     parser.add_argument("--who", help="searches, with commas between them")
     parser.add_argument("--seeds", type=int, help="4 unless --quick")
+    parser.add_argument("--first-seed", type=int, default=0, help="0 unless something is tuned")
     parser.add_argument("--evaluations", help="numbers, with commas between them")
     given = parser.parse_args()
     with_peer = not given.quick if given.peer is None else given.peer
@@ -224,7 +234,8 @@ def main() -> None:
     numbers = [6] if given.quick else list(EVALUATIONS)
     if given.evaluations:
         numbers = [int(number) for number in given.evaluations.split(",")]
-    seeds = given.seeds or (1 if given.quick else 4)
+    count = given.seeds or (1 if given.quick else 4)
+    seeds = range(given.first_seed, given.first_seed + count)
     if "rank" in problems:
         make_questions()
     began = time.perf_counter()
@@ -234,20 +245,22 @@ def main() -> None:
         for problem, start in zip(problems, first, strict=True):
             for number in numbers:
                 for who in names:
-                    results = [search(problem, who, number, s, simulator) for s in range(seeds)]
+                    results = [search(problem, who, number, s, simulator) for s in seeds]
                     scores = asyncio.run(held_out([(problem, r["source"]) for r in results]))
                     found += [
-                        Found(problem, who, number, score, result["wall_s"])
+                        Found(problem, who, number, score, result["coach_calls"], result["wall_s"])
                         for score, result in zip(scores, results, strict=True)
                     ]
                     each = ", ".join(f"{score:.3f}" for score in scores)
                     seconds = statistics.mean(r["wall_s"] for r in results)
+                    calls = statistics.mean(r["coach_calls"] for r in results)
                     say(
                         f"{problem:>9} {number:>4} evaluations, {who:>16}: {each}"
-                        f" (from {start:.3f}), {seconds:.1f} s each"
+                        f" (from {start:.3f}), {calls:.0f} calls of the coach,"
+                        f" {seconds:.1f} s each"
                     )
     say(f"{time.perf_counter() - began:.0f} s in all")
-    print(json.dumps(summary(found, problems, names, numbers, first, seeds)))
+    print(json.dumps(summary(found, problems, names, numbers, first, count)))
 
 
 def summary(
@@ -266,6 +279,9 @@ def summary(
     def mean(problem: str, who: str, number: int) -> float:
         return round(statistics.mean(one.score for one in by[problem, who, number]), 4)
 
+    def at_most(who: str, of: str) -> float:
+        return statistics.mean(getattr(o, of) for p in problems for o in by[p, who, max(numbers)])
+
     return {
         "problems": {p: {who: mean(p, who, max(numbers)) for who in names} for p in problems},
         "evaluations": list(numbers),
@@ -274,12 +290,8 @@ def summary(
             for p in problems
         },
         "first": {p: round(score, 4) for p, score in zip(problems, first, strict=True)},
-        "wall_s": {
-            who: round(
-                statistics.mean(one.wall_s for p in problems for one in by[p, who, max(numbers)]), 2
-            )
-            for who in names
-        },
+        "coach_calls": {who: round(at_most(who, "coach_calls")) for who in names},
+        "wall_s": {who: round(at_most(who, "wall_s"), 2) for who in names},
         "seeds": seeds,
     }
 

@@ -98,7 +98,7 @@ class Given:
             candidate = lab.propose(
                 {self.resource: Code(source, own.function)}, algorithm="given", reason=name
             )
-            self.faults[name] = await lab.check(candidate)
+            self.faults[name] = await lab.check(candidate) or await lab.test(candidate)
             train, val = await asyncio.gather(
                 lab.evaluate(candidate, lab.train), lab.evaluate(candidate, lab.val)
             )

@@ -229,10 +229,10 @@ def test_an_objective_that_cannot_rise_to_one_is_refused(make_project: MakeProje
 
 def test_three_guardrails_hold_by_default(make_project: MakeProject) -> None:
     made = guardrails(make_project(EXACT))
-    assert {name: (g.margin, g.aggregate, g.unit) for name, g in made.items()} == {
-        "errors": (0.1, "mean", ""),
-        "latency": (0.5, "relative", "s"),
-        "cost": (0.25, "relative", "USD"),
+    assert {name: (g.margin, g.aggregate, g.unit, g.floor) for name, g in made.items()} == {
+        "errors": (0.1, "mean", "", 0.0),
+        "latency": (0.5, "relative", "s", 0.1),
+        "cost": (0.25, "relative", "USD", 0.0),
     }
 
 

@@ -71,3 +71,11 @@ def test_of_many_steps_the_last_are_told(store: Store) -> None:
     told = how_it_was_found(store, line_of(store, MOST_STEPS + 3))
     assert len(told) == 2 + MOST_STEPS + 1
     assert told[-1].startswith("and 3 before it")
+
+
+def test_it_says_that_own_tests_found_nothing_where_they_were_asked(store: Store) -> None:
+    run = line_of(store, 1)
+    asked = "none of the repository's tests that touch it failed"
+    assert not any(asked in told for told in how_it_was_found(store, run))
+    store.journal.append(run.id, f"test/{run.best_id}", "", 1.0)
+    assert any(asked in told for told in how_it_was_found(store, run))

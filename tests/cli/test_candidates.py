@@ -75,6 +75,15 @@ def test_a_candidate_that_was_given_up_early_is_not_the_best_of_those_that_were_
     assert only.candidate_id == "lucky"
 
 
+def test_a_candidate_that_the_repositorys_tests_refuse_is_never_the_best() -> None:
+    refused = judged(1, "a", 1.0, "base", refused="test_it fails.", pruned=True)
+    lineage = Lineage([refused, judged(2, "b", 0.1, "base")], "base")
+    assert lineage.best is not None
+    assert lineage.best.candidate_id == "b"
+    assert "refused by the repository's tests" in drawn(lineage)
+    assert Lineage([refused], "base").best is None
+
+
 def test_once_learning_has_chosen_on_val_that_candidate_is_marked_not_the_best_on_train() -> None:
     before = Lineage(FAMILY, "base").best
     assert before is not None

@@ -145,6 +145,7 @@ def make_lab(
     on_note: Callable[[str], None] | None = None,
     coach: Asks | None = None,
     checks: Callable[[Candidate], Awaitable[str]] | None = None,
+    tests: Callable[[Candidate], Awaitable[str]] | None = None,
 ) -> Lab:
     """A lab on train and val tasks."""
     return Lab(
@@ -168,4 +169,5 @@ def make_lab(
         on_note=on_note,
         coach=coach,
         checks=checks,
+        tests=tests,
     )

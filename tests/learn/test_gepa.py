@@ -15,6 +15,7 @@ from ratchet.llm import CoachUnavailable
 from ratchet.store import Store
 from ratchet.types import Candidate, ConfigError, InputError, Int, Params, PromptTemplate
 from tests.learn.conftest import FakeRunner, Killed, MakeStore, make_lab
+from tests.learn.evolve.conftest import FUNCTION, by_code
 from tests.learn.rule_coach import RULES, SOURCE, RuleCoach, obeys
 
 pytest.importorskip("gepa", reason="the extra gepa is not installed")
@@ -161,6 +162,37 @@ def test_a_proposal_that_fails_the_checks_costs_no_rollout(make_store: MakeStore
     found = learn(make_store(), GEPA(max_iterations=5), checks=refuse)
     assert found.finding.best == SOURCE
     assert found.runner.executed.total() <= 10 + 5 * 3
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_code_passes_the_repositorys_tests_before_a_whole_evaluation(
+    make_store: MakeStore, refused: bool
+) -> None:
+    tested: list[str] = []
+
+    async def tests(candidate: Candidate) -> str:
+        tested.append(candidate.id)
+        return "It fails test_it." if refused else ""
+
+    class Writes(RuleCoach):
+        async def ask(self, *args: Any, **options: Any) -> Any:
+            reply = await super().ask(*args, **options)
+            better = FUNCTION.source.replace("share = 0.1", "share = 0.7")
+            return msgspec.structs.replace(reply, text=fenced(better))
+
+    store = make_store()
+    source = Candidate.of({"guess": FUNCTION})
+    runner = FakeRunner(store, by_code)
+    lab = make_lab(
+        runner, store, source, coach=Writes(fenced), budget=Budget(rollouts=300), tests=tests
+    )
+    finding = asyncio.run(GEPA(max_iterations=3).learn(lab))
+    assert len(tested) == 1
+    ran = store.rollouts.get(list(runner.executed)).values()
+    own = [r.task_id for r in ran if r.candidate_id == tested[0]]
+    assert any(task.startswith("train") for task in own)
+    assert any(task.startswith("val") for task in own) is not refused
+    assert (finding.best == source) is refused
 
 
 def test_a_coach_that_only_refuses_ends_in_the_baseline(make_store: MakeStore) -> None:

@@ -38,6 +38,15 @@ def test_a_candidate_25_percent_slower_everywhere_stands_exactly_at_a_margin_of_
     assert higher.worsening(8.0, 6.0) == pytest.approx(higher.bound)
 
 
+def test_below_the_floor_a_difference_is_small_whatever_its_ratio() -> None:
+    guardrail = Guardrail("latency", margin=0.5, aggregate="relative", floor=0.1)
+    assert guardrail.worsening(0.0001, 0.0101) == pytest.approx(0.1)
+    assert guardrail.worsening(0.0101, 0.0001) == pytest.approx(-0.1)
+    assert guardrail.worsening(0.0, 0.09) > guardrail.bound
+    # Above it, it is as if there were none.
+    assert guardrail.worsening(1.0, 1.5) == pytest.approx(guardrail.bound)
+
+
 def test_one_rollout_counts_for_no_more_than_the_scale() -> None:
     guardrail = Guardrail("cost", margin=0.01, scale=0.10, unit="USD")
     assert guardrail.worsening(0.02, 5.0) == guardrail.worsening(0.02, 0.13) == 1.0
@@ -63,6 +72,8 @@ def test_a_relative_guardrail_refuses_negative_values() -> None:
         {"metric": "m", "margin": math.nan},
         {"metric": "m", "margin": 0.1, "scale": 0.0},
         {"metric": "m", "margin": 0.1, "scale": math.inf},
+        {"metric": "m", "margin": 0.1, "aggregate": "relative", "floor": -0.1},
+        {"metric": "m", "margin": 0.1, "aggregate": "relative", "floor": math.inf},
         {"metric": "m", "margin": True},
         {"metric": "m", "margin": 0.1, "aggregate": "median"},
         {"metric": "m", "margin": 1.0, "aggregate": "relative", "lower_is_better": False},

@@ -1,15 +1,20 @@
-"""The checks of a project: what a candidate must pass before it costs a rollout."""
+"""The checks of a project: what a candidate must pass before it costs a rollout, or many."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from ratchet.autopilot.containing import hidden, is_self_graded
 from ratchet.autopilot.project import Project
+from ratchet.learn import Finding, Lab
 from ratchet.learn.checks import (
     Change,
     Check,
@@ -34,6 +39,9 @@ from ratchet.types import Candidate, Code, Declaration, ShipError
 TEST_MEMORY = 1024 * 1024 * 1024
 TEST_PROCESSES = 64
 
+TESTS_AT_ONCE = 2
+"""Test commands at once, on fewer than four cores one: rollouts go on beside them."""
+
 
 def make_checks(
     project: Project,
@@ -51,6 +59,7 @@ def make_checks(
     """
     said = project.config.checks
     checks: list[Check] = [keeps_prompt(said.prompt_growth)]
+    tests: list[Check] = []
     targets = {
         name: declaration
         for name, declaration in agent.declarations.items()
@@ -68,9 +77,9 @@ def make_checks(
             checks.append(_not_self_graded(code))
         checks += [keeps_shape, imports_what_is_there(_texts(targets), _is_there(tree)), patch]
         if said.types and has_mypy(root):
-            checks.append(TypeChecks(patch.files, copies))
+            tests.append(TypeChecks(patch.files, copies, say))
         if said.tests:
-            checks.append(
+            tests.append(
                 OwnTests(
                     tree=tree,
                     targets=targets,
@@ -81,7 +90,27 @@ def make_checks(
                     say=say,
                 )
             )
-    return Checks(baseline, checks)
+    return Checks(baseline, checks, tests)
+
+
+async def if_sound(lab: Lab, finding: Finding) -> Finding:
+    """What learning found, or the source when the checks or the repository's tests refuse that.
+
+    An algorithm asks them itself, early, and loses nothing then. What one forgets is asked here:
+    nothing is put to the proof that would fail the repository's tests.
+    """
+    best = finding.best
+    if best.id == lab.baseline.id:
+        return finding
+    fault = await lab.check(best) or await lab.test(best)
+    if not fault:
+        return finding
+    return msgspec.structs.replace(
+        finding,
+        best=lab.baseline,
+        best_val=finding.baseline_val,
+        sentence=f"{finding.sentence} Candidate {best.id[:8]}, the best, was refused: {fault}",
+    )
 
 
 class _Patches:
@@ -114,31 +143,42 @@ class _Sandboxed:
 
     def __init__(self, project: Project, root: Path) -> None:
         self._project = project
-        self._free = asyncio.Semaphore(os.cpu_count() or 1)
+        cores = os.cpu_count() or 1
+        self._free = asyncio.Semaphore(max(1, min(TESTS_AT_ONCE, cores // 2)))
         self._read = [
             *_importable(root),
             *(project.root / name for name in project.config.sandbox.read),
         ]
 
     async def __call__(
-        self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        seconds: float | None = None,
     ) -> Ran:
         # More of them at once would take one another's time, and fail for want of it.
         async with self._free:
-            return await self._run(command, folder, environment)
+            return await self._run(command, folder, environment, seconds)
 
     async def _run(
-        self, command: Sequence[str], folder: Path, environment: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        seconds: float | None,
     ) -> Ran:
         from ratchet.sandbox import Limits, run
 
         project = self._project
         said = project.config.sandbox
         limits = Limits(
-            seconds=project.config.checks.tests_s,
+            seconds=min(project.config.checks.tests_s, seconds or math.inf),
             memory_bytes=max(TEST_MEMORY, said.memory_mb * 1024 * 1024),
             processes=TEST_PROCESSES,
         )
+        began = time.monotonic()
         ended = await asyncio.to_thread(
             run,
             command,
@@ -151,7 +191,11 @@ class _Sandboxed:
             level=said.level,
             unsafe=said.unsafe,
         )
-        return Ran(code=ended.code, output=f"{ended.output}\n{ended.error}")
+        return Ran(
+            code=ended.code,
+            output=f"{ended.output}\n{ended.error}",
+            seconds=time.monotonic() - began,
+        )
 
 
 def _importable(root: Path) -> list[Path]:

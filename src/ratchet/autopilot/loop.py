@@ -16,7 +16,7 @@ import msgspec
 
 from ratchet._version import __version__
 from ratchet.autopilot.algorithms import make_algorithm
-from ratchet.autopilot.checking import make_checks
+from ratchet.autopilot.checking import if_sound, make_checks
 from ratchet.autopilot.coaching import identity_of, open_coach, will_be_asked
 from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
 from ratchet.autopilot.project import Project
@@ -238,7 +238,7 @@ class _Journey:
     async def _learn(self, runner: Runner) -> None:
         lab = self._lab(runner)
         self.watcher.expects(lab.budget.rollouts or 0)
-        finding = await self.algorithm.learn(lab)
+        finding = await if_sound(lab, await self.algorithm.learn(lab))
         both = len(lab.compared("finding", self.baseline, finding.best))
         finding = msgspec.structs.replace(finding, val_tasks=both)
         self.store.candidates.put(finding.best, time.time())
@@ -349,6 +349,7 @@ class _Journey:
 
     def _lab_of(self, kind: type[L], runner: Executes, coach: Any) -> L:
         budget = self.project.config.improve.budget
+        checks = make_checks(self.project, self.agent, self.baseline, self.watcher.said)
         return kind(
             Work(
                 run_id=self.run.id,
@@ -372,7 +373,8 @@ class _Journey:
                 dollars=budget.dollars,
             ),
             coach=coach,
-            checks=make_checks(self.project, self.agent, self.baseline, self.watcher.said),
+            checks=checks,
+            tests=checks.test,
             on_rollout=self.watcher.rollout,
             on_proposal=self.watcher.proposal,
             on_note=self.watcher.said,

@@ -32,9 +32,13 @@ from ratchet.types import (
 if TYPE_CHECKING:
     from ratchet.observe.redaction import Redactor
 
+AT_ONCE_S = 0.1
+"""What takes less seems to happen at once (Miller 1968; Nielsen 1993). It is also what a process, a
+sandbox or a busy machine may add to an agent that takes next to no time."""
+
 DEFAULT_GUARDRAILS = (
     Guardrail("errors", 0.1),
-    Guardrail("latency", 0.5, unit="s", aggregate="relative"),
+    Guardrail("latency", 0.5, unit="s", aggregate="relative", floor=AT_ONCE_S),
     Guardrail("cost", 0.25, unit="USD", aggregate="relative"),
 )
 """Guardrails of metrics that `ratchet.toml` does not mention."""

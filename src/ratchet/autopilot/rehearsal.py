@@ -40,7 +40,11 @@ class RehearsalLab(Lab):
         self._end()
 
     async def check(self, candidate: Candidate) -> str:
-        """Ends the rehearsal: checks run tests."""
+        """Ends the rehearsal: there is a candidate, which is to run."""
+        self._end()
+
+    async def test(self, candidate: Candidate) -> str:
+        """Ends the rehearsal: tests take their time."""
         self._end()
 
     async def spans(self, evaluation: Evaluation) -> list[Span]:

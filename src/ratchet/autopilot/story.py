@@ -20,6 +20,8 @@ def how_it_was_found(store: Store, run: Run) -> tuple[str, ...]:
     """
     finding: Any = store.journal.get(run.id, "finding") or {}
     told = [_cost(finding)] if "rollouts" in finding else []
+    if store.journal.get(run.id, f"test/{run.best_id}") == "":
+        told.append("While learning, none of the repository's tests that touch it failed with it.")
     steps = _steps(store, run)
     if len(steps) > 1:
         told.append(f"It came about in {len(steps)} steps from the source, the last one first:")

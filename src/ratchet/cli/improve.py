@@ -22,6 +22,9 @@ def improve(
     seed: Annotated[
         int | None, typer.Option(help="Of the search and the order of the test tasks.")
     ] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="How to learn: auto, evolve, apo, …")
+    ] = None,
     rollouts: Annotated[
         int | None, typer.Option(min=1, help="Rollouts that learning may spend.")
     ] = None,
@@ -49,9 +52,11 @@ def improve(
 
       ratchet improve --seed 1 --rollouts 500
 
+      ratchet improve --algorithm evolve
+
       ratchet improve --no-ship --json
     """
-    project = _with_budget(project_in(folder), rollouts, seconds)
+    project = _with_budget(_learning_by(project_in(folder), algorithm), rollouts, seconds)
     if unsafe_no_sandbox:
         project = _without_sandbox(project)
     outcome = improve_project(project, seed=seed, ship=ship, skip_bad=skip_bad, quiet=json)
@@ -83,6 +88,15 @@ def show_plot(project: Project, outcome: Outcome, metric: str, path: Path) -> Pa
     baseline = next((p.value for p in outcome.proposals if p.number == 0), None)
     png_plot(outcome.proposals, metric, path, baseline=baseline)
     return path
+
+
+def _learning_by(project: Project, algorithm: str | None) -> Project:
+    """The project with another algorithm; the options of the one it names are not that one's."""
+    config = project.config
+    if algorithm is None or algorithm == config.improve.algorithm:
+        return project
+    learning = config.improve.model_copy(update={"algorithm": algorithm, "options": {}})
+    return Project(project.root, config.model_copy(update={"improve": learning}))
 
 
 def _with_budget(project: Project, rollouts: int | None, seconds: float | None) -> Project:

@@ -42,7 +42,7 @@ class Lineage:
         """The chosen one; before there is one, the best that was not given up early, or of all."""
         if self.chosen_id in self.by_id and self.chosen_id != self.baseline_id:
             return self.by_id[self.chosen_id]
-        others = [p for id, p in self.by_id.items() if id != self.baseline_id]
+        others = [p for id, p in self.by_id.items() if id != self.baseline_id and not p.refused]
         full = [p for p in others if not p.pruned]
         return max(full or others, key=lambda p: (p.value, -p.number), default=None)
 
@@ -91,6 +91,8 @@ class Lineage:
             text += Text(f"  {proposal.algorithm}", "cyan")
         if is_best:
             text += Text("  chosen on val" if self.chosen_id else "  best", "bold green")
+        elif proposal.refused:
+            text += Text("  refused by the repository's tests", "red")
         elif proposal.pruned:
             text += Text("  given up early", "dim")
         if reasons:

@@ -191,6 +191,12 @@ class _Search:
             if made.id not in self._checked:
                 self._checked[made.id] = self._bridge.call(self._lab.check(made))
             problem = self._checked[made.id]
+        if made is not None and not problem and tuple(task.id for task in batch) == self._val:
+            # It has shown something on a minibatch: now it is to cost a full evaluation.
+            problem = self._bridge.call(self._lab.test(made)) if self._is_new(made) else ""
+        if made is None:
+            step = f"gepa/{self._asked - 1:06d}"
+            self._bridge.do(lambda: self._lab.unusable(step, problem))
         if made is None or problem:
             self._problem = problem
             # It costs no rollout, and the coach hears why.
@@ -242,6 +248,7 @@ class _Search:
         reply = self._bridge.call(self._lab.coach(messages, step=step))
         if reply.problem:
             self._bridge.do(lambda: self._lab.credit(reply, survived=False))
+            self._bridge.do(lambda: self._lab.unusable(step, reply.problem))
             self._unusable[asked] = self._problem = reply.problem
             raise ValueError(reply.problem)
         self._replies.append(reply)

@@ -12,19 +12,21 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ratchet.evaluate import Scorer, ScoreStream
+from ratchet.learn.asking import Question, ask_and_pay, paid_before
 from ratchet.learn.budget import Budget, BudgetExhausted, Spent
 from ratchet.learn.purse import Purse
 from ratchet.learn.tried import Tried
+from ratchet.learn.verdicts import Judge, Verdicts
 from ratchet.learn.work import Evaluation, Executes, Proposal, Work, objective_value
-from ratchet.llm import STEP, Asks, CoachUnavailable, Message, Reply
+from ratchet.llm import Asks, Message, Reply
 from ratchet.store import Store
-from ratchet.types import Candidate, Resource, Rollout, Span, Task, content_hash
+from ratchet.types import Candidate, Resource, Rollout, Span, Task
 
 
 class Lab:
@@ -41,6 +43,7 @@ class Lab:
         budget: What may be spent.
         coach: Answers `coach`; without one, only algorithms that need none can work.
         checks: Says what is wrong with a candidate before it costs a rollout; empty when nothing.
+        tests: Says the same after a longer look, before a candidate costs many rollouts.
         on_rollout: Called as each rollout ends.
         on_proposal: Called as each candidate is judged.
         on_note: Called with each sentence that an algorithm says of what it does.
@@ -62,7 +65,8 @@ class Lab:
         store: Store,
         budget: Budget,
         coach: Asks | None = None,
-        checks: Callable[[Candidate], Awaitable[str]] | None = None,
+        checks: Judge | None = None,
+        tests: Judge | None = None,
         on_rollout: Callable[[Rollout], None] | None = None,
         on_proposal: Callable[[Proposal], None] | None = None,
         on_note: Callable[[str], None] | None = None,
@@ -91,7 +95,8 @@ class Lab:
         self._scorer = scorer
         self._store = store
         self._coach = coach
-        self._checks = checks
+        own = Verdicts(store, work.run_id, checks, tests)
+        self._verdicts: Verdicts = whole._verdicts if whole else own
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._on_note = on_note
@@ -128,7 +133,7 @@ class Lab:
             BudgetExhausted: The rollouts left do not suffice, or the dollars are spent; nothing was
                 run. Seconds end nothing here: what may begin, `may_continue` says.
         """
-        rollouts = [self._rollout(candidate, task, repetition) for task in tasks]
+        rollouts = [self._work.rollout(task, candidate.id, repetition) for task in tasks]
         new = self._purse.fresh(rollout.id for rollout in rollouts)
         reached = self._purse.refusal(rollouts=len(new)) if new else ""
         if reached:
@@ -191,39 +196,14 @@ class Lab:
             BudgetExhausted: The dollars or coach calls are spent; nobody was asked.
             CoachUnavailable: There is no coach, or it cannot be reached.
         """
-        asked = [[m.role, m.content] for m in messages]
-        wanted = content_hash([asked, schema, temperature, max_tokens, model])
-        key = self._key("coach", f"{step}/{wanted}")
-        known = await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
+        question = Question(tuple(messages), schema, temperature, max_tokens, model)
+        key = f"{self._key('coach', step)}/{question.digest}"
+        known = await self._known(key)
         if known is not None:
-            reply = msgspec.convert(known, Reply)
-            if self._purse.fresh([key]):
-                self._purse.take_call(key)
-                self._purse.pay([reply.cost_usd])
-            return reply
-        if self._coach is None:
-            raise CoachUnavailable(
-                "This algorithm asks a coach LLM, and none is configured.",
-                hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
-            )
-        reached = self._purse.refusal(coach_calls=1)
-        if reached:
-            raise BudgetExhausted(f"Another coach call would exceed the budget: {reached}.")
-        self._purse.take_call(key)
-        asking = STEP.set(step)
-        try:
-            reply = await self._coach.ask(
-                messages, schema=schema, temperature=temperature, max_tokens=max_tokens, model=model
-            )
-        except BaseException:
-            self._purse.give_back_call(key)
-            raise
-        finally:
-            STEP.reset(asking)
-        # At once, in this thread: what is cancelled or killed from here on has been kept.
-        self._append(key, msgspec.to_builtins(reply))
-        self._purse.pay([reply.cost_usd])
-        return reply
+            return paid_before(known, key, self._purse)
+        return await ask_and_pay(
+            self._coach, question, step=step, key=key, purse=self._purse, keep=self._append
+        )
 
     def credit(self, reply: Reply, survived: bool) -> None:
         """Say whether the proposal of a coach's reply survived: calls move to models whose do."""
@@ -233,17 +213,23 @@ class Lab:
     async def check(self, candidate: Candidate) -> str:
         """What is wrong with a candidate before it costs a rollout; empty when nothing is.
 
-        Templates keep their placeholders; code keeps its signature and passes the checks and tests
-        of its repository. The verdict is journaled: a test that fails now and then says the same
-        when the run is resumed.
+        Templates keep their placeholders, code its signature; it takes no time to speak of. The
+        verdict is journaled: a resumed run hears the same.
         """
-        if self._checks is None:
-            return ""
-        key = f"check/{candidate.id}"
-        known = await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
-        if not isinstance(known, str):
-            known = self._append(key, await self._checks(candidate))
-        return str(known)
+        return await self._verdicts.of("check", candidate)
+
+    def needs_test(self, candidate: Candidate) -> bool:
+        """Whether `test` may find something: there are tests, and the candidate has other code."""
+        return self._verdicts.may_fail(candidate, self.baseline)
+
+    async def test(self, candidate: Candidate) -> str:
+        """What its repository's type checker and own tests find wrong with a candidate's code.
+
+        It takes seconds: ask it of candidates that have shown something on a few tasks, before they
+        run on many and before one is accepted. The verdict is journaled: a test that fails now and
+        then says the same when the run is resumed.
+        """
+        return await self._verdicts.of("test", candidate) if self.needs_test(candidate) else ""
 
     async def spans(self, evaluation: Evaluation) -> list[Span]:
         """Spans of the attempt that ended an evaluation's rollout, in the order they started."""
@@ -261,7 +247,7 @@ class Lab:
             pending: Futures by name, at least one; the one that is named is done.
         """
         key = self._key("first", event)
-        known = await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
+        known = await self._known(key)
         if isinstance(known, str) and known in pending:
             await asyncio.wait({pending[known]})
             return known
@@ -321,6 +307,15 @@ class Lab:
         if self._on_note:
             self._on_note(text)
 
+    def unusable(self, step: str, why: str) -> None:
+        """Keep why an answer of the coach could not be made a candidate, for those who ask.
+
+        Args:
+            step: The answer's name, unique in the run and the same whenever the run is resumed.
+            why: A sentence.
+        """
+        self._append(self._key("unusable", step), why)
+
     def may_continue(self, step: str) -> bool:
         """Whether the budget allows another step; the answer for a step never changes.
 
@@ -369,7 +364,6 @@ class Lab:
             store=self._store,
             budget=budget or Budget(),
             coach=self._coach,
-            checks=self._checks,
             on_rollout=self._on_rollout,
             redact=self._redact,
             clock=self._clock,
@@ -395,20 +389,11 @@ class Lab:
         kept: Any = self._append(self._key("compared", step), pairs)
         return [(one, other) for one, other in kept]
 
+    async def _known(self, key: str) -> Any:
+        return await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
+
     def _key(self, kind: str, name: str) -> str:
         return f"{kind}/{self._work.part}{name}"
 
     def _append(self, key: str, body: Any) -> Any:
         return self._store.journal.append(self._work.run_id, key, body, time.time())
-
-    def _rollout(self, candidate: Candidate, task: Task, repetition: int) -> Rollout:
-        work = self._work
-        return Rollout.of(
-            task,
-            candidate.id,
-            scope=[work.run_id, work.again, repetition],
-            luck=[work.seed, repetition],
-            queue=work.queue,
-            purpose=f"{work.stage}/{work.run_id}",
-            max_attempts=work.max_attempts,
-        )

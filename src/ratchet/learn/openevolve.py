@@ -311,6 +311,8 @@ class _Search:
         step = f"openevolve/{self._asked[about]}"
         self._asked[about] += 1
         reply = await self._lab.coach(messages, step=step)
+        if reply.problem:
+            self._lab.unusable(f"{step}/{about}", reply.problem)
         self._settle(survived=False)
         self._reply = reply
         self._fruitless += 1
@@ -324,10 +326,12 @@ class _Search:
             resource = with_text(self._lab.targets[self._name], text)
             candidate = self._candidate({self._name: resource})
         except InputError as error:
+            self._lab.unusable(f"openevolve/{content_hash(text)}", error.message)
             return _nothing(error.message)
         known = self._tried.get(candidate.id)
         if known is None:
-            problem = await self._lab.check(candidate)
+            # The library has no first part: each evaluation is a whole one.
+            problem = await self._lab.check(candidate) or await self._lab.test(candidate)
             if problem:
                 return _nothing(problem)
             if not self._may_go_on(candidate):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from ratchet.learn.work import Evaluation
+from ratchet.learn.work import FAILURES, Evaluation
 from ratchet.types import Candidate
 
 LEVEL = 0.95
+
+SAID = 200
+"""Characters that are kept of what failing rollouts said."""
 
 
 class Tried:
@@ -24,21 +28,38 @@ class Tried:
         self.candidate = candidate
         self.values: dict[str, float] = {}
         """Objective by task id."""
+        self.errors: dict[str, str] = {}
+        """What rollouts said that failed, by task id."""
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
         """More of its evaluations; of several of one task, the last holds."""
-        self.values.update((e.task.id, e.value) for e in evaluations if e.value is not None)
+        for one in evaluations:
+            if one.value is not None:
+                self.values[one.task.id] = one.value
+            self.errors.pop(one.task.id, None)
+            if one.rollout.status in FAILURES:
+                self.errors[one.task.id] = one.rollout.error
 
     def facts(self, tasks: Collection[str]) -> dict[str, Any]:
-        """What a proposal of it says: where it came from, and its interval over these tasks."""
+        """What a proposal of it says: where it came from, its interval over these tasks, what
+        failed."""
         low, high = interval([v for task, v in self.values.items() if task in tasks])
         return {
             "parents": self.candidate.parents,
             "algorithm": self.candidate.algorithm,
             "reason": self.candidate.reason,
+            "failed": len(self.errors),
+            "error": _usual(self.errors.values()),
             "low": low,
             "high": high,
         }
+
+
+def _usual(errors: Iterable[str]) -> str:
+    """What most of them say, in a line; of equally many the first in the alphabet."""
+    counts = Counter(" ".join(error.split()) for error in errors)
+    text = min(counts, key=lambda said: (-counts[said], said), default="")
+    return text if len(text) <= SAID else f"{text[: SAID - 1]}…"
 
 
 def interval(values: Collection[float]) -> tuple[float | None, float | None]:

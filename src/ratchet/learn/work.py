@@ -51,6 +51,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts spent so far."""
     accepted: str = ""
     """Why it was kept, in a sentence; empty when it was not."""
+    refused: str = ""
+    """What its repository's own tests found wrong with it; empty when nothing."""
     # What follows, the lab fills in.
     dollars: float = 0.0
     """Dollars spent so far, on rollouts and coach calls."""
@@ -61,6 +63,10 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     algorithm: str = ""
     reason: str = ""
     """Why it was proposed, in a sentence."""
+    failed: int = 0
+    """How many of its rollouts failed."""
+    error: str = ""
+    """What most of those said, cut."""
     low: float | None = None
     high: float | None = None
     """95 % interval of its mean over the train tasks it was tried on; None for fewer than two."""
@@ -82,10 +88,26 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     part: str = ""
     """Path of a part of the lab, `STEP/` for each level, put before the names of its steps."""
 
+    def rollout(self, task: Task, candidate_id: str, repetition: int) -> Rollout:
+        """The rollout of a candidate on a task; another repetition is another rollout."""
+        return Rollout.of(
+            task,
+            candidate_id,
+            scope=[self.run_id, self.again, repetition],
+            luck=[self.seed, repetition],
+            queue=self.queue,
+            purpose=f"{self.stage}/{self.run_id}",
+            max_attempts=self.max_attempts,
+        )
+
+
+FAILURES = ("failed", "timed_out", "crashed")
+"""Statuses of rollouts that the agent is to blame for."""
+
 
 def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: str) -> float | None:
     """The objective's value for a rollout: 0 when the agent failed, None when it is unknown."""
-    if rollout.status in ("failed", "timed_out", "crashed"):
+    if rollout.status in FAILURES:
         return 0.0  # whatever reward it gave itself before
     score = scores.get(objective)
     return score.value if score is not None and rollout.status == "succeeded" else None

@@ -32,7 +32,8 @@ class Guardrail(msgspec.Struct, frozen=True):
     compares each pair by (candidate - baseline) / max(candidate, baseline), which lies in [-1, 1],
     treats a doubling and a halving alike, and has mean zero when the two sides are exchangeable.
     A margin of 0.25 says "not 25 % worse": a candidate that takes 1.25 times as long on every
-    task stands exactly at the margin.
+    task stands exactly at the margin. Below `floor` differences are small whatever their ratio:
+    there a pair counts by (candidate - baseline) / floor.
 
     Args:
         metric: Name under which pairs carry it.
@@ -43,6 +44,7 @@ class Guardrail(msgspec.Struct, frozen=True):
         unit: For people, such as `s` or `USD`.
         lower_is_better: True for cost and latency, False for a score.
         aggregate: `mean` or `relative`.
+        floor: Of a relative one, in the metric's unit: what is less is too little to matter.
 
     Raises:
         InputError: A value is out of range.
@@ -54,6 +56,7 @@ class Guardrail(msgspec.Struct, frozen=True):
     unit: str = ""
     lower_is_better: bool = True
     aggregate: Aggregate = "mean"
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.metric:
@@ -63,7 +66,7 @@ class Guardrail(msgspec.Struct, frozen=True):
                 f"Guardrail {self.metric!r} has aggregate {self.aggregate!r},"
                 " which is neither 'mean' nor 'relative'."
             )
-        for field in ("margin", "scale"):
+        for field in ("margin", "scale", "floor"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 raise InputError(f"Guardrail {self.metric!r}: {field} {value!r} is not a number.")
@@ -72,6 +75,8 @@ class Guardrail(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, field, float(value))
         if self.scale <= 0.0:
             raise InputError(f"Guardrail {self.metric!r}: scale {self.scale!r} is not above 0.")
+        if self.floor < 0.0:
+            raise InputError(f"Guardrail {self.metric!r}: floor {self.floor!r} is below 0.")
         if not 0.0 <= self.bound < 1.0:
             raise InputError(
                 f"Guardrail {self.metric!r}: margin {self.margin!r} is not within 0 and "
@@ -101,7 +106,7 @@ class Guardrail(msgspec.Struct, frozen=True):
                     f" {min(baseline, candidate)!r}.",
                     hint="Use aggregate='mean' with a scale.",
                 )
-            largest = max(baseline, candidate)
+            largest = max(baseline, candidate, self.floor)
             return worse / largest if largest > 0.0 else 0.0
         share = worse / self.scale
         return -1.0 if share < -1.0 else 1.0 if share > 1.0 else share

@@ -113,6 +113,49 @@ def test_placeholders_that_were_broken_in_a_plain_way_are_mended(
     assert template.placeholders == parent.placeholders
 
 
+ONE_LINE = PromptTemplate("You are a booking assistant for {office}. Help with rooms.")
+
+
+@pytest.mark.parametrize(
+    "intro",
+    [
+        "You are a booking assistant for the company. Help with rooms.",
+        "You are a booking assistant for {location}. Help with rooms.",
+        "You are a booking assistant for . Help with rooms.",
+        "You are a booking assistant. Help with rooms.",
+    ],
+)
+def test_a_placeholder_comes_back_where_it_stood(intro: str) -> None:
+    template, problem = mended(f"{intro}\n- Answer with the id only.", ONE_LINE)
+    assert problem == ""
+    assert template is not None
+    assert template.text == f"{ONE_LINE.text}\n- Answer with the id only."
+
+
+@pytest.mark.parametrize("name", ["{{ place }}", "the company"])
+def test_jinja_placeholders_come_back_where_they_stood(name: str) -> None:
+    template, _ = mended(f"You book rooms for {name}.\nBe kind.", JINJA)
+    assert template is not None
+    assert template.text == "You book rooms for {{ office }}.\nBe kind."
+
+
+def test_a_line_that_was_left_out_of_the_middle_comes_back_there() -> None:
+    parent = PromptTemplate("You book rooms.\nThey are in {office}.\nBe brief.\n{request}")
+    template, _ = mended("You book rooms.\nBe brief, and exact.\n{request}", parent)
+    assert template is not None
+    assert template.text == (
+        "You book rooms.\nThey are in {office}.\nBe brief, and exact.\n{request}"
+    )
+
+
+def test_no_line_comes_back_beside_its_own_rewording() -> None:
+    parent = PromptTemplate("You are a kind assistant who books rooms for {office}.\nBe brief.")
+    edit = "As an assistant you kindly book rooms for whoever asks, a kind one.\nBe brief."
+    template, problem = mended(edit, parent)
+    assert template is None or template.text.count("assistant") == 1
+    assert template is not None or "lost" in problem
+
+
 def test_a_placeholder_from_the_middle_of_a_prompt_is_not_put_anywhere() -> None:
     parent = PromptTemplate(
         "You book rooms.\nThey are in {office}.\nBe brief.\nBe kind.\n{request}"

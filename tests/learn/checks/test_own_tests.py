@@ -36,11 +36,18 @@ class Recorded:
         self.answers = list(answers)
         self.asked: list[list[str]] = []
         self.seen: list[list[str]] = []
+        self.limits: list[float | None] = []
         self.path = ""
 
     async def __call__(
-        self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        seconds: float | None = None,
     ) -> Ran:
+        self.limits.append(seconds)
         self.asked.append(list(command))
         self.seen.append(sorted(p.name for p in folder.iterdir()))
         self.path = (folder / "mod.py").read_text()
@@ -73,7 +80,9 @@ def test_the_patch_is_tested_in_a_copy_without_secrets_and_answers(
 ) -> None:
     root = repository(FILES)
     recorded = Recorded(ran("1 passed in 0.1s"), ran("1 passed in 0.1s"))
-    assert check(root, recorded) == ("", [])
+    fault, told = check(root, recorded)
+    assert fault == ""
+    assert [text.rpartition(": ")[2] for text in told] == ["tests/test_mod.py."]
     assert recorded.seen[0] == ["mod.py", "pytest.ini", "tests"]
     assert recorded.path == "patched = True\n"
     assert (root / "mod.py").read_text() == FILES["mod.py"]
@@ -93,7 +102,7 @@ def test_pytest_is_given_the_files_that_touch_the_function(
     recorded = Recorded(ran("1 passed"), ran("1 passed"))
     check(repository(FILES), recorded, command=command)
     for asked in recorded.asked:
-        assert asked[-1] == "tests/test_mod.py"
+        assert "tests/test_mod.py" in asked
         assert "tests" not in asked
         assert [word for word in asked if word in start] == start
 
@@ -120,8 +129,20 @@ def test_only_what_fails_because_of_the_candidate_counts(
     repository: MakeRepository, before: Ran, after: Ran, said: str
 ) -> None:
     fault, told = check(repository(FILES), Recorded(before, after))
-    assert told == []
+    assert len(told) == 1
+    assert "has to pass" in told[0]
     assert (said in fault) if said else (fault == "")
+
+
+@pytest.mark.parametrize(("before", "limit"), [(0.1, 20.0), (30.0, 300.0)])
+def test_tests_that_hang_beside_a_candidate_do_not_take_all_the_time_there_is(
+    repository: MakeRepository, before: float, limit: float
+) -> None:
+    own = Ran(code=0, output="1 passed", seconds=before)
+    recorded = Recorded(own, ran("", None))
+    fault, _ = check(repository(FILES), recorded)
+    assert recorded.limits == [None, limit]
+    assert "the tests' time" in fault
 
 
 def test_tests_that_never_pass_say_nothing_of_a_candidate(repository: MakeRepository) -> None:

@@ -127,14 +127,22 @@ def learn(
     dies_after: int | None = None,
     cost_usd: float = 0.0,
     checks: Callable[[Candidate], Any] | None = None,
+    tests: Callable[[Candidate], Any] | None = None,
     train: int = 24,
     oldest_first: bool = False,
+    on_judged: Callable[[Proposal], None] | None = None,
     **options: Any,
 ) -> Learned:
     """One whole search, or a beginning of one that a kill ends."""
     runner = SlotRunner(store, answer, order=order, dies_after=dies_after, cost_usd=cost_usd)
     runner.slots = slots
     proposals: list[Proposal] = []
+
+    def judged(proposal: Proposal) -> None:
+        proposals.append(proposal)
+        if on_judged:
+            on_judged(proposal)
+
     budget = options.pop("budget", Budget(rollouts=rollouts))
     lab = make_lab(
         runner,
@@ -143,12 +151,13 @@ def learn(
         seed=seed,
         budget=budget,
         train=train,
-        on_proposal=proposals.append,
+        on_proposal=judged,
+        checks=checks,
+        tests=tests,
         **options,
     )
     asked = coach or RuleCoach()
     lab._coach = asked
-    lab._checks = checks
     if oldest_first:
         lab.first = functools.partial(_oldest, lab)  # type: ignore[method-assign]
     finding = asyncio.run((evolve or Evolve()).learn(lab))

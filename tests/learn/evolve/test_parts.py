@@ -78,18 +78,22 @@ def test_a_bad_child_is_given_up_soon() -> None:
     assert capital_against([-1.0, -1.0, -1.0]) >= LOST
     parent = {f"t{n}": 1.0 for n in range(8)}
     child = {f"t{n}": 0.0 for n in range(8)}
-    assert verdict(child, parent, first=4, over=False) == "worse"
-    better = dict(list(child.items())[:4]) | {"t9": 1.0}
-    assert verdict(better, parent, first=4, over=False) == "no_gain"
+    assert verdict(child, parent, over=False) == "worse"
+    assert verdict({"t0": 0.9, "t9": 1.0}, parent, over=False) == "worse"
 
 
 def test_a_child_passes_when_it_gained_and_ran_enough() -> None:
     parent = {"a": 0.0, "b": 1.0, "c": 0.5}
     child = {"a": 1.0, "b": 1.0}
-    assert verdict(child, parent, first=2, over=False) == "going"
-    assert verdict(child, parent, first=2, over=True) == "passed"
-    assert verdict({"a": 0.0, "b": 1.0}, parent, first=2, over=True) == "no_gain"
-    assert verdict({}, parent, first=2, over=False) == "no_gain"
+    assert verdict(child, parent, over=False) == "going"
+    assert verdict(child, parent, over=True) == "passed"
+
+
+def test_a_child_that_gained_nothing_is_even_and_never_passes() -> None:
+    parent = {"a": 0.0, "b": 1.0, "c": 0.5}
+    for child in ({"a": 0.0, "b": 1.0}, {"a": 0.5, "b": 0.5}, {}):
+        assert verdict(child, parent, over=False) == "even"
+        assert verdict(child, parent, over=True) == "worse"
 
 
 @given(st.lists(st.floats(-1, 1), max_size=30))

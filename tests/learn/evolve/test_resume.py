@@ -57,7 +57,7 @@ def test_with_many_at_once_what_was_decided_stays_decided(
     store, executed, again = make_store(), 0, 0
     decided: list[tuple[str, Any]] = []
     for kill in range(60):
-        runner = SlotRunner(store, by_rules, order=kill, dies_after=31)
+        runner = SlotRunner(store, by_rules, order=kill, dies_after=11)
         runner.slots = slots
         lab = make_lab(runner, store, SOURCE, train=24, budget=Budget(rollouts=160))
         lab._coach = RuleCoach()

@@ -29,14 +29,30 @@ def test_a_lost_placeholder_comes_back_with_its_line() -> None:
 def test_braces_that_are_no_placeholders_are_meant_literally() -> None:
     made = prompt('{office}: answer as {"room": "R1", "why": {}} to {question}')
     assert made.format(office="A", question="Q") == 'A: answer as {"room": "R1", "why": {}} to Q'
-    assert prompt("{office} {place} {question}").format(office="A", question="Q") == "A {place} Q"
 
 
-def test_jinja_is_not_mended_by_guessing() -> None:
+def test_an_invented_placeholder_is_refused_not_printed() -> None:
+    with pytest.raises(Unusable, match=r"\{place\}, which nothing fills"):
+        prompt("{office} {place} {question}")
+
+
+def test_a_placeholder_that_was_called_otherwise_gets_its_name_back_in_its_place() -> None:
+    made = prompt("You work for {location}.\nAnswer briefly and politely.\nQuestion: {question}")
+    assert made.text == "You work for {office}.\nAnswer briefly and politely.\nQuestion: {question}"
+
+
+def test_a_rewrite_is_aligned_with_what_it_was_made_from() -> None:
+    parent = PromptTemplate("You book rooms of {office}.\nBe kind.\nQuestion: {question}")
+    text = "You book rooms of the firm.\nBe kind.\nBe exact.\nQuestion: {question}"
+    made = rewritten_prompt(text, PROMPT, 4.0, parent)
+    assert made.text == text.replace("the firm", "{office}")
+
+
+def test_jinja_that_does_not_parse_is_refused() -> None:
     own = PromptTemplate("Hello {{ name }}", "jinja2")
     assert prompt("Dear {{ name }}", own).placeholders == {"name"}
     with pytest.raises(Unusable, match="not usable as a template"):
-        prompt("Dear {{ name }", own)
+        prompt("Dear {{ name }} {% if %}", own)
 
 
 @pytest.mark.parametrize(

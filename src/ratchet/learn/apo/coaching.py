@@ -28,6 +28,9 @@ PROMPTS = CoachPrompts("ratchet.learn.apo")
 CALLS_AN_EDIT = 2
 """Coach calls that an edit takes at most: itself and one repair."""
 
+FAILED = 2
+"""Edits of a draft that cannot be used, after which it is left as it is."""
+
 MAX_CRITIQUE = 4_000
 MAX_LESSON = 1_200
 """Characters of one critique that others are shown."""
@@ -143,6 +146,20 @@ class Coaching:
             replies=(*answers, *made.replies),
         )
 
+    async def without(
+        self, order: Order, target: str, template: PromptTemplate, line: str
+    ) -> Draft:
+        """A draft that nobody needs to be asked for: a prompt without one of its lines."""
+        reason = f"The same without the line {cut(line, MAX_GIST)!r}, which may mislead."
+        candidate = self._lab.propose(
+            {target: template},
+            algorithm=self._algorithm,
+            reason=reason,
+            parent=order.parent.candidate,
+        )
+        problem = await self._lab.check(candidate)
+        return Draft(candidate=None if problem else candidate, target=target, problem=problem)
+
     async def _target(
         self, order: Order, low: Sequence[Evaluation]
     ) -> tuple[str, list[Evaluation]]:
@@ -210,13 +227,17 @@ class Coaching:
         template = self._prompts(order.parent.candidate)[target]
         made = Draft(target=target)
         replies: list[Reply] = []
+        failed = 0
         for number in range(order.passes):
             answer, given = await self._edited(order, target, template, critiques, number)
             replies += given
             if answer.template is None:
                 if made.candidate is None:
                     made = Draft(target=target, problem=answer.problem)
-                break
+                failed += 1
+                if answer.final or failed == FAILED:
+                    break
+                continue
             template = answer.template
             made = Draft(target=target, candidate=self._candidate(order, target, template))
         return msgspec.structs.replace(made, replies=tuple(replies))
@@ -256,11 +277,16 @@ class Coaching:
             )
             replies.append(reply)
             answer = read_answer(reply.text, template, source)
+            if reply.problem and reply.text.strip():
+                answer = Answer(problem=reply.problem)  # it was cut, however whole it looks
             if answer.template is not None:
                 problem = await self._lab.check(self._candidate(order, target, answer.template))
                 if not problem:
                     return answer, replies
                 answer = Answer(problem=problem)
+            else:
+                why = reply.problem if not reply.text.strip() else ""
+                self._lab.unusable(self._step(order, f"{step}/{number}"), why or answer.problem)
             if answer.final or not reply.text.strip():
                 break
             request = PROMPTS.fill(

@@ -12,7 +12,7 @@ _WORDS: dict[str, frozenset[str]] = {
         "English": "the of and to is in that you are for with if not this be or it an your must",
         "German": "der die das und ist nicht ein eine mit auf sie den dem zu wenn auch du für",
         "French": "le la les et est une des que pour dans vous pas sur avec du qui au ou si votre",
-        "Spanish": "el la los las y es una que para en con por no del se su debe como si usted",
+        "Spanish": "el la los las y es un una que para en con por no del al se su cada debe si",
         "Italian": "il lo gli e è una che per non con del della di se sono deve come un devi nel",
         "Portuguese": "o os as e é uma que para não com do da em se por deve como um você seu",
         "Dutch": "de het een en is niet dat voor met van op je als zijn moet ook geen bij te aan",

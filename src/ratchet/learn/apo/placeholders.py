@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 import string
 
+from ratchet.learn.apo.alignment import MOST, is_reworded, put_back
 from ratchet.types import InputError, PromptTemplate
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def mended(text: str, parent: PromptTemplate) -> tuple[PromptTemplate | None, str]:
@@ -100,8 +99,12 @@ def _has(text: str, name: str, parent: PromptTemplate) -> bool:
 
 
 def escaped_but(text: str, parent: PromptTemplate) -> str:
-    """The text with all braces doubled but those of the parent's placeholders."""
+    """The text with all braces doubled but those of the parent's placeholders.
+
+    Pairs count as doubled already, unless the text opens none: then they are two braces.
+    """
     kept: list[str] = []
+    double = _doubled if "{{" in text else _literal
     fields = {
         (name, conversion, spec)
         for _, name, spec, conversion in string.Formatter().parse(parent.text)
@@ -115,11 +118,15 @@ def escaped_but(text: str, parent: PromptTemplate) -> str:
     pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))) or r"(?!)")
     for found in pattern.finditer(text):
         doubled = text[: found.start()].endswith("{") and text[found.end() :].startswith("}")
-        kept.append(_doubled(text[position : found.start()]))
+        kept.append(double(text[position : found.start()]))
         kept.append(_doubled(found[0]) if doubled else found[0])
         position = found.end()
-    kept.append(_doubled(text[position:]))
+    kept.append(double(text[position:]))
     return "".join(kept)
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _doubled(text: str) -> str:
@@ -129,18 +136,27 @@ def _doubled(text: str) -> str:
 
 
 def _restored(text: str, parent: PromptTemplate, missing: frozenset[str]) -> str:
-    """The text with the parent's own lines that held what is missing, where that is plain.
+    """The text with what is missing where it stood, as far as that is plain; else empty.
 
-    It is when such a line began or ended the parent: a question at the end, a context at the start.
+    Where the texts cannot be aligned, a line comes back that began or ended the parent: a question
+    at the end, a context at the start. Not beside another one that says the same.
     """
+    for name in sorted(missing):
+        again = put_back(text, parent.text, name, parent.engine)
+        if again:
+            text, missing = again, missing - {name}
+    if not missing:
+        return text
     lines = parent.text.strip().splitlines()
     head: list[str] = []
     tail: list[str] = []
     for name in sorted(missing):
         holding = [n for n, line in enumerate(lines) if _mentions(line, name, parent)]
-        if len(holding) != 1 or len(lines[holding[0]]) > 200 or len(lines) < 2:
+        if len(holding) != 1 or len(lines[holding[0]]) > MOST or len(lines) < 2:
             return ""
         line = lines[holding[0]]
+        if is_reworded(line, text):
+            return ""
         if holding[0] >= len(lines) - 2:
             tail.append(line)
         elif holding[0] == 0:

@@ -12,13 +12,15 @@ rollouts are what the next critiques are made from: no rollout is spent on gradi
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from ratchet.learn.apo.ablation import Ablation
 from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching, Draft, Order
+from ratchet.learn.apo.ordering import calls_of, drawn_parent, lessons_for, order_of, ranked
 from ratchet.learn.apo.sizes import Sizes, Wanted
+from ratchet.learn.apo.spending import Spending
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.contenders import Contender, Estimate, estimate, telling
 from ratchet.learn.lab import Lab
@@ -34,11 +36,8 @@ STUCK = 3
 PATIENCE = 6
 """Proposals without a better best after which further rounds end, at least."""
 
-MERGED = 3
-"""Critiques that one edit is made from, at most."""
-
-LESSONS = 2
-"""Critiques that led to something better elsewhere, shown to an edit."""
+UNTIL_FIRST = 3
+"""How many times as many while none has brought anything yet."""
 
 
 class Search:
@@ -92,14 +91,8 @@ class Search:
         self._why = ""
         self._asked: dict[int, set[str]] = {}
         """Ids of the tasks that each contender was asked to run, by its number."""
-        self._rollouts_before = lab.spent.rollouts
-        self._calls_before = lab.spent.coach_calls
-        self._rollouts = 0
-        self._dollars = math.fsum(e.rollout.cost_usd for e in source.evaluations.values())
-        self._known = len(source.evaluations)
-        """Rollouts whose cost is in that."""
-        self._calls = 0
-        """Coach calls made, and those that drafts under way may make."""
+        self._ablation = Ablation(source.candidate, tuple(lab.targets), sizes.rollouts)
+        self._spending = Spending(lab, reserve=reserve, known=source.evaluations.values())
         self.source = source
         self.beam: list[Contender] = [source]
         """The best contenders that are decided, best first."""
@@ -121,7 +114,7 @@ class Search:
                 if not self._pending:
                     return self._why
                 await asyncio.sleep(0)  # what has just begun takes its share of the budget
-                self._rollouts = self._lab.spent.rollouts - self._rollouts_before
+                self._spending.settle()
                 name = await self._lab.first(f"apo/{self._events:06d}", self._pending)
                 self._events += 1
                 task = self._pending.pop(name)
@@ -177,64 +170,48 @@ class Search:
             quiet = tried - self._best_at
             if not self._while_better:
                 return f"{rounds} rounds are done."
-            if quiet >= max(size, PATIENCE):
+            if quiet >= max(size, PATIENCE) * (1 if self.accepted else UNTIL_FIRST):
                 return f"{rounds} rounds are done, and {quiet} proposals brought nothing better."
-        if self._left() < self._sizes.rung or self._calls_left() < 1 + CALLS_AN_EDIT:
-            return "the budget is spent."
-        if not self._lab.may_continue(f"apo/{self.proposals:04d}"):
+        spent = self._left() < self._sizes.rung or self._spending.calls_left() < 1 + CALLS_AN_EDIT
+        if spent or not self._lab.may_continue(f"apo/{self.proposals:04d}"):
             return "the budget is spent."
         return ""
 
     def _propose(self) -> None:
         number = self.proposals + 1
         self.proposals = number
-        parent = self._parent()
+        if self._leave_out(number):
+            return
+        parent = drawn_parent(self.beam, self.standing, self._lab.rng)
         turn = self._critiqued[parent.number]
         self._critiqued[parent.number] += 1
-        low, batch = len(parent.failing()), self._wanted.gradient_batch_size
-        # Every other proposal is made from all that is known, in several critiques of a few
-        # rollouts each, since a critique seldom names more than the clearest points; those between
-        # are made from a part of it.
-        calls = self._calls_left()
-        merged = max(1, min(MERGED, low, calls - CALLS_AN_EDIT)) if turn % 2 == 0 else 1
-        batch = min(batch, math.ceil(low / merged))
-        passes = self._sizes.passes if merged > 1 else self._sizes.passes - 1
-        order = Order(
-            number=number,
-            parent=parent,
-            batches=merged,
-            batch=batch,
-            passes=max(1, min(passes, (calls - merged) // CALLS_AN_EDIT)),
+        order = order_of(
+            number,
+            parent,
             turn=turn,
+            batch=self._wanted.gradient_batch_size,
+            passes=self._sizes.passes,
+            calls=self._spending.calls_left(),
             luck=self._lab.rng.random(),
             worth={name: (kept + 1) / (tried + 2) for name, (kept, tried) in self._targets.items()},
-            lessons=self._lessons(parent),
-            earlier=tuple(self._refusals.get(parent.number, ())),
+            lessons=lessons_for(parent, self.beam, self._drafts),
+            earlier=self._refusals.get(parent.number, ()),
         )
         self._orders[number] = order
-        self._calls += _calls(order)
+        self._spending.ask(calls_of(order))
         self._begin(f"draft/{number}", self._coaching.draft(order))
 
-    def _parent(self) -> Contender:
-        """A member of the beam: one drawn by what it may be worth (Thompson sampling)."""
-        able = [contender for contender in self.beam if contender.failing()]
-        drawn = [
-            self.standing(c).value + self._lab.rng.gauss(0.0, 1.0) * self._doubt(c) for c in able
-        ]
-        return able[max(range(len(able)), key=lambda n: (drawn[n], -n))]
-
-    def _doubt(self, contender: Contender) -> float:
-        """How far a member of the beam may be from what it seems: as far as few tasks tell."""
-        measured = max(1, len(contender.values()))
-        return math.sqrt(self.standing(contender).deviation ** 2 + 0.1 / measured / 4)
-
-    def _lessons(self, parent: Contender) -> tuple[str, ...]:
-        """Critiques behind members of the beam that the parent does not descend from."""
-        line = {contender.number for contender in parent.lineage()}
-        others = [c for c in self.beam if c.number and c.number not in line]
-        return tuple(
-            self._drafts[c.number].critique for c in others if self._drafts[c.number].critique
-        )[:LESSONS]
+    def _leave_out(self, number: int) -> bool:
+        """Propose the leader without one of its lines, if it is time for that."""
+        leader = self.beam[0]
+        quiet = self.proposals - self.refused - self._best_at
+        found = self._ablation.next(leader.candidate, number=number, quiet=quiet)
+        if found is None:
+            return False
+        order = Order(number=number, parent=leader, batches=0, batch=0, turn=0, passes=0, luck=0.0)
+        self._orders[number] = order
+        self._begin(f"draft/{number}", self._coaching.without(order, *found))
+        return True
 
     def _grow(self) -> None:
         """Take further train tasks in: as the budget is spent, and when too little is left to gain.
@@ -276,7 +253,7 @@ class Search:
     def _run(self, contender: Contender, tasks: Sequence[Task]) -> None:
         name = f"run/{contender.number}/{len(self._asked_of(contender))}"
         self._asked_of(contender).update(task.id for task in tasks)
-        self._rollouts += len(tasks)
+        self._spending.begun(len(tasks))
         self._begin(name, self._evaluated(contender, list(tasks)))
 
     async def _evaluated(
@@ -295,8 +272,7 @@ class Search:
             return
         contender, evaluations = result
         contender.add(evaluations)
-        self._known += len(evaluations)
-        self._dollars += math.fsum(e.rollout.cost_usd for e in evaluations)
+        self._spending.ended(evaluations)
         if contender.number in self._racing:
             self._raced(contender)
         else:
@@ -304,8 +280,8 @@ class Search:
 
     def _drafted(self, number: int, draft: Draft) -> None:
         order = self._orders[number]
-        self._calls += len(draft.replies) - _calls(order)
-        self._dollars += math.fsum(reply.cost_usd for reply in draft.replies)
+        self._spending.ask(len(draft.replies) - calls_of(order))
+        self._spending.answered(draft.replies)
         self._drafts[number] = draft
         candidate = draft.candidate
         problem = draft.problem
@@ -408,45 +384,15 @@ class Search:
         if kind == "draft":
             self._drafts[int(number)] = Draft(problem=error.message)
             order = self._orders[int(number)]
-            self._calls -= _calls(order)
+            self._spending.ask(-calls_of(order))
             self.refused += 1
             self._settle(int(number), survived=False)
         elif int(number) in self._racing:
             self._judge(self._racing[int(number)], complete=False)
 
-    # What there is.
-
     def _ranked(self, contenders: Sequence[Contender]) -> list[Contender]:
-        """Best first; of equals the shorter, then the earlier."""
-        worth = {c.number: self.standing(c).value for c in contenders}
-        return sorted(contenders, key=lambda c: (-round(worth[c.number], 6), _length(c), c.number))
+        return ranked(contenders, self.standing)
 
     def _left(self) -> int:
-        """Rollouts that the search may still begin.
-
-        By its own count: what the lab has spent depends on what is under way just now.
-        """
-        budget = self._lab.budget
-        left: float = math.inf
-        if budget.rollouts is not None:
-            left = budget.rollouts - self._rollouts_before - self._rollouts
-        if budget.dollars is not None and self._dollars > 0 and self._known:
-            # Coach calls count as part of what a rollout costs: both go on as they went.
-            under_way = sum(map(len, self._asked.values())) - self._known
-            dollars = budget.dollars - self._dollars
-            left = min(left, dollars * self._known / self._dollars - under_way)
-        return int(min(left, 10**9)) - self._reserve
-
-    def _calls_left(self) -> int:
-        """Coach calls that may still be made."""
-        limit = self._lab.budget.coach_calls
-        return 10**9 if limit is None else limit - self._calls_before - self._calls
-
-
-def _calls(order: Order) -> int:
-    """Coach calls that a draft takes, at most."""
-    return order.batches + CALLS_AN_EDIT * order.passes
-
-
-def _length(contender: Contender) -> int:
-    return sum(len(str(r)) for r in contender.candidate.resources.values())
+        """Rollouts that the search may still begin."""
+        return self._spending.rollouts_left(sum(map(len, self._asked.values())))

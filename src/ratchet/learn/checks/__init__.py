@@ -1,4 +1,4 @@
-"""What a candidate must pass before it costs a rollout."""
+"""What a candidate must pass before it costs a rollout, and before it costs many."""
 
 from ratchet.learn.checks.annotations import TypeChecks, has_mypy
 from ratchet.learn.checks.change import Change, Check, Checks

@@ -59,13 +59,21 @@ class TypeChecks:
     Args:
         patch: Content by path, relative to the repository's root, with a candidate's code in it.
         copies: Makes copies of the repository.
+        say: Told, once, when mypy cannot say anything.
     """
 
-    def __init__(self, patch: Callable[[Candidate], Mapping[str, bytes]], copies: Copies) -> None:
+    def __init__(
+        self,
+        patch: Callable[[Candidate], Mapping[str, bytes]],
+        copies: Copies,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
         self._patch = patch
         self._copies = copies
+        self._say = say
+        self._said = False
         self._cache = tempfile.TemporaryDirectory(prefix="ratchet-mypy-")
-        self._before: dict[str, Counter[str]] = {}
+        self._before: dict[str, Counter[str] | None] = {}
         self._one = asyncio.Lock()
         """mypy's cache has one writer at a time."""
 
@@ -82,13 +90,17 @@ class TypeChecks:
         async with self._one:
             for file in sorted(patch.keys() - self._before.keys()):
                 self._before[file] = await self._errors({}, [file])
+            before = [known for file in patch if (known := self._before[file]) is not None]
+            if len(before) < len(patch):
+                return ""  # which was said
             after = await self._errors(patch, sorted(patch))
-        new = after - sum((self._before[file] for file in patch), Counter())
+        new = (after or Counter()) - sum(before, Counter())
         if not new:
             return ""
         return f"mypy finds in the code of {', '.join(names)}: {'; '.join(list(new)[:3])}"
 
-    async def _errors(self, patch: Mapping[str, bytes], files: list[str]) -> Counter[str]:
+    async def _errors(self, patch: Mapping[str, bytes], files: list[str]) -> Counter[str] | None:
+        """What mypy finds in these files; None when it came to no end of its own."""
         with self._copies.patched(patch) as copy:
             command = [
                 sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty",
@@ -103,6 +115,12 @@ class TypeChecks:
             }
             child = Child(command, cwd=copy, environ=environment, stdin=Path(os.devnull))
             ended = await child.run(SECONDS, OUTPUT_BYTES)
+        if ended.why != "exit" or ended.code not in (0, 1):
+            how = f"had not ended after {SECONDS:g} s." if ended.why == "late" else "could not run."
+            if not self._said:
+                self._say(f"mypy {how} Where it does not end, types are not checked.{ended.tail()}")
+            self._said = True
+            return None
         text = ended.stdout.decode("utf-8", "replace")
         wanted = set(files)
         return Counter(

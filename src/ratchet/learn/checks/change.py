@@ -1,4 +1,4 @@
-"""What a check is: it says what is wrong with a candidate before it costs a rollout."""
+"""What a check is: it says what is wrong with a candidate before it costs a rollout, or many."""
 
 from __future__ import annotations
 
@@ -28,22 +28,38 @@ class Check(Protocol):
 
 
 class Checks:
-    """Checks in a row, the cheap ones first: the first fault ends it.
+    """Checks in two rows, the cheap ones first in each: the first fault ends it.
 
     The verdict on a candidate is kept: asking again costs nothing.
 
     Args:
         baseline: What candidates are compared with.
-        checks: The checks.
+        checks: What is asked before a candidate costs a rollout.
+        tests: What takes seconds, and is asked before a candidate costs many.
     """
 
+    def __init__(
+        self, baseline: Candidate, checks: Sequence[Check], tests: Sequence[Check] = ()
+    ) -> None:
+        self._checks = _Row(baseline, checks)
+        self._tests = _Row(baseline, tests)
+
+    async def __call__(self, candidate: Candidate) -> str:
+        """What is wrong with a candidate at first sight; empty when nothing is."""
+        return await self._checks.verdict(candidate)
+
+    async def test(self, candidate: Candidate) -> str:
+        """What a longer look finds, at a candidate that passed the first; empty when nothing."""
+        return await self._tests.verdict(candidate)
+
+
+class _Row:
     def __init__(self, baseline: Candidate, checks: Sequence[Check]) -> None:
         self._baseline = baseline
         self._checks = tuple(checks)
         self._verdicts: dict[str, asyncio.Future[str]] = {}
 
-    async def __call__(self, candidate: Candidate) -> str:
-        """What is wrong with a candidate; empty when nothing is."""
+    async def verdict(self, candidate: Candidate) -> str:
         known = self._verdicts.get(candidate.id)
         if known is None:
             known = asyncio.ensure_future(self._judge(candidate))

@@ -24,14 +24,29 @@ MOST_FILES = 20
 SHOWN = 600
 """Characters of output that a fault shows."""
 
+SLOWER, LEAST_S = 10.0, 20.0
+"""How many times as long as without it tests may take with a candidate's code, and the seconds that
+they have in any case: who is tested next waits for those that hang."""
+
+MOST_FAILURES = 3
+"""Tests that fail with a candidate's code before the rest is left out: one is enough to refuse."""
+
 _WITH_VALUE = frozenset({"-c", "--config-file", "--confcutdir", "-k", "-m", "-p", "--rootdir"})
 """Options of pytest, and of Python, that the next word belongs to."""
+
+_PYTEST = ("-rfE", "--tb=short", "-p", "no:cacheprovider")
+"""Options that are always given: names and reasons of what fails, and nothing left behind."""
 
 _FAILED = {
     "pytest": re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE),
     "unittest": re.compile(r"^(?:FAIL|ERROR): (.+)$", re.MULTILINE),
 }
 _PASSED = re.compile(r"^.*?\b(\d+) passed\b.*$", re.MULTILINE)
+_SAYS_NOTHING = re.compile(
+    r"\s*([.FEsxX=_-]+( *\[ *\d+%\])?|Ran \d+ tests? in .*|=*[^=]* in \d+\.\d+s[^=]*=*"
+    r"|=+ [\w ]+ =+|[ _]*_ .* _[ _]*|FAILED \([\w=, ]+\)|!+ .* !+)\s*"
+)
+"""Lines of a test runner that tell nothing of a failure."""
 _RAN = re.compile(r"^Ran (\d+) tests?\b", re.MULTILINE)
 
 
@@ -41,15 +56,22 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     code: int | None
     """Exit code; None when it was stopped."""
     output: str
+    seconds: float = 0.0
+    """How long it took."""
 
 
 class RunsCommands(Protocol):
     """Runs a command where it can do no harm."""
 
     async def __call__(
-        self, command: Sequence[str], *, folder: Path, environment: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        seconds: float | None = None,
     ) -> Ran:
-        """Run it in a folder that it may write to."""
+        """Run it in a folder that it may write to, for so many seconds at most."""
         ...
 
 
@@ -59,6 +81,8 @@ class Verdict(msgspec.Struct, frozen=True):
     failed: frozenset[str]
     passed: int
     output: str
+    seconds: float = 0.0
+    """How long it took."""
 
 
 class OwnTests:
@@ -120,14 +144,19 @@ class OwnTests:
                 + f" do not pass without a change either, so they check nothing: {before.output}"
             )
             return ""
-        after = await self._verdict(tests, patch, before.failed)
+        self._tell(
+            f"Before the code of {', '.join(names)} costs more than a few rollouts, it has to pass"
+            f" what touches it: {_files(self._tree.root, tests)}."
+        )
+        patience = max(LEAST_S, SLOWER * before.seconds)
+        after = await self._verdict(tests, patch, before.failed, patience)
         new = sorted(after.failed - before.failed)
         shown = ", ".join(names)
         if new:
-            more = f" and {len(new) - 3} more" if len(new) > 3 else ""
+            more = f" and {len(new) - MOST_FAILURES} more" if len(new) > MOST_FAILURES else ""
             return (
                 f"The code of {shown} fails tests of the repository that pass without it:"
-                f" {', '.join(new[:3])}{more}. {after.output}"
+                f" {', '.join(new[:MOST_FAILURES])}{more}. {after.output}"
             )
         if after.passed < before.passed:
             return (
@@ -163,7 +192,8 @@ class OwnTests:
         self,
         tests: Sequence[TestFile],
         patch: Mapping[str, bytes],
-        failing: Collection[str] = (),
+        failing: Collection[str] | None = None,
+        patience: float | None = None,
     ) -> Verdict:
         def made() -> tuple[object, Path]:
             context = self._copies.patched(patch)
@@ -172,16 +202,19 @@ class OwnTests:
         context, copy = await asyncio.to_thread(made)
         try:
             failed: set[str] = set()
-            passed, output = 0, ""
+            passed, output, seconds = 0, "", 0.0
             for kind, command in self._commands(tests):
                 if kind == "pytest":
-                    command += [f"--deselect={name}" for name in sorted(failing) if "::" in name]
-                ran = await self._run(command, folder=copy, environment=self._environment(copy))
+                    command += _shortened(failing)
+                ran = await self._run(
+                    command, folder=copy, environment=self._environment(copy), seconds=patience
+                )
+                seconds += ran.seconds
                 verdict = _read(kind, ran)
                 failed |= verdict.failed
                 passed += verdict.passed
                 output = output or (verdict.output if verdict.failed or not passed else "")
-            return Verdict(frozenset(failed), passed, output.replace(f"{copy}/", ""))
+            return Verdict(frozenset(failed), passed, output.replace(f"{copy}/", ""), seconds)
         finally:
             await asyncio.to_thread(context.__exit__, None, None, None)  # type: ignore[attr-defined]
 
@@ -191,7 +224,7 @@ class OwnTests:
         words = [w.replace("{python}", sys.executable) for w in shlex.split(self._command or "")]
         if words and any(Path(word).name in ("pytest", "py.test") for word in words):
             options = self._without_paths(words)
-            return [("pytest", [*options, "-rfE", "-p", "no:cacheprovider", *files])]
+            return [("pytest", [*options, *_PYTEST, *files])]
         if words and "unittest" not in words:
             return [("whole", words)]
         commands = []
@@ -199,7 +232,7 @@ class OwnTests:
         if under_pytest:
             chosen = [f for f, t in zip(files, tests, strict=True) if t in under_pytest]
             start = [sys.executable, "-m", "pytest", "-q"]
-            commands.append(("pytest", [*start, "-rfE", "-p", "no:cacheprovider", *chosen]))
+            commands.append(("pytest", [*start, *_PYTEST, *chosen]))
         others = [f for f, t in zip(files, tests, strict=True) if t not in under_pytest]
         if others:
             commands.append(("unittest", [sys.executable, "-m", "unittest", *others]))
@@ -226,6 +259,21 @@ class OwnTests:
             self._say(text)
 
 
+def _files(root: Path, tests: Sequence[TestFile]) -> str:
+    shown = [test.file.relative_to(root).as_posix() for test in tests[:3]]
+    more = f" and {len(tests) - 3} more" if len(tests) > 3 else ""
+    return f"{', '.join(shown)}{more}"
+
+
+def _shortened(failing: Collection[str] | None) -> list[str]:
+    """Options of pytest beside a candidate: not what fails anyway, and no more than it takes."""
+    if failing is None:
+        return []
+    known = sorted(name for name in failing if "::" in name)
+    others = len(failing) - len(known)  # files that cannot even be loaded
+    return [f"--maxfail={others + MOST_FAILURES}", *(f"--deselect={name}" for name in known)]
+
+
 def _read(kind: str, ran: Ran) -> Verdict:
     """What a run says, from its output: which tests failed, and how many passed."""
     output = ran.output.strip()
@@ -247,4 +295,15 @@ def _read(kind: str, ran: Ran) -> Verdict:
 
 
 def _end(output: str) -> str:
-    return output[-SHOWN:] if output else ""
+    """The last of what was said: without rulers, and without times, which differ each time."""
+    told = [line.rstrip() for line in output.splitlines() if not _SAYS_NOTHING.fullmatch(line)]
+    kept: list[str] = []
+    left = SHOWN
+    for line in reversed([line for line in told if line]):
+        left -= len(line) + 1
+        if left < 0:
+            if not kept:
+                kept.append(line[:SHOWN])
+            break
+        kept.append(line)
+    return "\n".join(reversed(kept))

@@ -30,7 +30,11 @@ class Bandit:
 
     def choose(self, arms: Iterable[str], rng: random.Random) -> str:
         """An arm, drawn by how likely it is to be the best."""
-        return max((rng.betavariate(*self._beta(arm)), arm) for arm in sorted(arms))[1]
+        return max((self.draw(arm, rng), arm) for arm in sorted(arms))[1]
+
+    def draw(self, arm: str, rng: random.Random) -> float:
+        """A share of survivors that an arm may have, drawn by how likely it is."""
+        return rng.betavariate(*self._beta(arm))
 
     def weights(self, arms: Iterable[str]) -> dict[str, float]:
         """How much to prefer each arm: its share of successes over the best one's."""

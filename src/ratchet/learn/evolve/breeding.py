@@ -23,8 +23,8 @@ from ratchet.llm import CoachUnavailable
 from ratchet.types import Resource
 
 FRUITLESS = {True: 24, False: 200}
-"""Drafts in a row without a new candidate after which a proposer is asked no more: of one that asks
-a coach, and of one that does not."""
+"""Drafts in a row without a new candidate, or candidates in a row none of which runs, after which a
+proposer is asked no more: of one that asks a coach, and of one that does not."""
 
 USELESS = 10
 """Drafts in a row that a coach was paid for and that held nothing usable, after which it is asked
@@ -48,6 +48,8 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...]
     examples: tuple[Evaluation, ...]
     count: int
+    calls: int
+    """Coach calls that it may make."""
     island: int
     seed: int
     step: str
@@ -94,10 +96,12 @@ class Breeding:
         self._novelty.refusal(lab.baseline)
         self._crossing = Crossing(lab, judging)
         judging.on_kept = self._crossing.kept
+        judging.on_ran = self._ran
         self._numbers = 0
         self._steps = 0
         self._wanted: dict[int, int] = {}
         self._fruitless: dict[str, int] = {}
+        self._broken: dict[str, int] = {}
         self._useless: dict[str, int] = {}
         self.repeated = 0
         """Drafts that were nothing new."""
@@ -149,7 +153,8 @@ class Breeding:
         if proposer.coach_calls and self._rng.random() < self._settings.crossover:
             inspiration = self._judging.population.complement(parent, island, self._judging.top)
         self._steps += 1
-        self._ledger.commit_calls(proposer.coach_calls)
+        calls = int(min(proposer.coach_calls, self._ledger.calls_left()))
+        self._ledger.commit_calls(calls)
         prefix = f"{name}/"
         arms = [arm for arm in self._judging.bandit.seen() if arm.startswith(prefix)]
         weights = self._judging.bandit.weights(arms)
@@ -161,6 +166,7 @@ class Breeding:
             targets=tuple(targets),
             examples=self._examples(parent),
             count=1 if proposer.coach_calls else count,
+            calls=calls,
             island=island,
             seed=self._rng.getrandbits(48),
             step=f"evolve/{self._steps:06d}",
@@ -205,6 +211,7 @@ class Breeding:
             weights=started.weights,
             baseline=self._lab.baseline,
             count=started.count,
+            calls=started.calls,
             seed=started.seed,
             max_growth=self._settings.max_growth,
         )
@@ -214,7 +221,7 @@ class Breeding:
         """Take a proposer's drafts: what is new joins the race."""
         name = started.proposer.name
         calls = sum(len(draft.replies) for draft in drafts)
-        self._ledger.commit_calls(calls - started.proposer.coach_calls)
+        self._ledger.commit_calls(calls - started.calls)
         for draft in drafts:
             for reply in draft.replies:
                 self._ledger.note_cost(reply.cost_usd)
@@ -261,6 +268,15 @@ class Breeding:
         if error is not None and not self._proposers and not self._judging.kept:
             raise error
 
+    def _ran(self, member: Member, ran: bool) -> None:
+        """Hear whether a candidate ran: what the checks refuse, or what always fails, is worth no
+        more than what is not new."""
+        name = member.proposer
+        self._broken[name] = 0 if ran else self._broken.get(name, 0) + 1
+        proposer = self._proposers.get(name)
+        if proposer and self._broken[name] >= FRUITLESS[bool(proposer.coach_calls)]:
+            self._give_up(name, f"{self._broken[name]} candidates of {name} in a row did not run.")
+
     def _give_up(self, name: str, why: str) -> None:
         self._proposers.pop(name, None)
         self.exhausted = why if not self._proposers else ""
@@ -270,7 +286,7 @@ class Breeding:
         calls = self._ledger.calls_left()
         able: dict[str, list[str]] = {}
         for name, proposer in self._proposers.items():
-            if proposer.coach_calls > calls:
+            if proposer.coach_calls and calls < 1:
                 self.exhausted = "the budget's coach calls are spent."
                 continue
             targets = [
@@ -298,7 +314,7 @@ class Breeding:
     def _examples(self, parent: Member) -> tuple[Evaluation, ...]:
         """What a critique is shown of a parent: mostly failures, and something that went well."""
         failing = parent.failing(self._judging.top)
-        count = min(len(failing), 2 * self._settings.examples)
+        count = min(len(failing), 3 * self._settings.examples)
         # The worst are likelier to be shown, and no two critiques see the same: the worst half
         # twice in the urn.
         urn = failing + failing[: (len(failing) + 1) // 2]

@@ -23,6 +23,7 @@ from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
 from ratchet.learn.evolve.racing import may_lead, next_part
 from ratchet.learn.evolve.settings import Settings
+from ratchet.learn.evolve.testing import Testing
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import Draft, Proposer
 from ratchet.learn.work import Evaluation
@@ -43,13 +44,19 @@ class Rollouts(msgspec.Struct, frozen=True, kw_only=True):
     """None when the tasks are of val."""
 
 
+class Tests(msgspec.Struct, frozen=True):
+    """The repository's own tests under way, on the code of a member."""
+
+    member: Member
+
+
 class Refused(msgspec.Struct, frozen=True):
     """Why a candidate did not run at all."""
 
     why: str
 
 
-Job: TypeAlias = Rollouts | Started
+Job: TypeAlias = Rollouts | Tests | Started
 
 
 class Engine:
@@ -74,6 +81,7 @@ class Engine:
         self.ledger = Ledger(lab)
         self.judging = Judging(lab, plan, settings, self.ledger)
         self.breeding = Breeding(lab, plan, settings, self.judging, self.ledger, proposers)
+        self.testing = Testing(self.judging, plan)
         self.final = Final(lab, plan, self.judging, self.ledger)
         self._jobs: dict[str, Job] = {}
         self._pending: dict[str, asyncio.Task[Any]] = {}
@@ -119,15 +127,19 @@ class Engine:
         if not self.ended and self.judging.baseline.scores:
             self._end_by_limits()
         searching = not self.ended and bool(self.judging.baseline.scores)
-        while searching and self._outstanding < self._at_once and (part := self._next_part()):
-            self._roll(*part)
+        tested = [job.member for job in self._jobs.values() if isinstance(job, Tests)]
+        for member in self.testing.next(tested, self._promise, over=bool(self.ended)):
+            self._begin("test", Tests(member), self._lab.test(member.candidate))
         if searching:
+            self._roll_parts()
             self._propose()
+            if not self._jobs:
+                self._roll_parts()  # of a merge, or of a parent that is to show more first
             if not self._jobs:
                 self.ended = self.breeding.exhausted or "the budget is spent."
         if self.ended:
             self._drop_proposals()
-            if not any(isinstance(job, Rollouts) and job.member for job in self._jobs.values()):
+            if not any(isinstance(j, Tests) or _on_train(j) for j in self._jobs.values()):
                 for candidate, tasks in self.final.next_parts():
                     self._roll_val(candidate, tasks)
         elif self._outstanding < self._lab.concurrency:
@@ -138,6 +150,10 @@ class Engine:
                 self._roll_val(self._lab.baseline, tasks)
             elif searching and self._search_left() > PLENTY * len(self._order):
                 self._fill(free)
+
+    def _roll_parts(self) -> None:
+        while self._outstanding < self._at_once and (part := self._next_part()):
+            self._roll(*part)
 
     def _fill(self, free: int) -> None:
         """Run the baseline on more train tasks: it is what all others are compared with."""
@@ -163,7 +179,8 @@ class Engine:
             return None
         best = self.judging.population.best()
         leader = self.judging.estimate.standing(best.id)
-        racing = [m for m in self.judging.racing if not m.under_way]
+        waiting = self.testing.waiting()
+        racing = [m for m in self.judging.racing if not m.under_way and m not in waiting]
         for member in sorted(racing, key=self._promise, reverse=True):
             tasks = self._tasks_for(member)[:left]
             if len(tasks) < min(2, self._plan.first) and not member.scores:
@@ -233,17 +250,21 @@ class Engine:
     def _propose(self) -> None:
         """Start proposals: as many as keep rollouts coming, and no more than one learns from."""
         while True:
-            free = self._search_left() - self._promised()
-            unjudged = sum(len(m.evaluations) < self._plan.first for m in self.judging.racing)
+            promised = self._promised()
+            free = self._search_left() - promised
+            waiting = self.testing.waiting()
+            racing = [m for m in self.judging.racing if m not in waiting]
+            unjudged = sum(len(m.evaluations) < self._plan.first for m in racing)
             unjudged += sum(job.count for job in self._jobs.values() if isinstance(job, Started))
             ahead = self._plan.first if self.breeding.waits else 0
-            lack = self._at_once + ahead - self._outstanding - self._promised()
+            lack = self._at_once + ahead - self._outstanding - promised
             count = min(
                 free // self._plan.first,
                 self._plan.breadth - unjudged,
+                self.testing.may_begin() - promised // self._plan.first,
                 -(-lack // self._plan.first),
             )
-            if free >= 2 and not unjudged and not self._outstanding:
+            if free >= 2 and not unjudged and not self._outstanding and not waiting:
                 count = max(count, 1)  # the last rollouts are not left over
             if count < 1:
                 return
@@ -269,6 +290,8 @@ class Engine:
         self.ledger.commit(member.candidate, tasks)
         self._outstanding += len(tasks)
         check = not member.evaluations and member.parents != ()
+        if check:
+            self.testing.began()
         job = Rollouts(candidate=member.candidate, tasks=tasks, member=member)
         self._begin("evaluate", job, self._evaluated(member.candidate, tasks, check))
 
@@ -299,6 +322,9 @@ class Engine:
     def _take(self, job: Job, task: asyncio.Task[Any]) -> None:
         if isinstance(job, Started):
             self._take_drafts(job, task)
+            return
+        if isinstance(job, Tests):
+            self.judging.tested(job.member, task.result())
             return
         self._outstanding -= len(job.tasks)
         try:
@@ -333,3 +359,7 @@ class Engine:
         except BudgetExhausted:
             self.breeding.lost(started, None)
         self.breeding.take(started, drafts)
+
+
+def _on_train(job: Job) -> bool:
+    return isinstance(job, Rollouts) and job.member is not None

@@ -46,6 +46,9 @@ class Estimate:
         self._scores: dict[str, dict[str, float]] = {}
         self._parents: dict[str, str | None] = {}
         self._by_task: dict[str, dict[str, float]] = {}
+        # Sums of scores, so that a sweep looks at each pair of candidate and task but once.
+        self._sums: dict[str, float] = {}
+        self._task_sums: dict[str, float] = {}
         self._worth: dict[str, float] = {}
         self._ease: dict[str, float] = {}
         self._noise = PRIOR_NOISE
@@ -58,8 +61,10 @@ class Estimate:
             self._scores[candidate_id] = {}
             self._parents[candidate_id] = parent_id
         self._scores[candidate_id].update(scores)
+        self._sums[candidate_id] = math.fsum(self._scores[candidate_id].values())
         for task, value in scores.items():
             self._by_task.setdefault(task, {})[candidate_id] = value
+            self._task_sums[task] = math.fsum(self._by_task[task].values())
         self._stale = True
 
     def standing(self, candidate_id: str) -> Standing:
@@ -99,7 +104,7 @@ class Estimate:
         noise = max(self._noise, 1e-6) ** 2
         prior = noise / (EASE * self._scale) ** 2
         for task, scores in self._by_task.items():
-            left = sum(value - self._worth[one] for one, value in scores.items())
+            left = self._task_sums[task] - sum(map(self._worth.__getitem__, scores))
             self._ease[task] = left / (len(scores) + prior)
         if self._ease:
             # Worth is the mean over tasks: their ease has to have a mean of zero.
@@ -116,14 +121,15 @@ class Estimate:
             from_parent = parent is not None and parent in self._worth
             prior = near if from_parent else far
             towards = self._worth[parent] if from_parent and parent is not None else centre
-            left = sum(value - self._ease[task] for task, value in scores.items())
+            left = self._sums[one] - sum(map(self._ease.__getitem__, scores))
             self._worth[one] = (left + prior * towards) / (len(scores) + prior)
 
     def _fit_noise(self, count: int) -> None:
-        squares = sum(
-            (value - self._worth[one] - self._ease[task]) ** 2
-            for one, scores in self._scores.items()
-            for task, value in scores.items()
-        )
+        squares = 0.0
+        for one, scores in self._scores.items():
+            worth = self._worth[one]
+            for task, value in scores.items():
+                left = value - worth - self._ease[task]
+                squares += left * left
         prior = PRIOR_WEIGHT * (PRIOR_NOISE * self._scale) ** 2
         self._noise = math.sqrt((squares + prior) / (count + PRIOR_WEIGHT))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ratchet.learn.evolve.bandit import Bandit
 from ratchet.learn.evolve.estimate import Estimate
@@ -12,11 +12,14 @@ from ratchet.learn.evolve.population import Member, Population, gains
 from ratchet.learn.evolve.racing import EVEN, may_lead, verdict
 from ratchet.learn.evolve.settings import Settings
 from ratchet.learn.lab import Lab
-from ratchet.learn.work import Evaluation, Proposal
+from ratchet.learn.work import FAILURES, Evaluation, Proposal
 from ratchet.types import InputError
 
 PARTS = 2
 """First parts after which a candidate that is no worse than its parent is kept."""
+
+EVENS = "even"
+"""The bandit's arm of candidates that ran on though they were only even with their parents."""
 
 
 class Judging:
@@ -35,7 +38,7 @@ class Judging:
         self._settings = settings
         self._ledger = ledger
         self.estimate = Estimate()
-        self.bandit = Bandit()
+        self.bandit = Bandit({EVENS: (1.0, 3.0)})
         self.baseline = Member(0, lab.baseline)
         self.baseline.state = "kept"
         self.population = Population(
@@ -53,13 +56,17 @@ class Judging:
         self.kept = 0
         self.turned_away = 0
         """Candidates refused by the checks, before they cost a rollout."""
+        self.failed_tests = 0
+        """Candidates refused by the repository's own tests, after their first tasks."""
         self.last_refusal = ""
-        """Why the checks refused the last of them."""
+        """Why the last of them was refused."""
         self.children: dict[int, list[tuple[str, float]]] = {}
         """What was tried of each member, and what it gained, the newest last."""
         self.ended = ""
         """Why the search is over; empty while it is not."""
         self.on_kept: Callable[[Member], None] = lambda member: None
+        self.on_ran: Callable[[Member, bool], None] = lambda member, ran: None
+        """Told of each member whether it ran at all, as soon as that is known."""
         self._highest = 0.0
         self._best: tuple[int, float] = (0, 0.0)
         self._quiet = 0
@@ -83,6 +90,8 @@ class Judging:
     def take(self, member: Member, evaluations: Sequence[Evaluation]) -> None:
         """Take what a member scored on train tasks, and decide about it."""
         values = {e.task.id: e.value for e in evaluations if e.value is not None}
+        if not member.evaluations and member.parent is not None:
+            self.on_ran(member, _runs(evaluations, member.parent.evaluations))
         for evaluation in evaluations:
             task = evaluation.task.id
             member.under_way.discard(task)
@@ -96,7 +105,7 @@ class Judging:
         if member is self.baseline:
             self._begin_with_baseline()
         elif member.state == "racing":
-            self._decide(member)
+            self.decide(member)
         self._look_for_perfect()
 
     def refused(self, member: Member, why: str) -> None:
@@ -105,7 +114,29 @@ class Judging:
         self.turned_away += 1
         self.last_refusal = why
         self._drop(member)
+        for reply in member.replies:
+            self._lab.credit(reply, False)
         self._remember(member, f"{member.candidate.reason} It was refused: {why}", 0.0)
+        self.on_ran(member, False)
+
+    def waits_for_tests(self, member: Member) -> bool:
+        """Whether a member that has shown something is to pass its repository's tests first."""
+        if member.state != "racing" or member.tested or not member.evaluations:
+            return False
+        return not member.under_way and self._lab.needs_test(member.candidate)
+
+    def tested(self, member: Member, fault: str) -> None:
+        """The repository's own tests had their say, before a member costs more or is kept."""
+        member.tested, member.refused = True, fault
+        if not fault:
+            self.decide(member)
+            return
+        self.failed_tests += 1
+        self.last_refusal = fault
+        self._drop(member)
+        self._credit(member, False)
+        self._remember(member, f"{member.candidate.reason} It was refused: {fault}", 0.0)
+        self._tell(member)
 
     def unrun(self, member: Member, tasks: Sequence[str]) -> None:
         """Rollouts of a member were not allowed."""
@@ -121,21 +152,28 @@ class Judging:
         if self.tried == 0:
             self._best = (0, self.estimate.standing(self.baseline.id).mean)
 
-    def _decide(self, member: Member) -> None:
+    def decide(self, member: Member) -> None:
+        """Decide about a member that races: it is kept, dropped, or runs on."""
         parent = member.parent
         assert parent is not None
         said = verdict(
             member.scores,
             parent.scores,
-            first=len(member.first),
             over=len(member.evaluations) >= self.enough(member),
             scale=max(1.0, self._highest),
         )
+        if said == "even":
+            if self._worth_more(member):
+                member.even_at = len(member.evaluations)
+                return
+            said = "worse"
         if said == "going":
             leader = self.estimate.standing(self.population.best().id)
             if may_lead(self.estimate.standing(member.id), leader):
                 return
             said = "worse"  # than the one that leads
+        if said == "passed" and self.waits_for_tests(member):
+            return
         gain = gains(member, parent.scores)
         if said == "passed":
             shared = sum(task in parent.scores for task in member.scores)
@@ -158,6 +196,22 @@ class Judging:
             self._remember(member, member.candidate.reason, gain)
         self._tell(member)
 
+    def _worth_more(self, member: Member) -> bool:
+        """Whether a member that is even with its parent so far is to run on.
+
+        It depends on what else the rollouts could go to: a new draft's first tasks. Where most
+        drafts bring nothing, one that is even is the better bet. Both shares are learned.
+        """
+        parent, known = member.parent, len(member.evaluations)
+        assert parent is not None
+        if member.even_at == known:
+            return True  # it was decided before
+        if _same(member.evaluations, parent.evaluations):
+            return False
+        cost = min(known, self.enough(member) - known)
+        even, new = (self.bandit.draw(arm, self._lab.rng) for arm in (EVENS, member.proposer))
+        return even * len(member.first) > new * cost
+
     def _drop(self, member: Member) -> None:
         member.state = "dropped"
         self.racing.remove(member)
@@ -166,6 +220,8 @@ class Judging:
 
     def _credit(self, member: Member, survived: bool) -> None:
         self.bandit.count(member.proposer, survived)
+        if member.even_at:
+            self.bandit.count(EVENS, survived)
         self.bandit.count(f"{member.proposer}/{member.operator}", survived)
         for name in member.changed:
             self.bandit.count(f"target/{name}", survived)
@@ -194,6 +250,7 @@ class Judging:
                 dollars=self._ledger.dollars,
                 coach_calls=self._ledger.coach_calls,
                 accepted=member.accepted,
+                refused=member.refused,
             )
         )
         self.tried += 1
@@ -208,3 +265,22 @@ class Judging:
         for member in self.population.members:
             if len(member.scores) == every and min(member.scores.values()) >= self.top - EVEN:
                 self.ended = "a candidate solves every train task."
+
+
+def _runs(evaluations: Sequence[Evaluation], parents: Mapping[str, Evaluation]) -> bool:
+    """Whether a candidate runs: it fails on every task only where its parent fails too."""
+    return any(
+        e.rollout.status not in FAILURES
+        or (e.task.id in parents and parents[e.task.id].rollout.status in FAILURES)
+        for e in evaluations
+    )
+
+
+def _same(evaluations: Mapping[str, Evaluation], parents: Mapping[str, Evaluation]) -> bool:
+    """Whether a candidate did the same as its parent, to the letter, wherever both ran."""
+    return all(
+        evaluation.rollout.output == parents[task].rollout.output
+        and evaluation.rollout.error == parents[task].rollout.error
+        for task, evaluation in evaluations.items()
+        if task in parents
+    )

@@ -62,6 +62,12 @@ class Member:
         """Train tasks that its first part is to run."""
         self.changed: tuple[str, ...] = ()
         """Names of the resources in which it differs from its parent."""
+        self.tested = False
+        """Whether the repository's own tests had their say."""
+        self.refused = ""
+        """Why they refused it; empty when they did not."""
+        self.even_at = 0
+        """Tasks on which it was even with its parent and let run on; 0 when it never was."""
         self.failed_children = 0
         self.accepted = ""
 

@@ -2,7 +2,8 @@
 
 A child runs the tasks of its parent, so that their difference is free of how hard the tasks are
 (common random numbers). The first few are those that the change was made for, with one that the
-parent could do. A change that gains nothing there is given up, as GEPA does (Agrawal et al. 2025).
+parent could do. A change that loses there is given up, as GEPA does (Agrawal et al. 2025); one that
+is even runs on only where most changes bring nothing, so that it is the better bet.
 After that each further difference is a bet against "the child is no worse"; when the stake has
 grown enough, the child is given up (Waudby-Smith & Ramdas 2024, "Estimating means of bounded
 random variables by betting"). What may still be the best goes on (as in LUCB: Kalyanakrishnan et
@@ -11,6 +12,7 @@ al. 2012), in parts that double (Karnin et al. 2013, sequential halving).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -29,7 +31,7 @@ OPTIMISM = 1.0
 EVEN = 1e-9
 """Differences below this are none."""
 
-Verdict: TypeAlias = Literal["going", "no_gain", "worse", "passed"]
+Verdict: TypeAlias = Literal["going", "even", "worse", "passed"]
 
 
 def differences(child: Mapping[str, float], parent: Mapping[str, float]) -> list[float]:
@@ -59,7 +61,6 @@ def verdict(
     child: Mapping[str, float],
     parent: Mapping[str, float],
     *,
-    first: int,
     over: bool,
     scale: float = 1.0,
 ) -> Verdict:
@@ -68,18 +69,19 @@ def verdict(
     Args:
         child: Its scores by task, in the order in which they were asked for.
         parent: The parent's.
-        first: Tasks of the first part, on which it has to gain something.
         over: Whether it has run as many tasks as it takes to pass.
         scale: The largest that a difference can be.
 
     Returns:
-        `no_gain` and `worse` end it.
+        `worse` ends it. `even` is no gain so far: whether more tasks are worth it depends on what
+        else they could be spent on.
     """
     gains = differences(child, parent)
-    if len(gains) <= first and sum(gains) <= EVEN:
-        return "no_gain"
-    if capital_against(gains, scale) >= LOST or sum(gains) <= EVEN:
+    total = math.fsum(gains)
+    if total < -EVEN or capital_against(gains, scale) >= LOST:
         return "worse"
+    if total <= EVEN:
+        return "worse" if over else "even"
     return "passed" if over else "going"
 
 

@@ -32,17 +32,33 @@ LANGUAGES = {
 }
 
 
-STEPS = {"reflect": 1, "reflect twice": 2, "reflect thrice": 3, "reflect four times": 4}
+STEPS = {
+    "reflect": 1,
+    "reflect twice": 2,
+    "reflect thrice": 3,
+    "reflect four times": 4,
+    "reflect six times": 6,
+}
 """Coach calls of a draft, by operator."""
 
 PRIOR = {
-    "prompt": {"reflect": 0.3, "reflect twice": 0.6},
-    "code": {"reflect twice": 0.5, "reflect thrice": 0.2, "reflect four times": 0.1},
+    "prompt": {
+        "reflect": 0.05,
+        "reflect twice": 0.1,
+        "reflect thrice": 0.2,
+        "reflect four times": 0.5,
+    },
+    "code": {
+        "reflect twice": 0.5,
+        "reflect thrice": 0.2,
+        "reflect four times": 0.1,
+        "reflect six times": 0.0,
+    },
 }
 """How often an operator is chosen before anything is known; 1 for those that are not named. Rules
 of a prompt add up; of several changes of code one that breaks it spoils all."""
 
-SHOWN = 6
+SHOWN = 8
 """Examples that one call is shown, at most."""
 
 KEPT = 0.4
@@ -70,8 +86,9 @@ class LlmProposer:
         operator = "combine"
         if case.inspiration is None:
             prior = PRIOR["code" if isinstance(case.parent.resources[name], Code) else "prompt"]
-            odds = [prior.get(one, 1.0) * case.weights.get(one, 1.0) for one in STEPS]
-            operator = rng.choices(list(STEPS), odds)[0]
+            able = [one for one, steps in STEPS.items() if steps <= case.calls]
+            odds = [prior.get(one, 1.0) * case.weights.get(one, 1.0) for one in able]
+            operator = rng.choices(able, odds)[0]
         resource, replies, said = case.parent.resources[name], list[Reply](), list[str]()
         problem = ""
         for step in range(STEPS.get(operator, 1)):
@@ -82,11 +99,11 @@ class LlmProposer:
             replies.append(reply)
             try:
                 made = _read(reply, resource, case.baseline.resources[name], case.max_growth)
+                if made == resource:
+                    raise Unusable("The coach changed nothing.")
             except Unusable as error:
                 problem = str(error)
-                continue
-            if made == resource:
-                problem = "The coach changed nothing."
+                lab.unusable(f"{case.step}/{step}", problem)
                 continue
             alone = _kept(resource, made) < KEPT
             if alone and said:
@@ -188,6 +205,8 @@ def _read(reply: Reply, resource: Resource, baseline: Resource, max_growth: floa
         text = apply_edits(current, edits)
         if text is None:
             raise Unusable("The coach's SEARCH blocks are not found in what they are to change.")
+    elif reply.problem:  # what was cut is not guessed at, even where a beginning of it would do
+        raise Unusable(f"The coach gave no whole answer: {reply.problem}")
     else:
         text = whole_text(reply.text, LANGUAGES[kind])
         if text is None and kind == "code" and "def " in reply.text:
@@ -197,7 +216,8 @@ def _read(reply: Reply, resource: Resource, baseline: Resource, max_growth: floa
     if isinstance(baseline, Code):
         return rewritten_code(text, baseline, max_growth)
     assert isinstance(baseline, PromptTemplate)
-    return rewritten_prompt(text, baseline, max_growth)
+    assert isinstance(resource, PromptTemplate)
+    return rewritten_prompt(text, baseline, max_growth, resource)
 
 
 def _kept(before: Resource, after: Resource) -> float:

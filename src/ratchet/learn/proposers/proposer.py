@@ -56,6 +56,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The source's own, for what must stay as it is: placeholders, signatures, lengths."""
     count: int = 1
     """How many drafts are wanted, where several cost no more than one."""
+    calls: int = 16
+    """Coach calls that may be made, at most: fewer than usual when the budget ends."""
     seed: int
     max_growth: float = 4.0
     """How many times as long as the source's own a text may become."""
@@ -86,7 +88,8 @@ class Proposer(Protocol):
 
     @property
     def coach_calls(self) -> int:
-        """Coach calls that one `propose` may make at most; 0 when it needs no coach."""
+        """Coach calls that one `propose` makes at most where there are enough; 0 when it needs no
+        coach."""
         ...
 
     def suits(self, resource: Resource) -> bool:

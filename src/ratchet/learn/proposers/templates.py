@@ -8,43 +8,44 @@ mended where it is clear what was meant, and refused where it is not, before the
 from __future__ import annotations
 
 import ast
-import re
 import textwrap
 
+from ratchet.learn.apo.language import changed
+from ratchet.learn.apo.placeholders import mended
 from ratchet.types import Code, InputError, PromptTemplate
 
 ROOM = 1_500
 """Characters that a text may have however short the source's own is."""
-
-BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 class Unusable(Exception):
     """A text that cannot be made a resource; the message says why, in a sentence."""
 
 
-def rewritten_prompt(text: str, baseline: PromptTemplate, max_growth: float) -> PromptTemplate:
+def rewritten_prompt(
+    text: str, baseline: PromptTemplate, max_growth: float, parent: PromptTemplate | None = None
+) -> PromptTemplate:
     """A prompt from a coach's text, with the placeholders of the source's own.
 
+    Args:
+        text: The coach's.
+        baseline: The source's own prompt.
+        max_growth: How many times its length the text may have.
+        parent: The prompt that was to be rewritten, where it is another one.
+
     Raises:
-        Unusable: It is empty or too long, or its placeholders are lost or new.
+        Unusable: It is empty, too long or in another language, or its placeholders are lost or new.
     """
     if not text.strip():
         raise Unusable("The coach emptied the prompt.")
     _check_length(text, baseline.text, max_growth)
-    wanted = baseline.placeholders
-    try:
-        made = PromptTemplate(text, baseline.engine)
-    except InputError as error:
-        made = _mended(text, baseline, str(error.message))
-    if made.placeholders - wanted:
-        made = _mended(text, baseline, f"it has a placeholder {_first(made.placeholders - wanted)}")
-    missing = wanted - made.placeholders
-    if missing:
-        made = PromptTemplate(_restored(made.text, baseline, missing), baseline.engine)
-        if made.placeholders != wanted:
-            raise Unusable(f"The rewrite lost the placeholder {_first(missing)}.")
-    return made
+    other = changed(baseline.text, text)
+    if other:
+        raise Unusable(f"The rewrite changes the language of the prompt to {other}.")
+    template, problem = mended(text, parent or baseline)
+    if template is None:
+        raise Unusable(f"The rewrite is not usable as a template: {problem}")
+    return template
 
 
 def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
@@ -57,7 +58,9 @@ def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
     dedented = textwrap.dedent(text.replace("\r\n", "\n").strip("\n"))
     try:
         tree = ast.parse(dedented)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    except SyntaxError as error:
+        raise Unusable(f"The rewrite does not parse: {error.msg}, line {error.lineno}.") from None
+    except (ValueError, RecursionError, MemoryError) as error:
         raise Unusable(f"The rewrite does not parse: {error}.") from None
     functions = [
         node
@@ -87,45 +90,6 @@ def _check_length(text: str, own: str, max_growth: float) -> None:
     limit = max(int(max_growth * len(own)), ROOM)
     if len(text) > limit:
         raise Unusable(f"The rewrite has {len(text)} characters; at most {limit} are allowed.")
-
-
-def _mended(text: str, baseline: PromptTemplate, problem: str) -> PromptTemplate:
-    """The text with every brace that is no known placeholder taken literally."""
-    if baseline.engine != "f-string":
-        raise Unusable(f"The rewrite is not usable as a template: {problem}.")
-    plain = text.replace("{{", "{").replace("}}", "}") if "{{" in text else text
-    kept: list[str] = []
-    at = 0
-    for match in BRACES.finditer(plain):
-        name = re.split(r"[.\[!:]", match.group(1), maxsplit=1)[0].strip()
-        if name in baseline.placeholders:
-            kept += [_literal(plain[at : match.start()]), match.group()]
-            at = match.end()
-    kept.append(_literal(plain[at:]))
-    try:
-        return PromptTemplate("".join(kept), baseline.engine)
-    except InputError:
-        raise Unusable(f"The rewrite is not usable as a template: {problem}.") from None
-
-
-def _literal(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def _restored(text: str, baseline: PromptTemplate, missing: frozenset[str]) -> str:
-    """The text with the source's own lines that hold the missing placeholders put at its end."""
-    lines = []
-    for line in baseline.text.splitlines():
-        for name in sorted(missing):
-            if re.search(r"\{\{?\s*" + re.escape(name) + r"\b", line) and line not in lines:
-                lines.append(line)
-    if not lines or sum(map(len, lines)) > 0.5 * len(baseline.text) + 200:
-        raise Unusable(f"The rewrite lost the placeholder {_first(missing)}.")
-    return "\n".join([text.rstrip(), "", *lines])
-
-
-def _first(names: frozenset[str]) -> str:
-    return "{" + min(names) + "}"
 
 
 def _segment(source: str, node: ast.stmt) -> str:

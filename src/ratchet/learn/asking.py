@@ -1,0 +1,90 @@
+"""A question to the coach: what makes it the same as another, and asking it for money."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.purse import Purse
+from ratchet.llm import STEP, Asks, CoachUnavailable, Message, Reply
+from ratchet.types import content_hash
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a coach is asked."""
+
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Any] | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    model: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The same for what would be asked in the same words."""
+        asked = [[m.role, m.content] for m in self.messages]
+        return content_hash([asked, self.schema, self.temperature, self.max_tokens, self.model])
+
+
+async def ask_and_pay(
+    coach: Asks | None,
+    question: Question,
+    *,
+    step: str,
+    key: str,
+    purse: Purse,
+    keep: Callable[[str, Any], Any],
+) -> Reply:
+    """Ask, pay, and keep the answer under its key.
+
+    Args:
+        coach: Who is asked.
+        question: What.
+        step: The call's name, for its span.
+        key: The journal's key of the answer.
+        purse: What pays.
+        keep: Writes to the journal.
+
+    Raises:
+        BudgetExhausted: The dollars or coach calls are spent; nobody was asked.
+        CoachUnavailable: There is no coach, or it cannot be reached.
+    """
+    if coach is None:
+        raise CoachUnavailable(
+            "This algorithm asks a coach LLM, and none is configured.",
+            hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+        )
+    reached = purse.refusal(coach_calls=1)
+    if reached:
+        raise BudgetExhausted(f"Another coach call would exceed the budget: {reached}.")
+    purse.take_call(key)
+    asking = STEP.set(step)
+    try:
+        reply = await coach.ask(
+            question.messages,
+            schema=question.schema,
+            temperature=question.temperature,
+            max_tokens=question.max_tokens,
+            model=question.model,
+        )
+    except BaseException:
+        purse.give_back_call(key)
+        raise
+    finally:
+        STEP.reset(asking)
+    # At once, in this thread: what is cancelled or killed from here on has been kept.
+    keep(key, msgspec.to_builtins(reply))
+    purse.pay([reply.cost_usd])
+    return reply
+
+
+def paid_before(kept: Any, key: str, purse: Purse) -> Reply:
+    """An answer from the journal: it counts in this run, too, and is paid to nobody again."""
+    reply = msgspec.convert(kept, Reply)
+    if purse.fresh([key]):
+        purse.take_call(key)
+        purse.pay([reply.cost_usd])
+    return reply

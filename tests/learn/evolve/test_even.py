@@ -1,0 +1,93 @@
+"""Changes that gain nothing at first: whether they run on depends on what else there is to try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ratchet.evaluate import FunctionEvaluator
+from ratchet.learn import Budget
+from tests.learn.conftest import MakeStore
+from tests.learn.evolve.conftest import SOURCE, learn
+from tests.learn.evolve.test_hopeless import Rewrites
+
+FIRST = 6
+"""Tasks of a first part, at most."""
+
+Worth = Callable[[int, int], float]
+"""What a variant of the prompt scores on a task, by their numbers; the source scores a half."""
+
+
+def judge(output: Any) -> float:
+    return float(output["score"])
+
+
+def tasks_of_evens(make_store: MakeStore, worth: Worth, *, says: bool) -> list[int]:
+    """How many tasks those candidates ran that were even with the source on all of them.
+
+    Args:
+        make_store: Makes a store.
+        worth: The world.
+        says: Whether what a variant answers differs from what the source answers.
+    """
+
+    def answer(resources: Mapping[str, Any], given: Any) -> Any:
+        text = str(resources["system"])
+        _, _, variant = text.rpartition("variant ")
+        score = worth(int(variant), given["nr"]) if variant.isdigit() else 0.5
+        return {"score": score, "said": text if says else ""}
+
+    evaluator = FunctionEvaluator(judge, name="objective", trusted=True)
+    found = learn(
+        make_store(),
+        coach=Rewrites(),
+        answer=answer,
+        evaluator=evaluator,
+        budget=Budget(rollouts=500),
+    )
+    return [p.tasks for p in found.proposals if p.value == 0.5]
+
+
+def test_where_most_changes_break_something_one_that_is_even_runs_on(
+    make_store: MakeStore,
+) -> None:
+    def mostly_broken(variant: int, nr: int) -> float:
+        return 0.5 if variant % 6 == 0 else 0.0
+
+    evens = tasks_of_evens(make_store, mostly_broken, says=True)
+    assert any(tasks > FIRST for tasks in evens)
+
+
+def test_where_most_changes_gain_something_one_that_is_even_is_given_up(
+    make_store: MakeStore,
+) -> None:
+    def mostly_better(variant: int, nr: int) -> float:
+        return 0.5 if variant % 6 == 0 else 0.5 + variant / 1000
+
+    evens = tasks_of_evens(make_store, mostly_better, says=True)
+    assert all(tasks <= FIRST for tasks in evens)
+
+
+def test_a_change_that_changes_no_answer_is_given_up_after_its_first_tasks(
+    make_store: MakeStore,
+) -> None:
+    evens = tasks_of_evens(make_store, lambda variant, nr: 0.5, says=False)
+    assert len(evens) > 20
+    assert all(tasks <= FIRST for tasks in evens)
+
+
+def test_even_changes_do_not_take_the_place_of_the_source(make_store: MakeStore) -> None:
+    evaluator = FunctionEvaluator(judge, name="objective", trusted=True)
+
+    def answer(resources: Mapping[str, Any], given: Any) -> Any:
+        return {"score": 0.5, "said": str(resources["system"])}
+
+    found = learn(
+        make_store(),
+        coach=Rewrites(),
+        answer=answer,
+        evaluator=evaluator,
+        budget=Budget(rollouts=300),
+    )
+    assert found.finding.best == SOURCE
+    assert all(proposal.pruned for proposal in found.proposals)

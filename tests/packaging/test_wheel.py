@@ -1,0 +1,98 @@
+"""The wheel: all of the package is in it, and what it installs goes around the loop by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from tests.faults.bad_coach import HONEST, KEY, Says, make_project
+from tests.llm.endpoint import Endpoint
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NEVER = ("__pycache__", ".ratchet", ".pytest_cache", ".venv", ".git/")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the wheel, and this one's other packages."""
+    folder = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(folder, with_pip=False)
+    paths = sysconfig.get_paths(vars={"base": str(folder), "platbase": str(folder)})
+    site = Path(paths["purelib"])
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    # As a line of its own it is no site folder: the editable install of this checkout stays out.
+    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder / "bin" / "python"
+
+
+def files_below(folder: Path) -> set[str]:
+    found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return {name for name in found if not any(part in f"{name}/" for part in NEVER)}
+
+
+def test_every_file_of_the_package_is_in_the_wheel_and_nothing_that_a_run_left(
+    wheel: Path,
+) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        about = next(name for name in names if name.endswith("entry_points.txt"))
+        commands = archive.read(about).decode()
+    packed = {name.removeprefix("ratchet/") for name in names if name.startswith("ratchet/")}
+    example = {name for name in packed if name.startswith("_examples/")}
+    assert packed - example == files_below(ROOT / "src" / "ratchet")
+    assert {name.removeprefix("_examples/stdlib_helper/") for name in example} >= {
+        "ratchet.toml",
+        "tasks.jsonl",
+        "pyproject.toml",
+        "stdlib_helper/__init__.py",
+    }
+    assert not [name for name in names if any(part in name for part in NEVER)]
+    assert "ratchet = ratchet.cli:main" in commands
+
+
+def test_what_the_wheel_installs_evolves_a_function_and_ships_it(
+    installed: Path, tmp_path: Path
+) -> None:
+    with Endpoint(Says(f"It adds them up now.\n\n```python\n{HONEST}```")) as endpoint:
+        project = make_project(tmp_path / "project", endpoint.url)
+
+        def ratchet(*arguments: str) -> str:
+            done = subprocess.run(
+                [str(installed), "-m", "ratchet", *arguments],
+                cwd=project,
+                env={**os.environ, "OPENAI_API_KEY": KEY},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        said = "import ratchet; print(ratchet.__file__)"
+        where = subprocess.run([str(installed), "-c", said], capture_output=True, text=True)
+        assert where.stdout.startswith(str(installed.parents[1]))
+        found = json.loads(ratchet("improve", "--json", "--seed", "7").splitlines()[-1])
+        assert (found["stage"], found["verdict"]) == ("shipped", "promote")
+        assert "The coach rewrote 'digits'" in ratchet("candidates")
+        assert "+    return sum(int(digit) for digit in str(number))" in ratchet("diff", "--patch")
+        staged = json.loads(ratchet("extract", "--json"))
+        assert "digits" in json.dumps(staged)
