@@ -66,6 +66,7 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
         timeout_s=60,
         memory_bytes=2**31,
     )
+    import_module("openai")  # before anything is searched for, `improve` has asked its coach
     coach = Coach("simulated-coach", seed=given["seed"])
     baseline = Candidate.of({"system": PromptTemplate(given["prompt"])}, reason="the source's own")
     leads: list[tuple[float, Proposal]] = []

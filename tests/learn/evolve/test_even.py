@@ -43,7 +43,7 @@ def tasks_of_evens(make_store: MakeStore, worth: Worth, *, says: bool) -> list[i
         coach=Rewrites(),
         answer=answer,
         evaluator=evaluator,
-        budget=Budget(rollouts=500),
+        budget=Budget(rollouts=1500),
     )
     return [p.tasks for p in found.proposals if p.value == 0.5]
 
@@ -55,17 +55,19 @@ def test_where_most_changes_break_something_one_that_is_even_runs_on(
         return 0.5 if variant % 6 == 0 else 0.0
 
     evens = tasks_of_evens(make_store, mostly_broken, says=True)
-    assert any(tasks > FIRST for tasks in evens)
+    assert sum(tasks > FIRST for tasks in evens) > len(evens) / 2
 
 
-def test_where_most_changes_gain_something_one_that_is_even_is_given_up(
+def test_where_most_changes_gain_something_those_that_are_even_are_given_up(
     make_store: MakeStore,
 ) -> None:
     def mostly_better(variant: int, nr: int) -> float:
         return 0.5 if variant % 6 == 0 else 0.5 + variant / 1000
 
     evens = tasks_of_evens(make_store, mostly_better, says=True)
-    assert all(tasks <= FIRST for tasks in evens)
+    # It is a draw, and at the beginning nobody knows what most changes do.
+    assert len(evens) > 4
+    assert sum(tasks > FIRST for tasks in evens) <= len(evens) / 2
 
 
 def test_a_change_that_changes_no_answer_is_given_up_after_its_first_tasks(

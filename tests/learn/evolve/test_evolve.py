@@ -243,7 +243,7 @@ def test_without_tasks_there_is_nothing_to_learn(make_store: MakeStore) -> None:
 
 
 def test_the_limit_of_candidates_and_patience_end_it(make_store: MakeStore) -> None:
-    found = learn(make_store(), Evolve(max_candidates=5))
+    found = learn(make_store(), Evolve(max_candidates=5), answer=lambda *_: 0.5)
     assert found.finding.proposals >= 5
     assert "limit of 5 candidates" in found.finding.sentence
     found = learn(make_store(), Evolve(patience=4), answer=lambda *_: 0.5, rollouts=None)

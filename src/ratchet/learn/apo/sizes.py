@@ -11,6 +11,9 @@ LEAST_RUNG = 3
 LEAST_VAL = 4
 """Tasks below which a round says nothing."""
 
+MANY = 60
+"""Proposals of a search of which those beyond come in fewer generations."""
+
 ROLLOUTS_UNLIMITED = 1_000
 """What is planned with where rollouts are not limited."""
 
@@ -90,7 +93,9 @@ def sizes(wanted: Wanted, *, rollouts: int | None, train: int, val: int, concurr
     search = max(0, budget - panel - val_tasks * (1 + finalists))
     proposals = search / (rung + 0.35 * (panel - rung))
     useful = math.ceil(2 * concurrency / rung)
-    width = max(1, min(wanted.per_round, useful, int(proposals / 10)))
+    # Ten generations at least; where many follow, slots that wait for a coach cost more than they.
+    many = max(0.0, proposals - MANY)
+    width = max(1, min(wanted.per_round, useful, int((proposals + many) / 10)))
     return Sizes(
         rollouts=budget,
         panel=panel,

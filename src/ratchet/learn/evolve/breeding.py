@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Sequence
 
@@ -153,7 +154,7 @@ class Breeding:
         if proposer.coach_calls and self._rng.random() < self._settings.crossover:
             inspiration = self._judging.population.complement(parent, island, self._judging.top)
         self._steps += 1
-        calls = int(min(proposer.coach_calls, self._ledger.calls_left()))
+        calls = int(min(proposer.coach_calls, self._plan.steps, self._ledger.calls_left()))
         self._ledger.commit_calls(calls)
         prefix = f"{name}/"
         arms = [arm for arm in self._judging.bandit.seen() if arm.startswith(prefix)]
@@ -182,7 +183,7 @@ class Breeding:
         if not started.proposer.coach_calls:
             examples = tuple(shown(evaluation, ()) for evaluation in started.examples)
         else:
-            spans = [await self._lab.spans(evaluation) for evaluation in started.examples]
+            spans = await asyncio.gather(*map(self._lab.spans, started.examples))
             if len(targets) > 1:
                 weights = dict(started.shares)
                 for evaluation, seen in zip(started.examples, spans, strict=True):

@@ -30,6 +30,9 @@ from ratchet.learn.work import Evaluation
 from ratchet.llm import CoachUnavailable
 from ratchet.types import Candidate, Task
 
+EAGER = 4
+"""How many times as many rollouts as run at once are left while proposals are made ahead."""
+
 PLENTY = 10
 """How many times all train tasks have to be affordable before slots are filled for their own sake.
 """
@@ -139,7 +142,7 @@ class Engine:
                 self.ended = self.breeding.exhausted or "the budget is spent."
         if self.ended:
             self._drop_proposals()
-            if not any(isinstance(j, Tests) or _on_train(j) for j in self._jobs.values()):
+            if not self._awaits_others():
                 for candidate, tasks in self.final.next_parts():
                     self._roll_val(candidate, tasks)
         elif self._outstanding < self._lab.concurrency:
@@ -148,12 +151,25 @@ class Engine:
             tasks = self.final.baseline_tasks(free)
             if tasks:
                 self._roll_val(self._lab.baseline, tasks)
-            elif searching and self._search_left() > PLENTY * len(self._order):
+            free -= len(tasks)
+            if free > 0 and searching and self._search_left() > PLENTY * len(self._order):
                 self._fill(free)
 
     def _roll_parts(self) -> None:
         while self._outstanding < self._at_once and (part := self._next_part()):
             self._roll(*part)
+
+    def _awaits_others(self) -> bool:
+        """Whether the comparison is to wait for what is under way.
+
+        The last few rollouts of a long search hardly change who is compared: then slots that they
+        leave free are used.
+        """
+        if any(isinstance(job, Tests) for job in self._jobs.values()):
+            return True
+        left = sum(map(_on_train, self._jobs.values()))
+        few = self._at_once // 2 if self._search_rollouts > PLENTY * self._at_once else 0
+        return left > few
 
     def _fill(self, free: int) -> None:
         """Run the baseline on more train tasks: it is what all others are compared with."""
@@ -256,7 +272,7 @@ class Engine:
             racing = [m for m in self.judging.racing if m not in waiting]
             unjudged = sum(len(m.evaluations) < self._plan.first for m in racing)
             unjudged += sum(job.count for job in self._jobs.values() if isinstance(job, Started))
-            ahead = self._plan.first if self.breeding.waits else 0
+            ahead = self._ahead() if self.breeding.waits else 0
             lack = self._at_once + ahead - self._outstanding - promised
             count = min(
                 free // self._plan.first,
@@ -264,7 +280,7 @@ class Engine:
                 self.testing.may_begin() - promised // self._plan.first,
                 -(-lack // self._plan.first),
             )
-            if free >= 2 and not unjudged and not self._outstanding and not waiting:
+            if free >= self._plan.first and not (unjudged or self._outstanding or waiting):
                 count = max(count, 1)  # the last rollouts are not left over
             if count < 1:
                 return
@@ -274,6 +290,16 @@ class Engine:
             if isinstance(started, Member):
                 continue  # a merge: it needed nobody
             self._begin("propose", started, self.breeding.work(started))
+
+    def _ahead(self) -> int:
+        """Rollouts for which proposals are asked for before there are slots for them.
+
+        A draft takes as long as several rollouts. While much is left, waiting for it costs more
+        than what it could have learnt from those that end meanwhile.
+        """
+        if self._search_left() > EAGER * self._at_once:
+            return self._at_once
+        return self._plan.first
 
     # What is under way.
 
@@ -334,7 +360,7 @@ class Engine:
             self.ledger.release(job.candidate, job.tasks)
             self.ended = self.ended or "the budget is spent."
             if job.member is None:
-                self.final.gave_up()
+                self.final.gave_up(job.candidate)
             else:
                 self.judging.unrun(job.member, [t.id for t in job.tasks])
             return
@@ -361,5 +387,6 @@ class Engine:
         self.breeding.take(started, drafts)
 
 
-def _on_train(job: Job) -> bool:
-    return isinstance(job, Rollouts) and job.member is not None
+def _on_train(job: Job) -> int:
+    """Rollouts of a part on train tasks; 0 for other work."""
+    return len(job.tasks) if isinstance(job, Rollouts) and job.member is not None else 0

@@ -2,12 +2,14 @@
 
 The highest of many noisy means is mostly luck. So the finalists are compared on val tasks that the
 search has not seen, and the choice is made by the shrunken estimate over train and val together.
-Half of the val tasks come first; who cannot win any more does not run the rest.
+Half of the val tasks come first; who cannot win any more, by what is known by then, does not run
+the rest.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from ratchet.learn.evolve.judging import Judging
@@ -21,9 +23,6 @@ from ratchet.types import Candidate, InputError, Task
 
 MOST = 10
 """Finalists at most."""
-
-WAVES = 2
-"""How many times as many rollouts as run at once are compared without a look in between."""
 
 
 class Final:
@@ -41,12 +40,12 @@ class Final:
         self._plan = plan
         self._ledger = ledger
         self._val = plan.val
-        self._at_once = lab.concurrency
         self._tasks = list(lab.val)
         lab.rng.shuffle(self._tasks)
         self._baseline = lab.baseline
         self._asked: dict[str, set[str]] = {lab.baseline.id: set()}
-        self._under_way = 0
+        self._under_way: Counter[str] = Counter()
+        """Parts that run, by candidate id."""
         self._values: dict[str, dict[str, float]] = {lab.baseline.id: {}}
         self._finalists: list[Member] | None = None
 
@@ -60,39 +59,36 @@ class Final:
         return self._left(self._baseline.id, self._plan.val)[:most]
 
     def next_parts(self) -> list[tuple[Candidate, list[Task]]]:
-        """Candidates and tasks to run now; none while others are under way, or when it is over."""
+        """Candidates and tasks to run now; none for who runs already, or when it is over."""
         if self._finalists is None:
             self._finalists = self._choose()
-        if self._under_way:
-            return []
-        count = len(self._finalists)
-        # In halves, so that who cannot win runs no more; but not where the wait costs more.
-        whole = self._val * count <= WAVES * self._at_once
-        for limit in (self._val if whole else math.ceil(self._val / 2), self._val):
-            running = [self._judging.baseline, *self._alive()]
-            parts = [(m.candidate, self._left(m.id, limit)) for m in running]
-            parts = [(candidate, tasks) for candidate, tasks in parts if tasks]
-            if parts:
-                return parts
-        return []
+        parts = []
+        for member in (self._judging.baseline, *self._alive()):
+            if not self._under_way[member.id]:
+                # In halves, so that who cannot win runs no more.
+                tasks = self._left(member.id, math.ceil(self._val / 2))
+                tasks = tasks or self._left(member.id, self._val)
+                if tasks:
+                    parts.append((member.candidate, tasks))
+        return parts
 
     def started(self, candidate: Candidate, tasks: Sequence[Task]) -> None:
         """Rollouts are under way."""
         self._asked.setdefault(candidate.id, set()).update(task.id for task in tasks)
-        self._under_way += 1
+        self._under_way[candidate.id] += 1
 
     def take(self, candidate: Candidate, evaluations: Sequence[Evaluation]) -> None:
         """Take what a candidate scored."""
-        self._under_way -= 1
+        self._under_way[candidate.id] -= 1
         values = {e.task.id: e.value for e in evaluations if e.value is not None}
         self._values.setdefault(candidate.id, {}).update(values)
         if values:
             named = {f"val/{task}": value for task, value in values.items()}
             self._judging.estimate.add(candidate.id, None, named)
 
-    def gave_up(self) -> None:
+    def gave_up(self, candidate: Candidate) -> None:
         """Rollouts were not allowed any more; what is known has to do."""
-        self._under_way -= 1
+        self._under_way[candidate.id] -= 1
 
     def result(self) -> tuple[Candidate, float, float]:
         """The best candidate, the baseline's mean on val, and the best one's on the same tasks.
