@@ -27,7 +27,7 @@ demo: .venv/.core  ## Watch a real agent get better, from baseline to git branch
 	@$(BIN)/python -m ratchet demo $(DEMO) $(ARGS)
 
 test: .venv/.dev  ## Run the tests on all cores
-	$(BIN)/python -m pytest -n $(CORES) $(ARGS)
+	$(BIN)/python -m pytest -n $$(($(CORES) + 1)) $(ARGS)  # one more: many wait for processes
 
 test-frameworks: .venv/.dev  ## Try every agent framework, each in an environment of its own
 	$(BIN)/python -m tests.frameworks $(ARGS)

@@ -272,6 +272,7 @@ def test_two_servers_on_one_postgres_lose_nothing_and_count_nothing_twice(
         postgres.end()
 
 
+@pytest.mark.skipif(not LONG, reason="a longer fault: make faults")
 def test_one_server_on_sqlite_loses_nothing_and_counts_nothing_twice(
     cluster: Any, tmp_path: Path
 ) -> None:

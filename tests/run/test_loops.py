@@ -234,8 +234,13 @@ def test_a_task_that_ended_a_process_runs_alone_from_then_on(
 
 
 def test_a_loop_that_an_agent_blocks_times_that_agent_out_alone(
-    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+    write_agent: WriteAgent,
+    claims: Claims,
+    loops: Loops,
+    candidate: Candidate,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("ratchet.run.loops.SILENCE_S", 0.2)
     agent = write_agent(AGENT)
     executor = loops(agent, timeout_s=0.5)
     outcomes = execute(executor, claims("a", "block", "b", "c"), candidate)

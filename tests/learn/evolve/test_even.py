@@ -22,13 +22,16 @@ def judge(output: Any) -> float:
     return float(output["score"])
 
 
-def tasks_of_evens(make_store: MakeStore, worth: Worth, *, says: bool) -> list[int]:
+def tasks_of_evens(
+    make_store: MakeStore, worth: Worth, *, says: bool, rollouts: int = 500
+) -> list[int]:
     """How many tasks those candidates ran that were even with the source on all of them.
 
     Args:
         make_store: Makes a store.
         worth: The world.
         says: Whether what a variant answers differs from what the source answers.
+        rollouts: The budget.
     """
 
     def answer(resources: Mapping[str, Any], given: Any) -> Any:
@@ -43,7 +46,7 @@ def tasks_of_evens(make_store: MakeStore, worth: Worth, *, says: bool) -> list[i
         coach=Rewrites(),
         answer=answer,
         evaluator=evaluator,
-        budget=Budget(rollouts=1500),
+        budget=Budget(rollouts=rollouts),
     )
     return [p.tasks for p in found.proposals if p.value == 0.5]
 
@@ -64,7 +67,7 @@ def test_where_most_changes_gain_something_those_that_are_even_are_given_up(
     def mostly_better(variant: int, nr: int) -> float:
         return 0.5 if variant % 6 == 0 else 0.5 + variant / 1000
 
-    evens = tasks_of_evens(make_store, mostly_better, says=True)
+    evens = tasks_of_evens(make_store, mostly_better, says=True, rollouts=1500)
     # It is a draw, and at the beginning nobody knows what most changes do.
     assert len(evens) > 4
     assert sum(tasks > FIRST for tasks in evens) <= len(evens) / 2
