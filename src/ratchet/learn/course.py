@@ -57,6 +57,10 @@ class Record:
         return self.gain / max(cost, 1e-9) / (1 + self.barren)
 
 
+LEAST = 8
+"""Rollouts that no algorithm makes anything of, when they are all that is left."""
+
+
 class Plan(msgspec.Struct, frozen=True):
     """How a budget is divided."""
 
@@ -95,7 +99,7 @@ class Course:
         while self._lab.may_continue(f"auto/{number:03d}"):
             if self._solved:
                 return "every val task is solved."
-            if self._left() == 0:
+            if self._left() < LEAST and number:
                 return "the budget is spent."
             record = self._next()
             if record is None:
