@@ -11,9 +11,6 @@ LEAST_RUNG = 3
 LEAST_VAL = 4
 """Tasks below which a round says nothing."""
 
-MANY = 60
-"""Proposals of a search of which those beyond come in fewer generations."""
-
 ROLLOUTS_UNLIMITED = 1_000
 """What is planned with where rollouts are not limited."""
 
@@ -93,9 +90,7 @@ def sizes(wanted: Wanted, *, rollouts: int | None, train: int, val: int, concurr
     search = max(0, budget - panel - val_tasks * (1 + finalists))
     proposals = search / (rung + 0.35 * (panel - rung))
     useful = math.ceil(2 * concurrency / rung)
-    # Ten generations at least; where many follow, slots that wait for a coach cost more than they.
-    many = max(0.0, proposals - MANY)
-    width = max(1, min(wanted.per_round, useful, int((proposals + many) / 10)))
+    width = max(1, min(wanted.per_round, useful, int(proposals / 10)))
     return Sizes(
         rollouts=budget,
         panel=panel,
@@ -105,8 +100,9 @@ def sizes(wanted: Wanted, *, rollouts: int | None, train: int, val: int, concurr
         val=val_tasks,
         finalists=finalists,
         beam=max(1, min(wanted.beam_width, round(budget / 100))),
-        # The scarcer rollouts are, the more the coach is asked before one is spent.
-        passes=5 if budget < 100 else 3,
+        # The coach is asked more before a rollout is spent where those are scarcest, and where
+        # there are so many that single edits would fill them with little.
+        passes=3 if 100 <= budget < 250 else 5,
         width=width,
         round=max(1, min(wanted.per_round, int(proposals / wanted.beam_rounds))),
     )
