@@ -31,6 +31,9 @@ def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
     server = RunningServer(f"sqlite:///{tmp_path_factory.mktemp('bytes')}/ratchet.db")
     with server.client() as client:
         yield client
+        # Whatever came before, a sound body is taken.
+        answer = client.post("/v1/traces", content=BODIES[JSON], headers={"content-type": JSON})
+        assert answer.status_code == 200, answer.content
     server.stop()
     with Store.open(server.store_url) as store:
         assert len(store.spans.live("bot")[0]) >= 1
