@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.repositories import committed
 
 from ratchet import bind
 from ratchet.autopilot import Project, Watcher, improve
@@ -127,26 +127,13 @@ def build(
     root.mkdir()
     (root / f"{module}.py").write_text(agent)
     (root / "ratchet.toml").write_text(CONFIG.format(module=module) + config)
-    (root / ".gitignore").write_text("__pycache__/\n")
     numbers = [1000 + 7919 * n for n in range(tasks)]
     lines = [
         json.dumps({"id": f"t{n}", "input": number, "expected": right_answer(number)})
         for n, number in enumerate(numbers)
     ]
     (root / "tasks.jsonl").write_text("\n".join(lines) + "\n")
-    git(root, "init", "-q", "-b", "main")
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "agent")
-    return root
-
-
-def git(root: Path, *arguments: str) -> str:
-    """Run git."""
-    identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
-    done = subprocess.run(
-        ["git", *identity, *arguments], cwd=root, capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    return committed(root)
 
 
 @contextmanager

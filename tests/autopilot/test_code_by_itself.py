@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.autopilot.code_project import Given, git, go_around, loaded
+from tests.autopilot.code_project import Given, go_around, loaded
+from tests.repositories import committed, git
 
 from ratchet.autopilot import Project
 from ratchet.types import Run
@@ -86,16 +87,13 @@ def parcels(root: Path, algorithm: str = "auto") -> Path:
     (root / "parcels.py").write_text(AGENT)
     (root / "test_parcels.py").write_text(TESTS)
     (root / "ratchet.toml").write_text(CONFIG.format(algorithm=algorithm))
-    (root / ".gitignore").write_text("__pycache__/\n")
     weights = [(n * 37) % 1000 for n in range(160)]
     lines = [
         json.dumps({"input": grams, "expected": "parcel" if grams > 400 else "letter"})
         for grams in weights
     ]
     (root / "tasks.jsonl").write_text("\n".join(lines) + "\n")
-    git(root, "init", "-q", "-b", "main")
-    git(root, "add", "-A")
-    git(root, "commit", "-q", "-m", "parcels")
+    committed(root)
     return root
 
 

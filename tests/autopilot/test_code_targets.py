@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.autopilot.code_project import AGENT, HONEST, Given, build, git, go_around, loaded
+from tests.autopilot.code_project import AGENT, HONEST, Given, build, go_around, loaded
+from tests.repositories import git
 
 from ratchet.autopilot import Project
 from ratchet.autopilot.checking import make_checks

@@ -12,32 +12,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.autopilot.code_project import AGENT
 from tests.llm.endpoint import Reaction, Request, answer
+from tests.repositories import committed
 
 KEY = "sk-bad-0123456789abcdefghijklmnopqrstuv"
 
 CHECK = "Answer with the word: ready"
-
-AGENT = '''"""An agent that adds up the digits of a number, badly."""
-
-import ratchet
-
-
-@ratchet.evolve
-def digits(number: int) -> int:
-    """The digits of a number, added up."""
-    return 0  # nobody has done it yet
-
-
-@ratchet.agent
-def answer(number):
-    return digits(number)
-
-
-@ratchet.evaluator
-def right(output, expected):
-    return output == expected
-'''
 
 CONFIG = """
 [agent]
@@ -113,11 +94,7 @@ def make_project(
         for n, number in enumerate(numbers)
     ]
     (folder / "tasks.jsonl").write_text("\n".join(lines) + "\n")
-    (folder / ".gitignore").write_text("__pycache__/\n")
-    identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "agent"]):
-        subprocess.run(["git", *identity, *arguments], cwd=folder, check=True)
-    return folder
+    return committed(folder)
 
 
 def run(project: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from tests.llm.endpoint import Endpoint, Reaction, Request, answer
+from tests.repositories import committed
 
 KEY = "sk-kill-0123456789abcdefghijklmnopqrstuv"
 
@@ -104,11 +105,7 @@ def make_project(
     (folder / "ratchet.toml").write_text(config)
     tasks = [json.dumps({"id": f"t{n}", "input": n}) for n in range(count)]
     (folder / "tasks.jsonl").write_text("\n".join(tasks) + "\n")
-    (folder / ".gitignore").write_text("__pycache__/\n")
-    identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "agent"]):
-        subprocess.run(["git", *identity, *arguments], cwd=folder, check=True)
-    return folder
+    return committed(folder)
 
 
 def command(*arguments: str) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.repositories import committed
 
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 
@@ -90,11 +91,7 @@ def make_project(folder: Path, executor: str) -> Path:
     (folder / "ratchet.toml").write_text(CONFIG.replace('"process"', f'"{executor}"'))
     tasks = [json.dumps({"id": f"t{n}", "input": n}) for n in range(300)]
     (folder / "tasks.jsonl").write_text("\n".join(tasks) + "\n")
-    (folder / ".gitignore").write_text("__pycache__/\n")
-    identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "agent"]):
-        subprocess.run(["git", *identity, *arguments], cwd=folder, check=True)
-    return folder
+    return committed(folder)
 
 
 def start(project: Path, calls: Path) -> subprocess.Popen[str]:

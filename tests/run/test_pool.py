@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.run.executing import alive, execute, started, use
 
 from ratchet.run import AgentSpec, ProcessExecutor, Runner
 from ratchet.store import Store
@@ -122,41 +122,8 @@ AGENT = """
 """
 
 
-def use(executor: ProcessExecutor, work: Callable[[], Awaitable[Any]]) -> Any:
-    """What `work` returns, done between the executor's start and its end."""
-
-    async def main() -> Any:
-        await executor.start()
-        try:
-            async with asyncio.timeout(50):
-                return await work()
-        finally:
-            await executor.close()
-
-    return asyncio.run(main())
-
-
-def execute(executor: ProcessExecutor, claims: list[Claim], candidate: Candidate) -> list[Outcome]:
-    async def work() -> list[Outcome]:
-        return await asyncio.gather(*(executor.execute(c, candidate.resources) for c in claims))
-
-    outcomes: list[Outcome] = use(executor, work)
-    return outcomes
-
-
-def started(agent: AgentSpec) -> list[str]:
-    return (Path(agent.root) / "started").read_text().split("\n")[:-1]
-
-
 def children(agent: AgentSpec) -> list[int]:
     return [int(line) for line in (Path(agent.root) / "children").read_text().split()]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_crashes_stay_alone_say_how_and_what_was_printed_and_others_run_once(

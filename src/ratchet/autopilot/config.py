@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -26,6 +26,7 @@ from ratchet.autopilot.server_config import (
     StoreSection,
     UpstreamSection,
 )
+from ratchet.run import Kind
 
 
 class AgentSection(Section):
@@ -77,7 +78,7 @@ class ObjectiveSection(Section):
 class RunSection(Section):
     """[run]: how rollouts run."""
 
-    executor: Literal["auto", "async", "process", "inline"] = "auto"
+    executor: Kind = "auto"
     concurrency: Annotated[int, Field(ge=1, le=4096)] | None = None
     timeout_s: Positive = 120.0
     attempts: Annotated[int, Field(ge=1, le=20)] = 2

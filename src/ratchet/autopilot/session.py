@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,24 +10,12 @@ from typing import TYPE_CHECKING
 
 from ratchet.autopilot.containing import with_sandbox
 from ratchet.autopilot.project import Project
-from ratchet.run import (
-    Agent,
-    AsyncExecutor,
-    Executor,
-    FileLock,
-    LoopExecutor,
-    ProcessExecutor,
-    Runner,
-    workers_for,
-)
+from ratchet.run import Agent, Executor, FileLock, Runner, executor_for
 from ratchet.store import Store
 from ratchet.types import Conflict
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import Rules
-
-ASYNC_SLOTS = 16
-"""Attempts at once of the async executor, unless the configuration says otherwise."""
 
 Say = Callable[[str], None]
 
@@ -77,41 +64,19 @@ def make_executor(
 ) -> Executor:
     """The executor that the configuration asks for; candidates of code run in a sandbox."""
     run = project.config.run
-    kind = run.executor
-    if kind == "auto":
-        kind = "async" if agent.is_async else "process"
-    cores = os.cpu_count() or 1
-    if kind == "inline":
-        slots = run.concurrency or ASYNC_SLOTS
-        in_tasks = AsyncExecutor(agent, slots=slots, timeout_s=run.timeout_s)
-        return with_sandbox(project, agent, in_tasks)
-    if kind == "async":
-        slots = run.concurrency or ASYNC_SLOTS
-        workers = workers_for(slots, cores)
-        in_loops = LoopExecutor(
-            project.agent_spec,
-            store_url=project.store_url,
-            state=state,
-            slots=slots,
-            workers=workers,
-            timeout_s=run.timeout_s,
-            memory_bytes=memory_of_each(run.memory_mb, workers),
-            keep_open=keep_open,
-            redaction=redaction,
-        )
-        return with_sandbox(project, agent, in_loops)
-    slots = run.concurrency or cores
-    in_processes = ProcessExecutor(
+    usual = executor_for(
+        run.executor,
+        agent,
         project.agent_spec,
-        store_url=project.store_url,
         state=state,
-        slots=slots,
+        store_url=project.store_url,
+        concurrency=run.concurrency,
         timeout_s=run.timeout_s,
-        memory_bytes=memory_of_each(run.memory_mb, slots),
+        memory_mb=run.memory_mb,
         keep_open=keep_open,
         redaction=redaction,
     )
-    return with_sandbox(project, agent, in_processes)
+    return with_sandbox(project, agent, usual)
 
 
 async def _when_free(lock: FileLock, patience_s: float, say: Say) -> int | None:
@@ -128,11 +93,3 @@ async def _when_free(lock: FileLock, patience_s: float, say: Say) -> int | None:
                 say("Waiting for the workers of an interrupted run to store what they finish…")
                 told = True
             await asyncio.sleep(0.05)
-
-
-def memory_of_each(megabytes: int | None, slots: int) -> int:
-    """Bytes of private memory that one of so many workers may use."""
-    if megabytes is not None:
-        return megabytes * 1024 * 1024
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return max(512 * 1024 * 1024, int(physical * 0.75) // slots)

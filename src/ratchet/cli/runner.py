@@ -15,10 +15,10 @@ import typer
 
 from ratchet.cli.console import Folder, Interrupted, Json, print_json
 from ratchet.cli.failure import err
-from ratchet.cli.runner_executor import Joining, Kind, Wanted, joining
+from ratchet.cli.runner_executor import Joining, Wanted, joining
 from ratchet.cli.runner_progress import RunnerProgress
 from ratchet.client import KEY_VARIABLE, AsyncClient, Key
-from ratchet.run import PatientLine, Runner, ServerLine
+from ratchet.run import Kind, PatientLine, Runner, ServerLine
 from ratchet.types import AgentError, ConfigError, RatchetError, Span, SpanRecord
 
 HICCUP_S = 2.0

@@ -6,29 +6,16 @@ import contextlib
 import os
 import shutil
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from ratchet.autopilot import Project
 from ratchet.autopilot.config import AgentSection, Config, RunSection, read_config
 from ratchet.autopilot.containing import with_sandbox
-from ratchet.autopilot.session import ASYNC_SLOTS, memory_of_each
 from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import Redactor, Rules, redactor_of
-from ratchet.run import (
-    Agent,
-    AgentSpec,
-    AsyncExecutor,
-    Executor,
-    LoopExecutor,
-    ProcessExecutor,
-    load_agent,
-    workers_for,
-)
+from ratchet.run import Agent, AgentSpec, Executor, Kind, executor_for, load_agent
 from ratchet.types import AgentError, ConfigError
-
-Kind = Literal["auto", "async", "process", "inline"]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,45 +115,23 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
             what += " (it does not load on this machine, so candidates of code are refused)"
         return Joining(executor=mixed, what=what, state=state, redactor=redactor)
     agent = load_agent(spec)
-    kind: Kind = "process" if wanted.gateway else wanted.executor
-    if kind == "auto":
-        kind = run.executor if wanted.agent is None else "auto"
-    if kind == "auto":
-        kind = "async" if agent.is_async else "process"
-    chosen: Executor
-    if kind == "inline":
-        slots = wanted.concurrency or run.concurrency or ASYNC_SLOTS
-        chosen = AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
-        chosen = _contained(place, config, wanted, agent, chosen)
-        return Joining(executor=chosen, what=spec.entry, state=state, redactor=redactor)
-    if kind == "async":
-        slots = wanted.concurrency or run.concurrency or ASYNC_SLOTS
-        loops = workers_for(slots, os.cpu_count() or 1)
-        chosen = LoopExecutor(
-            spec,
-            store_url=url,
-            store_key=key,
-            state=state,
-            slots=slots,
-            workers=loops,
-            timeout_s=timeout_s,
-            memory_bytes=memory_of_each(run.memory_mb, loops),
-            redaction=rules,
-        )
-        chosen = _contained(place, config, wanted, agent, chosen)
-        return Joining(executor=chosen, what=spec.entry, state=state, redactor=redactor)
-    workers = ProcessExecutor(
+    kind = wanted.executor
+    if kind == "auto" and wanted.agent is None:
+        kind = run.executor
+    usual = executor_for(
+        kind,
+        agent,
         spec,
+        state=state,
         store_url=url,
         store_key=key,
         gateway=gateway,
-        state=state,
-        slots=cores,
+        concurrency=wanted.concurrency or run.concurrency,
         timeout_s=timeout_s,
-        memory_bytes=memory_of_each(run.memory_mb, cores),
+        memory_mb=run.memory_mb,
         redaction=rules,
     )
-    chosen = _contained(place, config, wanted, agent, workers)
+    chosen = _contained(place, config, wanted, agent, usual)
     return Joining(executor=chosen, what=spec.entry, state=state, redactor=redactor)
 
 

@@ -22,9 +22,6 @@ from ratchet.types import Claim, Outcome, Resource
 if TYPE_CHECKING:
     from ratchet.observe.redaction import Rules
 
-SLOTS_OF_A_LOOP = 8
-"""Attempts at once for which an event loop of its own is worth a process."""
-
 SILENCE_S = 2.0
 """How long past its time-out and its grace an attempt may stay unanswered: then its loop stands
 still, and its process is killed."""
@@ -47,7 +44,7 @@ class LoopExecutor:
         store_key: The server's key; the agent does not get to see it.
         state: Folder for logs and scratch files.
         slots: How many attempts run at once, in all workers together.
-        workers: How many processes; see `workers_for`.
+        workers: How many processes.
         timeout_s: Seconds that one attempt may take.
         memory_bytes: Private memory that one worker may use.
         keep_open: A file descriptor that workers hold open while they live, such as a lock's.
@@ -194,6 +191,8 @@ class _Seat:
         self._worker: WorkerProcess | None = None
         self._reading: asyncio.Task[None] | None = None
         self._running: dict[_Key, _Running] = {}
+        self._log_from = 0
+        """Where in the log begins what those print that run now."""
         self._known: deque[str] = deque(maxlen=KNOWN_CANDIDATES)
         """Candidates whose resources the worker has, as it keeps them itself."""
 
@@ -217,7 +216,6 @@ class _Seat:
             if self._worker is None:
                 worker = await self._crew.start(self.number)
                 self._known.clear()
-                worker.mark_log()
                 self._worker = worker
                 self._reading = asyncio.create_task(self._read(worker))
 
@@ -236,6 +234,8 @@ class _Seat:
         work = Work(claim, None if candidate in self._known else dict(resources))
         if work.resources is not None:
             self._known.append(candidate)
+        if not self._running:
+            self._log_from = worker.mark_log()
         key = (claim.rollout.id, claim.fence)
         running = self._running[key] = _Running()
         worker.post(work)
@@ -269,7 +269,7 @@ class _Seat:
             if outcome.error.startswith("MemoryError"):
                 worker.kill()  # a heap at its limit fails what comes next
         how = await worker.ended()
-        error = f"The process running the agent {how}.{worker.log_tail(0)}"
+        error = f"The process running the agent {how}.{worker.log_tail(self._log_from)}"
         self._lose(worker, "crashed", error)
         await self._crew.end(worker)
 
@@ -284,13 +284,3 @@ class _Seat:
         waiting = [one for one in self._running.values() if not one.ended.done()]
         for one in waiting:
             one.ended.set_exception(_Lost(status, error, len(waiting) - 1, one.clock))
-
-
-def workers_for(slots: int, cores: int) -> int:
-    """How many event loops so many attempts at once are worth.
-
-    Args:
-        slots: Attempts at once.
-        cores: Of this machine.
-    """
-    return max(1, min(cores, -(-slots // SLOTS_OF_A_LOOP)))
