@@ -159,7 +159,7 @@ def forged(self, given):
     return Outcome(**{**told, **dict(%s)})
 
 Recorder.succeeded = Recorder.raised = forged
-time.sleep(0.05)
+time.sleep(0.2)
 return x
 """
 
@@ -182,7 +182,7 @@ def test_what_it_says_of_itself_is_not_believed(write_agent: WriteAgent) -> None
         assert said in outcome.error
         assert outcome.scores == ()
         assert outcome.cost_usd == 0.0
-        assert outcome.duration_s >= 0.04
+        assert outcome.duration_s >= 0.1
         assert outcome.started_at > 1e9
 
 

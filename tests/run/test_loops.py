@@ -72,6 +72,8 @@ AGENT = """
         if kind == "raises":
             raise ValueError("no such room")
         if kind == "eat":
+            while rest and not (HERE / "rested").exists():
+                await asyncio.sleep(0.001)
             eaten = []
             while True:
                 eaten.append(bytearray(8 * 2**20))
@@ -234,6 +236,30 @@ def test_a_memory_eater_fails_alone(
     assert [o.status for o in outcomes if o is not outcomes[1]] == ["succeeded"] * 3
     assert outcomes[1].status in ("failed", "crashed")
     assert "MemoryError" in outcomes[1].error
+
+
+def test_who_runs_beside_a_memory_eater_is_not_blamed_and_the_eater_runs_alone_from_then_on(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    agent = write_agent(AGENT)
+    executor = loops(agent, memory_bytes=400 * 2**20)
+    eater, beside, later = claims(["eat", "rests"], "rests", "a")
+
+    async def work() -> list[Outcome]:
+        return [
+            *await asyncio.gather(
+                *(executor.execute(claim, candidate.resources) for claim in (eater, beside))
+            ),
+            *await asyncio.gather(
+                *(executor.execute(claim, candidate.resources) for claim in (eater, later))
+            ),
+        ]
+
+    ends = [(o.status, o.output) for o in use(executor, work)]
+    assert ends == [("failed", None), ("succeeded", "rested"), ("failed", None), ("succeeded", "a")]
+    # Shared, alone, and then alone only.
+    assert started(agent).count("eat") == 3
+    assert started(agent).count("a") == 1
 
 
 def test_what_an_agent_raises_is_its_own(

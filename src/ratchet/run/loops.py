@@ -117,16 +117,19 @@ class LoopExecutor:
             return await seat.run(claim, resources)
         except _Lost as lost:
             self._soon(seat.open())
-            if lost.beside:
+            if lost.shared:
                 return await self._run_alone(claim, resources)
             return self._blame(claim, lost)
 
     async def _run_alone(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         async with self._alone:
             try:
-                return await self._apart.run(claim, resources)
+                outcome = await self._apart.run(claim, resources)
             except _Lost as lost:
                 return self._blame(claim, lost)
+            if _ate_all(outcome):
+                self._suspects.add(claim.rollout.task_id)
+            return outcome
 
     def _blame(self, claim: Claim, lost: _Lost) -> Outcome:
         self._suspects.add(claim.rollout.task_id)
@@ -162,13 +165,13 @@ class _Lost(Exception):
     """A worker ended, or stood still, while attempts ran in it."""
 
     def __init__(
-        self, status: Literal["crashed", "timed_out"], error: str, beside: int, clock: Clock
+        self, status: Literal["crashed", "timed_out"], error: str, shared: bool, clock: Clock
     ) -> None:
         super().__init__(error)
         self.status = status
         self.error = error
-        self.beside = beside
-        """How many other attempts ran there."""
+        self.shared = shared
+        """Whether another attempt may have been the cause."""
         self.clock = clock
 
 
@@ -263,24 +266,41 @@ class _Seat:
         while isinstance(message := await worker.receive(), Done):
             outcome = message.outcome
             running = self._running.get((outcome.rollout_id, outcome.fence))
+            if _ate_all(outcome):
+                # A heap at its limit fails what runs beside, too, and what comes next.
+                if running is not None and self._waiting() == [running]:
+                    running.ended.set_result(outcome)
+                self._lose(worker, "crashed", outcome.error, shared=True)
+                break
             self._crew.keeps(worker, outcome)
             if running is not None and not running.ended.done():
                 running.ended.set_result(outcome)
-            if outcome.error.startswith("MemoryError"):
-                worker.kill()  # a heap at its limit fails what comes next
         how = await worker.ended()
         error = f"The process running the agent {how}.{worker.log_tail(self._log_from)}"
         self._lose(worker, "crashed", error)
         await self._crew.end(worker)
 
     def _lose(
-        self, worker: WorkerProcess, status: Literal["crashed", "timed_out"], error: str
+        self,
+        worker: WorkerProcess,
+        status: Literal["crashed", "timed_out"],
+        error: str,
+        shared: bool = False,
     ) -> None:
         """The worker is gone, or to go: everybody who waits for it learns why."""
         if worker is not self._worker:
             return
         self._worker = None
         worker.kill()
-        waiting = [one for one in self._running.values() if not one.ended.done()]
+        waiting = self._waiting()
         for one in waiting:
-            one.ended.set_exception(_Lost(status, error, len(waiting) - 1, one.clock))
+            one.ended.set_exception(_Lost(status, error, shared or len(waiting) > 1, one.clock))
+
+    def _waiting(self) -> list[_Running]:
+        """The attempts that have not ended."""
+        return [one for one in self._running.values() if not one.ended.done()]
+
+
+def _ate_all(outcome: Outcome) -> bool:
+    """Whether an attempt ended because its process may have no more memory."""
+    return outcome.error.startswith("MemoryError")
