@@ -9,8 +9,8 @@ first prompt, the same verdicts in words. Each peer runs in an environment of it
 built on first use, with options that suit it at each budget (see PEERS). agentlightning runs about
 three rollouts a second, so it gets fewer seeds: two, one, and the slow run below. The prompt that a
 search returns is then scored here, on the held-out tasks, by the simulated model with a seed that
-no search has seen. At last the largest budget is spent once more with models that take 200 ms for
-an answer, 32 rollouts at once.
+no search has seen. At last the largest budget is spent anew on some of the seeds
+(agentlightning: on one) with models that take 200 ms for an answer, 32 rollouts at once.
 The last line printed is one JSON object:
 
 - budgets: rollouts
@@ -18,11 +18,12 @@ The last line printed is one JSON object:
 - spread: who → its standard deviation over the seeds, for each budget
 - calls_to_90: who → task-model calls of the smallest budget that brings 90 % of the best gain of
   anybody, None when none does
-- wall_s: who → seconds for the largest budget at 200 ms a call
+- wall_s: who → seconds for the largest budget at 200 ms a call, the mean over the seeds
 - found_s: who → seconds of that until what it returned had first been tried, by ours been kept
 - equal_s: of ours → peer → seconds of that until a prompt led whose held-out score is at least that
-  of what the peer found, None when none did
-- ideal_share: of ours → calls × 0.2 s / 32 over the wall time, at the largest budget
+  of what the peer found with the same seed: the median, None when none did on most seeds
+- ideal_share: of ours → calls × 0.2 s / 32 over the wall time, at the largest budget; the mean
+- slow: who → score, seconds and rollouts of each of these runs
 - seeds, rollouts: who → seeds, and rollouts that the server counted, for each budget
 - first: the first prompt's held-out score
 """
@@ -40,7 +41,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -252,6 +253,8 @@ def main() -> None:
     parser.add_argument("--budgets", help="rollouts, with commas between them")
     parser.add_argument("--prompts", help="a file for the prompts that were found, one JSON a line")
     parser.add_argument("--no-wall", action="store_true", help="leave out the runs at 200 ms")
+    parser.add_argument("--no-scores", action="store_true", help="only the runs at 200 ms")
+    parser.add_argument("--wall-seeds", type=int, help="of those; 3 unless --quick")
     given = parser.parse_args()
     with_peers = not given.quick if given.peer is None else given.peer
     names = given.only.split(",") if given.only else [*OURS, *(PEERS if with_peers else ())]
@@ -267,9 +270,14 @@ def main() -> None:
         if name in PEERS:
             peer_python(name)
     began = time.perf_counter()
-    with SimulatorProcess() as simulator:
-        found = every(names, budgets, seeds, simulator, with_slow=not given.no_wall)
-    slow = [] if given.no_wall else at_latency(names, max(budgets))
+    found: list[Found] = []
+    if not given.no_scores:
+        with SimulatorProcess() as simulator:
+            found = every(names, budgets, seeds, simulator, with_slow=not given.no_wall)
+    slow = []
+    if not given.no_wall:
+        turns = given.wall_seeds or (1 if given.quick else 3)
+        slow = at_latency(names, max(budgets), seeds.start, turns)
     had = {(one.who, one.budget) for one in found}
     found += [one for one in slow if (one.who, one.budget) not in had]
     if given.prompts:
@@ -308,22 +316,32 @@ def every(
     return found + [search(*job, simulator) for job in alone]  # each is many processes already
 
 
-def at_latency(names: Sequence[str], budget: int) -> list[Found]:
-    """Everybody's search with slow models, one after another."""
+def at_latency(names: Sequence[str], budget: int, first: int, seeds: int) -> list[Found]:
+    """Everybody's searches with slow models, one after another."""
     with SimulatorProcess("--latency-ms", str(LATENCY_MS)) as simulator:
-        return [search(who, budget, 0, simulator, "-slow") for who in names]
+        return [
+            search(who, budget, first + turn, simulator, "-slow")
+            for turn in range(seeds)
+            for who in names
+            if not turn or who != "agentlightning"
+        ]
 
 
 def equal_s(slow: Sequence[Found]) -> dict[str, dict[str, float | None]]:
     """Of ours → peer → seconds until a prompt led that is as good as what the peer found."""
+    never = float("inf")
+    took: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for mine in slow:
+        for peer in slow:
+            if mine.who not in PEERS and peer.who in PEERS and mine.seed == peer.seed:
+                good = (at for at, score in mine.leads if score >= peer.score)
+                took[mine.who][peer.who].append(next(good, never))
     return {
-        mine.who: {
-            peer.who: next((round(at, 2) for at, score in mine.leads if score >= peer.score), None)
-            for peer in slow
-            if peer.who in PEERS
+        who: {
+            peer: None if (middle := statistics.median(times)) == never else round(middle, 2)
+            for peer, times in peers.items()
         }
-        for mine in slow
-        if mine.who not in PEERS
+        for who, peers in took.items()
     }
 
 
@@ -336,11 +354,18 @@ def summary(
     quick: bool,
 ) -> dict[str, Any]:
     """What is printed in the end."""
-    share = {
-        one.who: round(one.all_calls * LATENCY_MS / 1000 / CONCURRENCY / one.wall_s, 3)
-        for one in slow
-        if one.who in OURS
-    }
+
+    def over_seeds(values: Iterable[tuple[str, float]], digits: int = 2) -> dict[str, float]:
+        each: dict[str, list[float]] = defaultdict(list)
+        for who, value in values:
+            each[who].append(value)
+        return {who: round(statistics.mean(some), digits) for who, some in each.items()}
+
+    ideal_s = LATENCY_MS / 1000 / CONCURRENCY
+    share = ((one.who, one.all_calls * ideal_s / one.wall_s) for one in slow if one.who in OURS)
+    runs: dict[str, list[list[float]]] = defaultdict(list)
+    for one in slow:
+        runs[one.who].append([round(one.score, 4), round(one.wall_s, 2), one.rollouts])
     by: dict[tuple[str, int], list[Found]] = defaultdict(list)
     for one in found:
         by[one.who, one.budget].append(one)
@@ -364,10 +389,11 @@ def summary(
             who: [round(statistics.pstdev(s), 4) for s in each(who, "score")] for who in names
         },
         "calls_to_90": to_90,
-        "wall_s": {one.who: round(one.wall_s, 2) for one in slow},
-        "found_s": {one.who: round(one.leads[-1][0], 2) for one in slow if one.leads},
+        "wall_s": over_seeds((one.who, one.wall_s) for one in slow),
+        "found_s": over_seeds((one.who, one.leads[-1][0]) for one in slow if one.leads),
         "equal_s": equal_s(slow),
-        "ideal_share": share,
+        "ideal_share": over_seeds(share, 3),
+        "slow": runs,
         "seeds": {who: [len(by[who, budget]) for budget in budgets] for who in names},
         "rollouts": {
             who: [round(statistics.mean(r)) for r in each(who, "rollouts")] for who in names

@@ -15,13 +15,12 @@ import msgspec
 
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.evolve.breeding import Breeding, Nothing, Started
-from ratchet.learn.evolve.estimate import Standing
 from ratchet.learn.evolve.final import Final
 from ratchet.learn.evolve.judging import Judging
 from ratchet.learn.evolve.ledger import Ledger
+from ratchet.learn.evolve.parts import Parts
 from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
-from ratchet.learn.evolve.racing import may_lead, next_part
 from ratchet.learn.evolve.settings import Settings
 from ratchet.learn.evolve.testing import Testing
 from ratchet.learn.lab import Lab
@@ -79,19 +78,19 @@ class Engine:
         self._plan = plan
         self._settings = settings
         self._tasks = {task.id: task for task in lab.train}
-        self._order = [task.id for task in lab.train]
-        lab.rng.shuffle(self._order)
+        order = [task.id for task in lab.train]
+        lab.rng.shuffle(order)
         self.ledger = Ledger(lab)
         self.judging = Judging(lab, plan, settings, self.ledger)
         self.breeding = Breeding(lab, plan, settings, self.judging, self.ledger, proposers)
         self.testing = Testing(self.judging, plan)
+        self.parts = Parts(order, plan, self.judging, self.breeding, self.testing)
         self.final = Final(lab, plan, self.judging, self.ledger)
         self._jobs: dict[str, Job] = {}
         self._pending: dict[str, asyncio.Task[Any]] = {}
         self._events = 0
         self._started = 0
         self._outstanding = 0
-        self._search_rollouts = 0
         # A few more than run at once: a part whose last rollout still runs holds a slot less.
         self._at_once = lab.concurrency + lab.concurrency // 4
         self.ended = ""
@@ -104,7 +103,7 @@ class Engine:
             CoachUnavailable: The coach cannot be asked, and nothing else can propose.
         """
         baseline = self.judging.baseline
-        self._roll(baseline, self._order[: self._plan.start])
+        self._roll(baseline, self.parts.order[: self._plan.start])
         try:
             while True:
                 self._launch()
@@ -131,7 +130,7 @@ class Engine:
             self._end_by_limits()
         searching = not self.ended and bool(self.judging.baseline.scores)
         tested = [job.member for job in self._jobs.values() if isinstance(job, Tests)]
-        for member in self.testing.next(tested, self._promise, over=bool(self.ended)):
+        for member in self.testing.next(tested, self.parts.promise, over=bool(self.ended)):
             self._begin("test", Tests(member), self._lab.test(member.candidate))
         if searching:
             self._roll_parts()
@@ -152,11 +151,14 @@ class Engine:
             if tasks:
                 self._roll_val(self._lab.baseline, tasks)
             free -= len(tasks)
-            if free > 0 and searching and self._search_left() > PLENTY * len(self._order):
+            if free > 0 and searching and self._search_left() > PLENTY * len(self.parts.order):
                 self._fill(free)
 
     def _roll_parts(self) -> None:
-        while self._outstanding < self._at_once and (part := self._next_part()):
+        while self._outstanding < self._at_once:
+            part = self.parts.next(self._search_left(), self._promised())
+            if part is None:
+                return
             self._roll(*part)
 
     def _awaits_others(self) -> bool:
@@ -168,13 +170,13 @@ class Engine:
         if any(isinstance(job, Tests) for job in self._jobs.values()):
             return True
         left = sum(map(_on_train, self._jobs.values()))
-        few = self._at_once // 2 if self._search_rollouts > PLENTY * self._at_once else 0
+        few = self._at_once // 2 if self.parts.begun > PLENTY * self._at_once else 0
         return left > few
 
     def _fill(self, free: int) -> None:
         """Run the baseline on more train tasks: it is what all others are compared with."""
         baseline = self.judging.baseline
-        left = [] if baseline.under_way else self._untried(baseline)
+        left = [] if baseline.under_way else self.parts.untried(baseline)
         if left:
             self._roll(baseline, left[:free])
 
@@ -187,75 +189,6 @@ class Engine:
         """Rollouts that the search may still commit, without those kept for the comparison."""
         left = self.ledger.left() - self.final.reserve()
         return int(max(0.0, min(left, 10**9)))
-
-    def _next_part(self) -> tuple[Member, list[str]] | None:
-        """The member to evaluate next, and the tasks."""
-        left = self._search_left()
-        if left < 1:
-            return None
-        best = self.judging.population.best()
-        leader = self.judging.estimate.standing(best.id)
-        waiting = self.testing.waiting()
-        racing = [m for m in self.judging.racing if not m.under_way and m not in waiting]
-        for member in sorted(racing, key=self._promise, reverse=True):
-            tasks = self._tasks_for(member)[:left]
-            if len(tasks) < min(2, self._plan.first) and not member.scores:
-                return None
-            if tasks:
-                return member, tasks
-        rivals = self._rivals(best, leader)
-        for member in self.judging.population.members:
-            limit = self.breeding.wanted_tasks(member)
-            if member in rivals:
-                limit = max(limit, self._coverage())
-            if not member.under_way and len(member.evaluations) < limit:
-                count = next_part(len(member.evaluations), self._plan.first, limit)
-                # What proposals under way will need comes first.
-                if left - self._promised() >= count:
-                    return member, self._untried(member)[:count]
-        return None
-
-    def _rivals(self, best: Member, leader: Standing) -> list[Member]:
-        """The member that leads and the one that may most likely prove better (LUCB)."""
-        standings = [
-            (self.judging.estimate.standing(member.id), member)
-            for member in self.judging.population.members
-            if member is not best and member.parents
-        ]
-        may = [
-            (one.mean + one.deviation, m.number, m) for one, m in standings if may_lead(one, leader)
-        ]
-        others = [max(may)[2]] if may else []
-        return [best, *others] if best.parents else others
-
-    def _promise(self, member: Member) -> tuple[float, int]:
-        """How good a member may yet be; of those of which nothing is known, the oldest first."""
-        if member.scores:
-            standing = self.judging.estimate.standing(member.id)
-        else:
-            assert member.parent is not None
-            standing = self.judging.estimate.standing(member.parent.id)
-        return standing.mean + standing.deviation, -member.number
-
-    def _tasks_for(self, member: Member) -> list[str]:
-        if not member.evaluations:
-            return list(member.first)
-        assert member.parent is not None
-        limit = self.judging.enough(member)
-        count = next_part(len(member.evaluations), self._plan.first, limit)
-        return self._untried(member)[:count]
-
-    def _untried(self, member: Member) -> list[str]:
-        """Train tasks that a member did not run: first its parent's, then those that most ran."""
-        parent = member.parent.scores if member.parent else {}
-        counts = self.judging.runs_by_task
-        place = {task: number for number, task in enumerate(self._order)}
-        left = [task for task in self._order if task not in member.evaluations]
-        return sorted(left, key=lambda t: (t not in parent, -counts.get(t, 0), place[t]))
-
-    def _coverage(self) -> int:
-        """Train tasks that whoever may lead is to have run by now: more as the search goes on."""
-        return min(len(self._order), max(2 * self._plan.first, self._search_rollouts // 10))
 
     def _promised(self) -> int:
         """Rollouts that proposals under way will need for their first parts."""
@@ -312,7 +245,7 @@ class Engine:
     def _roll(self, member: Member, task_ids: Sequence[str]) -> None:
         tasks = tuple(self._tasks[task] for task in task_ids)
         member.under_way.update(task_ids)
-        self._search_rollouts += len(tasks)
+        self.parts.began(member, len(tasks))
         self.ledger.commit(member.candidate, tasks)
         self._outstanding += len(tasks)
         check = not member.evaluations and member.parents != ()
@@ -367,7 +300,7 @@ class Engine:
         if isinstance(found, Refused):
             assert job.member is not None
             self.ledger.release(job.candidate, job.tasks)
-            self._search_rollouts -= len(job.tasks)
+            self.parts.dropped(len(job.tasks))
             self.judging.refused(job.member, found.why)
             return
         self.ledger.note(found)
