@@ -16,20 +16,12 @@ from ratchet.learn.evolve.novelty import Novelty
 from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
 from ratchet.learn.evolve.racing import EVEN
+from ratchet.learn.evolve.roster import Roster
 from ratchet.learn.evolve.settings import Settings
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import Case, Draft, Example, Proposer, Tried, shown
 from ratchet.learn.work import Evaluation
-from ratchet.llm import CoachUnavailable
 from ratchet.types import Resource
-
-FRUITLESS = {True: 24, False: 200}
-"""Drafts in a row without a new candidate, or candidates in a row none of which runs, after which a
-proposer is asked no more: of one that asks a coach, and of one that does not."""
-
-USELESS = 10
-"""Drafts in a row that a coach was paid for and that held nothing usable, after which it is asked
-no more."""
 
 SELDOM = 0.25
 """Share of a proposer's drafts that survive below which their first parts are shorter."""
@@ -74,7 +66,7 @@ class Breeding:
         settings: What the user chose.
         judging: What is known of the candidates.
         ledger: What is committed.
-        proposers: Who drafts changes.
+        roster: Who drafts changes.
     """
 
     def __init__(
@@ -84,26 +76,24 @@ class Breeding:
         settings: Settings,
         judging: Judging,
         ledger: Ledger,
-        proposers: Sequence[Proposer],
+        roster: Roster,
     ) -> None:
         self._lab = lab
         self._plan = plan
         self._settings = settings
         self._judging = judging
         self._ledger = ledger
-        self._proposers = {proposer.name: proposer for proposer in proposers}
+        self._roster = roster
         self._rng = lab.rng
         self._novelty = Novelty()
         self._novelty.refusal(lab.baseline)
         self._crossing = Crossing(lab, judging)
         judging.on_kept = self._crossing.kept
-        judging.on_ran = self._ran
+        judging.on_ran = roster.ran
+        judging.on_judged = roster.judged
         self._numbers = 0
         self._steps = 0
         self._wanted: dict[int, int] = {}
-        self._fruitless: dict[str, int] = {}
-        self._broken: dict[str, int] = {}
-        self._useless: dict[str, int] = {}
         self.repeated = 0
         """Drafts that were nothing new."""
         self.unusable = 0
@@ -111,14 +101,6 @@ class Breeding:
         self.made: dict[str, int] = {}
         """Candidates made, by proposer."""
         self.last_problem = ""
-        self.coach_lost: CoachUnavailable | None = None
-        self.exhausted = ""
-        """Why nobody can propose any more, for people; empty while somebody can."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether proposals take a while: somebody outside is asked."""
-        return any(proposer.coach_calls for proposer in self._proposers.values())
 
     def wanted_tasks(self, member: Member) -> int:
         """How many train tasks a member is to run, so that it can be improved."""
@@ -143,13 +125,11 @@ class Breeding:
         parent = self._parent(island)
         if parent is None:
             return Nothing()
-        able = self._able(parent)
+        able = self._roster.able(parent)
         if not able:
-            if not self.exhausted:
-                self.exhausted = "nobody can propose anything more."
             return Nothing()
         name = self._judging.bandit.choose(able, self._rng)
-        proposer, targets = self._proposers[name], able[name]
+        proposer, targets = self._roster.proposer(name), able[name]
         inspiration = None
         if proposer.coach_calls and self._rng.random() < self._settings.crossover:
             inspiration = self._judging.population.complement(parent, island, self._judging.top)
@@ -235,69 +215,12 @@ class Breeding:
                 for reply in draft.replies:
                     self._lab.credit(reply, False)
                 made = None
-                self._useless[name] = self._useless.get(name, 0) + bool(draft.replies)
             else:
-                self._useless[name] = 0
                 tasks = self._first_tasks(
                     started.parent, started.examples, self._first_part(started.proposer)
                 )
                 made = self._member(draft, parents, name, started.island, tasks)
-            self._fruitless[name] = 0 if made else self._fruitless.get(name, 0) + 1
-        if self._fruitless.get(name, 0) >= FRUITLESS[bool(started.proposer.coach_calls)]:
-            self._give_up(
-                name, f"{self._fruitless[name]} drafts of {name} in a row were nothing new."
-            )
-        elif self._useless.get(name, 0) >= USELESS:
-            self._give_up(
-                name, f"{self._useless[name]} drafts of {name} in a row could not be used."
-            )
-
-    def lost(self, started: Started, error: CoachUnavailable | None) -> None:
-        """A proposer cannot go on.
-
-        Raises:
-            CoachUnavailable: Nobody else can, and nothing was found yet.
-        """
-        if error is not None:
-            self.coach_lost = error
-        self._give_up(
-            started.proposer.name,
-            f"the coach could not be asked any more: {error.message}"
-            if error
-            else "the budget's coach calls are spent.",
-        )
-        if error is not None and not self._proposers and not self._judging.kept:
-            raise error
-
-    def _ran(self, member: Member, ran: bool) -> None:
-        """Hear whether a candidate ran: what the checks refuse, or what always fails, is worth no
-        more than what is not new."""
-        name = member.proposer
-        self._broken[name] = 0 if ran else self._broken.get(name, 0) + 1
-        proposer = self._proposers.get(name)
-        if proposer and self._broken[name] >= FRUITLESS[bool(proposer.coach_calls)]:
-            self._give_up(name, f"{self._broken[name]} candidates of {name} in a row did not run.")
-
-    def _give_up(self, name: str, why: str) -> None:
-        self._proposers.pop(name, None)
-        self.exhausted = why if not self._proposers else ""
-
-    def _able(self, parent: Member) -> dict[str, list[str]]:
-        """Who can change which resources of a parent, by the proposer's name."""
-        calls = self._ledger.calls_left()
-        able: dict[str, list[str]] = {}
-        for name, proposer in self._proposers.items():
-            if proposer.coach_calls and calls < 1:
-                self.exhausted = "the budget's coach calls are spent."
-                continue
-            targets = [
-                target
-                for target in self._lab.targets
-                if proposer.suits(parent.candidate.resources[target])
-            ]
-            if targets:
-                able[name] = targets
-        return able
+            self._roster.drafted(started.proposer, draft, new=made is not None)
 
     def _parent(self, island: int) -> Member | None:
         """A parent that leaves something to improve; others are wanted to run more tasks."""

@@ -21,6 +21,7 @@ from ratchet.learn.evolve.ledger import Ledger
 from ratchet.learn.evolve.parts import Parts
 from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
+from ratchet.learn.evolve.roster import Roster
 from ratchet.learn.evolve.settings import Settings
 from ratchet.learn.evolve.testing import Testing
 from ratchet.learn.lab import Lab
@@ -82,7 +83,8 @@ class Engine:
         lab.rng.shuffle(order)
         self.ledger = Ledger(lab)
         self.judging = Judging(lab, plan, settings, self.ledger)
-        self.breeding = Breeding(lab, plan, settings, self.judging, self.ledger, proposers)
+        self.roster = Roster(lab, self.ledger, proposers)
+        self.breeding = Breeding(lab, plan, settings, self.judging, self.ledger, self.roster)
         self.testing = Testing(self.judging, plan)
         self.parts = Parts(order, plan, self.judging, self.breeding, self.testing)
         self.final = Final(lab, plan, self.judging, self.ledger)
@@ -138,7 +140,7 @@ class Engine:
             if not self._jobs:
                 self._roll_parts()  # of a merge, or of a parent that is to show more first
             if not self._jobs:
-                self.ended = self.breeding.exhausted or "the budget is spent."
+                self.ended = self.roster.exhausted or "the budget is spent."
         if self.ended:
             self._drop_proposals()
             if not self._awaits_others():
@@ -205,7 +207,7 @@ class Engine:
             racing = [m for m in self.judging.racing if m not in waiting]
             unjudged = sum(len(m.evaluations) < self._plan.first for m in racing)
             unjudged += sum(job.count for job in self._jobs.values() if isinstance(job, Started))
-            ahead = self._ahead() if self.breeding.waits else 0
+            ahead = self._ahead() if self.roster.waits else 0
             lack = self._at_once + ahead - self._outstanding - promised
             count = min(
                 free // self._plan.first,
@@ -314,9 +316,11 @@ class Engine:
         try:
             drafts = task.result()
         except CoachUnavailable as error:
-            self.breeding.lost(started, error)
+            self.roster.lost(started.proposer.name, error)
+            if self.roster.is_empty and not self.judging.kept:
+                raise
         except BudgetExhausted:
-            self.breeding.lost(started, None)
+            self.roster.lost(started.proposer.name, None)
         self.breeding.take(started, drafts)
 
 

@@ -177,6 +177,7 @@ def _sentence(engine: Engine) -> str:
         parts.append(f"the checks refused {judging.turned_away} (the last: {last})")
     if judging.failed_tests:
         parts.append(f"the repository's own tests refused {judging.failed_tests}")
-    if breeding.coach_lost is not None and breeding.coach_lost.message not in engine.ended:
-        parts.append(f"the coach was lost ({breeding.coach_lost.message})")
+    lost = engine.roster.coach_lost
+    if lost is not None and lost.message not in engine.ended:
+        parts.append(f"the coach was lost ({lost.message})")
     return f"{', '.join(parts)}; {engine.ended}"

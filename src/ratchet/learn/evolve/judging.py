@@ -67,6 +67,8 @@ class Judging:
         self.on_kept: Callable[[Member], None] = lambda member: None
         self.on_ran: Callable[[Member, bool], None] = lambda member, ran: None
         """Told of each member whether it ran at all, as soon as that is known."""
+        self.on_judged: Callable[[Member, bool], None] = lambda member, leads: None
+        """Told of each member that is judged whether it leads."""
         self._highest = 0.0
         self._best: tuple[int, float] = (0, 0.0)
         self._quiet = 0
@@ -254,6 +256,7 @@ class Judging:
             )
         )
         self.tried += 1
+        self.on_judged(member, better and leader is member)
         patience, most = self._settings.patience, self._settings.max_candidates
         if patience is not None and self._quiet >= patience:
             self.ended = f"{self._quiet} candidates in a row brought nothing better."
