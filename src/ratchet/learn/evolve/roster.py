@@ -26,7 +26,11 @@ no more."""
 
 BARREN = 100
 """Candidates of a coach in a row none of which leads, after which it is asked no more; half of all
-that it has made when that is more, so that a search which once got on is not given up too soon."""
+that were judged when that is more, so that a search which got on for long is not given up too soon.
+"""
+
+UNTIL_FIRST = 2
+"""How many times as many while none has led yet."""
 
 
 class Roster:
@@ -115,7 +119,8 @@ class Roster:
         self._judged[name] += 1
         self._barren[name] = 0 if leads else self._barren[name] + 1
         proposer = self._proposers.get(name)
-        enough = max(BARREN, self._judged[name] / 2)
+        has_led = self._judged[name] > self._barren[name]
+        enough = max(BARREN, self._judged[name] / 2) if has_led else UNTIL_FIRST * BARREN
         if proposer and proposer.coach_calls and self._barren[name] >= enough:
             count = self._barren[name]
             self._dismiss(name, f"of {count} candidates of {name} in a row none led.")
