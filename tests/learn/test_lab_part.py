@@ -43,6 +43,30 @@ def test_what_was_paid_for_costs_a_part_nothing(make_store: MakeStore) -> None:
     assert runner.executed.total() == 10
 
 
+def test_a_part_begins_with_tasks_that_its_baseline_was_tried_on(make_store: MakeStore) -> None:
+    store = make_store()
+    _, lab = lab_of(make_store, store=store)
+    asyncio.run(lab.evaluate(BASELINE, lab.train[3:6]))
+    part = lab.part("one")
+    order = part.shuffled("train", part.train)
+    assert {task.id for task in order[:3]} == {task.id for task in lab.train[3:6]}
+    assert sorted(task.id for task in order) == sorted(task.id for task in lab.train)
+    # Resumed, when more has ended than was known then, the order is the same.
+    _, again = lab_of(make_store, store=store)
+    asyncio.run(again.evaluate(BASELINE, again.train[:6]))
+    assert again.part("one").shuffled("train", part.train) == order
+
+
+def test_a_part_that_starts_from_another_candidate_takes_tasks_by_chance(
+    make_store: MakeStore,
+) -> None:
+    _, lab = lab_of(make_store)
+    asyncio.run(lab.evaluate(BASELINE, lab.train[:2]))
+    part = lab.part("one", baseline=other(lab, 9))
+    orders = {tuple(task.id for task in part.shuffled("train", part.train)) for _ in range(5)}
+    assert len(orders) > 1
+
+
 def test_a_part_keeps_its_own_budget_and_that_of_the_whole(make_store: MakeStore) -> None:
     _, lab = lab_of(make_store, budget=Budget(rollouts=10))
     small = lab.part("small", budget=Budget(rollouts=3))

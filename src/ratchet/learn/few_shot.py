@@ -108,9 +108,8 @@ class FewShot:
                 f" needed at least, and {left} are left.",
                 hint="Raise rollouts under [improve.budget]; a hundred or more is usual.",
             )
-        train, val = list(lab.train), list(lab.val)
-        lab.rng.shuffle(train)
-        lab.rng.shuffle(val)
+        train = lab.shuffled("few_shot/train", lab.train)
+        val = lab.shuffled("few_shot/val", lab.val)
         source = Contender(0, lab.baseline)
         val_count = min(len(val), self._val, max(LEAST_VAL, left // 10))
         seen = min(len(train), max(LEAST_TASKS, min((left - 2 * val_count) // 2, 60)))

@@ -371,6 +371,25 @@ class Lab:
             only=self.targets.keys() if only is None else only,
         )
 
+    def shuffled(self, step: str, tasks: Sequence[Task]) -> list[Task]:
+        """Tasks in a random order, but those first that the baseline was tried on before.
+
+        They cost nothing any more: a part of a lab need not pay for what another part has run.
+
+        Args:
+            step: The order's name, unique in the run and the same whenever it is resumed.
+            tasks: The tasks.
+        """
+        order = list(tasks)
+        self.rng.shuffle(order)
+        tried = self._tried.get(self.baseline.id)
+        if self._whole is None or tried is None:
+            return order
+        # As with comparisons, the journal keeps what was known the first time.
+        known = [task.id for task in order if task.id in tried.values]
+        first = set(self._append(self._key("known", step), known))
+        return sorted(order, key=lambda task: task.id not in first)
+
     def compared(self, step: str, one: Candidate, other: Candidate) -> list[tuple[float, float]]:
         """Values of two candidates on the val tasks that both were tried on, in the tasks' order.
 

@@ -170,9 +170,7 @@ class APO:
 
     async def _improve(self, lab: Lab) -> Finding:
         plan = self._plan(lab, _rollouts_left(lab))
-        panel, val = list(lab.train), list(lab.val)
-        lab.rng.shuffle(panel)
-        lab.rng.shuffle(val)
+        panel, val = lab.shuffled("apo/train", lab.train), lab.shuffled("apo/val", lab.val)
         source = Contender(0, lab.baseline)
         first_val = asyncio.ensure_future(self._validate_first(lab, val[: plan.val]))
         try:

@@ -7,10 +7,14 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Draft, Order
+from ratchet.learn.apo.sizes import Sizes
 from ratchet.learn.contenders import Contender, Estimate
 
 MERGED = 3
 """Critiques that one edit is made from, at most."""
+
+PLENTY = 600
+"""Rollouts from which on the first drafts are made in less time."""
 
 LESSONS = 2
 """Critiques that led to something better elsewhere, shown to an edit."""
@@ -77,6 +81,21 @@ def order_of(
         lessons=tuple(lessons),
         earlier=tuple(earlier),
     )
+
+
+def first_passes(number: int, sizes: Sizes) -> int:
+    """Edits one after another of a proposal, at most: at the beginning fewer, if there is plenty.
+
+    Nothing can run before the first draft is there. Where rollouts are not scarce, the first ones
+    come one after another instead of all as late as the longest.
+
+    Args:
+        number: Of the proposal, from 1.
+        sizes: How the budget is divided.
+    """
+    if sizes.rollouts < PLENTY or number > sizes.width:
+        return sizes.passes
+    return min(sizes.passes, 1 + (number - 1) * sizes.passes // sizes.width)
 
 
 def lessons_for(

@@ -18,7 +18,14 @@ from typing import Any
 
 from ratchet.learn.apo.ablation import Ablation
 from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching, Draft, Order
-from ratchet.learn.apo.ordering import calls_of, drawn_parent, lessons_for, order_of, ranked
+from ratchet.learn.apo.ordering import (
+    calls_of,
+    drawn_parent,
+    first_passes,
+    lessons_for,
+    order_of,
+    ranked,
+)
 from ratchet.learn.apo.sizes import Sizes, Wanted
 from ratchet.learn.apo.spending import Spending
 from ratchet.learn.budget import BudgetExhausted
@@ -190,7 +197,7 @@ class Search:
             parent,
             turn=turn,
             batch=self._wanted.gradient_batch_size,
-            passes=self._sizes.passes,
+            passes=first_passes(number, self._sizes),
             calls=self._spending.calls_left(),
             luck=self._lab.rng.random(),
             worth={name: (kept + 1) / (tried + 2) for name, (kept, tried) in self._targets.items()},

@@ -79,8 +79,7 @@ class Engine:
         self._plan = plan
         self._settings = settings
         self._tasks = {task.id: task for task in lab.train}
-        order = [task.id for task in lab.train]
-        lab.rng.shuffle(order)
+        order = [task.id for task in lab.shuffled("evolve/train", lab.train)]
         self.ledger = Ledger(lab)
         self.judging = Judging(lab, plan, settings, self.ledger)
         self.roster = Roster(lab, self.ledger, proposers)

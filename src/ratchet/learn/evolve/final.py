@@ -40,8 +40,7 @@ class Final:
         self._plan = plan
         self._ledger = ledger
         self._val = plan.val
-        self._tasks = list(lab.val)
-        lab.rng.shuffle(self._tasks)
+        self._tasks = lab.shuffled("evolve/val", lab.val)
         self._baseline = lab.baseline
         self._asked: dict[str, set[str]] = {lab.baseline.id: set()}
         self._under_way: Counter[str] = Counter()
