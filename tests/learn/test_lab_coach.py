@@ -50,6 +50,52 @@ def ask(lab: Lab, *steps: str, **options: Any) -> list[Reply]:
     return asyncio.run(work())
 
 
+def test_an_answer_that_nobody_waits_for_any_more_is_kept_and_paid_for(
+    make_store: MakeStore,
+) -> None:
+    store, coach = make_store(), StandIn()
+    lab = lab_of(make_store, coach, store=store)
+
+    async def work() -> None:
+        draft = asyncio.create_task(lab.coach(ASKED, step="a"))
+        while not lab.spent.coach_calls:
+            await asyncio.sleep(0)
+        draft.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await draft
+        await lab.settle()
+
+    asyncio.run(work())
+    assert (coach.calls, lab.spent.coach_calls, lab.spent.dollars) == (1, 1, 0.25)
+    again = StandIn()
+    assert ask(lab_of(make_store, again, store=store), "a")[0].text == "answer 1"
+    assert again.calls == 0
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
+    make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet.learn.asking.LATE_S", 0.01)
+
+    class Silent(StandIn):
+        async def ask(self, messages: Sequence[Message], **options: Any) -> Reply:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    lab = lab_of(make_store, Silent())
+
+    async def work() -> None:
+        draft = asyncio.create_task(lab.coach(ASKED, step="a"))
+        while not lab.spent.coach_calls:
+            await asyncio.sleep(0)
+        draft.cancel()
+        await asyncio.wait({draft})
+        await lab.settle()
+
+    asyncio.run(work())
+    assert lab.spent.coach_calls == 0
+
+
 def test_a_resumed_run_takes_replies_from_the_journal(make_store: MakeStore) -> None:
     store, first, second = make_store(), StandIn(), StandIn()
     told = ask(lab_of(make_store, first, store=store), "a", "b")

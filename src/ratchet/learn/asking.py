@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,9 @@ from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.purse import Purse
 from ratchet.llm import STEP, Asks, CoachUnavailable, Message, Reply
 from ratchet.types import content_hash
+
+LATE_S = 10.0
+"""How long answers are waited for that nobody needs any more."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -27,6 +31,49 @@ class Question(msgspec.Struct, frozen=True):
         """The same for what would be asked in the same words."""
         asked = [[m.role, m.content] for m in self.messages]
         return content_hash([asked, self.schema, self.temperature, self.max_tokens, self.model])
+
+
+class Asking:
+    """The questions of a lab that are under way.
+
+    A search that ends leaves drafts behind, and what was asked for them is paid for all the same:
+    so a question goes on when nobody waits for its answer any more, and the answer is kept.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: set[asyncio.Task[Reply]] = set()
+
+    async def ask(
+        self,
+        coach: Asks | None,
+        question: Question,
+        *,
+        step: str,
+        key: str,
+        purse: Purse,
+        keep: Callable[[str, Any], Any],
+    ) -> Reply:
+        """Do as `ask_and_pay` does, to the end also when this is cancelled."""
+        task = asyncio.create_task(
+            ask_and_pay(coach, question, step=step, key=key, purse=purse, keep=keep)
+        )
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    async def settle(self) -> None:
+        """Wait for what is under way, for a while; what takes longer is cancelled."""
+        if not self._under_way:
+            return
+        _, late = await asyncio.wait(self._under_way, timeout=LATE_S)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[Reply]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits hears of it; nobody may
 
 
 async def ask_and_pay(

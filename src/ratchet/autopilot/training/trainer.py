@@ -195,6 +195,7 @@ class Trainer:
                 work.store.journal.append(work.run_id, key, True, time.time())
                 raise
             finding = await algorithm.learn(lab)
+            await lab.settle()
         self._progress.found(finding)
         return Trained(
             best=dict(finding.best.resources),

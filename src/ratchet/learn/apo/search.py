@@ -122,6 +122,8 @@ class Search:
                     return self._why
                 await asyncio.sleep(0)  # what has just begun takes its share of the budget
                 self._spending.settle()
+                if self._only_drafts_left():
+                    return self._why
                 name = await self._lab.first(f"apo/{self._events:06d}", self._pending)
                 self._events += 1
                 task = self._pending.pop(name)
@@ -183,6 +185,11 @@ class Search:
         if spent or not self._lab.may_continue(f"apo/{self.proposals:04d}"):
             return "the budget is spent."
         return ""
+
+    def _only_drafts_left(self) -> bool:
+        """Whether nothing is awaited but drafts for which there are no rollouts."""
+        waits = all(name.startswith("draft/") for name in self._pending)
+        return bool(self._why) and waits and self._left() < 1
 
     def _propose(self) -> None:
         number = self.proposals + 1
