@@ -16,6 +16,7 @@ import pytest
 from ratchet.evaluate import Judgement
 from ratchet.learn import Budget, BudgetExhausted, Finding, Proposal
 from ratchet.learn.apo import APO
+from ratchet.learn.apo.sizes import Wanted, sizes
 from ratchet.llm import CoachUnavailable, Reply
 from ratchet.store import Store
 from ratchet.types import (
@@ -140,6 +141,38 @@ def test_failed_rollouts_are_part_of_the_critique_with_their_error(make_store: M
 def test_it_never_exceeds_its_budget(make_store: MakeStore, rollouts: int) -> None:
     found = learn(make_store(), rollouts=rollouts)
     assert found.spent.rollouts == found.runner.executed.total() <= rollouts
+
+
+def test_drafts_that_cannot_run_any_more_are_not_waited_for(make_store: MakeStore) -> None:
+    store = make_store()
+    runner = FakeRunner(store, lambda r, given: random.Random(f"{r} {given}").uniform(0.2, 0.8))
+    runner.slots = 8  # type: ignore[attr-defined]
+
+    class Late(RuleCoach):
+        silent = 0
+
+        async def ask(self, *args: Any, **options: Any) -> Reply:
+            if runner.executed.total() > 250 - plan.reserve - plan.rung:
+                self.silent += 1
+                await asyncio.Event().wait()
+            return await super().ask(*args, **options)
+
+        def critique(self, text: str, luck: random.Random) -> str:
+            return "It is too long."
+
+        def edit(self, text: str, luck: random.Random) -> str:
+            return f"```text\nBe brief, {luck.random()}. {{question}}\n```"
+
+    coach = Late()
+    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=250), coach=coach, val=20)
+    plan = sizes(Wanted(), rollouts=250, train=len(lab.train), val=20, concurrency=8)
+
+    async def search() -> Finding:
+        async with asyncio.timeout(30):
+            return await APO(beam_rounds=50).learn(lab)
+
+    assert "the budget is spent" in asyncio.run(search()).sentence
+    assert coach.silent
 
 
 def test_a_budget_below_one_round_is_refused_before_anything_is_spent(

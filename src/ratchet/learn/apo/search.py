@@ -187,9 +187,9 @@ class Search:
         return ""
 
     def _only_drafts_left(self) -> bool:
-        """Whether nothing is awaited but drafts for which there are no rollouts."""
+        """Whether nothing is awaited but drafts for which too few rollouts are left."""
         waits = all(name.startswith("draft/") for name in self._pending)
-        return bool(self._why) and waits and self._left() < 1
+        return bool(self._why) and waits and self._left() < self._sizes.rung
 
     def _propose(self) -> None:
         number = self.proposals + 1
