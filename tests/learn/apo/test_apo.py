@@ -143,17 +143,18 @@ def test_it_never_exceeds_its_budget(make_store: MakeStore, rollouts: int) -> No
     assert found.spent.rollouts == found.runner.executed.total() <= rollouts
 
 
-def test_drafts_that_cannot_run_any_more_are_not_waited_for(make_store: MakeStore) -> None:
-    store = make_store()
+def ends_while_the_coach_is_silent(store: Store, seed: int) -> bool:
+    """Whether a search ended while drafts were under way that could not run any more."""
     runner = FakeRunner(store, lambda r, given: random.Random(f"{r} {given}").uniform(0.2, 0.8))
     runner.slots = 8  # type: ignore[attr-defined]
 
-    class Late(RuleCoach):
-        silent = 0
+    class Silent(RuleCoach):
+        asked_in_vain = 0
 
         async def ask(self, *args: Any, **options: Any) -> Reply:
+            await asyncio.sleep(0.001)
             if runner.executed.total() > 250 - plan.reserve - plan.rung:
-                self.silent += 1
+                self.asked_in_vain += 1
                 await asyncio.Event().wait()
             return await super().ask(*args, **options)
 
@@ -163,7 +164,7 @@ def test_drafts_that_cannot_run_any_more_are_not_waited_for(make_store: MakeStor
         def edit(self, text: str, luck: random.Random) -> str:
             return f"```text\nBe brief, {luck.random()}. {{question}}\n```"
 
-    coach = Late()
+    coach = Silent(seed=seed)
     lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=250), coach=coach, val=20)
     plan = sizes(Wanted(), rollouts=250, train=len(lab.train), val=20, concurrency=8)
 
@@ -172,7 +173,12 @@ def test_drafts_that_cannot_run_any_more_are_not_waited_for(make_store: MakeStor
             return await APO(beam_rounds=50).learn(lab)
 
     assert "the budget is spent" in asyncio.run(search()).sentence
-    assert coach.silent
+    return bool(coach.asked_in_vain)
+
+
+def test_drafts_that_cannot_run_any_more_are_not_waited_for(make_store: MakeStore) -> None:
+    # Whether any is under way at the end, chance decides.
+    assert any(ends_while_the_coach_is_silent(make_store(), seed) for seed in range(30))
 
 
 def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
