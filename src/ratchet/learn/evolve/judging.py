@@ -210,6 +210,8 @@ class Judging:
             return True  # it was decided before
         if _same(member.evaluations, parent.evaluations):
             return False
+        if not _runs(list(member.evaluations.values()), parent.evaluations):
+            return False  # it scores what its parent does by not running at all
         cost = min(known, self.enough(member) - known)
         even, new = (self.bandit.draw(arm, self._lab.rng) for arm in (EVENS, member.proposer))
         return even * len(member.first) > new * cost
