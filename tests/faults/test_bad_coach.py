@@ -155,7 +155,7 @@ class Doubles:
         if CHECK in request.said:
             return answer("ready")
         self.asked += 1
-        filler = "    # It adds them up.\n" * 2**self.asked
+        filler = "    # It adds them up.\n" * 2 ** min(self.asked, 12)
         body = f"{filler}    return sum(int(digit) for digit in str(number)) - {self.asked}\n"
         return answer(f"```python\n{HEAD}{body}```")
 
