@@ -212,6 +212,7 @@ def search(who: str, budget: int, seed: int, simulator: SimulatorProcess, tag: s
             capture_output=True,
             text=True,
             env=environ | {"PROMPT_SEARCH_TRIED": str(Path(folder) / "tried")},
+            cwd=folder,  # some leave log files where they run
             timeout=1800,
             check=False,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -33,8 +33,8 @@ class Question(msgspec.Struct, frozen=True):
         return content_hash([asked, self.schema, self.temperature, self.max_tokens, self.model])
 
 
-class Asking:
-    """The questions of a lab that are under way.
+class Unfinished:
+    """The coach calls of a lab that are under way.
 
     A search that ends leaves drafts behind, and what was asked for them is paid for all the same:
     so a question goes on when nobody waits for its answer any more, and the answer is kept.
@@ -43,20 +43,9 @@ class Asking:
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[Reply]] = set()
 
-    async def ask(
-        self,
-        coach: Asks | None,
-        question: Question,
-        *,
-        step: str,
-        key: str,
-        purse: Purse,
-        keep: Callable[[str, Any], Any],
-    ) -> Reply:
-        """Do as `ask_and_pay` does, to the end also when this is cancelled."""
-        task = asyncio.create_task(
-            ask_and_pay(coach, question, step=step, key=key, purse=purse, keep=keep)
-        )
+    async def finish(self, call: Coroutine[Any, Any, Reply]) -> Reply:
+        """The answer to a call, which goes on to its end also when this is cancelled."""
+        task = asyncio.create_task(call)
         self._under_way.add(task)
         task.add_done_callback(self._ended)
         return await asyncio.shield(task)

@@ -25,6 +25,9 @@ DOUBT = 2.0
 TIRED = 2
 """Slices in a row without a gain after which an arm rests for good."""
 
+LEAST = 8
+"""Rollouts that no algorithm makes anything of, when they are all that is left."""
+
 SPENT = "the budget is spent"
 """What algorithms say of their slice."""
 
@@ -55,10 +58,6 @@ class Record:
         """Gain per unit of cost, discounted for slices that brought nothing."""
         cost = self.dollars if dollars_matter else float(self.rollouts)
         return self.gain / max(cost, 1e-9) / (1 + self.barren)
-
-
-LEAST = 8
-"""Rollouts that no algorithm makes anything of, when they are all that is left."""
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from ratchet.evaluate import Scorer, ScoreStream
-from ratchet.learn.asking import Asking, Question, paid_before
+from ratchet.learn.asking import Question, Unfinished, ask_and_pay, paid_before
 from ratchet.learn.budget import Budget, BudgetExhausted, Spent
 from ratchet.learn.purse import Purse
 from ratchet.learn.tried import Tried
@@ -97,7 +97,7 @@ class Lab:
         self._coach = coach
         own = Verdicts(store, work.run_id, checks, tests)
         self._verdicts: Verdicts = whole._verdicts if whole else own
-        self._asking: Asking = whole._asking if whole else Asking()
+        self._calls: Unfinished = whole._calls if whole else Unfinished()
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._on_note = on_note
@@ -202,13 +202,15 @@ class Lab:
         known = await self._known(key)
         if known is not None:
             return paid_before(known, key, self._purse)
-        return await self._asking.ask(
-            self._coach, question, step=step, key=key, purse=self._purse, keep=self._append
+        return await self._calls.finish(
+            ask_and_pay(
+                self._coach, question, step=step, key=key, purse=self._purse, keep=self._append
+            )
         )
 
     async def settle(self) -> None:
         """Wait for coach calls that were begun and are not needed any more: they are paid for."""
-        await self._asking.settle()
+        await self._calls.settle()
 
     def credit(self, reply: Reply, survived: bool) -> None:
         """Say whether the proposal of a coach's reply survived: calls move to models whose do."""
