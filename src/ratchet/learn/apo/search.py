@@ -43,6 +43,12 @@ STUCK = 3
 PATIENCE = 6
 """Proposals without a better best after which further rounds end, at least."""
 
+RIVALS = 2
+"""Better ones that it takes for a proposal to be given up before it has run all its tasks."""
+
+STRIDE = 4
+"""How many rungs of train tasks come in at once when the leader has solved all there were."""
+
 UNTIL_FIRST = 3
 """How many times as many while none has brought anything yet."""
 
@@ -244,7 +250,8 @@ class Search:
             # A coach that has nothing to say of these rollouts may have of others.
             stuck = self._unusable >= STUCK
             if (len(self._panel) < target or short or stuck) and is_idle:
-                self._panel = self._order[: len(self._panel) + size.rung]
+                more = size.rung * (1 if low else STRIDE)
+                self._panel = self._order[: len(self._panel) + more]
         for contender in leaders:
             tasks = self._untried(contender)
             if tasks and self._left() >= len(tasks) + size.rung:
@@ -342,12 +349,20 @@ class Search:
         if mine.value <= self.standing(parent).value + 1e-9:
             self._judge(contender, complete=False, lost=True)
             return
-        rivals = [self.standing(c).value for c in self.beam[: self._sizes.beam]]
-        behind = len(rivals) == self._sizes.beam and mine.value + mine.deviation < rivals[-1]
-        if behind:
+        if self._is_behind(contender, mine):
             self._judge(contender, complete=False)
             return
         self._next_rung(contender)
+
+    def _is_behind(self, contender: Contender, mine: Estimate) -> bool:
+        """Whether as many as matter are better for certain, kept ones or such as race with it.
+
+        The first drafts are all better than the source: only each other says which are worth more.
+        """
+        others = [c for c in self._racing.values() if c is not contender and c.values()]
+        rivals = self._ranked([*self.beam, *others])[: min(RIVALS, self._sizes.beam)]
+        last = self.standing(rivals[-1]).value
+        return len(rivals) == min(RIVALS, self._sizes.beam) and mine.value + mine.deviation < last
 
     def _judge(self, contender: Contender, *, complete: bool, lost: bool = False) -> None:
         """Decide on a proposal, and tell."""
