@@ -8,6 +8,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from statistics import mean
 from typing import Any
 
 import msgspec
@@ -55,11 +56,12 @@ def learn(
     dies_after: int | None = None,
     cost_usd: float = 0.0,
     coach: Any = None,
+    kind: type[FakeRunner] = FakeRunner,
     **options: Any,
 ) -> Learned:
     """One whole search, or a beginning of one that a kill ends."""
     proposals: list[Proposal] = []
-    runner = FakeRunner(store, answer, order=order, dies_after=dies_after, cost_usd=cost_usd)
+    runner = kind(store, answer, order=order, dies_after=dies_after, cost_usd=cost_usd)
     runner.slots = slots  # type: ignore[attr-defined]
     coach = RuleCoach(seed=seed) if coach is None else coach
     lab = make_lab(
@@ -179,6 +181,71 @@ def ends_while_the_coach_is_silent(store: Store, seed: int) -> bool:
 def test_drafts_that_cannot_run_any_more_are_not_waited_for(make_store: MakeStore) -> None:
     # Whether any is under way at the end, chance decides.
     assert any(ends_while_the_coach_is_silent(make_store(), seed) for seed in range(30))
+
+
+class NotingRunner(FakeRunner):
+    """Keeps when parts began and ended: of which split, and whether of the source."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.events: list[tuple[str, str, bool]] = []
+
+    async def run(self, rollouts: Any, candidates: Any, on_finish: Any = None) -> Any:
+        part = rollouts[0].input["split"], candidates[0].id == SOURCE.id
+        self.events.append(("began", *part))
+        for _ in range(500):  # what began beside it begins before it ends
+            await asyncio.sleep(0)
+        ended = await super().run(rollouts, candidates, on_finish)
+        self.events.append(("ended", *part))
+        return ended
+
+
+class Tireless(RuleCoach):
+    """A coach that always has something to say, and never says the same twice."""
+
+    def critique(self, text: str, luck: random.Random) -> str:
+        return super().critique(text, luck) or "- It is too long."
+
+    def edit(self, text: str, luck: random.Random) -> str:
+        return super().edit(text, luck).replace("{question}", f"({luck.random()}) {{question}}")
+
+
+def test_the_leader_runs_val_tasks_while_the_last_proposals_race(make_store: MakeStore) -> None:
+    noisy = functools.partial(obey, noise=0.3)
+
+    def overlaps(seed: int) -> bool:
+        found = learn(make_store(), answer=noisy, rollouts=700, seed=seed, order=seed, slots=32,
+                      train=60, kind=NotingRunner, coach=Tireless(seed=seed))  # fmt: skip
+        assert found.spent.rollouts == found.runner.executed.total() <= 700
+        events = found.runner.events  # type: ignore[attr-defined]
+        began = events.index(("began", "val", False))
+        return ("ended", "train", False) in events[began:]
+
+    # Whether any still races when the search ends, chance decides.
+    assert sum(overlaps(seed) for seed in range(4)) >= 2
+
+
+def test_of_drafts_that_are_all_better_than_the_source_the_worse_run_few_tasks(
+    make_store: MakeStore,
+) -> None:
+    class Uneven(Tireless):
+        """Half of its drafts state six rules, half of them one more than before."""
+
+        def edit(self, text: str, luck: random.Random) -> str:
+            known = stated(prompt_in(text))
+            rules = known | ({1, 2, 3, 4, 5} if luck.random() < 0.5 else {luck.randrange(1, 3)})
+            said = " ".join(f"Follow rule {rule}." for rule in sorted(rules))
+            return f"```text\nDraft {luck.random()}. {said} {{question}}\n```"
+
+    wave = sizes(Wanted(), rollouts=1000, train=60, val=20, concurrency=32).width
+    ran: dict[bool, list[int]] = {True: [], False: []}
+    for seed in range(3):
+        found = learn(make_store(), rollouts=1000, slots=32, coach=Uneven(seed=seed), train=60,
+                      order=seed)  # fmt: skip
+        for proposal in found.proposals[:wave]:
+            ran[proposal.value > 0.5].append(proposal.tasks)
+    assert min(len(ran[True]), len(ran[False])) >= 3
+    assert mean(ran[False]) < 0.6 * mean(ran[True])
 
 
 def test_a_budget_below_one_round_is_refused_before_anything_is_spent(

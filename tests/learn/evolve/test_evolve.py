@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from ratchet.learn import Budget, BudgetExhausted, Proposal
@@ -66,6 +68,43 @@ def test_prompt_and_code_evolve_at_once(make_store: MakeStore) -> None:
 
 def _changed(found: Learned, source: Candidate, proposal: Proposal) -> tuple[str, ...]:
     return found.runner.store.candidates.get(proposal.candidate_id).changed_from(source)
+
+
+class SlowAndNew(RuleCoach):
+    """A coach that takes its time, and never says the same twice."""
+
+    async def ask(self, messages: Sequence[Message], **more: Any) -> Reply:
+        for _ in range(60):
+            await asyncio.sleep(0)
+        reply = await super().ask(messages, **more)
+        head, fence, rest = reply.text.rpartition("\n```")
+        return msgspec.structs.replace(
+            reply, text=f"{head}\nNote {len(self.calls)}.{fence}{rest}" if fence else ""
+        )
+
+
+def test_the_leader_of_a_long_search_runs_val_tasks_while_its_last_parts_end(
+    make_store: MakeStore,
+) -> None:
+    def noisy(resources: Any, given: Any) -> float:
+        lucky = random.Random(f"{resources['system']} {given}").random() > 0.15
+        return by_rules(resources, given) if lucky else 0.0
+
+    def ahead(seed: int) -> list[str]:
+        store, coach = make_store(), SlowAndNew(seed)
+        found = learn(store, answer=noisy, coach=coach, seed=seed, order=seed, slots=8, train=40,
+                      val=20)  # fmt: skip
+        known = store.rollouts.get(list(found.runner.executed))
+        ran = [known[rollout_id] for rollout_id in found.runner.executed]
+        assert found.lab.spent.rollouts == len(ran) <= 300
+        last = max(n for n, r in enumerate(ran) if r.input["split"] == "train")
+        of_val = [r.candidate_id for r in ran[:last] if r.input["split"] == "val"]
+        return [candidate for candidate in of_val if candidate != SOURCE.id]
+
+    # Whether slots are free by then, chance decides.
+    runs = [ahead(seed) for seed in range(5)]
+    assert all(len(set(run)) <= 1 for run in runs)
+    assert sum(len(run) >= 4 for run in runs) >= 2
 
 
 @pytest.mark.parametrize("slots", [1, 8, 32])

@@ -184,6 +184,7 @@ class APO:
                 wanted=self._wanted,
                 sizes=plan,
                 panel=panel,
+                val=val[: plan.val],
                 source=source,
                 reserve=plan.reserve + (0 if self._initial_validation else plan.val),
                 while_better=self._while_better,
@@ -243,7 +244,10 @@ class APO:
     ) -> Finding:
         """Compare the finalists on val, and choose."""
         finalists = search.finalists()
-        tasks = val[: self._val_tasks(lab, plan, len(finalists), len(val), len(known))]
+        ran = len(known)
+        if search.validated in [c.number for c in finalists]:
+            ran += plan.val
+        tasks = val[: self._val_tasks(lab, plan, len(finalists), len(val), ran)]
         judged = await asyncio.gather(
             *(lab.evaluate(c.candidate, tasks) for c in (search.source, *finalists)),
             return_exceptions=True,
@@ -273,14 +277,17 @@ class APO:
             sentence=_sentence(search, why),
         )
 
-    def _val_tasks(self, lab: Lab, plan: Sizes, finalists: int, most: int, known: int) -> int:
-        """Val tasks for the comparison: what was planned, and more when rollouts are left."""
+    def _val_tasks(self, lab: Lab, plan: Sizes, finalists: int, most: int, ran: int) -> int:
+        """Val tasks for the comparison: what was planned, and more when rollouts are left.
+
+        `ran` are those rollouts of it that are paid for.
+        """
         if not finalists:
-            return max(known, min(most, plan.val))
+            return max(ran, min(most, plan.val))
         left = _rollouts_left(lab)
         if left is None:
             return most if lab.budget.dollars is None else plan.val
-        reach = (left + known) // (finalists + 1)
+        reach = (left + ran) // (finalists + 1)
         return max(1, min(most, max(reach, min(plan.val, reach))))
 
 

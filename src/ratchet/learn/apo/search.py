@@ -62,6 +62,7 @@ class Search:
         wanted: What the options ask for.
         sizes: How the budget is divided.
         panel: Train tasks in the order in which they come into play.
+        val: Val tasks that finalists run.
         source: The baseline, with what it ran already.
         reserve: Rollouts that are kept for the comparison on val.
         while_better: Whether rounds follow those that were asked for, while they bring something.
@@ -75,6 +76,7 @@ class Search:
         wanted: Wanted,
         sizes: Sizes,
         panel: Sequence[Task],
+        val: Sequence[Task],
         source: Contender,
         reserve: int,
         while_better: bool,
@@ -85,6 +87,7 @@ class Search:
         self._sizes = sizes
         self._order = list(panel)
         self._panel = self._order[: sizes.panel]
+        self._val = list(val)
         self._reserve = reserve
         self._while_better = while_better
         self._pending: dict[str, asyncio.Task[Any]] = {}
@@ -118,12 +121,15 @@ class Search:
         self.accepted = 0
         self.problems: list[str] = []
         """Why proposals could not be tried."""
+        self.validated: int | None = None
+        """Number of the contender that has run the val tasks before the end."""
 
     async def run(self) -> str:
         """Search until nothing is left to do; returns why it ended."""
         try:
             while True:
                 self._fill()
+                self._validate()
                 if not self._pending:
                     return self._why
                 await asyncio.sleep(0)  # what has just begun takes its share of the budget
@@ -221,6 +227,15 @@ class Search:
         self._spending.ask(calls_of(order))
         self._begin(f"draft/{number}", self._coaching.draft(order))
 
+    def _validate(self) -> None:
+        """Let the leader run the val tasks while the last proposals race: slots are free."""
+        leader = self.beam[0]
+        if self._why and self._racing and self.validated is None and leader.number:
+            self.validated = leader.number
+            self._spending.drew(len(self._val))
+            work = self._lab.evaluate(leader.candidate, self._val)
+            self._begin(f"val/{leader.number}", work)
+
     def _leave_out(self, number: int) -> bool:
         """Propose the leader without one of its lines, if it is time for that."""
         leader = self.beam[0]
@@ -291,6 +306,8 @@ class Search:
         if name.startswith("draft/"):
             self._drafted(int(name.split("/")[1]), result)
             return
+        if name.startswith("val/"):
+            return  # the comparison takes it from the lab
         contender, evaluations = result
         contender.add(evaluations)
         self._spending.ended(evaluations)

@@ -41,6 +41,11 @@ class Spending:
         """Rollouts are asked for."""
         self._rollouts += rollouts
 
+    def drew(self, rollouts: int) -> None:
+        """Rollouts are asked for that were kept for the comparison."""
+        self._rollouts += rollouts
+        self._reserve = max(0, self._reserve - rollouts)
+
     def settle(self) -> None:
         """Count what was begun by what it took: some of it was run before, and costs nothing."""
         self._rollouts = self._lab.spent.rollouts - self._rollouts_before

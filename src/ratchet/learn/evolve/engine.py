@@ -152,7 +152,9 @@ class Engine:
             if tasks:
                 self._roll_val(self._lab.baseline, tasks)
             free -= len(tasks)
-            if free > 0 and searching and self._search_left() > PLENTY * len(self.parts.order):
+            if free > 0 and searching and self._is_long and self._search_left() < self._at_once:
+                self._compare_ahead(free)
+            elif free > 0 and searching and self._search_left() > PLENTY * len(self.parts.order):
                 self._fill(free)
 
     def _roll_parts(self) -> None:
@@ -171,8 +173,12 @@ class Engine:
         if any(isinstance(job, Tests) for job in self._jobs.values()):
             return True
         left = sum(map(_on_train, self._jobs.values()))
-        few = self._at_once // 2 if self.parts.begun > PLENTY * self._at_once else 0
-        return left > few
+        return left > (self._at_once // 2 if self._is_long else 0)
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether the search has run so much that its last few rollouts change little."""
+        return self.parts.begun > PLENTY * self._at_once
 
     def _fill(self, free: int) -> None:
         """Run the baseline on more train tasks: it is what all others are compared with."""
@@ -180,6 +186,14 @@ class Engine:
         left = [] if baseline.under_way else self.parts.untried(baseline)
         if left:
             self._roll(baseline, left[:free])
+
+    def _compare_ahead(self, free: int) -> None:
+        """Run val tasks of the leader while the last parts of the search end: slots are free."""
+        leader = self.judging.population.best()
+        if leader.parents and len(leader.scores) >= self._plan.val:
+            tasks = self.final.tasks_ahead(leader)[:free]
+            if tasks:
+                self._roll_val(leader.candidate, tasks)
 
     def _end_by_limits(self) -> None:
         self.ended = self.judging.ended or self.ended

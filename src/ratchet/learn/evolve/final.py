@@ -46,6 +46,8 @@ class Final:
         self._under_way: Counter[str] = Counter()
         """Parts that run, by candidate id."""
         self._values: dict[str, dict[str, float]] = {lab.baseline.id: {}}
+        self._uncounted: dict[str, dict[str, float]] = {}
+        """What members scored on val that no estimate holds yet, by their ids."""
         self._finalists: list[Member] | None = None
 
     def reserve(self) -> int:
@@ -56,6 +58,11 @@ class Final:
     def baseline_tasks(self, most: int) -> list[Task]:
         """Val tasks that the baseline has still to run, so many at most."""
         return self._left(self._baseline.id, self._plan.val)[:most]
+
+    def tasks_ahead(self, member: Member) -> list[Task]:
+        """Val tasks that a member is sure to run if it is a finalist; none for a second one."""
+        others = self._asked.keys() - {self._baseline.id, member.id}
+        return [] if others else self._left(member.id, math.ceil(self._val / 2))
 
     def next_parts(self) -> list[tuple[Candidate, list[Task]]]:
         """Candidates and tasks to run now; none for who runs already, or when it is over."""
@@ -81,9 +88,22 @@ class Final:
         self._under_way[candidate.id] -= 1
         values = {e.task.id: e.value for e in evaluations if e.value is not None}
         self._values.setdefault(candidate.id, {}).update(values)
-        if values:
-            named = {f"val/{task}": value for task, value in values.items()}
-            self._judging.estimate.add(candidate.id, None, named)
+        named = {f"val/{task}": value for task, value in values.items()}
+        if named:
+            self._uncounted.setdefault(candidate.id, {}).update(named)
+        self._count()
+
+    def _count(self, *, over: bool = False) -> None:
+        """Let the estimates hold what was scored on val.
+
+        Val is less kind than train, on which members came to lead: whoever alone has met it would
+        only seem worse than the others.
+        """
+        several = len(self._values.keys() - {self._baseline.id}) > 1
+        for member_id in list(self._uncounted):
+            if over or several or member_id == self._baseline.id:
+                named = self._uncounted.pop(member_id)
+                self._judging.estimate.add(member_id, None, named)
 
     def gave_up(self, candidate: Candidate) -> None:
         """Rollouts were not allowed any more; what is known has to do."""
@@ -95,6 +115,7 @@ class Final:
         Raises:
             InputError: The evaluator never said anything of the source on val.
         """
+        self._count(over=True)
         own = self._values[self._baseline.id]
         if not own:
             raise InputError(
@@ -127,16 +148,17 @@ class Final:
         members.sort(key=lambda m: (-estimate.standing(m.id).mean, m.number))
         least = estimate.standing(self._baseline.id).mean
         better = [m for m in members if estimate.standing(m.id).mean > least]
-        return better[: self._affordable(len(better))]
+        return better[: self._affordable(better)]
 
-    def _affordable(self, most: int) -> int:
+    def _affordable(self, members: Sequence[Member]) -> int:
         """How many finalists there may be: what the search left over is spent here."""
         left = min(self._ledger.left(), 10**9)
-        asked = len(self._asked[self._baseline.id])
+        most = len(members)
         count = min(self._plan.finalists, most)
 
         def fits(val: int, count: int) -> bool:
-            return max(0, val - asked) + val * count <= left
+            ids = [self._baseline.id, *(member.id for member in members[:count])]
+            return sum(max(0, val - len(self._asked.get(one, ()))) for one in ids) <= left
 
         while self._val < len(self._tasks) and fits(self._val + 1, count):
             self._val += 1
