@@ -66,8 +66,8 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
         timeout_s=60,
         memory_bytes=2**31,
     )
-    import_module("openai")  # before anything is searched for, `improve` has asked its coach
     coach = Coach("simulated-coach", seed=given["seed"])
+    coach.check_places()  # before anything is searched for, `improve` has asked its coach
     baseline = Candidate.of({"system": PromptTemplate(given["prompt"])}, reason="the source's own")
     leads: list[tuple[float, Proposal]] = []
 

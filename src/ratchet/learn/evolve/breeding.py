@@ -134,7 +134,7 @@ class Breeding:
         if proposer.coach_calls and self._rng.random() < self._settings.crossover:
             inspiration = self._judging.population.complement(parent, island, self._judging.top)
         self._steps += 1
-        calls = int(min(proposer.coach_calls, self._plan.steps, self._ledger.calls_left()))
+        calls = int(min(proposer.coach_calls, self._ledger.calls_left()))
         self._ledger.commit_calls(calls)
         prefix = f"{name}/"
         arms = [arm for arm in self._judging.bandit.seen() if arm.startswith(prefix)]

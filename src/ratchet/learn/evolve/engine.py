@@ -167,13 +167,13 @@ class Engine:
     def _awaits_others(self) -> bool:
         """Whether the comparison is to wait for what is under way.
 
-        The last few rollouts of a long search hardly change who is compared: then slots that they
-        leave free are used.
+        The last few rollouts of a long search, or of one that has found what it looked for, hardly
+        change who is compared: then slots that they leave free are used.
         """
         if any(isinstance(job, Tests) for job in self._jobs.values()):
             return True
         left = sum(map(_on_train, self._jobs.values()))
-        return left > (self._at_once // 2 if self._is_long else 0)
+        return left > (self._at_once // 2 if self._is_long or self.judging.ended else 0)
 
     @property
     def _is_long(self) -> bool:

@@ -5,6 +5,10 @@ scores at once (a two-way model with random effects: Henderson 1975), so that a 
 the harder tasks is not the worse for it. A candidate's worth is drawn to its parent's as long as
 little is known of it: the luckiest of many noisy candidates looks best, and shrinking takes that
 luck back out (James & Stein 1961; Efron & Morris 1975).
+
+Where scores have a best value, one that reaches it says only "at least as much" (a censored model:
+Tobin 1958). Else whoever solves the easy tasks as well would seem worse than who met only hard
+ones, and the newest candidate, which has solved its first few tasks, better than can be.
 """
 
 from __future__ import annotations
@@ -14,8 +18,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-SWEEPS = 6
+SWEEPS = 3
 """Rounds of fitting at each refit; it goes on from where the last one stood."""
+
+STEPS = 2
+"""Newton's steps at each fit of one side of a round."""
 
 PRIOR_NOISE = 0.3
 """Standard deviation of a score about worth plus ease, before any is seen."""
@@ -25,6 +32,12 @@ PRIOR_WEIGHT = 8.0
 
 STEP = 0.15
 """Standard deviation of a child's worth about its parent's."""
+
+NEAR = 1e-9
+"""Scores so near to the end of the scale are at it."""
+
+FAR = 6.0
+"""Standard deviations below the best score from which on its being the best does not matter."""
 
 EASE = 1.0
 """Standard deviation of tasks' ease about the average."""
@@ -43,16 +56,17 @@ class Estimate:
     """Worths of candidates by id, fitted to scores by candidate and task."""
 
     def __init__(self) -> None:
+        self.top = math.inf
+        """The best score there can be; infinite where nobody knows."""
+        self._bottom = -math.inf
         self._scores: dict[str, dict[str, float]] = {}
         self._parents: dict[str, str | None] = {}
         self._by_task: dict[str, dict[str, float]] = {}
-        # Sums of scores, so that a sweep looks at each pair of candidate and task but once.
-        self._sums: dict[str, float] = {}
-        self._task_sums: dict[str, float] = {}
         self._worth: dict[str, float] = {}
         self._ease: dict[str, float] = {}
         self._noise = PRIOR_NOISE
         self._scale = 1.0
+        self._standings: dict[str, Standing] = {}
         self._stale = False
 
     def add(self, candidate_id: str, parent_id: str | None, scores: Mapping[str, float]) -> None:
@@ -61,19 +75,17 @@ class Estimate:
             self._scores[candidate_id] = {}
             self._parents[candidate_id] = parent_id
         self._scores[candidate_id].update(scores)
-        self._sums[candidate_id] = math.fsum(self._scores[candidate_id].values())
         for task, value in scores.items():
             self._by_task.setdefault(task, {})[candidate_id] = value
-            self._task_sums[task] = math.fsum(self._by_task[task].values())
         self._stale = True
 
     def standing(self, candidate_id: str) -> Standing:
         """What is known of a candidate that has scores."""
         self._refit()
-        known = len(self._scores[candidate_id])
-        step = STEP * self._scale
-        precision = known / max(self._noise**2, 1e-12) + 1.0 / step**2
-        return Standing(self._worth[candidate_id], math.sqrt(1.0 / precision))
+        known = self._standings.get(candidate_id)
+        if known is None:
+            known = self._standings[candidate_id] = self._standing(candidate_id)
+        return known
 
     @property
     def noise(self) -> float:
@@ -81,31 +93,46 @@ class Estimate:
         self._refit()
         return self._noise
 
+    def _standing(self, candidate_id: str) -> Standing:
+        worth = self._worth[candidate_id]
+        known = len(self._scores[candidate_id])
+        step = STEP * self._scale
+        deviation = math.sqrt(1.0 / (known / max(self._noise**2, 1e-12) + 1.0 / step**2))
+        if math.isinf(self.top):
+            return Standing(worth, deviation)
+        # Of a task that nobody else has run one knows next to nothing.
+        shared = [task for task, scores in self._by_task.items() if len(scores) > 1]
+        expected = [self._within(worth + self._ease[task]) for task in shared or self._ease]
+        return _below(self.top, math.fsum(expected) / len(expected), deviation)
+
     def _refit(self) -> None:
         if not self._stale:
             return
         self._stale = False
+        self._standings.clear()
         values = [value for scores in self._scores.values() for value in scores.values()]
         if not values:
             return
         low, high = min(values), max(values)
         self._scale = max(1.0, high - low) if high > 1.0 or low < 0.0 else 1.0
+        self._bottom = 0.0 if low >= 0.0 and not math.isinf(self.top) else -math.inf
         centre = math.fsum(values) / len(values)
         for candidate_id in self._scores:
             if candidate_id not in self._worth:
                 parent = self._parents[candidate_id]
                 self._worth[candidate_id] = self._worth.get(parent or "", centre)
+        for task in self._by_task:
+            self._ease.setdefault(task, 0.0)
         for _ in range(SWEEPS):
             self._fit_ease()
             self._fit_worth(centre)
-        self._fit_noise(len(values))
+        self._fit_noise()
 
     def _fit_ease(self) -> None:
         noise = max(self._noise, 1e-6) ** 2
         prior = noise / (EASE * self._scale) ** 2
         for task, scores in self._by_task.items():
-            left = self._task_sums[task] - sum(map(self._worth.__getitem__, scores))
-            self._ease[task] = left / (len(scores) + prior)
+            self._ease[task] = self._solved(scores, self._worth, self._ease[task], prior, 0.0)
         if self._ease:
             # Worth is the mean over tasks: their ease has to have a mean of zero.
             mean = math.fsum(self._ease.values()) / len(self._ease)
@@ -121,15 +148,56 @@ class Estimate:
             from_parent = parent is not None and parent in self._worth
             prior = near if from_parent else far
             towards = self._worth[parent] if from_parent and parent is not None else centre
-            left = self._sums[one] - sum(map(self._ease.__getitem__, scores))
-            self._worth[one] = (left + prior * towards) / (len(scores) + prior)
+            self._worth[one] = self._solved(scores, self._ease, self._worth[one], prior, towards)
 
-    def _fit_noise(self, count: int) -> None:
-        squares = 0.0
+    def _solved(
+        self,
+        scores: Mapping[str, float],
+        others: Mapping[str, float],
+        own: float,
+        prior: float,
+        towards: float,
+    ) -> float:
+        """One side's part of the scores, given the other side's, drawn to what is expected.
+
+        By Newton's method: a score at an end of the scale counts as long as it asks for more, or
+        for less, than is expected.
+        """
+        top, bottom = self.top - NEAR, self._bottom + NEAR
+        pairs = [(value, value - others[name]) for name, value in scores.items()]
+        for _ in range(1 if math.isinf(self.top) else STEPS):
+            total, count = prior * towards, prior
+            for value, left in pairs:
+                if (left > own or value < top) and (left < own or value > bottom):
+                    total += left
+                    count += 1
+            own = total / count
+        return own
+
+    def _fit_noise(self) -> None:
+        squares, count = 0.0, 0
+        top, bottom = self.top - NEAR, self._bottom + NEAR
         for one, scores in self._scores.items():
             worth = self._worth[one]
             for task, value in scores.items():
-                left = value - worth - self._ease[task]
-                squares += left * left
+                expected = worth + self._ease[task]
+                if (value >= top and expected >= value) or (value <= bottom and expected <= value):
+                    continue
+                squares += (value - expected) ** 2
+                count += 1
         prior = PRIOR_WEIGHT * (PRIOR_NOISE * self._scale) ** 2
         self._noise = math.sqrt((squares + prior) / (count + PRIOR_WEIGHT))
+
+    def _within(self, value: float) -> float:
+        return max(self._bottom, min(self.top, value))
+
+
+def _below(top: float, mean: float, deviation: float) -> Standing:
+    """The standing of an estimate that would be normal, if there were anything above `top`."""
+    z = (top - mean) / deviation
+    if z > FAR:
+        return Standing(mean, deviation)
+    density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
+    ratio = density / (0.5 * math.erfc(-z / math.sqrt(2.0)))
+    share = 1.0 - z * ratio - ratio * ratio
+    return Standing(mean - deviation * ratio, deviation * math.sqrt(max(share, 0.0)))

@@ -69,11 +69,13 @@ class Final:
         if self._finalists is None:
             self._finalists = self._choose()
         parts = []
-        for member in (self._judging.baseline, *self._alive()):
+        alive = self._alive()
+        for member in (self._judging.baseline, *alive):
             if not self._under_way[member.id]:
-                # In halves, so that who cannot win runs no more.
+                # In halves, so that who cannot win runs no more; who leads will most likely.
                 tasks = self._left(member.id, math.ceil(self._val / 2))
-                tasks = tasks or self._left(member.id, self._val)
+                if not tasks or member in alive[:1]:
+                    tasks = self._left(member.id, self._val)
                 if tasks:
                     parts.append((member.candidate, tasks))
         return parts
@@ -167,13 +169,15 @@ class Final:
         return count
 
     def _alive(self) -> list[Member]:
-        """Finalists that may still win."""
+        """Finalists that may still win, the one that leads first."""
         finalists = self._finalists or []
         standings = {m.number: self._judging.estimate.standing(m.id) for m in finalists}
         if not standings:
             return []
-        leader = max(standings.values(), key=lambda standing: standing.mean)
-        return [m for m in finalists if may_lead(standings[m.number], leader)]
+        leader = max(finalists, key=lambda m: (standings[m.number].mean, -m.number))
+        others = [m for m in finalists if m is not leader]
+        may = [m for m in others if may_lead(standings[m.number], standings[leader.number])]
+        return [leader, *may]
 
     def _left(self, candidate_id: str, limit: int) -> list[Task]:
         asked = self._asked.get(candidate_id, set())

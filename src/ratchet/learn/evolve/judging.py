@@ -102,6 +102,7 @@ class Judging:
         member.scores.update(values)
         self._highest = max([self._highest, *values.values()])
         if values:
+            self.estimate.top = self.top
             parent = member.parent.id if member.parent else None
             self.estimate.add(member.id, parent, values)
         if member is self.baseline:

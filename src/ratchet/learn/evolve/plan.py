@@ -14,9 +14,6 @@ FINAL_SHARE = 0.15
 GENERATIONS = 8
 """At least so many generations follow each other, however many rollouts may run at once."""
 
-SCARCE = 600
-"""Rollouts below which a draft may be thought over for longer."""
-
 UNLIMITED = 4096
 """Rollouts that a search without a limit is planned for."""
 
@@ -35,8 +32,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts kept for the comparison."""
     breadth: int
     """Proposals under way at once, at most."""
-    steps: int
-    """Coach calls of a draft, at most: the scarcer rollouts are, the more before one is spent."""
     islands: int
 
 
@@ -92,6 +87,5 @@ def make_plan(
         finalists=count,
         reserve=reserve,
         breadth=breadth,
-        steps=6 if planned < SCARCE else 3,
         islands=islands or max(1, min(4, search // 1000)),
     )
