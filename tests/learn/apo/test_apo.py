@@ -225,6 +225,30 @@ def test_the_leader_runs_val_tasks_while_the_last_proposals_race(make_store: Mak
     assert sum(overlaps(seed) for seed in range(4)) >= 2
 
 
+class Unhurried(Tireless):
+    """A coach that takes its time, now and then longer than what runs meanwhile."""
+
+    async def ask(self, *args: Any, **options: Any) -> Reply:
+        for _ in range(random.Random(str(args)).randrange(1200)):
+            await asyncio.sleep(0)
+        return await super().ask(*args, **options)
+
+
+def by_chance(resources: Any, given: Any) -> float:
+    return random.Random(f"{resources} {given}").uniform(0.2, 0.8)
+
+
+def test_only_drafts_that_ran_are_told_as_judged(make_store: MakeStore) -> None:
+    # Whether one comes when no rollout is left for it, chance decides.
+    for seed in range(8):
+        store, coach = make_store(), Unhurried(seed=seed)
+        options: Any = {"answer": by_chance, "coach": coach, "kind": NotingRunner}
+        found = learn(store, APO(beam_rounds=50), seed=seed, slots=32, rollouts=400, **options)
+        for proposal in found.proposals:
+            assert proposal.tasks
+            assert store.candidates.get(proposal.candidate_id)
+
+
 def test_of_drafts_that_are_all_better_than_the_source_the_worse_run_few_tasks(
     make_store: MakeStore,
 ) -> None:

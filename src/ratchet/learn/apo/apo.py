@@ -331,4 +331,6 @@ def _sentence(search: Search, why: str) -> str:
     if search.refused:
         reasons = max(set(search.problems), key=search.problems.count, default="")
         parts.append(f"{search.refused} not usable ({reasons.rstrip('.')})")
+    if search.untried:
+        parts.append(f"{search.untried} not tried, since nothing was left")
     return f"{count} ({', '.join(parts)}); {why}"

@@ -118,6 +118,8 @@ class Search:
         """Proposals that are decided."""
         self.pruned = 0
         self.refused = 0
+        self.untried = 0
+        """Proposals for which nothing was left."""
         self.accepted = 0
         self.problems: list[str] = []
         """Why proposals could not be tried."""
@@ -385,6 +387,10 @@ class Search:
         """Decide on a proposal, and tell."""
         number = contender.number
         del self._racing[number]
+        if not contender.evaluations:
+            self.untried += 1  # no rollout was left for it: nothing is known of it
+            self._settle(number, survived=False)
+            return
         before = self.beam[0]
         kept = not lost and bool(contender.values())
         if kept:
@@ -431,7 +437,7 @@ class Search:
             self._drafts[int(number)] = Draft(problem=error.message)
             order = self._orders[int(number)]
             self._spending.ask(-calls_of(order))
-            self.refused += 1
+            self.untried += 1
             self._settle(int(number), survived=False)
         elif int(number) in self._racing:
             self._judge(self._racing[int(number)], complete=False)
