@@ -129,7 +129,9 @@ def test_code_gets_better_without_a_key_as_far_as_its_own_tests_allow(
     seen: dict[str, Any] = json.loads(ratchet(root, "candidates", "--json"))
     refused = [one for one in seen["candidates"] if one["refused"]]
     assert refused, "more can be had on the tasks than the tests allow"
-    assert all("test_up_to_350" in one["refused"] for one in refused if one["value"] > 0.9)
+    # Which of the two, and with what score on its first few tasks, chance decides.
+    broken = ("test_up_to_350", "test_a_kilogram")
+    assert all(any(name in one["refused"] for name in broken) for one in refused)
     assert all(not one["accepted"] and one["tasks"] <= 6 for one in refused)
     first = refused[0]["candidate_id"]
     assert first != seen["best_id"]
