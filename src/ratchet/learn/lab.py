@@ -263,6 +263,31 @@ class Lab:
         await asyncio.to_thread(self._append, key, name)
         return name
 
+    async def dropped(self, end: str) -> list[str]:
+        """Steps of the work that `drop` was told of, when this run is resumed; else none.
+
+        Args:
+            end: As it was told to `drop`.
+        """
+        known = await self._known(self._key("dropped", end))
+        return known if isinstance(known, list) else []
+
+    async def drop(self, end: str, steps: Collection[str]) -> None:
+        """Keep whose coach calls were under way when an algorithm ended that needs them no more.
+
+        A resumed run is told so by `dropped`, and does not ask anew. What was answered the first
+        time has been paid for.
+
+        Args:
+            end: The end's name, unique in the run and the same whenever the run is resumed.
+            steps: What the names of the calls' steps begin with, before a slash.
+        """
+        self._append(self._key("dropped", end), sorted(steps))
+        theirs = tuple(self._key("coach", f"{step}/") for step in steps)
+        for key, body in await asyncio.to_thread(self._store.journal.read, self._work.run_id):
+            if key.startswith(theirs):
+                paid_before(body, key, self._purse)
+
     def redact(self, text: str) -> str:
         """A text without what is not to leave: for what a coach is shown, or a prompt will hold."""
         if self._redact is None:

@@ -7,7 +7,7 @@ import functools
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import mean
 from typing import Any
 
@@ -18,7 +18,7 @@ from ratchet.evaluate import Judgement
 from ratchet.learn import Budget, BudgetExhausted, Finding, Proposal
 from ratchet.learn.apo import APO
 from ratchet.learn.apo.sizes import Wanted, sizes
-from ratchet.llm import CoachUnavailable, Reply
+from ratchet.llm import CoachUnavailable, Message, Reply
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -493,6 +493,31 @@ def test_a_killed_search_pays_for_nothing_twice_and_finds_the_same(
     assert not again.runner.executed
     assert not again.coach.asked
     assert executed + resumed.runner.executed.total() == resumed.spent.rollouts
+
+
+def test_drafts_that_the_end_left_behind_are_not_begun_again(make_store: MakeStore) -> None:
+    class Hanging(Tireless):
+        """Never answers the twentieth question."""
+
+        begun = 0
+
+        async def ask(self, messages: Sequence[Message], **more: Any) -> Reply:
+            self.begun += 1
+            hangs = self.begun == 20
+            reply = await super().ask(messages, **more)
+            if hangs:
+                await asyncio.Event().wait()
+            return reply
+
+    store = make_store()
+    options: Any = {"answer": by_chance, "rollouts": 400, "slots": 32}
+    first = learn(store, APO(beam_rounds=50), coach=Hanging(), **options)
+    asked = sum(key.startswith("coach/") for key, _ in store.journal.read("run0"))
+    assert asked < first.coach.asked.total()  # what hung was still under way
+    replayed = learn(store, APO(beam_rounds=50), coach=Hanging(), **options)
+    assert replayed.finding == first.finding
+    assert replayed.spent.coach_calls == asked  # each that was answered has been paid for
+    assert not replayed.coach.asked
 
 
 def test_a_search_that_is_killed_again_and_again_goes_on_as_it_began(

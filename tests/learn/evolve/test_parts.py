@@ -50,7 +50,6 @@ def test_who_met_the_harder_tasks_is_not_the_worse_for_it() -> None:
 def _solving(hard_too: Sequence[str]) -> Estimate:
     """A source and a child of it that solve what is easy, and two who also solve what is hard."""
     estimate = Estimate()
-    estimate.top = 1.0
     easy = [f"e{n}" for n in range(12)]
     hard = [f"h{n}" for n in range(12)]
     source = dict.fromkeys(easy, 1.0) | dict.fromkeys(hard, 0.0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from ratchet.learn import Budget
 from ratchet.learn.evolve import Evolve
+from ratchet.llm import Message, Reply
 from ratchet.types import Candidate
 from tests.learn.conftest import Killed, MakeStore, make_lab
 from tests.learn.evolve.conftest import (
@@ -89,6 +91,31 @@ def test_resuming_knows_the_order_in_which_things_ended(make_store: MakeStore) -
         assert shown(replayed) == shown(first)
         assert replayed.runner.executed.total() == 0
         assert not replayed.coach.calls
+
+
+class HangingCoach(RuleCoach):
+    """Never answers the tenth question."""
+
+    async def ask(self, messages: Sequence[Message], **more: Any) -> Reply:
+        """Answer as a model would, or not at all."""
+        hangs = len(self.calls) == 9
+        reply = await super().ask(messages, **more)
+        if hangs:
+            await asyncio.Event().wait()
+        return reply
+
+
+def test_drafts_that_the_end_left_behind_are_not_begun_again(make_store: MakeStore) -> None:
+    store = make_store()
+    options: dict[str, Any] = {"rollouts": 600, "slots": 8}
+    first = learn(store, Evolve(patience=6), coach=HangingCoach(), **options)
+    assert first.lab.spent.rollouts < 500  # patience ended it
+    asked = sum(key.startswith("coach/") for key, _ in store.journal.read("run0"))
+    assert asked < len(first.coach.calls)  # and what hung was still under way
+    replayed = learn(store, Evolve(patience=6), coach=HangingCoach(), **options)
+    assert replayed.finding == first.finding
+    assert replayed.lab.spent.coach_calls == asked  # each that was answered has been paid for
+    assert not replayed.coach.calls
 
 
 def test_code_searches_resume_too(make_store: MakeStore) -> None:

@@ -214,7 +214,7 @@ class Coaching:
                     ),
                 )
             ],
-            step=self._step(order, f"critique/{number}"),
+            step=f"{self.step(order)}/critique/{number}",
             temperature=self._temperature,
             model=self._gradient_model,
         )
@@ -271,7 +271,7 @@ class Coaching:
         for step in ("edit", "repair"):
             reply = await self._lab.coach(
                 messages,
-                step=self._step(order, f"{step}/{number}"),
+                step=f"{self.step(order)}/{step}/{number}",
                 temperature=self._temperature,
                 model=self._apply_edit_model,
             )
@@ -286,7 +286,7 @@ class Coaching:
                 answer = Answer(problem=problem)
             else:
                 why = reply.problem if not reply.text.strip() else ""
-                self._lab.unusable(self._step(order, f"{step}/{number}"), why or answer.problem)
+                self._lab.unusable(f"{self.step(order)}/{step}/{number}", why or answer.problem)
             if answer.final or not reply.text.strip():
                 break
             request = PROMPTS.fill(
@@ -318,8 +318,9 @@ class Coaching:
         others = ", ".join(repr(name) for name in names if name != target)
         return f"The prompt {target!r} of the agent, which has others too ({others}):"
 
-    def _step(self, order: Order, what: str) -> str:
-        return f"{self._algorithm}/{PROMPTS.version}/{order.number:04d}/{what}"
+    def step(self, order: Order) -> str:
+        """What the names of an order's coach calls begin with."""
+        return f"{self._algorithm}/{PROMPTS.version}/{order.number:04d}"
 
 
 def batches(low: Sequence[Evaluation], order: Order) -> list[list[Evaluation]]:

@@ -92,6 +92,9 @@ class Search:
         self._while_better = while_better
         self._pending: dict[str, asyncio.Task[Any]] = {}
         self._events = 0
+        self._dropped: list[str] = []
+        """Drafts that the end of the search left behind the first time, when this is a resumed one.
+        """
         self._orders: dict[int, Order] = {}
         self._drafts: dict[int, Draft] = {}
         self._racing: dict[int, Contender] = {}
@@ -128,6 +131,7 @@ class Search:
 
     async def run(self) -> str:
         """Search until nothing is left to do; returns why it ended."""
+        self._dropped = await self._lab.dropped("apo")
         try:
             while True:
                 self._fill()
@@ -137,6 +141,8 @@ class Search:
                 await asyncio.sleep(0)  # what has just begun takes its share of the budget
                 self._spending.settle()
                 if self._only_drafts_left():
+                    orders = [self._orders[number_of(name)] for name in self._pending]
+                    await self._lab.drop("apo", [self._coaching.step(o) for o in orders])
                     return self._why
                 name = await self._lab.first(f"apo/{self._events:06d}", self._pending)
                 self._events += 1
@@ -227,7 +233,12 @@ class Search:
         )
         self._orders[number] = order
         self._spending.ask(calls_of(order))
-        self._begin(f"draft/{number}", self._coaching.draft(order))
+        self._begin(f"draft/{number}", self._draft(order))
+
+    async def _draft(self, order: Order) -> Draft:
+        if self._coaching.step(order) in self._dropped:
+            await asyncio.Event().wait()  # until the search ends, as it did the first time
+        return await self._coaching.draft(order)
 
     def _validate(self) -> None:
         """Let the leader run the val tasks while the last proposals race: slots are free."""
@@ -306,7 +317,7 @@ class Search:
 
     def _take(self, name: str, result: Any) -> None:
         if name.startswith("draft/"):
-            self._drafted(int(name.split("/")[1]), result)
+            self._drafted(number_of(name), result)
             return
         if name.startswith("val/"):
             return  # the comparison takes it from the lab
@@ -388,8 +399,8 @@ class Search:
         number = contender.number
         del self._racing[number]
         if not contender.evaluations:
-            self.untried += 1  # no rollout was left for it: nothing is known of it
-            self._settle(number, survived=False)
+            self.untried += 1  # no rollout was left for it: it speaks neither for nor against
+            del self._orders[number]
             return
         before = self.beam[0]
         kept = not lost and bool(contender.values())
@@ -448,3 +459,8 @@ class Search:
     def _left(self) -> int:
         """Rollouts that the search may still begin."""
         return self._spending.rollouts_left(sum(map(len, self._asked.values())))
+
+
+def number_of(name: str) -> int:
+    """The number of the proposal that a draft under way is for."""
+    return int(name.split("/")[1])

@@ -92,6 +92,9 @@ class Engine:
         self._events = 0
         self._started = 0
         self._outstanding = 0
+        self._dropped: list[str] = []
+        """Drafts that the end of the search left behind the first time, when this is a resumed one.
+        """
         # A few more than run at once: a part whose last rollout still runs holds a slot less.
         self._at_once = lab.concurrency + lab.concurrency // 4
         self.ended = ""
@@ -104,10 +107,13 @@ class Engine:
             CoachUnavailable: The coach cannot be asked, and nothing else can propose.
         """
         baseline = self.judging.baseline
+        self._dropped = await self._lab.dropped("evolve")
         self._roll(baseline, self.parts.order[: self._plan.start])
         try:
             while True:
                 self._launch()
+                if self.ended:
+                    await self._drop_proposals()
                 if not self._pending:
                     break
                 name = await self._lab.first(f"evolve/{self._events:06d}", self._pending)
@@ -141,7 +147,6 @@ class Engine:
             if not self._jobs:
                 self.ended = self.roster.exhausted or "the budget is spent."
         if self.ended:
-            self._drop_proposals()
             if not self._awaits_others():
                 for candidate, tasks in self.final.next_parts():
                     self._roll_val(candidate, tasks)
@@ -237,7 +242,7 @@ class Engine:
                 return
             if isinstance(started, Member):
                 continue  # a merge: it needed nobody
-            self._begin("propose", started, self.breeding.work(started))
+            self._begin("propose", started, self._drafted(started))
 
     def _ahead(self) -> int:
         """Rollouts for which proposals are asked for before there are slots for them.
@@ -285,11 +290,18 @@ class Engine:
                 return Refused(problem)
         return await self._lab.evaluate(candidate, tasks)
 
-    def _drop_proposals(self) -> None:
-        for name, job in list(self._jobs.items()):
-            if isinstance(job, Started):
-                self._pending.pop(name).cancel()
-                del self._jobs[name]
+    async def _drafted(self, started: Started) -> Sequence[Draft]:
+        if started.step in self._dropped:
+            await asyncio.Event().wait()  # until the search ends, as it did the first time
+        return await self.breeding.work(started)
+
+    async def _drop_proposals(self) -> None:
+        drafts = {name: job for name, job in self._jobs.items() if isinstance(job, Started)}
+        for name in drafts:
+            self._pending.pop(name).cancel()
+            del self._jobs[name]
+        if drafts:
+            await self._lab.drop("evolve", [job.step for job in drafts.values()])
 
     # What ended.
 

@@ -36,9 +36,6 @@ STEP = 0.15
 NEAR = 1e-9
 """Scores so near to the end of the scale are at it."""
 
-FAR = 6.0
-"""Standard deviations below the best score from which on its being the best does not matter."""
-
 EASE = 1.0
 """Standard deviation of tasks' ease about the average."""
 
@@ -56,8 +53,8 @@ class Estimate:
     """Worths of candidates by id, fitted to scores by candidate and task."""
 
     def __init__(self) -> None:
-        self.top = math.inf
-        """The best score there can be; infinite where nobody knows."""
+        self.highest = 0.0
+        """The highest score there was; 0 before any."""
         self._bottom = -math.inf
         self._scores: dict[str, dict[str, float]] = {}
         self._parents: dict[str, str | None] = {}
@@ -66,8 +63,15 @@ class Estimate:
         self._ease: dict[str, float] = {}
         self._noise = PRIOR_NOISE
         self._scale = 1.0
+        self._shared: list[str] = []
+        """Tasks that several have run; of one that only one has run next to nothing is known."""
         self._standings: dict[str, Standing] = {}
         self._stale = False
+
+    @property
+    def top(self) -> float:
+        """The best score there can be, as far as one knows: 1, or none when one was higher."""
+        return 1.0 if self.highest <= 1.0 else math.inf
 
     def add(self, candidate_id: str, parent_id: str | None, scores: Mapping[str, float]) -> None:
         """Take scores of a candidate by task; a later score of the same task replaces it."""
@@ -75,6 +79,7 @@ class Estimate:
             self._scores[candidate_id] = {}
             self._parents[candidate_id] = parent_id
         self._scores[candidate_id].update(scores)
+        self.highest = max([self.highest, *scores.values()])
         for task, value in scores.items():
             self._by_task.setdefault(task, {})[candidate_id] = value
         self._stale = True
@@ -100,9 +105,7 @@ class Estimate:
         deviation = math.sqrt(1.0 / (known / max(self._noise**2, 1e-12) + 1.0 / step**2))
         if math.isinf(self.top):
             return Standing(worth, deviation)
-        # Of a task that nobody else has run one knows next to nothing.
-        shared = [task for task, scores in self._by_task.items() if len(scores) > 1]
-        expected = [self._within(worth + self._ease[task]) for task in shared or self._ease]
+        expected = [self._within(worth + self._ease[task]) for task in self._shared or self._ease]
         return _below(self.top, math.fsum(expected) / len(expected), deviation)
 
     def _refit(self) -> None:
@@ -123,6 +126,7 @@ class Estimate:
                 self._worth[candidate_id] = self._worth.get(parent or "", centre)
         for task in self._by_task:
             self._ease.setdefault(task, 0.0)
+        self._shared = [task for task, scores in self._by_task.items() if len(scores) > 1]
         for _ in range(SWEEPS):
             self._fit_ease()
             self._fit_worth(centre)
@@ -195,9 +199,7 @@ class Estimate:
 def _below(top: float, mean: float, deviation: float) -> Standing:
     """The standing of an estimate that would be normal, if there were anything above `top`."""
     z = (top - mean) / deviation
-    if z > FAR:
-        return Standing(mean, deviation)
     density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
     ratio = density / (0.5 * math.erfc(-z / math.sqrt(2.0)))
     share = 1.0 - z * ratio - ratio * ratio
-    return Standing(mean - deviation * ratio, deviation * math.sqrt(max(share, 0.0)))
+    return Standing(mean - deviation * ratio, deviation * math.sqrt(share))

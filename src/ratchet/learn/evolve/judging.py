@@ -69,14 +69,13 @@ class Judging:
         """Told of each member whether it ran at all, as soon as that is known."""
         self.on_judged: Callable[[Member, bool], None] = lambda member, leads: None
         """Told of each member that is judged whether it leads."""
-        self._highest = 0.0
         self._best: tuple[int, float] = (0, 0.0)
         self._quiet = 0
 
     @property
     def top(self) -> float:
         """The best score there can be, as far as one knows."""
-        return 1.0 if self._highest <= 1.0 else float("inf")
+        return self.estimate.top
 
     @property
     def first(self) -> int:
@@ -100,9 +99,7 @@ class Judging:
             member.evaluations[task] = evaluation
             self.runs_by_task[task] = self.runs_by_task.get(task, 0) + 1
         member.scores.update(values)
-        self._highest = max([self._highest, *values.values()])
         if values:
-            self.estimate.top = self.top
             parent = member.parent.id if member.parent else None
             self.estimate.add(member.id, parent, values)
         if member is self.baseline:
@@ -163,7 +160,7 @@ class Judging:
             member.scores,
             parent.scores,
             over=len(member.evaluations) >= self.enough(member),
-            scale=max(1.0, self._highest),
+            scale=max(1.0, self.estimate.highest),
         )
         if said == "even":
             if self._worth_more(member):
