@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 NONE = "none"
@@ -147,7 +148,12 @@ def _room(item: Any) -> Room | None:
 
 
 def _field(item: Mapping[str, Any], pattern: str) -> Any:
-    return next((v for k, v in item.items() if re.search(pattern, k.lower())), None)
+    return next((v for k, v in item.items() if _is_named(k, pattern)), None)
+
+
+@lru_cache(maxsize=4096)
+def _is_named(key: str, pattern: str) -> bool:
+    return bool(re.search(pattern, key.lower()))
 
 
 def _span(booking: Any) -> tuple[int, int] | None:

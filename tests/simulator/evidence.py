@@ -10,6 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from tests.simulator.booking import (
     NONE,
@@ -79,10 +80,16 @@ def found_in(text: str) -> Counter[str]:
     counted: Counter[str] = Counter()
     plain = unescaped(text)
     for sentence in spoken(plain):
-        told = {name for name, pattern in FAILURES.items() if pattern.search(sentence.lower())}
-        counted.update(told)
+        counted.update(failures_in(sentence))
     counted.update(broken_in_traces(plain))
     return counted
+
+
+@lru_cache(maxsize=65536)
+def failures_in(sentence: str) -> frozenset[str]:
+    """The rules whose absence a sentence tells of."""
+    lower = sentence.lower()
+    return frozenset(name for name, pattern in FAILURES.items() if pattern.search(lower))
 
 
 def advised_in(text: str) -> Counter[str]:

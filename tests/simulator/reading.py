@@ -219,7 +219,8 @@ def sentences(text: str) -> list[str]:
     return [part.strip() for part in _CUT.split(text) if part and part.strip()]
 
 
-def said_in(sentence: str) -> dict[str, tuple[float, bool]]:
+@lru_cache(maxsize=65536)
+def said_in(sentence: str) -> Mapping[str, tuple[float, bool]]:
     """By rule: how firmly a sentence states it, and whether it says the opposite."""
     lower = sentence.lower().replace("\u2019", "'")
     found: dict[str, tuple[float, bool]] = {}

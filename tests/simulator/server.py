@@ -157,19 +157,21 @@ class Simulator:
         self._number += 1
         number, status = self._number, 200
         try:
-            await asyncio.sleep(self._latency(model, seed, content))
-            if (kind := draw(seed, "error", number)) < self.settings.error_rate:
-                status = (429, 500, 503)[int(kind * 1e6) % 3]
-                counts.errors += 1
-                raise _Refused(
-                    status, "The simulator was told to fail now and then.", "server_error"
-                )
+            due = began + self._latency(model, seed, content)
             choices = [
                 self._choice(
                     body, model, messages, f"{seed}/{index}" if index else seed, turn, index
                 )
                 for index in range(int(body.get("n") or 1))
             ]
+            # Thinking is a part of the latency, as with a model behind an endpoint.
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            if (kind := draw(seed, "error", number)) < self.settings.error_rate:
+                status = (429, 500, 503)[int(kind * 1e6) % 3]
+                counts.errors += 1
+                raise _Refused(
+                    status, "The simulator was told to fail now and then.", "server_error"
+                )
             usage = _usage(body, choices)
             counts.input_tokens += usage["prompt_tokens"]
             counts.output_tokens += usage["completion_tokens"]

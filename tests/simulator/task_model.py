@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tests.simulator.booking import (
@@ -84,7 +85,7 @@ def answer(
     if request is None:
         return Answer("Which date, what time, and for how many people?")
     said = [text_of(m) for m in messages if m["role"] == "tool"]
-    rooms = next((found for text in reversed(said) if (found := read_rooms(_json(text)))), None)
+    rooms = next((found for text in reversed(said) if (found := _rooms(text))), None)
     if rooms is None and not said and (must_call or not reading.no_tools):
         call = _call(tools, request)
         if call is not None:
@@ -185,6 +186,11 @@ def _argument(name: str, of: Mapping[str, Any], request: Request) -> Any:
     value = next((v for pattern, v in values.items() if re.search(pattern, lower)), None)
     kind = of.get("type")
     return str(value) if kind == "string" and value is not None else value
+
+
+@lru_cache(maxsize=1024)
+def _rooms(text: str) -> Sequence[Room]:
+    return read_rooms(_json(text))
 
 
 def _json(text: str) -> Any:

@@ -67,7 +67,7 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
         memory_bytes=2**31,
     )
     coach = Coach("simulated-coach", seed=given["seed"])
-    coach.check_places()  # before anything is searched for, `improve` has asked its coach
+    await coach.check()  # as `ratchet improve` does before anything is searched for
     baseline = Candidate.of({"system": PromptTemplate(given["prompt"])}, reason="the source's own")
     leads: list[tuple[float, Proposal]] = []
 

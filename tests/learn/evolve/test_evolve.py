@@ -262,6 +262,24 @@ def test_a_perfect_candidate_ends_the_search(make_store: MakeStore) -> None:
     assert found.lab.spent.rollouts < 1000
 
 
+def one_is_hopeless(resources: Any, given: Any) -> float:
+    """Solved by whoever states rule 1, but for one of 24 train tasks."""
+    hopeless = given["split"] == "train" and given["nr"] == 5
+    return float("rule1." in str(resources["system"]) and not hopeless)
+
+
+def test_what_is_left_within_chance_ends_the_search(make_store: MakeStore) -> None:
+    found = learn(make_store(), answer=one_is_hopeless, rollouts=2000, train=24)
+    assert found.finding.best_val == 1.0
+    assert "is within chance" in found.finding.sentence
+    assert found.lab.spent.rollouts < 1000
+
+
+def test_of_a_few_train_tasks_each_is_worth_going_on_for(make_store: MakeStore) -> None:
+    found = learn(make_store(), answer=one_is_hopeless, rollouts=200, train=12)
+    assert "is within chance" not in found.finding.sentence
+
+
 def test_tasks_without_a_score_end_nothing(make_store: MakeStore) -> None:
     def sometimes(resources: Any, given: Any) -> float:
         return 7.0 if given["nr"] % 5 == 0 else by_rules(resources, given)  # 7 is out of range

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.learn import BudgetExhausted
+from ratchet.learn.ending import is_within_chance
 from ratchet.learn.evolve.bandit import Bandit
 from ratchet.learn.evolve.estimate import Estimate
 from ratchet.learn.evolve.merge import merge_candidates, merge_texts, pieces_of
@@ -335,3 +336,21 @@ def test_calls_move_to_what_survives() -> None:
     weights = bandit.weights(["good", "bad", "new"])
     assert weights["good"] > weights["bad"] > 0
     assert weights["new"] > weights["bad"]
+
+
+@pytest.mark.parametrize(
+    ("left", "within"),
+    [
+        ([1.0] + [0.0] * 39, True),  # one task of forty: nobody could be told to be better
+        ([1.0, 1.0] + [0.0] * 38, False),
+        ([1.0] + [0.0] * 9, False),  # one of ten is a lot
+        ([0.03] * 40, False),  # each leaves something: that is no chance
+        ([0.0] * 40, True),
+        ([-9.0] + [0.5] * 39, False),  # scores above 1 are of another scale
+        ([float("inf")] * 40, False),  # where nobody knows the best score
+    ],
+)
+def test_what_is_left_is_within_chance_only_where_nobody_could_be_told_to_be_better(
+    left: list[float], within: bool
+) -> None:
+    assert is_within_chance(left) is within

@@ -150,9 +150,9 @@ class Engine:
             if not self._awaits_others():
                 for candidate, tasks in self.final.next_parts():
                     self._roll_val(candidate, tasks)
-        elif self._outstanding < self._lab.concurrency:
+        elif self._outstanding < self._room:
             # Slots are free while proposals are made: the baseline's val tasks are due anyway.
-            free = self._lab.concurrency - self._outstanding
+            free = self._room - self._outstanding
             tasks = self.final.baseline_tasks(free)
             if tasks:
                 self._roll_val(self._lab.baseline, tasks)
@@ -184,6 +184,15 @@ class Engine:
     def _is_long(self) -> bool:
         """Whether the search has run so much that its last few rollouts change little."""
         return self.parts.begun > PLENTY * self._at_once
+
+    @property
+    def _room(self) -> int:
+        """Rollouts that are to be under way where there is nothing better to run.
+
+        At the beginning as many again wait for slots: else all would be idle until the first of
+        the baseline have been scored.
+        """
+        return self._lab.concurrency * (1 if self.judging.baseline.scores else 2)
 
     def _fill(self, free: int) -> None:
         """Run the baseline on more train tasks: it is what all others are compared with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ratchet.learn.ending import is_within_chance
 from ratchet.learn.evolve.bandit import Bandit
 from ratchet.learn.evolve.estimate import Estimate
 from ratchet.learn.evolve.ledger import Ledger
@@ -106,7 +107,7 @@ class Judging:
             self._begin_with_baseline()
         elif member.state == "racing":
             self.decide(member)
-        self._look_for_perfect()
+        self._look_for_the_end()
 
     def refused(self, member: Member, why: str) -> None:
         """The checks turned a member away: it cost nothing."""
@@ -263,11 +264,17 @@ class Judging:
         if most is not None and self.tried >= most:
             self.ended = f"the limit of {most} candidates was reached."
 
-    def _look_for_perfect(self) -> None:
+    def _look_for_the_end(self) -> None:
         every = len(self._lab.train)
         for member in self.population.members:
-            if len(member.scores) == every and min(member.scores.values()) >= self.top - EVEN:
+            if len(member.scores) < every:
+                continue
+            left = [self.top - score for score in member.scores.values()]
+            if max(left) <= EVEN:
                 self.ended = "a candidate solves every train task."
+                return
+            if every > 1 and is_within_chance(left):
+                self.ended = "what a candidate leaves of the train tasks is within chance."
 
 
 def _runs(evaluations: Sequence[Evaluation], parents: Mapping[str, Evaluation]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from ratchet.learn.ending import is_little
 from ratchet.learn.evolve.breeding import Breeding
 from ratchet.learn.evolve.judging import Judging
 from ratchet.learn.evolve.plan import Plan
@@ -23,6 +24,9 @@ with drafts to spare would keep who leads unknown but for the tasks that made it
 
 ROLLOUTS_A_TASK = 16
 """Rollouts of the search for which whoever may lead is to have run one more task."""
+
+CHECK_SHARE = 0.1
+"""Share of the rollouts left that may go to seeing whether a leader has left nothing to find."""
 
 Part: TypeAlias = tuple[Member, list[str]]
 """A member, and the train tasks that it is to run."""
@@ -112,7 +116,7 @@ class Parts:
         for member in (*rivals, *others):
             limit = self._breeding.wanted_tasks(member)
             if member in rivals:
-                limit = max(limit, self._coverage())
+                limit = max(limit, self._coverage(member, left))
             if not member.under_way and len(member.evaluations) < limit:
                 count = next_part(len(member.evaluations), self._plan.first, limit)
                 if left >= count:
@@ -143,7 +147,19 @@ class Parts:
         count = next_part(len(member.evaluations), self._plan.first, limit)
         return self.untried(member)[:count]
 
-    def _coverage(self) -> int:
-        """Train tasks that whoever may lead is to have run by now: more as the search goes on."""
-        least = 2 * self._plan.first
-        return min(len(self.order), max(least, self.begun // ROLLOUTS_A_TASK))
+    def _coverage(self, member: Member, left: int) -> int:
+        """Train tasks that a member that may lead is to have run by now.
+
+        More as the search goes on, and all once it may have found what it looks for.
+        """
+        every = len(self.order)
+        if member is self._judging.population.best() and self._may_be_all(member):
+            missing = every - len(member.evaluations)
+            if CHECK_SHARE * left >= missing:
+                return every
+        return min(every, max(2 * self._plan.first, self.begun // ROLLOUTS_A_TASK))
+
+    def _may_be_all(self, member: Member) -> bool:
+        """Whether a member leaves next to nothing on half of the train tasks."""
+        rest = [self._judging.top - score for score in member.scores.values()]
+        return 2 * len(rest) >= len(self.order) and is_little(rest)
