@@ -29,8 +29,8 @@ import pytest
 from ratchet.store import Store
 
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
-ROLLOUTS = 12_000 if LONG else 2_000
-SECONDS = 120 if LONG else 12
+ROLLOUTS = 12_000 if LONG else 1_000
+SECONDS = 120 if LONG else 6
 """How long somebody is killed each second; the agent is as slow as that takes."""
 RUNNERS = 4
 SLOTS = 4
