@@ -103,6 +103,10 @@ class Lab:
         self._on_note = on_note
         self._redact = redact
         self._clock = clock
+        self._dropped: tuple[str, ...] | None = None
+        """What the keys of calls begin with that an end left behind, once it was looked up."""
+        self._new = asyncio.Event()
+        """Set once something is decided that no earlier run decided."""
         self._judged = 0
         self._notes = 0
         self._tried: dict[str, Tried] = {} if whole is None else whole._tried
@@ -202,6 +206,8 @@ class Lab:
         known = await self._known(key)
         if known is not None:
             return paid_before(known, key, self._purse)
+        if await self._is_dropped(key):
+            await self._new.wait()  # the end comes first, as it did the first time
         return await self._calls.finish(
             ask_and_pay(
                 self._coach, question, step=step, key=key, purse=self._purse, keep=self._append
@@ -258,35 +264,30 @@ class Lab:
         if isinstance(known, str) and known in pending:
             await asyncio.wait({pending[known]})
             return known
+        self._new.set()
         done, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
         name = next(name for name, future in pending.items() if future in done)
         await asyncio.to_thread(self._append, key, name)
         return name
 
-    async def dropped(self, end: str) -> list[str]:
-        """Steps of the work that `drop` was told of, when this run is resumed; else none.
+    async def drop(self, steps: Collection[str]) -> None:
+        """Keep whose coach calls were under way when the algorithm ended: it needs them no more.
+
+        A resumed run does not ask anew. What was answered the first time has been paid for.
 
         Args:
-            end: As it was told to `drop`.
-        """
-        known = await self._known(self._key("dropped", end))
-        return known if isinstance(known, list) else []
-
-    async def drop(self, end: str, steps: Collection[str]) -> None:
-        """Keep whose coach calls were under way when an algorithm ended that needs them no more.
-
-        A resumed run is told so by `dropped`, and does not ask anew. What was answered the first
-        time has been paid for.
-
-        Args:
-            end: The end's name, unique in the run and the same whenever the run is resumed.
             steps: What the names of the calls' steps begin with, before a slash.
         """
-        self._append(self._key("dropped", end), sorted(steps))
-        theirs = tuple(self._key("coach", f"{step}/") for step in steps)
+        theirs = [self._key("coach", f"{step}/") for step in steps]
+        self._append(self._key("dropped", ""), theirs)
         for key, body in await asyncio.to_thread(self._store.journal.read, self._work.run_id):
-            if key.startswith(theirs):
+            if key.startswith(tuple(theirs)):
                 paid_before(body, key, self._purse)
+
+    async def _is_dropped(self, key: str) -> bool:
+        if self._dropped is None:
+            self._dropped = tuple(await self._known(self._key("dropped", "")) or ())
+        return key.startswith(self._dropped)
 
     def redact(self, text: str) -> str:
         """A text without what is not to leave: for what a coach is shown, or a prompt will hold."""

@@ -275,6 +275,12 @@ def test_what_is_left_within_chance_ends_the_search(make_store: MakeStore) -> No
     assert found.lab.spent.rollouts < 1000
 
 
+def test_a_source_that_leaves_little_is_improved_all_the_same(make_store: MakeStore) -> None:
+    good = Candidate.of({"system": PromptTemplate("You answer {question}.\nFollow rule1.")})
+    found = learn(make_store(), answer=one_is_hopeless, baseline=good, rollouts=100, train=24)
+    assert found.proposals
+
+
 def test_of_a_few_train_tasks_each_is_worth_going_on_for(make_store: MakeStore) -> None:
     found = learn(make_store(), answer=one_is_hopeless, rollouts=200, train=12)
     assert "is within chance" not in found.finding.sentence

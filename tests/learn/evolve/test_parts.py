@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.learn import BudgetExhausted
-from ratchet.learn.ending import is_within_chance
 from ratchet.learn.evolve.bandit import Bandit
+from ratchet.learn.evolve.ending import is_within_chance
 from ratchet.learn.evolve.estimate import Estimate
 from ratchet.learn.evolve.merge import merge_candidates, merge_texts, pieces_of
 from ratchet.learn.evolve.novelty import Novelty

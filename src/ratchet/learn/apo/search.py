@@ -92,9 +92,6 @@ class Search:
         self._while_better = while_better
         self._pending: dict[str, asyncio.Task[Any]] = {}
         self._events = 0
-        self._dropped: list[str] = []
-        """Drafts that the end of the search left behind the first time, when this is a resumed one.
-        """
         self._orders: dict[int, Order] = {}
         self._drafts: dict[int, Draft] = {}
         self._racing: dict[int, Contender] = {}
@@ -131,7 +128,6 @@ class Search:
 
     async def run(self) -> str:
         """Search until nothing is left to do; returns why it ended."""
-        self._dropped = await self._lab.dropped("apo")
         try:
             while True:
                 self._fill()
@@ -142,7 +138,7 @@ class Search:
                 self._spending.settle()
                 if self._only_drafts_left():
                     orders = [self._orders[number_of(name)] for name in self._pending]
-                    await self._lab.drop("apo", [self._coaching.step(o) for o in orders])
+                    await self._lab.drop([self._coaching.step(o) for o in orders])
                     return self._why
                 name = await self._lab.first(f"apo/{self._events:06d}", self._pending)
                 self._events += 1
@@ -233,12 +229,7 @@ class Search:
         )
         self._orders[number] = order
         self._spending.ask(calls_of(order))
-        self._begin(f"draft/{number}", self._draft(order))
-
-    async def _draft(self, order: Order) -> Draft:
-        if self._coaching.step(order) in self._dropped:
-            await asyncio.Event().wait()  # until the search ends, as it did the first time
-        return await self._coaching.draft(order)
+        self._begin(f"draft/{number}", self._coaching.draft(order))
 
     def _validate(self) -> None:
         """Let the leader run the val tasks while the last proposals race: slots are free."""

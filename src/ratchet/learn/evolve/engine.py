@@ -92,9 +92,6 @@ class Engine:
         self._events = 0
         self._started = 0
         self._outstanding = 0
-        self._dropped: list[str] = []
-        """Drafts that the end of the search left behind the first time, when this is a resumed one.
-        """
         # A few more than run at once: a part whose last rollout still runs holds a slot less.
         self._at_once = lab.concurrency + lab.concurrency // 4
         self.ended = ""
@@ -107,7 +104,6 @@ class Engine:
             CoachUnavailable: The coach cannot be asked, and nothing else can propose.
         """
         baseline = self.judging.baseline
-        self._dropped = await self._lab.dropped("evolve")
         self._roll(baseline, self.parts.order[: self._plan.start])
         try:
             while True:
@@ -251,7 +247,7 @@ class Engine:
                 return
             if isinstance(started, Member):
                 continue  # a merge: it needed nobody
-            self._begin("propose", started, self._drafted(started))
+            self._begin("propose", started, self.breeding.work(started))
 
     def _ahead(self) -> int:
         """Rollouts for which proposals are asked for before there are slots for them.
@@ -299,18 +295,13 @@ class Engine:
                 return Refused(problem)
         return await self._lab.evaluate(candidate, tasks)
 
-    async def _drafted(self, started: Started) -> Sequence[Draft]:
-        if started.step in self._dropped:
-            await asyncio.Event().wait()  # until the search ends, as it did the first time
-        return await self.breeding.work(started)
-
     async def _drop_proposals(self) -> None:
         drafts = {name: job for name, job in self._jobs.items() if isinstance(job, Started)}
         for name in drafts:
             self._pending.pop(name).cancel()
             del self._jobs[name]
         if drafts:
-            await self._lab.drop("evolve", [job.step for job in drafts.values()])
+            await self._lab.drop([job.step for job in drafts.values()])
 
     # What ended.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ratchet.learn.ending import is_within_chance
 from ratchet.learn.evolve.bandit import Bandit
+from ratchet.learn.evolve.ending import is_within_chance
 from ratchet.learn.evolve.estimate import Estimate
 from ratchet.learn.evolve.ledger import Ledger
 from ratchet.learn.evolve.plan import Plan
@@ -273,7 +273,7 @@ class Judging:
             if max(left) <= EVEN:
                 self.ended = "a candidate solves every train task."
                 return
-            if every > 1 and is_within_chance(left):
+            if member.parents and every > 1 and is_within_chance(left):
                 self.ended = "what a candidate leaves of the train tasks is within chance."
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ratchet.learn.ending import is_little
 from ratchet.learn.evolve.breeding import Breeding
+from ratchet.learn.evolve.ending import is_little
 from ratchet.learn.evolve.judging import Judging
 from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member

@@ -6,11 +6,10 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from ratchet.learn.evolve.racing import EVEN
+
 NEAR = 0.05
 """What is next to nothing: left of the best score, on average over tasks."""
-
-EVEN = 1e-9
-"""Differences below this are none."""
 
 
 def is_little(left: Sequence[float]) -> bool:
