@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -64,15 +66,63 @@ def test_the_network_is_off_unless_it_is_given(containing: str, tmp_path: Path) 
         assert python(code, containing, tmp_path, network=True).code == 0
 
 
+def namespaces_may_be_made() -> bool:
+    """Whether this kernel gives a process of anybody a network, and the rights over it."""
+    code = (
+        "import ctypes, sys\n"
+        "refused = ctypes.CDLL(None).unshare(0x50000000)\n"
+        "rights = open('/proc/self/status').read().split('CapEff:')[1].split()[0]\n"
+        "sys.exit(bool(refused) or int(rights, 16) == 0)\n"
+    )
+    return subprocess.run([sys.executable, "-I", "-c", code], check=False).returncode == 0
+
+
+OWN_SERVER = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+socket.create_connection(server.getsockname()).close()
+"""
+
+
 def test_tests_with_servers_of_their_own_work_where_there_is_a_network_namespace(
     containing: str, tmp_path: Path
 ) -> None:
-    code = (
-        "import socket\n"
-        "server = socket.create_server(('127.0.0.1', 0))\n"
-        "socket.create_connection(server.getsockname()).close()\n"
-    )
-    assert (python(code, containing, tmp_path).code == 0) == (containing == "bubblewrap")
+    ended = python(OWN_SERVER, containing, tmp_path)
+    may = containing == "bubblewrap" or namespaces_may_be_made()
+    assert (ended.code == 0) == may, ended.output
+
+
+def test_a_network_of_its_own_has_nobody_else_in_it(containing: str, tmp_path: Path) -> None:
+    if containing == "landlock" and not namespaces_may_be_made():
+        pytest.skip("this kernel makes no namespaces for this user")
+    folder, path = tmp_path / "mine", tmp_path / "daemon"
+    folder.mkdir()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_UNIX) as daemon,
+        socket.socket(socket.AF_UNIX) as unnamed,
+    ):
+        daemon.bind(str(path))
+        daemon.listen()
+        unnamed.bind(f"\0{path}")
+        unnamed.listen()
+        code = (
+            "import socket\n"
+            "def tried(family, address):\n"
+            "    try:\n"
+            "        socket.socket(family).connect(address)\n"
+            "    except OSError as error:\n"
+            "        return error.errno\n"
+            f"print(tried(socket.AF_INET, {server.getsockname()!r}),"
+            f" tried(socket.AF_UNIX, {str(path)!r}), tried(socket.AF_UNIX, {chr(0) + str(path)!r}),"
+            " tried(socket.AF_INET, ('192.0.2.1', 80)))\n"
+        )
+        ended = python(code, containing, folder)
+    assert ended.code == 0, ended.output
+    told = ended.output.split()
+    assert "None" not in told, told
+    assert told[0] == str(errno.ECONNREFUSED)
+    assert told[3] == str(errno.ENETUNREACH)
 
 
 def test_output_of_any_length_is_kept_at_both_ends(level: str, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from ratchet.sandbox import best_level
+from ratchet.sandbox.levels import why_no_landlock
+from ratchet.ship import check
 from ratchet.types import ShipError
 
 
@@ -70,6 +72,22 @@ def test_failing_tests_stop_the_release(project: Any) -> None:
 def test_tests_that_fail_anyway_are_called_so(project: Any) -> None:
     with pytest.raises(ShipError, match=r"without it they fail(.|\n)*fail without the change too"):
         project.ship(test_command="{python} -c 'raise SystemExit(3)'")
+
+
+@pytest.mark.skipif(why_no_landlock() != "", reason="no Landlock on this machine")
+def test_tests_that_lack_a_socket_are_told_where_there_is_one(
+    project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "_level", lambda sandbox: "landlock")
+    project.write("check.py", "import socket\nsocket.socket(socket.AF_UNIX).bind('there')\n")
+    project.commit()
+    with pytest.raises(ShipError, match=r"`bubblewrap`(.|\n)*`network = true` under \[ship\]"):
+        project.ship(test_command="{python} check.py")
+    project.write("check.py", "raise SystemExit(3)\n")
+    project.commit()
+    with pytest.raises(ShipError) as caught:
+        project.ship(test_command="{python} check.py")
+    assert "bubblewrap" not in str(caught.value)
 
 
 @pytest.mark.parametrize("sandbox", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import sys
@@ -44,6 +45,8 @@ class TestReport:
     """How the same command ended without the patch; None when it was not tried."""
     contained: str = ""
     """How the command was contained, as in "in a sandbox without network"."""
+    advice: str = ""
+    """What may help beside mending the tests, in a sentence; empty when nothing is known."""
 
     def sentence(self) -> str:
         """The report in one sentence."""
@@ -53,6 +56,12 @@ class TestReport:
         without = f"; without it they {_said(self.base, None, self.timeout_s)}" if self.base else ""
         where = f", {self.contained}" if self.contained else ""
         return f"`{self.command}`{where}: the tests {said} on this change{without}."
+
+    def hint(self) -> str | None:
+        """What to do when the tests fail without the patch, too; None when they do not."""
+        if self.base in (None, "passed"):
+            return None
+        return f"They fail without the change too: mend them first. {self.advice}".strip()
 
     def tail(self) -> str:
         """The last lines of the output, long ones cut."""
@@ -143,7 +152,28 @@ def _run_on(repository: Repository, commit: str, command: str, how: _How) -> Tes
     if ended.status == "timed_out":
         outcome = "timed_out"
     why = f"{ended.output}\n{ended.error}" if ended.status in _OVER else ended.output
-    return TestReport(outcome, command, ended.code, why, how.timeout_s, contained=how.contained())
+    return TestReport(
+        outcome,
+        command,
+        ended.code,
+        why,
+        how.timeout_s,
+        contained=how.contained(),
+        advice=_NO_SOCKETS if _lacks_sockets(why, how) else "",
+    )
+
+
+_NO_SOCKETS = (
+    "The sandbox of this machine may have refused them a socket: one with bubblewrap (package"
+    " `bubblewrap`) has a loopback network of its own; `network = true` under [ship] gives them"
+    " yours."
+)
+
+
+def _lacks_sockets(output: str, how: _How) -> bool:
+    """Whether the output looks as if a test had been refused a socket."""
+    refused = os.strerror(errno.EPERM) in output
+    return refused and how.level == "landlock" and not how.network
 
 
 _OVER = ("memory", "flooded", "crashed")

@@ -124,11 +124,10 @@ def ship(
         sandbox=test_sandbox,
     )
     if report.outcome not in ("passed", "not_configured"):
-        anyway = report.base not in (None, "passed")
         outcome = f"The branch {branch} stays as it is." if tip else "No branch was made."
+        hint = report.hint()
         raise ShipError(
-            f"{report.sentence()} {outcome}\n{report.tail()}",
-            hint="\nThey fail without the change too: mend them first." if anyway else None,
+            f"{report.sentence()} {outcome}\n{report.tail()}", hint=f"\n{hint}" if hint else None
         )
     text = pull_request(
         branch=branch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from . import census, confine, kernel, scratch, wire
+from . import census, confine, kernel, network, scratch, wire
 from .confine import Rules
 from .gate import Gate, program
 from .watch import Watch
@@ -33,9 +33,8 @@ def run(control: int, config: dict[str, Any]) -> NoReturn:
         kernel.dumpable(False)
         if os.getpid() != 1:
             kernel.adopt_orphans()
-        rules = Rules(config)
         gate = Gate(program())
-        pid = _started(config, rules, gate)
+        pid = _started(config, gate)
     except Exception as error:
         line.tell(wire.FAILED, str(error).encode()[: wire.MOST_TEXT])
         os._exit(1)
@@ -58,7 +57,7 @@ def run(control: int, config: dict[str, Any]) -> NoReturn:
     os._exit(0)
 
 
-def _started(config: dict[str, Any], rules: Rules, gate: Gate) -> int:
+def _started(config: dict[str, Any], gate: Gate) -> int:
     """Start the command; its process id.
 
     Raises:
@@ -82,7 +81,9 @@ def _started(config: dict[str, Any], rules: Rules, gate: Gate) -> int:
         kernel.die_with_parent(signal.SIGKILL)
         os.chdir(config["cwd"])
         _limit(config["limits"])
-        rules.on_command()
+        if config["level"] == "landlock" and config["network"] == "none" and network.moved():
+            config |= {"network": "open", "ports": None}  # all that can be reached is its own
+        Rules(config).on_command()
         gate.enter()
         for each in range(1, signal.NSIG):
             try:
