@@ -18,7 +18,7 @@ from tests.repositories import committed
 
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 
-KILLS = 10 if LONG else 4
+KILLS, ROLLOUTS = (10, 1500) if LONG else (3, 700)
 
 EXECUTORS = [
     "process",
@@ -67,12 +67,12 @@ entry = "agent:answer"
 use = "agent:closeness"
 
 [run]
-executor = "process"
+executor = "{executor}"
 concurrency = 2
 timeout_s = 20
 
 [improve.budget]
-rollouts = 1500
+rollouts = {rollouts}
 
 [[guardrails]]
 metric = "latency"
@@ -88,7 +88,7 @@ def make_project(folder: Path, executor: str) -> Path:
         agent = agent.replace("time.sleep(", "await asyncio.sleep(")
     folder.mkdir()
     (folder / "agent.py").write_text(agent)
-    (folder / "ratchet.toml").write_text(CONFIG.replace('"process"', f'"{executor}"'))
+    (folder / "ratchet.toml").write_text(CONFIG.format(executor=executor, rollouts=ROLLOUTS))
     tasks = [json.dumps({"id": f"t{n}", "input": n}) for n in range(300)]
     (folder / "tasks.jsonl").write_text("\n".join(tasks) + "\n")
     return committed(folder)

@@ -6,6 +6,9 @@ import gc
 import io
 import sys
 
+_SELDOM = (50_000, 10, 10)
+"""Objects made after which new ones are looked through for garbage, and so on."""
+
 
 def main() -> None:
     """Entry point of the `ratchet` command."""
@@ -20,5 +23,8 @@ def main() -> None:
 
     app = app_for(sys.argv[1:])
     gc.freeze()
+    gc.set_threshold(*_SELDOM)  # commands import what they need when they run
     gc.enable()
-    sys.exit(run(sys.argv[1:], app))
+    code = run(sys.argv[1:], app)
+    gc.freeze()  # the interpreter's end would look through all of it once more
+    sys.exit(code)
