@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import random
 import re
 from collections import Counter
@@ -222,7 +223,7 @@ def test_the_leader_runs_val_tasks_while_the_last_proposals_race(make_store: Mak
         return ("ended", "train", False) in events[began:]
 
     # Whether any still races when the search ends, chance decides.
-    assert sum(overlaps(seed) for seed in range(4)) >= 2
+    assert len(list(itertools.islice(filter(overlaps, range(4)), 2))) == 2
 
 
 class Unhurried(Tireless):

@@ -76,7 +76,7 @@ def test_where_most_changes_gain_something_those_that_are_even_are_given_up(
 def test_a_change_that_changes_no_answer_is_given_up_after_its_first_tasks(
     make_store: MakeStore,
 ) -> None:
-    evens = tasks_of_evens(make_store, lambda variant, nr: 0.5, says=False)
+    evens = tasks_of_evens(make_store, lambda variant, nr: 0.5, says=False, rollouts=250)
     assert len(evens) > 20
     assert all(tasks <= FIRST for tasks in evens)
 
