@@ -62,18 +62,19 @@ def run_client(
         headers: Further header lines.
         kill: A process to kill in the middle, and after how many seconds.
     """
-    given = json.dumps([port, count, seconds, headers, kill is not None])
-    command = [sys.executable, str(PARTS / "otlp_load.py"), given]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()  # it begins
-        if kill is not None:
-            time.sleep(kill[1])
-            os.kill(kill[0], signal.SIGKILL)
-        line = process.stdout.readline()
-    if not line:
-        raise SystemExit("the client process failed")
-    return Outcome(**json.loads(line))
+    with tempfile.TemporaryDirectory() as folder:
+        saw = Path(folder) / "saw.json"  # a long line through a pipe has come cut
+        given = json.dumps([port, count, seconds, headers, kill is not None, str(saw)])
+        command = [sys.executable, str(PARTS / "otlp_load.py"), given]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            process.stdout.readline()  # it begins
+            if kill is not None:
+                time.sleep(kill[1])
+                os.kill(kill[0], signal.SIGKILL)
+        if process.returncode:
+            raise SystemExit("the client process failed")
+        return Outcome(**json.loads(saw.read_text()))
 
 
 def say(text: str) -> None:
