@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
-import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -16,38 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, event, text
+from sqlalchemy import event, text
 
 from ratchet.store import Store, schema
 from ratchet.store.engine import Database
 from ratchet.store.location import parse
 from ratchet.store.tables import metadata
-from ratchet.types import Outcome, Rollout, StoreError
+from ratchet.types import Rollout, StoreError
 
 
 def rollout(id: str, **fields: Any) -> Rollout:
     return Rollout(
         **{"id": id, "queue": "q", "candidate_id": "c", "task_id": "t", "input": {}, **fields}
     )
-
-
-def at_version(url: str, version: str, empty: bool = True) -> None:
-    """Make the database what a Ratchet of that schema version would have made."""
-
-    def work(connection: Connection) -> None:
-        settings = schema.config(connection)
-        if not empty:
-            metadata.drop_all(connection)
-            connection.execute(text(f"DROP TABLE {schema.VERSION_TABLE}"))
-        command.upgrade(settings, version)
-
-    database = Database(parse(url))
-    database.write(work)
-    database.close()
 
 
 SAME_TYPE = {"FLOAT": "DOUBLE PRECISION", 'TEXT COLLATE "C"': "TEXT"}
@@ -98,106 +82,86 @@ def test_the_migrations_lead_to_the_tables_as_they_are_declared(store: Store) ->
         assert compare_metadata(context, metadata) == []
 
 
-OLD_ROWS = """
-    INSERT INTO journal (run_id, key, body, created_at) VALUES ('r', 'k', '7', 1);
-    INSERT INTO rollouts (id, queue, status, fence, failures, max_attempts, purpose, candidate_id,
-      task_id, seed, created_at, cost_usd, error, metadata, expected, output, input) VALUES
-      ('b', 'q', 'running', 2, 0, 2, '', 'c', 't', 0, 1, 0, '', '{}', 'null', 'null', '1'),
-      ('a', 'q', 'queued', 0, 0, 2, '', 'c', 't', 0, 1, 0, '', '{}', 'null', 'null', '2');
-    INSERT INTO attempts (rollout_id, fence, status, worker, lease_until, started_at, ended_at,
-      error) VALUES ('b', 1, 'expired', 'w1', 5, 2, 5, 'late'),
-      ('b', 2, 'running', 'w2', 60, 6, NULL, '');
-    INSERT INTO spans (rollout_id, fence, trace_id, span_id, parent_id, name, start_ns, end_ns,
-      status, message, attributes, events) VALUES
-      ('b', 1, 't', 's', NULL, 'of b', 1, 2, 'ok', '', '{}', '[]'),
-      ('', 0, 't', 's', 'p', 'of none', 1, 2, 'ok', '', '{}', '[]'),
-      ('gone', 1, 't', 's', NULL, 'of one that is not here', 1, 2, 'ok', '', '{}', '[]');
-    INSERT INTO scores (rollout_id, evaluator, version, value, unit, rationale, error, created_at)
-      VALUES ('a', 'z', '1', 0.5, '', '', '', 1), ('a', 'e', '1', NULL, '', '', 'no', 1),
-      ('gone', 'e', '1', 1, '', '', '', 1)
+LATER = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "2"
+down_revision = "1"
+
+
+def upgrade():
+    op.add_column("journal", sa.Column("length", sa.Integer(), nullable=False, server_default="0"))
+    op.execute("UPDATE journal SET length = length(body)")
 """
-"""What a Ratchet of the first schema may have written."""
 
 
-def old_rows(version: str) -> list[str]:
-    """The same rows as a Ratchet of some schema wrote them: from 0003 on by numbers of rollouts."""
-    rows = OLD_ROWS
-    if version >= "0003":
-        for id, seq in (("b", 1), ("a", 2), ("", 0)):
-            rows = re.sub(rf"(?<=\()'{id}'(?=, ('[ze1]'|\d, '))", str(seq), rows)
-        rows = re.sub(r",\s*\('gone'[^)]*\)", "", rows)
-        rows = rows.replace("(rollout_id", "(rollout_seq")
-    return rows.split(";")
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], None]:
+    """Turns this Ratchet into a later one, whose schema has one more step."""
+
+    def release() -> None:
+        shutil.copytree(schema.MIGRATIONS, tmp_path / "migrations")
+        (tmp_path / "migrations" / "versions" / "v2_later.py").write_text(LATER)
+        monkeypatch.setattr(schema, "MIGRATIONS", tmp_path / "migrations")
+        monkeypatch.setattr(schema, "VERSIONS", (*schema.VERSIONS, "2"))
+
+    return release
 
 
-@pytest.mark.parametrize("version", schema.VERSIONS[:-1])
-def test_an_older_database_is_upgraded_and_keeps_its_rows(store_url: str, version: str) -> None:
-    at_version(store_url, version, empty=False)
-    database = Database(parse(store_url))
-    for statement in old_rows(version):
-        database.write(lambda c, s=statement: c.execute(text(s)))
+def stamp(url: str, version: str) -> None:
+    """Write the schema version into a database and leave the rest as it is."""
+    database = Database(parse(url))
+    change = f"UPDATE {schema.VERSION_TABLE} SET version_num = '{version}'"
+    database.write(lambda c: c.execute(text(change)))
     database.close()
-    with Store.open(store_url) as store:
-        assert store.journal.read("r") == [("k", 7)]
-        assert [r.id for r in store.rollouts.list()[0]] == ["a", "b"]
-        first, second = store.rollouts.attempts("b")
-        assert (first.fence, first.status, first.ended_at, first.error) == (1, "expired", 5, "late")
-        assert store.rollouts.running("q") == [second]
-        assert (second.rollout_id, second.worker, second.lease_until) == ("b", "w2", 60.0)
-        (span,) = store.spans.of("b", fence=1)
-        assert (span.name, span.trace_id, span.parent_id) == ("of b", "t", None)
-        assert [span.name for span in store.spans.of(None)] == ["of none"]
-        scores = store.scores.of(["a", "gone"])
-        assert [(s.evaluator, s.value, s.error) for s in scores["a"]] == [
-            ("z", 0.5, ""),
-            ("e", None, "no"),
-        ]
-        assert scores["gone"] == store.spans.of("gone") == []
-        # It goes on where the older Ratchet left off.
-        store.spans.add("b", 1, [span])
-        assert store.spans.of("b") == [span]
-        done = Outcome(
-            rollout_id="b", fence=2, status="succeeded", started_at=6, ended_at=7, duration_s=1
-        )
-        assert store.rollouts.finish([done], 7.0) == {("b", 2): "succeeded"}
-        assert [c.rollout.id for c in store.rollouts.claim("q", "w", 9, 60.0, 8.0)] == ["a"]
-        found = store._database.read(
-            lambda c: c.execute(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")).scalar()
-        )
-    assert found == schema.VERSIONS[-1]
 
 
-def test_traces_and_conversations_of_an_older_database_are_found(store_url: str) -> None:
-    at_version(store_url, "0004", empty=False)
-    columns = (
-        "rollout_seq, fence, agent, trace_id, span_id, parent_id, name, start_ns, end_ns, status,"
-        " message, attributes, events"
-    )
-    used = '{"gen_ai.usage.input_tokens": 7, "gen_ai.request.model": "m", "session.id": "chat"}'
-    rows = [
-        ("a", "2", "1", 6, used),
-        ("a", "1", None, 5, "{}"),
-        ("b", "1", "elsewhere", 9, '{"gen_ai.conversation.id": "\\u0000"}'),
-        ("c", "1", None, 7, "{}"),
-    ]
-    database = Database(parse(store_url))
-    for trace_id, span_id, parent_id, start_ns, attributes in rows:
-        values = {"t": trace_id, "s": span_id, "p": parent_id, "at": start_ns, "a": attributes}
-        statement = text(
-            f"INSERT INTO spans ({columns}) VALUES (0, 0, 'bot', :t, :s, :p, 'n', :at, :at, 'ok',"
-            " '', :a, '[]')"
-        )
-        database.write(lambda c, s=statement, v=values: c.execute(s, v))
-    database.close()
+def test_an_older_database_is_upgraded_and_keeps_its_rows(
+    store_url: str, later: Callable[[], None]
+) -> None:
     with Store.open(store_url) as store:
-        found, _ = store.traces.list()
-        assert [(t.trace_id, t.spans, t.rootless) for t in found] == [
-            ("b", 1, True),
-            ("c", 1, False),
-            ("a", 2, False),
-        ]
-        assert (found[2].conversation_id, found[2].input_tokens) == ("chat", 7)
-        assert [one.id for one in store.conversations.list()[0]] == ["\ufffd", "chat"]
+        store.journal.append("r", "k", "seven", 1.0)
+        store.rollouts.create([rollout("b"), rollout("a")], 1.0)
+    later()
+    for _ in range(2):
+        with Store.open(store_url) as store:
+            assert store.journal.read("r") == [("k", "seven")]
+            assert [r.id for r in store.rollouts.list()[0]] == ["a", "b"]
+            query = f"SELECT version_num, length FROM {schema.VERSION_TABLE}, journal"
+            assert store._database.read(lambda c, q=query: c.execute(text(q)).one()) == ("2", 7)
+
+
+def test_an_upgrade_that_fails_changes_nothing(store_url: str, later: Callable[[], None]) -> None:
+    later()
+    step = schema.MIGRATIONS / "versions" / "v2_later.py"
+    step.write_text(step.read_text().replace("length(body)", "length(nobody)"))
+    with pytest.raises(StoreError):
+        Store.open(store_url)
+    step.write_text(LATER)
+    with Store.open(store_url) as store:
+        store.journal.append("r", "k", "seven", 1.0)
+
+
+@pytest.mark.parametrize("version", schema.DEVELOPMENT)
+def test_a_database_of_a_development_version_is_refused_and_left_alone(
+    sqlite_url: str, version: str
+) -> None:
+    stamp(sqlite_url, version)
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+    before = fingerprint(path)
+    refusal = rf"The store {path} was made by a development version.*{version}.*move this one away"
+    with pytest.raises(StoreError, match=refusal):
+        Store.open(sqlite_url)
+    assert fingerprint(path) == before
+    assert os.listdir(path.parent) == ["ratchet.db"]
+
+
+@pytest.mark.postgres
+def test_a_postgres_database_of_a_development_version_is_refused(postgres_url: str) -> None:
+    stamp(postgres_url, "0005")
+    with pytest.raises(StoreError, match=r"made by a development version.*0005.*another store"):
+        Store.open(postgres_url)
 
 
 def _open(url: str, start: Any, answers: Any) -> None:
@@ -210,12 +174,11 @@ def _open(url: str, start: Any, answers: Any) -> None:
 
 
 def test_processes_that_open_a_new_or_an_older_database_at_once_all_succeed(
-    tmp_path: Path,
+    tmp_path: Path, sqlite_url: str, later: Callable[[], None]
 ) -> None:
     spawn = multiprocessing.get_context("fork")
-    older = f"sqlite:///{tmp_path}/older.db"
-    at_version(older, schema.VERSIONS[0])
-    for url in (f"sqlite:///{tmp_path}/new.db", older):
+    later()
+    for url in (f"sqlite:///{tmp_path}/new.db", sqlite_url):
         start, answers = spawn.Event(), spawn.Queue()
         openers = [spawn.Process(target=_open, args=(url, start, answers)) for _ in range(4)]
         for opener in openers:
@@ -236,10 +199,7 @@ def test_threads_that_make_stores_at_once_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_a_newer_database_is_refused_and_left_alone(store_url: str) -> None:
-    database = Database(parse(store_url))
-    change = f"UPDATE {schema.VERSION_TABLE} SET version_num = '9999'"
-    database.write(lambda c: c.execute(text(change)))
-    database.close()
+    stamp(store_url, "9999")
     with pytest.raises(StoreError, match=r"made by a newer Ratchet.*9999.*[Uu]pgrade Ratchet"):
         Store.open(store_url)
 

@@ -19,9 +19,15 @@ from ratchet.types import StoreError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-VERSIONS = ("0001", "0002", "0003", "0004", "0005")
+VERSIONS = ("1",)
 """Every schema version there was, oldest first. Known without Alembic, which takes a third of a
 second to import and is needed only when there is something to upgrade."""
+
+DEVELOPMENT = ("0001", "0002", "0003", "0004", "0005")
+"""Schema versions from before the first release. No migration leads from them to `VERSIONS`."""
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+"""The folder of Alembic's script: a step a file in `versions/`."""
 
 VERSION_TABLE = "ratchet_version"
 
@@ -40,15 +46,15 @@ def prepare(database: Database, *, patience_s: float = 0.0) -> None:
             opens a store waits for an answer, and a wrong URL stays wrong.
 
     Raises:
-        StoreError: The database is newer than this Ratchet, belongs to something else, is
-            damaged, or cannot be reached or written.
+        StoreError: The database is newer than this Ratchet, or from before its first release,
+            belongs to something else, is damaged, or cannot be reached or written.
     """
     found = (
         _sqlite_version(database.place)
         if database.is_sqlite
         else database.read(_version_on, patience_s=patience_s)
     )
-    _refuse_newer(found, database.place)
+    _refuse_unknown(found, database.place)
     if found != VERSIONS[-1]:
         database.write(
             lambda connection: _upgrade(connection, database.place), patience_s=patience_s
@@ -60,7 +66,7 @@ def config(connection: Connection) -> Config:
     from alembic.config import Config
 
     settings = Config()
-    settings.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    settings.set_main_option("script_location", str(MIGRATIONS))
     settings.attributes["connection"] = connection
     return settings
 
@@ -111,7 +117,7 @@ def _read_sqlite(path: str) -> str | None:
         if names:
             row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()  # noqa: S608
             found = str(row[0]) if row else None
-        _refuse_newer(found, path)
+        _refuse_unknown(found, path)
         # It stays with the file.
         if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StoreError(
@@ -128,7 +134,14 @@ def _version_on(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
-def _refuse_newer(found: str | None, place: str) -> None:
+def _refuse_unknown(found: str | None, place: str) -> None:
+    if found in DEVELOPMENT:
+        raise StoreError(
+            f"The store {place} was made by a development version of Ratchet (its schema is"
+            f" {found}), and this one cannot upgrade it.",
+            hint="Nothing in it was changed. Name another store or move this one away to begin"
+            " anew, or open it with the version that made it.",
+        )
     if found is not None and found not in VERSIONS:
         raise StoreError(
             f"The store {place} was made by a newer Ratchet (its schema is {found},"
@@ -142,7 +155,7 @@ def _upgrade(connection: Connection, place: str) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _UPGRADE_LOCK})
     # Somebody else may have upgraded while this waited for the lock.
     found = _version_on(connection)
-    _refuse_newer(found, place)
+    _refuse_unknown(found, place)
     if found == VERSIONS[-1]:
         return
     from alembic import command

@@ -184,12 +184,13 @@ spans = Table(
     Column("end_ns", BigInteger, nullable=False),
     _words("status"),
     _words("message"),
-    Column("attributes", Json, nullable=False),
-    Column("events", Json, nullable=False),
     # Taken from the attributes, since nothing queries inside of JSON.
     _words("conversation_id", server_default=""),
     _words("usage", server_default=""),
     Column("head", Integer, nullable=False, server_default="0"),
+    # The long ones come last, as above.
+    Column("attributes", Json, nullable=False),
+    Column("events", Json, nullable=False),
     UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
     # Only what has an agent is in the first index, and only what belongs to one in the
     # second, by their migration. The unique key finds live spans by their trace.

@@ -1,0 +1,250 @@
+"""The first schema: every table and index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "1"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+# A range over a prefix needs byte order, and sorting must not depend on the server's locale.
+_TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+
+
+def _seq() -> sa.Column[Any]:
+    kind = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+    return sa.Column("seq", kind, primary_key=True, autoincrement=True)
+
+
+def _rollout() -> sa.Column[Any]:
+    return sa.Column("rollout_seq", sa.BigInteger(), nullable=False)
+
+
+def _key(name: str) -> sa.Column[Any]:
+    return sa.Column(name, _TEXT, primary_key=True, nullable=False)
+
+
+def _unique(name: str) -> sa.Column[Any]:
+    return sa.Column(name, _TEXT, unique=True, nullable=False)
+
+
+def _words(*names: str, default: str | None = None) -> list[sa.Column[Any]]:
+    return [sa.Column(name, _TEXT, nullable=False, server_default=default) for name in names]
+
+
+def _json(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Text(), nullable=False) for name in names]
+
+
+def _floats(*names: str, nullable: bool = False) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.Float(), nullable=nullable) for name in names]
+
+
+def _whole(*names: str, big: bool = False) -> list[sa.Column[Any]]:
+    kind = sa.BigInteger() if big else sa.Integer()
+    return [sa.Column(name, kind, nullable=False) for name in names]
+
+
+def _index(table: str, name: str, columns: Sequence[str], where: str = "") -> None:
+    condition = sa.text(where) if where else None
+    op.create_index(
+        f"ix_{table}_{name}",
+        table,
+        columns,
+        sqlite_where=condition,
+        postgresql_where=condition,
+    )
+
+
+def upgrade() -> None:
+    """Create them."""
+    _candidates()
+    _datasets()
+    _rollouts()
+    _spans()
+    _runs()
+    _agents()
+    _access()
+
+
+def _candidates() -> None:
+    op.create_table("resources", _key("version"), *_words("kind", "body"), *_floats("created_at"))
+    op.create_table(
+        "resource_names",
+        _seq(),
+        *_words("name", "version"),
+        *_floats("created_at"),
+        sa.UniqueConstraint("name", "version", name="uq_resource_names"),
+    )
+    op.create_table(
+        "candidates",
+        _seq(),
+        _unique("id"),
+        *_words("algorithm", "reason"),
+        *_json("parents", "versions"),
+        *_floats("created_at"),
+    )
+
+
+def _datasets() -> None:
+    op.create_table("tasks", _key("content"), *_json("input", "expected", "metadata"))
+    op.create_table(
+        "datasets",
+        _seq(),
+        *_words("name", "version", "provenance"),
+        *_floats("created_at", "put_at"),
+        sa.UniqueConstraint("version", "name", name="uq_datasets"),
+    )
+    op.create_table(
+        "dataset_tasks",
+        *_words("version"),
+        *_whole("position"),
+        *_words("task_id", "content", "split"),
+        sa.PrimaryKeyConstraint("version", "position", name="pk_dataset_tasks"),
+        sqlite_with_rowid=False,
+    )
+
+
+def _rollouts() -> None:
+    op.create_table(
+        "rollouts",
+        _seq(),
+        _unique("id"),
+        *_words("queue", "status"),
+        *_whole("fence", "failures", "max_attempts"),
+        *_words("purpose", "candidate_id", "task_id"),
+        *_whole("seed", big=True),
+        *_floats("created_at"),
+        *_floats("started_at", "ended_at", "duration_s", nullable=True),
+        *_floats("cost_usd"),
+        *_words("error"),
+        *_json("metadata", "expected", "output", "input"),
+    )
+    for column in ("status", "queue", "purpose", "candidate"):
+        _index("rollouts", column, ["candidate_id" if column == "candidate" else column, "seq"])
+    _index("rollouts", "queued", ["queue", "seq"], "status = 'queued'")
+    op.create_table(
+        "attempts",
+        _rollout(),
+        *_whole("fence"),
+        *_words("status", "worker"),
+        *_floats("lease_until", "started_at"),
+        *_floats("ended_at", nullable=True),
+        *_words("error"),
+        sa.PrimaryKeyConstraint("rollout_seq", "fence", name="pk_attempts"),
+        sqlite_with_rowid=False,
+    )
+    _index("attempts", "running", ["lease_until"], "status = 'running'")
+    op.create_table(
+        "scores",
+        _seq(),
+        _rollout(),
+        *_words("evaluator", "version"),
+        *_floats("value", nullable=True),
+        *_words("unit", "rationale", "error"),
+        *_floats("created_at"),
+        sa.UniqueConstraint("rollout_seq", "evaluator", "version", name="uq_scores"),
+    )
+
+
+def _spans() -> None:
+    op.create_table(
+        "spans",
+        _seq(),
+        _rollout(),
+        *_whole("fence"),
+        *_words("agent", default=""),
+        *_words("trace_id", "span_id"),
+        sa.Column("parent_id", _TEXT),
+        *_words("name"),
+        *_whole("start_ns", "end_ns", big=True),
+        *_words("status", "message"),
+        *_words("conversation_id", "usage", default=""),
+        sa.Column("head", sa.Integer(), nullable=False, server_default="0"),
+        *_json("attributes", "events"),
+        sa.UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
+    )
+    _index("spans", "agent", ["agent", "seq", "end_ns"], "agent > ''")
+    _index("spans", "trace", ["trace_id"], "rollout_seq > 0")
+    heads = ["head", "start_ns", "seq", "trace_id", "agent", "conversation_id"]
+    _index("spans", "heads", heads, "head > 0")
+    first = ["trace_id", "rollout_seq", "fence", "start_ns", "seq", "conversation_id"]
+    _index("spans", "first", first, "head > 0")
+    conversation = ["conversation_id", "start_ns", "seq", "head", "trace_id"]
+    _index("spans", "conversation", conversation, "head > 0 AND conversation_id > ''")
+
+
+def _runs() -> None:
+    op.create_table(
+        "runs",
+        _seq(),
+        _unique("id"),
+        *_words("agent", "stage"),
+        *_floats("updated_at"),
+        *_words("body"),
+    )
+    op.create_table(
+        "journal",
+        _seq(),
+        *_words("run_id", "key"),
+        *_json("body"),
+        *_floats("created_at"),
+        sa.UniqueConstraint("run_id", "key", name="uq_journal"),
+    )
+    op.create_table(
+        "experiments",
+        _seq(),
+        _unique("id"),
+        *_words("run_id", "dataset_version", "verdict", "body"),
+    )
+    op.create_table("releases", _seq(), _unique("id"), *_words("candidate_id", "state", "body"))
+
+
+def _agents() -> None:
+    op.create_table("agents", _key("name"), *_words("body"), *_floats("updated_at"))
+    op.create_table(
+        "activations",
+        _seq(),
+        *_words("agent", "candidate_id", "reason"),
+        *_floats("activated_at"),
+    )
+    _index("activations", "agent", ["agent", "seq"])
+    op.create_table(
+        "feedback",
+        _seq(),
+        _unique("id"),
+        *_words("rollout_id", "trace_id", "span_id", "conversation_id", "kind"),
+        *_floats("value", nullable=True),
+        *_words("body"),
+        *_floats("created_at"),
+    )
+    for what in ("rollout", "trace", "conversation"):
+        _index("feedback", what, [f"{what}_id", "seq"])
+    op.create_table("events", _seq(), *_words("kind"), *_floats("at"), *_words("body"))
+
+
+def _access() -> None:
+    op.create_table(
+        "keys",
+        _seq(),
+        _unique("id"),
+        _unique("hash"),
+        *_words("name"),
+        *_json("scopes"),
+        *_floats("created_at"),
+        *_floats("expires_at", "revoked_at", "last_used_at", nullable=True),
+    )
+    op.create_table(
+        "audit",
+        _seq(),
+        *_floats("at"),
+        *_words("key_id", "address", "action", "target"),
+        *_whole("status"),
+    )
+    op.create_table("settings", _key("name"), *_words("value"))
