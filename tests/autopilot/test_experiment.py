@@ -10,13 +10,13 @@ import pytest
 
 import ratchet
 from ratchet.autopilot import Watcher
-from ratchet.autopilot.experiment import Setting, run_experiment
+from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
 from ratchet.bind import current
 from ratchet.evaluate import Scorer, evaluator
-from ratchet.prove import Guardrail, level, verify
+from ratchet.prove import Comparison, Guardrail, level, verify
 from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
 from ratchet.store import Store
-from ratchet.types import Candidate, Dataset, Experiment, Float, Params, Run, Task
+from ratchet.types import Candidate, ConfigError, Dataset, Experiment, Float, Params, Run, Task
 
 SPACE = {"aim": Float(0.0, 0.0, 1.0)}
 
@@ -39,17 +39,20 @@ def candidate(aim: float) -> Candidate:
     return Candidate.of({"knobs": Params(SPACE, {"aim": aim})})
 
 
-def setting(agent: str, number: int, *, before: float, after: float) -> Setting:
-    tasks = tuple(Task(f"t{n}", n) for n in range(80))
+def setting(
+    agent: str, number: int, *, before: float, after: float, project: str = "", tasks: int = 80
+) -> Setting:
+    given = tuple(Task(f"t{n}", n) for n in range(tasks))
     run = Run(
         id=f"run-{agent}-{number}", agent=agent, seed=number, stage="prove", created_at=0.0,
         updated_at=0.0,
     )  # fmt: skip
     return Setting(
+        project=project,
         run=run,
         baseline=candidate(before),
         candidate=candidate(after),
-        dataset=Dataset(name="d", tasks=tasks, splits={task.id: "test" for task in tasks}),
+        dataset=Dataset(name="d", tasks=given, splits={task.id: "test" for task in given}),
         objective="score",
         alpha=0.05,
         min_gain=0.01,
@@ -62,7 +65,20 @@ def setting(agent: str, number: int, *, before: float, after: float) -> Setting:
     )
 
 
-def conduct(store: Store, folder: Path, wanted: Setting) -> Experiment:
+class Killed(Exception):
+    """The process ends here."""
+
+
+class KilledAtOnce(Watcher):
+    """Ends an experiment at its first pair."""
+
+    def pair(self, comparison: Comparison, most: int) -> None:
+        raise Killed
+
+
+def conduct(
+    store: Store, folder: Path, wanted: Setting, watcher: Watcher | None = None
+) -> Experiment:
     async def main() -> Experiment:
         spec = AgentSpec(entry="tests:aims", root=str(folder))
         executor = AsyncExecutor(Agent(spec, aims), slots=4, timeout_s=10)
@@ -73,7 +89,7 @@ def conduct(store: Store, folder: Path, wanted: Setting) -> Experiment:
                 runner=runner,
                 scorer=Scorer(store, [score]),
                 evidence_dir=folder,
-                watcher=Watcher(),
+                watcher=watcher or Watcher(),
             )
 
     store.runs.put(wanted.run)
@@ -117,15 +133,22 @@ def test_a_decided_experiment_is_found_again_and_runs_nothing(local: Store, tmp_
     assert local.rollouts.counts() == rollouts
 
 
-def test_the_experiments_of_an_agent_share_its_alpha_and_those_of_others_have_their_own(
+def test_alpha_is_shared_by_the_experiments_of_one_project_one_agent_and_one_objective(
     local: Store, tmp_path: Path
 ) -> None:
-    first = conduct(local, tmp_path, setting("a", 1, before=0.5, after=0.5 + 1e-9))
-    second = conduct(local, tmp_path, setting("a", 2, before=0.5, after=0.5 + 2e-9))
-    other = conduct(local, tmp_path, setting("b", 1, before=0.5, after=0.5 + 1e-9))
-    assert first.alpha == level(0.05, [])
-    assert second.alpha == level(0.05, [False])
-    assert other.alpha == first.alpha
+    def begin(wanted: Setting) -> float:
+        with pytest.raises(Killed):
+            conduct(local, tmp_path, wanted, KilledAtOnce())
+        return local.experiments.list(1)[0].alpha
+
+    ours = setting("a", 1, before=0.2, after=0.9)
+    first = begin(ours)
+    assert first == level(0.05, [])
+    assert begin(setting("a", 2, before=0.2, after=0.9)) == level(0.05, [False])
+    # The same run in another project, for another objective, and another agent's.
+    assert begin(msgspec.structs.replace(ours, project="theirs")) == first
+    assert begin(msgspec.structs.replace(ours, objective="other")) == first
+    assert begin(setting("b", 1, before=0.2, after=0.9)) == first
 
 
 def test_a_rollout_that_fails_counts_as_zero_and_against_the_errors_guardrail(
@@ -140,3 +163,38 @@ def test_a_rollout_that_fails_counts_as_zero_and_against_the_errors_guardrail(
     assert ended.decision.candidate == 0.0
     assert ended.decision.guardrails[0].candidate == 1.0
     assert not ended.decision.guardrails[0].passed
+
+
+def test_an_experiment_goes_on_when_an_earlier_one_was_promoted_while_it_was_interrupted(
+    local: Store, tmp_path: Path
+) -> None:
+    first = setting("a", 1, before=0.2, after=0.9)
+    second = setting("a", 2, before=0.2, after=0.8)
+    for begun in (first, second):
+        with pytest.raises(Killed):
+            conduct(local, tmp_path, begun, KilledAtOnce())
+    promoted, ended = (conduct(local, tmp_path, resumed) for resumed in (first, second))
+    assert promoted.decision is not None
+    assert promoted.decision.verdict == "promote"
+    assert (promoted.alpha, ended.alpha) == (level(0.05, []), level(0.05, [False]))
+    assert verify(ended.evidence_path).ok
+
+
+def test_the_reach_of_the_test_tasks_is_told_for_the_level_that_the_next_experiment_gets(
+    local: Store, tmp_path: Path
+) -> None:
+    few = setting("a", 1, before=0.2, after=0.9, tasks=44)
+    check_reach(few, local)
+    with pytest.raises(Killed):
+        conduct(local, tmp_path, few, KilledAtOnce())
+    again = setting("a", 2, before=0.2, after=0.9, tasks=44)
+    refusal = r"44 test tasks cannot prove a gain.*needs about 50 at the level 0\.00649"
+    with pytest.raises(ConfigError, match=refusal):
+        check_reach(again, local)
+    check_reach(msgspec.structs.replace(again, project="theirs"), local)
+    # Another began since it was checked: this one is not begun, and costs no part of alpha.
+    with pytest.raises(ConfigError, match=refusal):
+        conduct(local, tmp_path, again)
+    assert len(local.experiments.list()) == 1
+    # The one that has begun goes on at the level that it has.
+    assert conduct(local, tmp_path, few).alpha == level(0.05, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -312,3 +313,65 @@ def test_a_relative_store_path_is_relative_to_the_projects_folder(
     )
     project = Project.find(tmp_path)
     assert project.store_url == f"sqlite:///{tmp_path.resolve() / 'data' / 'own.db'}"
+
+
+SHARED = '[store]\nurl = "postgresql://db/ratchet"\n'
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def project_at(folder: Path, text: str = SHARED) -> Project:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "ratchet.toml").write_text('[agent]\nentry = "agent:answer"\n' + text)
+    return Project.find(folder)
+
+
+def test_a_project_on_a_shared_store_is_the_same_in_every_clone_and_after_a_move(
+    tmp_path: Path,
+) -> None:
+    ours = project_at(tmp_path / "ours").root
+    project_at(ours / "beside")
+    git(ours, "init", "-q")
+    git(ours, "add", ".")
+    git(ours, "commit", "-qm", "The first")
+    first = project_at(ours).identity()
+    git(ours, "commit", "-qm", "Another", "--allow-empty")
+    git(tmp_path, "clone", "-q", "ours", "cloned")
+    ours.rename(tmp_path / "moved")
+    assert project_at(tmp_path / "moved").identity() == first
+    assert project_at(tmp_path / "cloned").identity() == first
+    assert project_at(tmp_path / "moved" / "beside").identity() == f"{first}beside/"
+
+    theirs = project_at(tmp_path / "theirs").root
+    git(theirs, "init", "-q")
+    git(theirs, "add", ".")
+    git(theirs, "commit", "-qm", "The first of another repository")
+    assert project_at(theirs).identity() != first
+
+
+def test_the_name_of_a_project_is_its_identity_wherever_it_is(tmp_path: Path) -> None:
+    named = '[project]\nname = "answers"\n' + SHARED
+    assert project_at(tmp_path / "a", named).identity() == "name:answers"
+    assert project_at(tmp_path / "b", named).identity() == "name:answers"
+
+
+def test_a_project_without_git_needs_a_name_only_on_a_store_that_others_may_use(
+    tmp_path: Path,
+) -> None:
+    assert project_at(tmp_path, "").identity() == ""
+    with pytest.raises(ConfigError, match=r"(?s)is not in a git repository.*\[project\]\nname"):
+        project_at(tmp_path).identity()
+
+
+def test_a_shallow_clone_needs_a_name_on_a_shared_store(tmp_path: Path) -> None:
+    ours = project_at(tmp_path / "ours").root
+    git(ours, "init", "-q")
+    git(ours, "add", ".")
+    for number in range(2):
+        git(ours, "commit", "-qm", str(number), "--allow-empty")
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{ours}", "shallow")
+    with pytest.raises(ConfigError, match="a shallow clone"):
+        project_at(tmp_path / "shallow").identity()

@@ -236,6 +236,8 @@ def test_experiments_and_releases_are_read(server: RunningServer, call: Call) ->
         baseline_id="a",
         candidate_id="b",
         dataset_version="d",
+        stream="s",
+        history=(True, False),
         alpha=0.05,
         created_at=1.0,
     )

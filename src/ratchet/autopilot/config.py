@@ -29,6 +29,12 @@ from ratchet.autopilot.server_config import (
 from ratchet.run import Kind
 
 
+class ProjectSection(Section):
+    """[project]: what the project is called on a store that others use too."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+
 class AgentSection(Section):
     """[agent]: where the agent is."""
 
@@ -144,6 +150,7 @@ class ShipSection(Section):
 class Config(Section):
     """A whole `ratchet.toml`."""
 
+    project: ProjectSection = ProjectSection()
     agent: AgentSection
     tasks: TasksSection = TasksSection()
     evaluators: Several[EvaluatorSection] = ()

@@ -44,13 +44,15 @@ FAILED = ("failed", "timed_out", "crashed")
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What an experiment is to compare, and how."""
 
+    project: str
+    """What tells the project from others on the same store; see `Project.identity`."""
     run: Run
     baseline: Candidate
     candidate: Candidate
     dataset: Dataset
     objective: str
     alpha: float
-    """Budget of the whole stream of experiments."""
+    """Budget of the whole stream of experiments: of this project, agent and objective."""
     min_gain: float
     harm_alpha: float
     futility_alpha: float
@@ -73,10 +75,14 @@ async def run_experiment(
 
     Returns:
         The experiment with its decision; its evidence is written.
+
+    Raises:
+        ConfigError: At the level that is left for it, not even a perfect candidate could be
+            promoted. No experiment was begun.
     """
     tasks = list(setting.dataset.split("test"))
     random.Random(setting.run.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
-    experiment, history = _begin(setting, store)
+    experiment = _begin(setting, store)
     plan = _plan(setting, experiment.alpha, len(tasks))
     comparison = Comparison(plan)
     at_once = max(4, runner.slots)
@@ -104,9 +110,14 @@ async def run_experiment(
             "tasks": len(tasks),
         },
         budget=setting.alpha,
-        history=history,
+        history=experiment.history,
         created_at=experiment.created_at,
-        context={"run": setting.run.id, "experiment": experiment.id, "agent": setting.run.agent},
+        context={
+            "run": setting.run.id,
+            "experiment": experiment.id,
+            "project": setting.project,
+            "agent": setting.run.agent,
+        },
     )
     return _end(experiment, decided, path, store)
 
@@ -114,13 +125,20 @@ async def run_experiment(
 def check_reach(setting: Setting, store: Store) -> None:
     """See that there are enough test tasks to prove anything, before anything is spent.
 
+    The level is that of the experiment that would begin now.
+
     Raises:
         ConfigError: Not even a perfect candidate could be promoted on them.
     """
+    _level(setting, store.experiments.promotions(_stream(setting)))
+
+
+def _level(setting: Setting, history: Sequence[bool]) -> float:
+    """The level after such a history; a ConfigError when it is out of reach of the test tasks."""
     tasks = len(setting.dataset.split("test"))
-    alpha = level(setting.alpha, _promotions(store.experiments.history(agent=setting.run.agent)))
+    alpha = level(setting.alpha, history)
     if pairs_at_best(_plan(setting, alpha, tasks)) is not None:
-        return
+        return alpha
     enough = next(
         (
             pairs
@@ -131,7 +149,8 @@ def check_reach(setting: Setting, store: Store) -> None:
     )
     needs = f"needs about {enough}" if enough else "cannot pass the guardrails' margins"
     raise ConfigError(
-        f"{tasks} test tasks cannot prove a gain: even a perfect candidate {needs}.",
+        f"{tasks} test tasks cannot prove a gain: even a perfect candidate {needs} at the level"
+        f" {alpha:.3g} of the next experiment, after {len(history)} others.",
         hint="Add tasks, give test a larger share under [tasks] split, or widen the margins of"
         " [[guardrails]].",
     )
@@ -151,29 +170,26 @@ def _plan(setting: Setting, alpha: float, tasks: int) -> Plan:
     )
 
 
-def _begin(setting: Setting, store: Store) -> tuple[Experiment, list[bool]]:
-    own = content_hash([setting.run.id, setting.candidate.id, "experiment"])
-    earlier: list[Experiment] = []
-    for experiment in store.experiments.history(agent=setting.run.agent):
-        if experiment.id == own:
-            return experiment, _promotions(earlier)
-        earlier.append(experiment)
-    history = _promotions(earlier)
-    experiment = Experiment(
-        id=own,
+def _stream(setting: Setting) -> str:
+    """The experiments that share one alpha budget: those of a project's agent for one objective."""
+    key = [setting.project, setting.run.agent, setting.objective]
+    return msgspec.json.encode(key).decode()
+
+
+def _begin(setting: Setting, store: Store) -> Experiment:
+    stream = _stream(setting)
+    begins = Experiment(
+        id=content_hash([setting.run.id, setting.candidate.id, stream, "experiment"]),
         run_id=setting.run.id,
         baseline_id=setting.baseline.id,
         candidate_id=setting.candidate.id,
         dataset_version=setting.dataset.version,
-        alpha=level(setting.alpha, history),
+        stream=stream,
+        history=(),
+        alpha=setting.alpha,
         created_at=time.time(),
     )
-    store.experiments.put(experiment)
-    return experiment, history
-
-
-def _promotions(earlier: Sequence[Experiment]) -> list[bool]:
-    return [e.decision is not None and e.decision.verdict == "promote" for e in earlier]
+    return store.experiments.begin(begins, lambda history: _level(setting, history))
 
 
 def _end(experiment: Experiment, decided: Decision, path: Path, store: Store) -> Experiment:

@@ -89,6 +89,7 @@ class _Journey:
         self.project = project
         self.store = store
         self.watcher = watcher
+        self.identity = project.identity()
         self.agent: Agent = project.load_agent()
         self.baseline: Candidate = project.source_candidate(self.agent)
         self.dataset: Dataset
@@ -327,6 +328,7 @@ class _Journey:
     def _setting(self, candidate: Candidate) -> Setting:
         config = self.project.config
         return Setting(
+            project=self.identity,
             run=self.run,
             baseline=self.baseline,
             candidate=candidate,

@@ -16,6 +16,7 @@ from ratchet.observe.place import (
     FILE_NAME,
     STATE_NAME,
     folder_with_config,
+    own_store_url,
     prepare_state,
     store_url,
 )
@@ -26,6 +27,7 @@ from ratchet.types import (
     Candidate,
     ConfigError,
     Dataset,
+    ShipError,
     defaults,
 )
 
@@ -80,6 +82,36 @@ class Project:
         A relative path in [store] url is relative to the project's folder.
         """
         return store_url(self.root, self.config.store.url)
+
+    def identity(self) -> str:
+        """What tells this project from others on the same store, and survives a clone or a move.
+
+        [project] name. Without one: nothing in the store of the state folder, which no other
+        project uses, and else the first commit of the git repository with the folder in it.
+
+        Raises:
+            ConfigError: The store may be shared, and neither a name nor a first commit is there.
+        """
+        name = self.config.project.name
+        if name is not None:
+            return f"name:{name}"
+        if self.store_url == own_store_url(self.root):
+            return ""
+        from ratchet.ship import Repository
+
+        reason = "its git history was cut off (a shallow clone)"
+        try:
+            repository = Repository.open(self.root)
+            if first := repository.first_commit():
+                return f"git:{first}/{repository.prefix}"
+        except ShipError as error:
+            reason = error.message.rstrip(".")
+        raise ConfigError(
+            "Nothing tells this project from others on the same store, and experiments are counted"
+            f" for each project: {reason}.",
+            hint="Give it a name in ratchet.toml that no other project has:"
+            '\n\n[project]\nname = "…"\n',
+        )
 
     def prepare_state(self) -> Path:
         """Make the state folder.

@@ -25,10 +25,14 @@ def store_url(root: Path, named: str | None) -> str:
         root: The project's folder; a relative path in [store] url is relative to it.
         named: [store] url.
     """
-    default = f"sqlite:///{root / STATE_NAME / 'ratchet.db'}"
     if named and re.match(r"sqlite:///[^/:]", named):
         named = f"sqlite:///{root / named.removeprefix('sqlite:///')}"
-    return os.environ.get("RATCHET_STORE") or named or default
+    return os.environ.get("RATCHET_STORE") or named or own_store_url(root)
+
+
+def own_store_url(root: Path) -> str:
+    """URL of the SQLite store in a project's state folder, which is that project's alone."""
+    return f"sqlite:///{root / STATE_NAME / 'ratchet.db'}"
 
 
 def prepare_state(root: Path) -> Path:

@@ -48,7 +48,8 @@ def write_evidence(
         candidate: The same of the candidate.
         dataset: Name, version and split of the tasks, as plain data.
         budget: Alpha of the whole stream of experiments; None when this one stands alone.
-        history: Whether each earlier experiment of the stream promoted, oldest first.
+        history: Of each experiment that began earlier in the stream, oldest first, whether it had
+            promoted its candidate when this one began.
         created_at: Unix seconds, or None to leave it out.
         context: Anything else worth keeping, as plain data. It is covered by the digest only.
 

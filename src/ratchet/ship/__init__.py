@@ -4,12 +4,13 @@ from ratchet.ship.check import TestReport
 from ratchet.ship.edit import Edit, Target
 from ratchet.ship.patch import Patch, make_patch
 from ratchet.ship.release import branch_name, ship
-from ratchet.ship.repository import check_clean
+from ratchet.ship.repository import Repository, check_clean
 from ratchet.ship.rollback import refresh, rollback
 
 __all__ = [
     "Edit",
     "Patch",
+    "Repository",
     "Target",
     "TestReport",
     "branch_name",

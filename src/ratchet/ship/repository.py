@@ -154,6 +154,15 @@ class Repository:
         """Full hashes of a commit's parents."""
         return self.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
 
+    def first_commit(self) -> str | None:
+        """Hash of the commit that the first parents of HEAD lead back to; None in a shallow clone.
+
+        It is the same in every clone, on every branch that was not begun without a parent.
+        """
+        if self.text("rev-parse", "--is-shallow-repository") == "true":
+            return None
+        return self.text("rev-list", "--first-parent", "--max-parents=0", "HEAD")
+
     def head_branch(self) -> str | None:
         """The branch that is checked out, or None when HEAD is detached."""
         found = self._run("symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1))

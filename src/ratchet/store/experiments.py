@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import builtins
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-from sqlalchemy import select
+import msgspec
+from sqlalchemy import Connection, select
 
 from ratchet.store import tables
+from ratchet.store.columns import encode
+from ratchet.store.engine import Database
 from ratchet.store.shelf import Shelf
 from ratchet.types import Conflict, Experiment
+
+History: TypeAlias = tuple[bool, ...]
+"""Of each experiment of a stream, in the order in which they began, whether it has promoted its
+candidate. One that has not ended has not."""
 
 
 class Experiments(Shelf[Experiment]):
@@ -17,23 +26,57 @@ class Experiments(Shelf[Experiment]):
     table = tables.experiments
     kind = Experiment
 
-    def history(self, *, agent: str | None = None) -> list[Experiment]:
-        """All of them, or those of one agent's runs, in order of creation.
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._take_place = database.insert_new(self.table, "stream", "place")
+
+    def begin(self, experiment: Experiment, level: Callable[[History], float]) -> Experiment:
+        """Keep an experiment that begins, at the next place of its stream; or find it again.
+
+        The history is read and the experiment is kept in one transaction. A place is given out
+        once: of processes that begin experiments at the same time, one gets the place and the
+        others read the history again.
 
         Args:
-            agent: The agent's entry, MODULE:FUNCTION.
+            experiment: What begins. Its `history` and `alpha` are set here. Its id must belong to
+                this stream alone.
+            level: The level of the next experiment after such a history. When it raises, nothing is
+                kept.
+
+        Returns:
+            The experiment as it is kept: when it had begun before, with the history and the level
+            of then, and its decision if it has one.
         """
-        query = select(self.table.c.body).order_by(self.table.c.seq)
-        if agent is not None:
-            runs = select(tables.runs.c.id).where(tables.runs.c.agent == agent)
-            query = query.where(self.table.c.run_id.in_(runs))
-        return self._select(query)
+        mine = select(self.table.c.body).where(self.table.c.id == experiment.id)
+
+        def work(connection: Connection) -> Experiment | None:
+            earlier = _promoted(connection, experiment.stream)
+            if experiment.id in earlier:
+                return self._decode(connection.execute(mine).scalar_one())
+            history = tuple(earlier.values())
+            begun = msgspec.structs.replace(experiment, history=history, alpha=level(history))
+            row = {**self._columns(begun), "body": encode(begun)}
+            return begun if connection.execute(self._take_place, row).rowcount else None
+
+        while (begun := self._database.write(work)) is None:
+            pass  # Somebody else took the place: there is one more in the history now.
+        return begun
+
+    def promotions(self, stream: str) -> History:
+        """What `begin` would set as the history of the next experiment of a stream."""
+        return tuple(self._database.read(lambda c: _promoted(c, stream)).values())
+
+    def history(self) -> builtins.list[Experiment]:
+        """All of them, in order of creation."""
+        return self._select(select(self.table.c.body).order_by(self.table.c.seq))
 
     def _columns(self, noun: Experiment) -> dict[str, Any]:
         return {
             "id": noun.id,
             "run_id": noun.run_id,
             "dataset_version": noun.dataset_version,
+            "stream": noun.stream,
+            "place": len(noun.history),
             "verdict": noun.decision.verdict if noun.decision else "",
         }
 
@@ -44,3 +87,11 @@ class Experiments(Shelf[Experiment]):
                 " and a decision does not change.",
                 hint="Make a new experiment.",
             )
+
+
+def _promoted(connection: Connection, stream: str) -> dict[str, bool]:
+    """Whether each experiment of a stream has promoted its candidate, by id, in their order."""
+    table = tables.experiments
+    query = select(table.c.id, table.c.verdict).where(table.c.stream == stream)
+    rows = connection.execute(query.order_by(table.c.place))
+    return {id: verdict == "promote" for id, verdict in rows}

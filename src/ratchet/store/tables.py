@@ -255,8 +255,13 @@ experiments = Table(
     _words("id", unique=True),
     _words("run_id"),
     _words("dataset_version"),
+    # The experiments that share one alpha budget, and this one's place among them, from 0. No two
+    # can have the same place, so no two can have the same level.
+    _words("stream"),
+    Column("place", Integer, nullable=False),
     _words("verdict"),
     Column("body", Words, nullable=False),
+    UniqueConstraint("stream", "place", name="uq_experiments"),
 )
 
 releases = Table(

@@ -57,7 +57,13 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     baseline_id: str
     candidate_id: str
     dataset_version: str
+    stream: str
+    """The experiments among which `alpha` is shared; JSON of project, agent and objective."""
+    history: tuple[bool, ...]
+    """Of each experiment that began before in the stream, oldest first, whether it had promoted its
+    candidate when this one began. The level follows from it and does not change any more."""
     alpha: float
+    """The level: how likely a candidate that is no better may be promoted."""
     created_at: float
     decision: Decision | None = None
     evidence_path: str = ""

@@ -201,7 +201,10 @@ def _runs() -> None:
         "experiments",
         _seq(),
         _unique("id"),
-        *_words("run_id", "dataset_version", "verdict", "body"),
+        *_words("run_id", "dataset_version", "stream"),
+        *_whole("place"),
+        *_words("verdict", "body"),
+        sa.UniqueConstraint("stream", "place", name="uq_experiments"),
     )
     op.create_table("releases", _seq(), _unique("id"), *_words("candidate_id", "state", "body"))
 
