@@ -237,10 +237,10 @@ class _Journey:
         self._enter("learn")
 
     async def _learn(self, runner: Runner) -> None:
-        lab = self._lab(runner)
-        self.watcher.expects(lab.budget.rollouts or 0)
-        finding = await if_sound(lab, await self.algorithm.learn(lab))
-        await lab.settle()
+        async with self._lab(runner) as lab:
+            self.watcher.expects(lab.budget.rollouts or 0)
+            finding = await if_sound(lab, await self.algorithm.learn(lab))
+            await lab.settle()
         both = len(lab.compared("finding", self.baseline, finding.best))
         finding = msgspec.structs.replace(finding, val_tasks=both)
         self.store.candidates.put(finding.best, time.time())

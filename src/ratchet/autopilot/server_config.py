@@ -40,6 +40,9 @@ class RetentionSection(Section):
 
     spans_days: Days = None
     rollouts_days: Days = None
+    journal_days: Days = None
+    candidates_days: Days = None
+    datasets_days: Days = None
     feedback_days: Days = None
     audit_days: Days = 365.0
     events_days: Days = 7.0

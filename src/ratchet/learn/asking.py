@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -73,6 +73,7 @@ async def ask_and_pay(
     key: str,
     purse: Purse,
     keep: Callable[[str, Any], Any],
+    kept: Callable[[], Awaitable[None]],
 ) -> Reply:
     """Ask, pay, and keep the answer under its key.
 
@@ -82,7 +83,8 @@ async def ask_and_pay(
         step: The call's name, for its span.
         key: The journal's key of the answer.
         purse: What pays.
-        keep: Writes to the journal.
+        keep: Adds an entry to the journal.
+        kept: Waits until what was added is written.
 
     Raises:
         BudgetExhausted: The dollars or coach calls are spent; nobody was asked.
@@ -111,9 +113,10 @@ async def ask_and_pay(
         raise
     finally:
         STEP.reset(asking)
-    # At once, in this thread: what is cancelled or killed from here on has been kept.
+    # At once: it is written also when this is cancelled from here on.
     keep(key, msgspec.to_builtins(reply))
     purse.pay([reply.cost_usd])
+    await kept()  # nothing is done with an answer that a kill could make us pay for again
     return reply
 
 

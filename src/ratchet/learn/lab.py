@@ -13,6 +13,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,12 +22,13 @@ from ratchet.evaluate import Scorer, ScoreStream
 from ratchet.learn.asking import Question, Unfinished, ask_and_pay, paid_before
 from ratchet.learn.budget import Budget, BudgetExhausted, Spent
 from ratchet.learn.purse import Purse
+from ratchet.learn.run_journal import RunJournal
 from ratchet.learn.tried import Tried
 from ratchet.learn.verdicts import Judge, Verdicts
 from ratchet.learn.work import Evaluation, Executes, Proposal, Work, objective_value
 from ratchet.llm import Asks, Message, Reply
 from ratchet.store import Store
-from ratchet.types import Candidate, Resource, Rollout, Span, Task
+from ratchet.types import Candidate, RatchetError, Resource, Rollout, Span, Task
 
 
 class Lab:
@@ -95,6 +97,9 @@ class Lab:
         self._scorer = scorer
         self._store = store
         self._coach = coach
+        self._journal: RunJournal = (
+            whole._journal if whole else RunJournal(store.journal, work.run_id)
+        )
         own = Verdicts(store, work.run_id, checks, tests)
         self._verdicts: Verdicts = whole._verdicts if whole else own
         self._calls: Unfinished = whole._calls if whole else Unfinished()
@@ -110,6 +115,19 @@ class Lab:
         self._judged = 0
         self._notes = 0
         self._tried: dict[str, Tried] = {} if whole is None else whole._tried
+
+    async def __aenter__(self) -> Lab:
+        """Read what an earlier try of the run has journaled."""
+        await self._journal.load()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        """Wait until all is journaled."""
+        if kind is None:
+            await self._journal.flush()
+        else:
+            with suppress(RatchetError):  # what ended the work says more
+                await self._journal.flush()
 
     @property
     def budget(self) -> Budget:
@@ -144,6 +162,7 @@ class Lab:
         if reached:
             raise BudgetExhausted(f"{len(new)} more rollouts would exceed the budget: {reached}.")
         self._purse.take_rollouts(new)
+        await self._journal.flush()
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
         async with ScoreStream(self._scorer) as stream:
 
@@ -208,15 +227,23 @@ class Lab:
             return paid_before(known, key, self._purse)
         if await self._is_dropped(key):
             await self._new.wait()  # the end comes first, as it did the first time
+        await self._journal.flush()
         return await self._calls.finish(
             ask_and_pay(
-                self._coach, question, step=step, key=key, purse=self._purse, keep=self._append
+                self._coach,
+                question,
+                step=step,
+                key=key,
+                purse=self._purse,
+                keep=self._append,
+                kept=self._journal.flush,
             )
         )
 
     async def settle(self) -> None:
         """Wait for coach calls that were begun and are not needed any more: they are paid for."""
         await self._calls.settle()
+        await self._journal.flush()
 
     def credit(self, reply: Reply, survived: bool) -> None:
         """Say whether the proposal of a coach's reply survived: calls move to models whose do."""
@@ -267,7 +294,7 @@ class Lab:
         self._new.set()
         done, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
         name = next(name for name, future in pending.items() if future in done)
-        await asyncio.to_thread(self._append, key, name)
+        self._append(key, name)
         return name
 
     async def drop(self, steps: Collection[str]) -> None:
@@ -280,7 +307,8 @@ class Lab:
         """
         theirs = [self._key("coach", f"{step}/") for step in steps]
         self._append(self._key("dropped", ""), theirs)
-        for key, body in await asyncio.to_thread(self._store.journal.read, self._work.run_id):
+        await self._journal.flush()
+        for key, body in self._journal.entries.items():
             if key.startswith(tuple(theirs)):
                 paid_before(body, key, self._purse)
 
@@ -442,10 +470,11 @@ class Lab:
         return [(one, other) for one, other in kept]
 
     async def _known(self, key: str) -> Any:
-        return await asyncio.to_thread(self._store.journal.get, self._work.run_id, key)
+        await self._journal.load()
+        return self._journal.entries.get(key)
 
     def _key(self, kind: str, name: str) -> str:
         return f"{kind}/{self._work.part}{name}"
 
     def _append(self, key: str, body: Any) -> Any:
-        return self._store.journal.append(self._work.run_id, key, body, time.time())
+        return self._journal.append(key, body)

@@ -50,6 +50,14 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     rollouts_days: float | None = None
     """Rollouts that ended, from then, with attempts, spans and scores. Evidence of experiments
     and rollouts of runs that are not over are kept."""
+    journal_days: float | None = None
+    """Journals of runs that are over, from then; the journal of a run that may go on is kept."""
+    candidates_days: float | None = None
+    """Candidates, from when they were last proposed. Those that runs, experiments, releases, agents
+    or rollouts refer to are kept."""
+    datasets_days: float | None = None
+    """Datasets, from when they were last put. Those of experiments and of runs that may go on, and
+    the newest of each name, are kept."""
     feedback_days: float | None = None
     audit_days: float | None = 365.0
     events_days: float | None = 7.0
@@ -165,6 +173,10 @@ class Pruner:
             "feedback": (retention.feedback_days, pruning.feedback),
             "rollouts": (retention.rollouts_days, pruning.rollouts),
             "spans": (retention.spans_days, self._spans),
+            "journal": (retention.journal_days, pruning.journal),
+            "candidates": (retention.candidates_days, pruning.candidates),
+            "datasets": (retention.datasets_days, pruning.datasets),
+            "tasks": (retention.datasets_days, pruning.tasks),
         }
         for noun, (days, prune) in known.items():
             if days is not None:

@@ -20,10 +20,10 @@ class Candidates:
     def __init__(self, database: Database, resources: Resources) -> None:
         self._database = database
         self._resources = resources
-        self._insert = database.insert_new(candidates, "id")
+        self._insert = database.upsert(candidates, ("id",), ("put_at",))
 
     def put(self, candidate: Candidate, now: float | None = None) -> str:
-        """Store a candidate with its resources; the same id again changes nothing.
+        """Store a candidate with its resources; the same id again only keeps it from being pruned.
 
         Args:
             candidate: The candidate.
@@ -43,6 +43,7 @@ class Candidates:
                 "parents": candidate.parents,
                 "versions": versions,
                 "created_at": moment,
+                "put_at": moment,
             }
             connection.execute(self._insert, row)
 

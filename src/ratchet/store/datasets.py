@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 
 from ratchet.store.engine import Database
+from ratchet.store.pruning import PRUNE_LOCK
 from ratchet.store.tables import dataset_tasks, datasets, tasks
 from ratchet.types import Dataset, InputError, Task
 
@@ -57,6 +58,10 @@ class Datasets:
         }
 
         def work(connection: Connection) -> None:
+            if not self._database.is_sqlite:
+                # Nobody prunes the list of an older dataset with these very tasks meanwhile.
+                lock = text("SELECT pg_advisory_xact_lock_shared(:lock)")
+                connection.execute(lock, {"lock": PRUNE_LOCK})
             connection.execute(self._insert, row)
             if members:
                 connection.execute(self._insert_task, bodies)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, select
 
-from ratchet.store.engine import Database
+from ratchet.store.engine import Database, chunks
 from ratchet.store.tables import journal
 
 
@@ -31,6 +32,32 @@ class Journal:
         def work(connection: Connection) -> Any:
             connection.execute(self._insert, row)
             return connection.execute(_body(run_id, key)).scalar_one()
+
+        return self._database.write(work)
+
+    def append_all(self, run_id: str, entries: Sequence[tuple[str, Any, float]]) -> dict[str, Any]:
+        """The same with several entries, in one transaction.
+
+        Args:
+            run_id: The run.
+            entries: Key, body and Unix seconds of each; at least one, no key twice.
+
+        Returns:
+            The bodies that are stored, by key.
+        """
+        rows = [
+            {"run_id": run_id, "key": key, "body": body, "created_at": at}
+            for key, body, at in entries
+        ]
+
+        def work(connection: Connection) -> dict[str, Any]:
+            connection.execute(self._insert, rows)
+            found: dict[str, Any] = {}
+            for chunk in chunks([key for key, _, _ in entries]):
+                query = select(journal.c.key, journal.c.body)
+                query = query.where(journal.c.run_id == run_id, journal.c.key.in_(chunk))
+                found.update((key, body) for key, body in connection.execute(query))
+            return found
 
         return self._database.write(work)
 

@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Connection, Table, delete, func, select, text
+from sqlalchemy import (
+    Column,
+    Connection,
+    Table,
+    delete,
+    exists,
+    func,
+    select,
+    text,
+    tuple_,
+)
 
 from ratchet.store.engine import Database, chunks
-from ratchet.store.tables import attempts, audit, events, feedback, rollouts, runs, scores, spans
-from ratchet.types import FINAL, STAGE_TRANSITIONS, Stage
+from ratchet.store.references import OVER, used_candidates, used_datasets
+from ratchet.store.tables import (
+    attempts,
+    audit,
+    candidates,
+    dataset_tasks,
+    datasets,
+    events,
+    feedback,
+    journal,
+    rollouts,
+    runs,
+    scores,
+    spans,
+    tasks,
+)
+from ratchet.types import FINAL, Stage
 
 PATIENCE_S = 2.0
 """How long a step waits for a database that is away or locked; another will come."""
 
 # Any number will do, so long as every Ratchet uses the same: one server prunes at a time.
-_PRUNE_LOCK = 7_236_142_459
-
-_OVER: frozenset[Stage] = frozenset(stage for stage, then in STAGE_TRANSITIONS.items() if not then)
+PRUNE_LOCK = 7_236_142_459
 
 
 class Step(NamedTuple):
@@ -107,6 +130,129 @@ class Pruning:
 
         return self._database.write(work, patience_s=PATIENCE_S)
 
+    def journal(self, before: float, after: int = 0, limit: int = 500) -> Step:
+        """Delete journal entries from before a moment, of runs that ended before it.
+
+        What was journaled for a run that the store does not know, such as a `Trainer`'s, goes when
+        its newest entry is from before the moment. Arguments as for `events`.
+        """
+        rows = self._window(journal, after, limit, journal.c.run_id, journal.c.created_at)
+        aged = [row for row in rows if row.created_at < before]
+        following = rows[-1].seq if aged and len(rows) == limit else None
+        run_ids = {row.run_id for row in aged}
+
+        def work(connection: Connection) -> Step:
+            if not self._is_mine(connection):
+                return Step(0, None)
+            ended = self._ended_runs(connection, run_ids, before)
+            old = [row.seq for row in aged if row.run_id in ended]
+            gone = 0
+            for chunk in chunks(old):
+                gone += connection.execute(delete(journal).where(journal.c.seq.in_(chunk))).rowcount
+            return Step(gone, following)
+
+        return self._database.write(work, patience_s=PATIENCE_S) if aged else Step(0, following)
+
+    def candidates(self, before: float, after: int = 0, limit: int = 500) -> Step:
+        """Delete candidates that were last proposed before a moment and that nothing refers to.
+
+        See `used_candidates`. The versions of their resources stay. Arguments as for `events`.
+        """
+        rows = self._window(candidates, after, limit, candidates.c.id, candidates.c.put_at)
+        old = [row.id for row in rows if row.put_at < before]
+        following = rows[-1].seq if len(rows) == limit else None
+
+        def work(connection: Connection) -> Step:
+            if not self._is_mine(connection):
+                return Step(0, None)
+            gone = 0
+            for chunk in chunks(sorted(set(old) - used_candidates(connection, old))):
+                # Whoever has just put it again is about to use it.
+                unused = candidates.c.id.in_(chunk), candidates.c.put_at < before
+                gone += connection.execute(delete(candidates).where(*unused)).rowcount
+            return Step(gone, following)
+
+        return self._database.write(work, patience_s=PATIENCE_S) if old else Step(0, following)
+
+    def datasets(self, before: float, after: int = 0, limit: int = 500) -> Step:
+        """Delete datasets that were last put before a moment and that nothing refers to.
+
+        See `used_datasets`. The newest of each name stays. `tasks` deletes what they held.
+        Arguments as for `events`.
+        """
+        rows = self._window(datasets, after, limit, datasets.c.version, datasets.c.put_at)
+        old = {row.seq: row.version for row in rows if row.put_at < before}
+        following = rows[-1].seq if len(rows) == limit else None
+        newer = datasets.alias()
+        followed = exists().where(
+            newer.c.name == datasets.c.name,
+            tuple_(newer.c.put_at, newer.c.seq) > tuple_(datasets.c.put_at, datasets.c.seq),
+        )
+
+        def work(connection: Connection) -> Step:
+            if not self._is_mine(connection):
+                return Step(0, None)
+            used = used_datasets(connection)
+            gone = 0
+            for chunk in chunks([seq for seq, version in old.items() if version not in used]):
+                unused = datasets.c.seq.in_(chunk), datasets.c.put_at < before, followed
+                gone += connection.execute(delete(datasets).where(*unused)).rowcount
+            return Step(gone, following)
+
+        return self._database.write(work, patience_s=PATIENCE_S) if old else Step(0, following)
+
+    def tasks(self, before: float, after: int = 0, limit: int = 500) -> Step:
+        """Delete what datasets held that are gone: their lists, and tasks that are in no other.
+
+        Args:
+            before: Plays no part.
+            after: 0, and then what the step before returned.
+            limit: Rows of a list to delete.
+        """
+
+        def work(connection: Connection) -> Step:
+            if not self._is_mine(connection):
+                return Step(0, None)
+            version = _abandoned(connection)
+            if version is None:
+                return Step(0, None)
+            mine = dataset_tasks.c.version == version
+            columns = dataset_tasks.c.position, dataset_tasks.c.content
+            first = select(*columns).where(mine).order_by(dataset_tasks.c.position).limit(limit)
+            rows = connection.execute(first).all()
+            last = rows[-1].position
+            connection.execute(delete(dataset_tasks).where(mine, dataset_tasks.c.position <= last))
+            gone = len(rows)
+            for chunk in chunks(sorted({row.content for row in rows})):
+                held = exists().where(dataset_tasks.c.content == tasks.c.content)
+                lone = tasks.c.content.in_(chunk), ~held
+                gone += connection.execute(delete(tasks).where(*lone)).rowcount
+            return Step(gone, after + 1)
+
+        abandoned = self._database.read(_abandoned, patience_s=PATIENCE_S)
+        if abandoned is None:
+            return Step(0, None)
+        return self._database.write(work, patience_s=PATIENCE_S)
+
+    def _ended_runs(
+        self, connection: Connection, run_ids: Collection[str], before: float
+    ) -> set[str]:
+        """Those of the runs whose journal is not needed any more."""
+        known: set[str] = set()
+        ended: set[str] = set()
+        for chunk in chunks(sorted(run_ids)):
+            query = select(runs.c.id, runs.c.stage, runs.c.updated_at).where(runs.c.id.in_(chunk))
+            for row in connection.execute(query):
+                known.add(row.id)
+                if row.stage in OVER and row.updated_at < before:
+                    ended.add(row.id)
+        for chunk in chunks(sorted(set(run_ids) - known)):
+            newest = func.max(journal.c.created_at)
+            query = select(journal.c.run_id).where(journal.c.run_id.in_(chunk))
+            query = query.group_by(journal.c.run_id).having(newest < before)
+            ended.update(connection.scalars(query))
+        return ended
+
     def _log(
         self,
         table: Table,
@@ -161,7 +307,21 @@ class Pruning:
         if self._database.is_sqlite:
             return True
         lock = text("SELECT pg_try_advisory_xact_lock(:lock)")
-        return bool(connection.scalar(lock, {"lock": _PRUNE_LOCK}))
+        return bool(connection.scalar(lock, {"lock": PRUNE_LOCK}))
+
+
+def _abandoned(connection: Connection) -> str | None:
+    """A version of which there are tasks but no dataset any more; None when there is none."""
+    heads = set(connection.scalars(select(datasets.c.version)))
+    lowest = select(func.min(dataset_tasks.c.version))
+    version: str | None = ""
+    # By the index, from one version to the next: a version may have very many rows.
+    while (
+        version := connection.scalar(lowest.where(dataset_tasks.c.version > version))
+    ) is not None:
+        if version not in heads:
+            break
+    return version
 
 
 def is_needed(purpose: str, stages: Mapping[str, Stage]) -> bool:
@@ -177,4 +337,4 @@ def is_needed(purpose: str, stages: Mapping[str, Stage]) -> bool:
     parts = purpose.split("/")
     if "prove" in parts:
         return True
-    return any(part in stages and stages[part] not in _OVER for part in parts[1:])
+    return any(part in stages and stages[part] not in OVER for part in parts[1:])

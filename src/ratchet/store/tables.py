@@ -79,6 +79,8 @@ candidates = Table(
     Column("parents", Json, nullable=False),
     Column("versions", Json, nullable=False),
     Column("created_at", Float, nullable=False),
+    # When it was last proposed: what is to be used again is not pruned.
+    Column("put_at", Float, nullable=False),
 )
 
 tasks = Table(
@@ -111,6 +113,7 @@ dataset_tasks = Table(
     _words("content"),
     _words("split"),
     PrimaryKeyConstraint("version", "position", name="pk_dataset_tasks"),
+    Index("ix_dataset_tasks_content", "content"),
     sqlite_with_rowid=False,
 )
 

@@ -186,7 +186,7 @@ class Trainer:
                         say=self._progress.said,
                     )
                 )
-            lab = self._lab(work, items, coach)
+            lab = await stack.enter_async_context(self._lab(work, items, coach))
             try:
                 await _mean_of(lab, lab.val[:DEV_TASKS], "val")  # before a coach is paid
             except AgentError:

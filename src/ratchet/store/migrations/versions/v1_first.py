@@ -88,7 +88,7 @@ def _candidates() -> None:
         _unique("id"),
         *_words("algorithm", "reason"),
         *_json("parents", "versions"),
-        *_floats("created_at"),
+        *_floats("created_at", "put_at"),
     )
 
 
@@ -109,6 +109,7 @@ def _datasets() -> None:
         sa.PrimaryKeyConstraint("version", "position", name="pk_dataset_tasks"),
         sqlite_with_rowid=False,
     )
+    _index("dataset_tasks", "content", ["content"])
 
 
 def _rollouts() -> None:

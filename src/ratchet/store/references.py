@@ -1,0 +1,84 @@
+"""References: what runs, experiments, releases and agents still need, and so is never pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from ratchet.store.engine import chunks
+from ratchet.store.tables import activations, candidates, experiments, journal, releases, runs
+from ratchet.store.tables import rollouts as rollouts_table
+from ratchet.types import STAGE_TRANSITIONS, Stage
+
+OVER: frozenset[Stage] = frozenset(stage for stage, then in STAGE_TRANSITIONS.items() if not then)
+"""Stages of runs that cannot go on."""
+
+
+class _Named(msgspec.Struct):
+    """What a run, an experiment or a release names; a field that it does not have is empty."""
+
+    baseline_id: str = ""
+    best_id: str = ""
+    candidate_id: str = ""
+    dataset_version: str = ""
+
+
+_decode = msgspec.json.Decoder(_Named).decode
+
+
+def used_candidates(connection: Connection, ids: Collection[str]) -> set[str]:
+    """Those of the candidates that something refers to.
+
+    These are candidates of runs, experiments and releases, those that were ever an agent's active
+    one, and what all of these were made from; candidates that have rollouts; and those that were
+    checked or tested in a run that may go on.
+    """
+    named: set[str] = set(connection.scalars(select(activations.c.candidate_id).distinct()))
+    for table in (runs, experiments, releases):
+        for body in connection.scalars(select(table.c.body)):
+            one = _decode(body)
+            named |= {one.baseline_id, one.best_id, one.candidate_id}
+    used = _with_ancestors(connection, named) & set(ids)
+    left = sorted(set(ids) - used)
+    for chunk in chunks(left):
+        query = select(rollouts_table.c.candidate_id).distinct()
+        used.update(connection.scalars(query.where(rollouts_table.c.candidate_id.in_(chunk))))
+    used.update(_judged(connection, [id for id in left if id not in used]))
+    return used
+
+
+def used_datasets(connection: Connection) -> set[str]:
+    """Versions of the datasets of experiments, and of runs that may go on."""
+    used = set(connection.scalars(select(experiments.c.dataset_version).distinct()))
+    bodies = select(runs.c.body).where(runs.c.stage.not_in(OVER))
+    used.update(_decode(body).dataset_version for body in connection.scalars(bodies))
+    return used
+
+
+def _with_ancestors(connection: Connection, ids: set[str]) -> set[str]:
+    found: set[str] = set()
+    new = ids
+    while new:
+        found |= new
+        parents: set[str] = set()
+        for chunk in chunks(sorted(new)):
+            rows: Any = connection.scalars(
+                select(candidates.c.parents).where(candidates.c.id.in_(chunk))
+            )
+            parents.update(parent for row in rows for parent in row)
+        new = parents - found
+    return found
+
+
+def _judged(connection: Connection, ids: Collection[str]) -> set[str]:
+    going_on = connection.scalars(select(runs.c.id).where(runs.c.stage.not_in(OVER))).all()
+    found: set[str] = set()
+    for run_id in going_on if ids else ():
+        for chunk in chunks([f"{stage}/{id}" for id in ids for stage in ("check", "test")]):
+            query = select(journal.c.key).where(journal.c.run_id == run_id)
+            keys = connection.scalars(query.where(journal.c.key.in_(chunk)))
+            found.update(key.partition("/")[2] for key in keys)
+    return found
