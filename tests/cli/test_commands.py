@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ratchet.cli.app import COMMANDS, run
+from ratchet.store import Store
+from ratchet.types import Run
 from tests.cli.conftest import CONFIG, MakeProject, Project
 
 
@@ -175,3 +177,29 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
     assert all(command in shown for command in COMMANDS)
+
+
+def test_prune_deletes_what_is_older_than_the_configuration_says_and_not_needed(
+    make_project: MakeProject,
+) -> None:
+    project = make_project(config=CONFIG + "\n[retention]\njournal_days = 1\n")
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        for run_id, stage in (("over", "no_gain"), ("open", "learn")):
+            store.runs.put(
+                Run(
+                    id=run_id,
+                    agent="agent:answer",
+                    seed=0,
+                    stage=stage,  # type: ignore[arg-type]
+                    created_at=1.0,
+                    updated_at=1.0,
+                )
+            )
+            store.journal.append(run_id, "coach/1", "reply", 1.0)
+        store.journal.append("open", "coach/2", "newest", 1.0)
+    done = project.ratchet("prune")
+    assert (done.returncode, done.stdout) == (0, "journal: 1 row deleted\n"), done.stderr
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        assert store.journal.read("over") == []
+        assert len(store.journal.read("open")) == 2
+    assert "Nothing was deleted" in project.ratchet("prune").stdout

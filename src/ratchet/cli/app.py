@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "verify"),
     "releases": ("releases", "releases"),
     "rollback": ("releases", "rollback"),
+    "prune": ("prune", "prune"),
     "keys": ("keys", "keys"),
     "prompts": ("prompts", "prompts"),
 }

@@ -1,0 +1,41 @@
+"""`ratchet prune`: delete what is old and not needed any more, as a server does once an hour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ratchet.cli.console import Folder, Json, counted, out, print_json, project_in, wait_for
+from ratchet.server.retention import Pruner, Retention
+
+
+def prune(folder: Folder = Path("."), json: Json = False) -> None:
+    """Delete what is older than [retention] in ratchet.toml says, and nothing that is needed.
+
+    Runs that may go on, experiments, releases and active candidates keep what they refer to.
+
+    Examples:
+
+      ratchet prune
+    """
+    project = project_in(folder)
+    retention = Retention(**project.config.retention.model_dump())
+    with project.open_store() as store:
+        deleted = wait_for(_sweep(Pruner(store, retention)))
+    if json:
+        print_json({"deleted": deleted})
+        return
+    for noun, rows in deleted.items():
+        if rows:
+            out.print(f"{noun}: {counted(rows, 'row')} deleted")
+    if not any(deleted.values()):
+        out.print(
+            "Nothing was deleted: nothing is older than \\[retention] in ratchet.toml says,"
+            " or all of it is still needed."
+        )
+
+
+async def _sweep(pruner: Pruner) -> dict[str, int]:
+    try:
+        return await pruner.sweep()
+    finally:
+        await pruner.close()
