@@ -39,6 +39,34 @@ def attempt(write_agent: WriteAgent, claims: Claims) -> Callable[..., Outcome]:
     return run
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "cause"),
+    [
+        ("return x", "succeeded", ""),
+        ("raise ValueError(x)", "failed", "exception"),
+        ("raise MemoryError", "failed", "memory"),
+        ("class NoRoom(MemoryError): pass\n    raise NoRoom", "failed", "memory"),
+        ("raise ExceptionGroup('two', [ValueError(), MemoryError()])", "failed", "memory"),
+        ("class MemoryErrors(Exception): pass\n    raise MemoryErrors", "failed", "exception"),
+        ("return 'x' * (9 * 2**20)", "failed", ""),
+    ],
+)
+def test_what_ended_an_attempt_is_a_field_and_no_matter_of_its_error_s_text(
+    attempt: Callable[..., Outcome], body: str, status: str, cause: str
+) -> None:
+    outcome = attempt(f"def run(x):\n    {body}")
+    assert (outcome.status, outcome.cause) == (status, cause)
+
+
+def test_an_attempt_that_took_too_long_says_so_in_a_field(
+    write_agent: WriteAgent, claims: Claims
+) -> None:
+    source = "import asyncio\nasync def run(x):\n    await asyncio.Event().wait()"
+    agent = load_agent(write_agent(source))
+    outcome = asyncio.run(call_async(Recorder(agent, claims("x")[0], {}), 0.01))
+    assert (outcome.status, outcome.cause) == ("timed_out", "timeout")
+
+
 @pytest.mark.parametrize("entry", ["", "module", "module:", ":function"])
 def test_a_malformed_entry_says_what_it_should_be(tmp_path: Path, entry: str) -> None:
     with pytest.raises(AgentError, match="is not MODULE:FUNCTION") as caught:

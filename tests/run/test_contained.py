@@ -141,6 +141,14 @@ def test_faults_are_told_and_the_next_attempt_works(write_agent: WriteAgent) -> 
     spec = write_agent(AGENT)
     divided, endless, gone, fat, loud, fine = run_all(spec, asked, timeout_s=1.0)
     assert (divided.status, "ZeroDivisionError" in divided.error) == ("failed", True)
+    assert [each.cause for each in (divided, endless, gone, fat, loud, fine)] == [
+        "exception",
+        "timeout",
+        "crash",
+        "memory",
+        "crash",
+        "",
+    ]
     assert (endless.status, endless.error) == ("timed_out", "No answer within 1 s.")
     assert (gone.status, "ended without an answer" in gone.error) == ("crashed", True)
     assert (fat.status, "MemoryError" in fat.error) == ("failed", True)

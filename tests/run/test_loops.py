@@ -36,12 +36,18 @@ AGENT = """
     def pay():
         (HERE / "paid").touch()
 
+    class NoRoom(MemoryError):
+        pass  # as that of numpy
+
     async def meet(count):
         global met
         met += 1
         if met >= count:
             meeting.set()
         await meeting.wait()
+
+    async def array():
+        raise NoRoom("no room for the array")
 
     async def run(x):
         kind, *rest = x if isinstance(x, list) else [x]
@@ -71,6 +77,9 @@ AGENT = """
                 pass
         if kind == "raises":
             raise ValueError("no such room")
+        if kind == "arrays":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(array())
         if kind == "eat":
             while rest and not (HERE / "rested").exists():
                 await asyncio.sleep(0.001)
@@ -236,6 +245,22 @@ def test_a_memory_eater_fails_alone(
     assert [o.status for o in outcomes if o is not outcomes[1]] == ["succeeded"] * 3
     assert outcomes[1].status in ("failed", "crashed")
     assert "MemoryError" in outcomes[1].error
+
+
+def test_a_process_whose_agent_had_no_memory_left_is_replaced_however_the_error_is_called(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    executor = loops(write_agent(AGENT))
+
+    async def work() -> list[Outcome]:
+        return [
+            await executor.execute(claim, candidate.resources)
+            for claim in claims("pid", "arrays", "pid")
+        ]
+
+    first, fat, second = use(executor, work)
+    assert (fat.status, fat.cause) == ("failed", "memory")
+    assert first.output != second.output
 
 
 def test_who_runs_beside_a_memory_eater_is_not_blamed_and_the_eater_runs_alone_from_then_on(

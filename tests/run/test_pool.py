@@ -28,6 +28,9 @@ AGENT = """
     KNOBS = ratchet.params("knobs", k=ratchet.Int(5, 1, 20))
     HERE = Path(__file__).parent
 
+    class NoRoom(MemoryError):
+        pass  # as that of numpy
+
     def knob(queue):
         queue.put(KNOBS.k)
 
@@ -61,6 +64,10 @@ AGENT = """
             eaten = []
             while True:
                 eaten.append(bytearray(8 * 2**20))
+        if kind == "pid":
+            return os.getpid()
+        if kind == "array":
+            raise NoRoom("no room for the array")
         if kind == "flood":
             line = "x" * 65536
             for _ in range(rest[0]):
@@ -165,6 +172,15 @@ def test_a_memory_eater_fails_alone(
     assert [o.output for o in outcomes] == ["a", None, "b", "c"]
     assert outcomes[1].status in ("failed", "crashed")
     assert "MemoryError" in outcomes[1].error
+
+
+def test_who_asked_for_too_much_memory_leaves_a_fresh_process_behind_however_its_error_is_called(
+    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
+) -> None:
+    executor = pool(write_agent(AGENT), slots=1)
+    outcomes = execute(executor, claims("pid", "array", "pid"), candidate)
+    assert (outcomes[1].status, outcomes[1].cause) == ("failed", "memory")
+    assert outcomes[0].output != outcomes[2].output
 
 
 def test_a_flood_of_output_is_bounded_and_its_end_is_shown(

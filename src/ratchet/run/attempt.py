@@ -24,7 +24,7 @@ from ratchet.observe import (
     readable,
 )
 from ratchet.run.agent import Agent
-from ratchet.types import AttemptStatus, Claim, Outcome, Resource, Score
+from ratchet.types import AttemptStatus, Cause, Claim, Outcome, Resource, Score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,9 @@ MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 """A larger output fails its attempt: it would choke evaluators, stores and people."""
 
 MAX_ERROR_CHARACTERS = 4_000
+
+CAUSES: dict[AttemptStatus, Cause] = {"timed_out": "timeout", "crashed": "crash"}
+"""Causes of the ends of which the status says all."""
 
 
 class Recorder:
@@ -87,11 +90,14 @@ class Recorder:
         if self.collector.blocked or isinstance(error, SideEffectBlocked):
             tool = self.collector.blocked or str(error)
             return self._outcome("inconclusive", duration, error=blocked(tool))
-        return self._outcome("failed", duration, error=describe_error(error))
+        return self._outcome(
+            "failed", duration, error=describe_error(error), cause=cause_of(error)
+        )
 
     def stopped(self, status: AttemptStatus, error: str) -> Outcome:
         """The outcome of a call that was cut off from outside."""
-        return self._outcome(status, time.perf_counter() - self._clock, error=error)
+        duration = time.perf_counter() - self._clock
+        return self._outcome(status, duration, error=error, cause=CAUSES.get(status, ""))
 
     def _outcome(
         self,
@@ -100,6 +106,7 @@ class Recorder:
         *,
         output: Any = None,
         error: str = "",
+        cause: Cause = "",
         scores: tuple[Score, ...] = (),
     ) -> Outcome:
         spans = self.collector.spans
@@ -113,6 +120,7 @@ class Recorder:
             duration_s=duration,
             output=output,
             error=readable(error[:MAX_ERROR_CHARACTERS]),
+            cause=cause,
             cost_usd=math.fsum(span_cost(span.attributes) for span in spans),
             spans=spans,
             scores=tuple(own.values()),
@@ -185,6 +193,13 @@ def call_alone(recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Ou
 def timed_out(timeout_s: float) -> str:
     """The error text of a time-out."""
     return f"No answer within {timeout_s:g} s."
+
+
+def cause_of(error: BaseException) -> Cause:
+    """Whether an agent raised for want of memory, in one of its tasks perhaps, or for another."""
+    if isinstance(error, BaseExceptionGroup):
+        return "memory" if error.subgroup(MemoryError) else "exception"
+    return "memory" if isinstance(error, MemoryError) else "exception"
 
 
 def describe_error(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 What evolved code can do is seen only from outside. It gets the task's input; the expected answer,
 the task's metadata and its name stay here, and so do the evaluators. What comes back is bytes of
 somebody who may want to look good: another rollout's outcome, scores, a short duration. Only the
-output, the error, the spans and whether it succeeded are taken, within limits; time is measured
+output, the error and its cause, the spans and whether it succeeded are taken, within limits; time is measured
 here, cost is added up here, and scores that the agent gives itself are not taken at all.
 """
 
@@ -208,7 +208,9 @@ class ContainedExecutor:
             case "timed_out":
                 return cut_off(claim, "timed_out", timed_out(self._timeout_s), clock)
             case "raised":
-                return cut_off(claim, "failed", answer.error, clock)
+                return cut_off(claim, "failed", answer.error, clock, "exception")
+            case "memory":
+                return cut_off(claim, "crashed", _how(answer), clock, "memory")
             case _:
                 return cut_off(claim, "crashed", _how(answer), clock)
 
@@ -249,6 +251,7 @@ class ContainedExecutor:
             duration_s=duration,
             output=told.output if told.status == "succeeded" else None,
             error=readable(told.error[:MAX_ERROR_CHARACTERS]),
+            cause="" if told.status == "succeeded" else told.cause,
             cost_usd=math.fsum(span_cost(span.attributes) for span in spans),
             spans=spans,
             scores=self._rewards(told.scores) if told.status == "succeeded" else (),

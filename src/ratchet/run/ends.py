@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from ratchet.observe import readable
-from ratchet.run.attempt import MAX_ERROR_CHARACTERS
-from ratchet.types import AttemptStatus, Claim, Outcome
+from ratchet.run.attempt import CAUSES, MAX_ERROR_CHARACTERS
+from ratchet.types import AttemptStatus, Cause, Claim, Outcome
 
 
 class Clock:
@@ -21,8 +21,22 @@ class Clock:
         return time.perf_counter() - self._clock
 
 
-def cut_off(claim: Claim, status: AttemptStatus, error: str, clock: Clock | None = None) -> Outcome:
-    """The outcome of an attempt that an executor ended, or of one that never began."""
+def cut_off(
+    claim: Claim,
+    status: AttemptStatus,
+    error: str,
+    clock: Clock | None = None,
+    cause: Cause | None = None,
+) -> Outcome:
+    """The outcome of an attempt that an executor ended, or of one that never began.
+
+    Args:
+        claim: The attempt.
+        status: How it ended.
+        error: A sentence for people.
+        clock: When it began; None where it never did.
+        cause: What ended it; None for what the status says.
+    """
     begun = clock or Clock()
     return Outcome(
         rollout_id=claim.rollout.id,
@@ -32,4 +46,5 @@ def cut_off(claim: Claim, status: AttemptStatus, error: str, clock: Clock | None
         ended_at=time.time(),
         duration_s=begun.elapsed_s() if clock else 0.0,
         error=readable(error[:MAX_ERROR_CHARACTERS]),
+        cause=CAUSES.get(status, "") if cause is None else cause,
     )

@@ -127,7 +127,7 @@ class LoopExecutor:
                 outcome = await self._apart.run(claim, resources)
             except _Lost as lost:
                 return self._blame(claim, lost)
-            if _ate_all(outcome):
+            if outcome.cause == "memory":
                 self._suspects.add(claim.rollout.task_id)
             return outcome
 
@@ -266,7 +266,7 @@ class _Seat:
         while isinstance(message := await worker.receive(), Done):
             outcome = message.outcome
             running = self._running.get((outcome.rollout_id, outcome.fence))
-            if _ate_all(outcome):
+            if outcome.cause == "memory":
                 # A heap at its limit fails what runs beside, too, and what comes next.
                 if running is not None and self._waiting() == [running]:
                     running.ended.set_result(outcome)
@@ -299,8 +299,3 @@ class _Seat:
     def _waiting(self) -> list[_Running]:
         """The attempts that have not ended."""
         return [one for one in self._running.values() if not one.ended.done()]
-
-
-def _ate_all(outcome: Outcome) -> bool:
-    """Whether an attempt ended because its process may have no more memory."""
-    return outcome.error.startswith("MemoryError")

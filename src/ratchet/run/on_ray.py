@@ -124,7 +124,7 @@ class RayExecutor:
         except BaseException:
             self._end(actor)
             raise
-        if outcome.error.startswith("MemoryError"):
+        if outcome.cause == "memory":
             self._end(actor)
         else:
             self._idle.put_nowait(actor)

@@ -151,7 +151,7 @@ class ProcessExecutor:
         except OSError:
             message = None
         if isinstance(message, Done):
-            worker.usable = not message.outcome.error.startswith("MemoryError")
+            worker.usable = message.outcome.cause != "memory"
             self._crew.keeps(worker, message.outcome)
             return message.outcome
         how = await worker.ended()

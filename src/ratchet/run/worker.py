@@ -166,7 +166,7 @@ def _serve(
         unstored[outcome.rollout_id, outcome.fence] = outcome
         if not parent.send(Done(outcome)):
             break
-        if outcome.error.startswith("MemoryError"):
+        if outcome.cause == "memory":
             return []  # a heap at its limit fails what comes next: the parent starts a fresh worker
     return list(unstored.values())
 

@@ -27,6 +27,10 @@ AttemptStatus: TypeAlias = Literal[
     "expired",
 ]
 
+Cause: TypeAlias = Literal["", "exception", "memory", "timeout", "crash"]
+"""What ended an attempt that did not succeed. exception: the agent raised. memory: it asked for more
+memory than it may have. timeout, crash: it was cut off, or its process died. Empty: none of these."""
+
 ROLLOUT_TRANSITIONS: dict[RolloutStatus, frozenset[RolloutStatus]] = {
     "queued": frozenset({"running", "cancelled"}),
     # Back to queued: the attempt failed and may be retried, was given back, or its lease expired.
@@ -152,6 +156,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float
     output: Any = None
     error: str = ""
+    """A sentence for people; nothing is decided by it."""
+    cause: Cause = ""
     cost_usd: float = 0.0
     spans: tuple[Span, ...] = ()
     scores: tuple[Score, ...] = ()

@@ -30,6 +30,7 @@ from ratchet.store.lifecycle import REPORTABLE
 from ratchet.types import (
     Attempt,
     AttemptStatus,
+    Cause,
     Claim,
     Outcome,
     Rollout,
@@ -253,6 +254,7 @@ class Report(Request, frozen=True, kw_only=True):
     duration_s: Annotated[float, Meta(ge=0)]
     output: Any = None
     error: str = ""
+    cause: Cause = ""
     cost_usd: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
     """Of what no gateway call of the attempt has counted."""
     spans: list[Span] = []
@@ -309,6 +311,7 @@ def _outcome(number: int, report: Report) -> Outcome:
         duration_s=report.duration_s,
         output=report.output,
         error=report.error,
+        cause=report.cause,
         cost_usd=report.cost_usd,
         spans=tuple(
             checked(span, f"outcomes[{number}].spans[{at}]") for at, span in enumerate(report.spans)
