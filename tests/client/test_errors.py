@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 
 import ratchet
-from ratchet.types import ConfigError, Conflict, InputError, Rollout, RolloutStatus, StoreError
+from ratchet.types import (
+    NOT_FOUND,
+    ConfigError,
+    Conflict,
+    InputError,
+    NotFound,
+    Rollout,
+    RolloutStatus,
+    StoreError,
+)
 from tests.client.conftest import Call, ScriptedServer, breaks_off, hangs_up, problem, says
 
 Scripted = Callable[..., ScriptedServer]
@@ -28,7 +37,7 @@ COUNTS = says(200, '{"counts": {"queued": 3}}')
         (400, InputError),
         (401, ConfigError),
         (403, ConfigError),
-        (404, InputError),
+        (404, StoreError),
         (409, Conflict),
         (412, Conflict),
         (413, InputError),
@@ -190,9 +199,24 @@ def test_a_certificate_that_is_not_trusted_is_told_at_once(
 def test_a_path_that_is_unknown_there_is_a_wrong_address_and_no_wrong_input(
     scripted: Scripted, call: Call
 ) -> None:
-    server = scripted(problem(404, "Nothing is at /v1/rollouts/counts."))
-    with pytest.raises(StoreError, match="Is that the address of a Ratchet server"):
-        call(server.url, "rollouts.counts", patience_s=0.0)
+    nothing = problem(404, "Nothing is at /v1/rollouts/counts.")
+    other_kind = says(404, '{"detail": "Not Found"}')
+    server = scripted(nothing, other_kind)
+    for wanted in (["rollouts.counts"], ["experiments.get", "e1"]):
+        with pytest.raises(StoreError, match="Is that the address of a Ratchet server"):
+            call(server.url, *wanted, patience_s=0.0)
+
+
+def test_what_a_server_says_of_a_thing_it_does_not_have_decides_nothing(
+    scripted: Scripted, call: Call
+) -> None:
+    words = "The path /v1/experiments/e1. begins several."
+    gone = says(404, f'{{"type": "{NOT_FOUND}", "detail": "{words}"}}')
+    assert call(scripted(gone).url, "experiments.get", "e1") is None
+    with pytest.raises(NotFound, match="begins several"):
+        call(scripted(gone).url, "candidates.get", "e1")
+    with pytest.raises(InputError, match="no such trace"):
+        call(scripted(problem(422, "There is no such trace.")).url, "traces.get", "abcd")
 
 
 def test_what_has_no_json_form_is_refused_before_it_is_sent(scripted: Scripted, call: Call) -> None:

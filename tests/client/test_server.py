@@ -250,6 +250,20 @@ def test_experiments_and_releases_are_read(server: RunningServer, call: Call) ->
     assert call(server.url, "releases.list") == []
 
 
+def test_the_start_of_a_trace_s_id_will_do_unless_several_begin_so(
+    server: RunningServer, call: Call
+) -> None:
+    ids = ("abcd" + "1" * 28, "abcd" + "2" * 28)
+    with Store.open(server.store_url) as store:
+        store.spans.put([SpanRecord(span=span(1, trace_id=id), agent="bot") for id in ids])
+    found = call(server.url, "traces.get", "abcd1")
+    assert [each.trace_id for each in found.spans] == [ids[0]]
+    assert call(server.url, "traces.get", "beef") is None
+    with pytest.raises(InputError, match="begins several traces"):
+        call(server.url, "traces.get", "abcd")
+    assert call(server.url, "conversations.log", "unknown") is None
+
+
 def test_threads_and_forks_share_a_client(server: RunningServer) -> None:
     with ratchet.Client(server.url) as client:
         with ThreadPoolExecutor(8) as pool:

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ratchet.types import ConfigError, Conflict, InputError, RatchetError, StoreError
+from ratchet.types import (
+    NOT_FOUND,
+    ConfigError,
+    Conflict,
+    InputError,
+    NotFound,
+    RatchetError,
+    StoreError,
+)
 
 MAX_DETAIL = 2_000
 """Characters of a server's sentence that are repeated."""
@@ -18,6 +26,8 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     detail: str
     """The server's own sentence; empty when it sent none that can be read."""
+    type: str = ""
+    """What the server calls the problem, as a URI; empty when it does not say."""
     retry_after_s: float | None = None
     place: str = ""
     """The server's address."""
@@ -41,22 +51,24 @@ class _Problem(msgspec.Struct, frozen=True):
 
     detail: str = ""
     title: str = ""
+    type: str = ""
 
 
 def refusal(
     status: int, headers: Mapping[str, str], body: bytes, *, place: str, request: str, key: str
 ) -> Refused:
     """What an answer with an error's status says."""
-    detail = ""
+    detail = type = ""
     if "json" in headers.get("content-type", ""):
         try:
             problem = msgspec.json.decode(body, type=_Problem)
-            detail = (problem.detail or problem.title)[:MAX_DETAIL]
+            detail, type = (problem.detail or problem.title)[:MAX_DETAIL], problem.type
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass  # told as an error without words
     return Refused(
         status=status,
         detail=detail,
+        type=type,
         retry_after_s=_seconds(headers.get("retry-after", "")),
         place=place,
         request=request,
@@ -88,15 +100,11 @@ def error_of(failure: Refused | Unreached) -> RatchetError:
         return Conflict(whole)
     if failure.status in (408, 429) or failure.status >= 500:
         return StoreError(whole, hint="Try again later.")
-    if not failure.detail or _is_elsewhere(failure):
+    if failure.status == 404 and failure.type == NOT_FOUND:
+        return NotFound(whole)
+    if not failure.detail or failure.status == 404:
         return StoreError(whole, hint="Is that the address of a Ratchet server?")
     return InputError(whole)
-
-
-def _is_elsewhere(failure: Refused) -> bool:
-    """Whether it is the path that is unknown there, and not a thing that the path names."""
-    path = failure.request.rpartition(" ")[2]
-    return failure.status == 404 and bool(path) and f"{path}." in failure.detail
 
 
 def _seconds(text: str) -> float | None:

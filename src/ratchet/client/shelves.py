@@ -7,7 +7,7 @@ import builtins
 import msgspec
 
 from ratchet.client.call import Carrier, Room, Steps, endpoint, get
-from ratchet.types import Experiment, InputError, Release
+from ratchet.types import Experiment, NotFound, Release
 
 
 class _Experiments(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class Experiments(Room[Carrier]):
         """The experiment of that id, or None."""
         try:
             answer = yield get("experiments", id)
-        except InputError:
+        except NotFound:
             return None
         return answer.read(Experiment)
 
@@ -45,7 +45,7 @@ class Releases(Room[Carrier]):
         """The release of that id, or None."""
         try:
             answer = yield get("releases", id)
-        except InputError:
+        except NotFound:
             return None
         return answer.read(Release)
 

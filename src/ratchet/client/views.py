@@ -8,7 +8,7 @@ from urllib.parse import quote
 import msgspec
 
 from ratchet.client.call import Carrier, Room, Steps, endpoint, get
-from ratchet.types import InputError
+from ratchet.types import NotFound
 from ratchet.types.trace import (
     EVERY,
     Conversation,
@@ -79,9 +79,7 @@ class Traces(Room[Carrier]):
         """
         try:
             answer = yield get("traces", trace_id, spans=limit)
-        except InputError as error:
-            if "begins several" in error.message:
-                raise
+        except NotFound:
             return None
         return answer.read(TraceDetail)
 
@@ -144,7 +142,7 @@ class Conversations(Room[Carrier]):
         """What was said, by people and by models, each message once; None when it is unknown."""
         try:
             answer = yield get("conversations", _in_path(id))
-        except InputError:
+        except NotFound:
             return None
         return answer.read(ConversationLog)
 

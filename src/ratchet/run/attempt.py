@@ -90,9 +90,7 @@ class Recorder:
         if self.collector.blocked or isinstance(error, SideEffectBlocked):
             tool = self.collector.blocked or str(error)
             return self._outcome("inconclusive", duration, error=blocked(tool))
-        return self._outcome(
-            "failed", duration, error=describe_error(error), cause=cause_of(error)
-        )
+        return self._outcome("failed", duration, error=describe_error(error), cause=cause_of(error))
 
     def stopped(self, status: AttemptStatus, error: str) -> Outcome:
         """The outcome of a call that was cut off from outside."""

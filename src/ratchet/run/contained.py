@@ -3,8 +3,8 @@
 What evolved code can do is seen only from outside. It gets the task's input; the expected answer,
 the task's metadata and its name stay here, and so do the evaluators. What comes back is bytes of
 somebody who may want to look good: another rollout's outcome, scores, a short duration. Only the
-output, the error and its cause, the spans and whether it succeeded are taken, within limits; time is measured
-here, cost is added up here, and scores that the agent gives itself are not taken at all.
+output, the error and its cause, the spans and whether it succeeded are taken, within limits; time
+is measured here, cost is added up here, and scores that the agent gives itself are not taken.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from ratchet.server.access import Caller
 from ratchet.server.api import GROUPS
 from ratchet.server.body import Gone, decompressed, read_body
 from ratchet.server.origin import Headers
-from ratchet.server.problems import Problem, problem_of
+from ratchet.server.problems import NO_TYPE, Problem, problem_of
 from ratchet.server.routes import SEND, Answer, Route, Stream, Table, Text
 from ratchet.server.services import Services
 from ratchet.types import RatchetError, Scope
@@ -154,7 +154,10 @@ class App:
         methods, names = self.table.find(path)
         if not methods:
             raise Problem(
-                404, f"Nothing is at {path}.", hint="GET /openapi.json lists what there is."
+                404,
+                f"Nothing is at {path}.",
+                hint="GET /openapi.json lists what there is.",
+                type=NO_TYPE,
             )
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:

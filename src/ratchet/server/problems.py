@@ -7,9 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ratchet.types import ConfigError, Conflict, InputError, RatchetError, StoreError
+from ratchet.types import NOT_FOUND, ConfigError, Conflict, InputError, RatchetError, StoreError
 
 MEDIA_TYPE = b"application/problem+json"
+
+NO_TYPE = "about:blank"
+"""Of problems whose HTTP status says all (RFC 9457, section 4.2.1)."""
 
 TITLES: dict[int, str] = {
     400: "The request is malformed",
@@ -48,6 +51,8 @@ class Problem(Exception):
         field: The field that is wrong, if it is one.
         hint: What to do next.
         headers: Further headers, such as `retry-after`.
+        type: A URI that names the problem for programs; None for what the status says: with 404,
+            that a thing is not there.
     """
 
     def __init__(
@@ -58,17 +63,19 @@ class Problem(Exception):
         field: str = "",
         hint: str | None = None,
         headers: Mapping[str, str] | None = None,
+        type: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
         self.detail = f"{detail} {hint}" if hint else detail
         self.errors = (FieldError(field, detail),) if field else ()
         self.headers = dict(headers or {})
+        self.type = type or (NOT_FOUND if status == 404 else NO_TYPE)
 
     def body(self, instance: str = "") -> bytes:
         """The answer's body."""
         content: dict[str, Any] = {
-            "type": "about:blank",
+            "type": self.type,
             "title": TITLES.get(self.status, "The request failed"),
             "status": self.status,
             "detail": self.detail,

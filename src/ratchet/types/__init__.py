@@ -4,10 +4,12 @@ from ratchet.types.access import SCOPES, Key, Scope
 from ratchet.types.activation import Activation, AgentSettings
 from ratchet.types.candidate import Candidate
 from ratchet.types.errors import (
+    NOT_FOUND,
     AgentError,
     ConfigError,
     Conflict,
     InputError,
+    NotFound,
     RatchetError,
     ShipError,
     StoreError,
@@ -50,6 +52,7 @@ from ratchet.types.template import PromptTemplate
 __all__ = [
     "FINAL",
     "MAX_DELIVERIES",
+    "NOT_FOUND",
     "RELEASE_TRANSITIONS",
     "ROLLOUT_TRANSITIONS",
     "SCOPES",
@@ -82,6 +85,7 @@ __all__ = [
     "Key",
     "Knob",
     "Model",
+    "NotFound",
     "Outcome",
     "Params",
     "PromptTemplate",

@@ -35,6 +35,14 @@ class InputError(RatchetError):
     exit_code = 2
 
 
+class NotFound(InputError):
+    """What an id or a name is to name is not there."""
+
+
+NOT_FOUND = "urn:ratchet:problem:not-found"
+"""The type of a server's problem that says so, told from a path that is unknown to it."""
+
+
 class AgentError(RatchetError):
     """The user's agent could not be loaded, or failed on every task."""
 

@@ -28,8 +28,9 @@ AttemptStatus: TypeAlias = Literal[
 ]
 
 Cause: TypeAlias = Literal["", "exception", "memory", "timeout", "crash"]
-"""What ended an attempt that did not succeed. exception: the agent raised. memory: it asked for more
-memory than it may have. timeout, crash: it was cut off, or its process died. Empty: none of these."""
+"""What ended an attempt that did not succeed. exception: the agent raised. memory: it asked for
+more memory than it may have. timeout: it was cut off. crash: its process died. Empty: none of
+these."""
 
 ROLLOUT_TRANSITIONS: dict[RolloutStatus, frozenset[RolloutStatus]] = {
     "queued": frozenset({"running", "cancelled"}),
