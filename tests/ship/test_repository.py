@@ -71,7 +71,11 @@ def test_folders_that_are_no_usable_repository_are_refused(
     plain.mkdir()
     subprocess.run(["git", "init", "--quiet", "--bare", str(bare)], check=True)
     subprocess.run(["git", "init", "--quiet", str(unborn)], check=True)
+    lost = tmp_path / "lost"
+    lost.mkdir()
+    (lost / ".git").write_text(f"gitdir: {tmp_path}/gone/.git/worktrees/lost\n")
     for folder, sentence in [
+        (lost, "git cannot read .*gone"),  # here git init would be no help
         (plain, "is not in a git repository.*git init"),
         (bare, "bare repository"),
         (project.root / ".git", "no work tree"),

@@ -64,7 +64,7 @@ class Repository:
         )
         if inside.returncode:
             said = inside.stderr.decode(errors="replace").strip()
-            if "not a git repository" in said:
+            if not any((above / ".git").exists() for above in (folder, *folder.parents)):
                 raise ShipError(
                     f"{folder} is not in a git repository.",
                     hint="Run `git init` there and commit the agent's source.",
