@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ratchet.bind import registry
-from ratchet.ship import make_patch, ship
+from ratchet.ship import TestCommand, make_patch, ship
 from ratchet.types import (
     Candidate,
     Code,
@@ -165,7 +165,9 @@ class Project:
             "now": NOW,
             "agent_entry": "agent:answer",
         }
-        return ship(**{**arguments, **changes})
+        given = {name: changes.pop(name) for name in list(changes) if name.startswith("test_")}
+        tests = TestCommand(**{name.removeprefix("test_"): given[name] for name in given})
+        return ship(**{**arguments, "tests": tests, **changes})
 
 
 @pytest.fixture(autouse=True)

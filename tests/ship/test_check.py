@@ -176,7 +176,7 @@ def test_children_left_running_do_not_hold_the_release_up(project: Any) -> None:
 
 
 def test_of_a_flood_of_output_head_and_tail_are_kept(project: Any) -> None:
-    from ratchet.ship.check import run_tests
+    from ratchet.ship.check import TestCommand, run_tests
     from ratchet.ship.repository import Repository
 
     head = project.git("rev-parse", "HEAD")
@@ -184,8 +184,7 @@ def test_of_a_flood_of_output_head_and_tail_are_kept(project: Any) -> None:
         Repository.open(project.root),
         head,
         head,
-        command="{python} -c \"print('first'); print('x' * 3_000_000); print('last')\"",
-        timeout_s=60,
+        TestCommand("{python} -c \"print('first'); print('x' * 3_000_000); print('last')\"", 60),
     )
     assert report.outcome == "passed"
     assert report.output.startswith("first")
@@ -205,7 +204,7 @@ def test_keys_do_not_reach_the_tests(project: Any, monkeypatch: pytest.MonkeyPat
     )
     project.commit()
     monkeypatch.setenv("HOME", os.environ.get("HOME", "/"))
-    project.ship(test_command="{python} check.py", test_environment=["NEEDED"])
+    project.ship(test_command="{python} check.py", test_environment=("NEEDED",))
 
 
 @pytest.mark.parametrize(

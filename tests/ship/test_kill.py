@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from ratchet.ship import rollback
+from ratchet.ship import TestCommand, rollback
 from ratchet.ship.repository import Repository
 
 TEST = "true"
@@ -72,7 +72,7 @@ def test_a_rollback_killed_at_any_step_ends_in_one_branch(project: Any, scratch:
     step = 0
 
     def undo() -> Any:
-        return rollback(release, project.root, 1_700_000_100.0, test_command=TEST)
+        return rollback(release, project.root, 1_700_000_100.0, tests=TestCommand(TEST))
 
     while killed_at(step, undo):
         undone = undo()
@@ -98,7 +98,7 @@ def test_killed_by_its_own_tests_the_next_call_cleans_up(project: Any, scratch: 
 
     def ship() -> None:
         os.environ["SHIPPER"] = str(os.getpid())
-        project.ship(test_command=command, test_environment=["SHIPPER"], test_sandbox=False)
+        project.ship(test_command=command, test_environment=("SHIPPER",), test_sandbox=False)
 
     assert killed_at(10_000, ship)
     assert mark.exists()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.ship import refresh, rollback
+from ratchet.ship import TestCommand, refresh, rollback
 from ratchet.types import RELEASE_TRANSITIONS, Conflict, ShipError
 
 NOW = 1_700_000_100.0
@@ -120,9 +120,9 @@ def test_a_rollback_is_tested_too(project: Any) -> None:
     project.write("check.py", "import agent\nassert agent.KNOBS.k == 7\n")
     project.commit()
     with pytest.raises(ShipError, match=r"breaks the tests.*without it they pass"):
-        rollback(release, project.root, NOW, test_command="{python} check.py")
+        rollback(release, project.root, NOW, tests=TestCommand("{python} check.py"))
     assert [b for b in project.branches() if "rollback" in b] == []
-    undone = rollback(release, project.root, NOW, test_command="{python} -c 'assert 0'")
+    undone = rollback(release, project.root, NOW, tests=TestCommand("{python} -c 'assert 0'"))
     message = project.git("show", "-s", "--format=%B", undone.rollback)
     assert "fail with and without this rollback" in message
     assert f"Restores the source from before {release.commit}" in message

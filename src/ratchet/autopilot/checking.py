@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from ratchet.autopilot.containing import hidden, is_self_graded
+from ratchet.autopilot.containing import hidden, is_self_graded, repository_of
 from ratchet.autopilot.project import Project
 from ratchet.learn import Finding, Lab
 from ratchet.learn.checks import (
@@ -66,7 +65,7 @@ def make_checks(
         if isinstance(declaration.resource, Code)
     }
     if targets:
-        root = _repository(project.root)
+        root = repository_of(project.root)
         path = [str((project.root / folder).resolve()) for folder in project.config.agent.path]
         tree = Tree(root, (*path, ".", "src"))
         patch = _Patches(baseline, agent.declarations, root)
@@ -142,11 +141,13 @@ class _Sandboxed:
     """Runs test commands in the sandbox."""
 
     def __init__(self, project: Project, root: Path) -> None:
+        from ratchet.sandbox import importable
+
         self._project = project
         cores = os.cpu_count() or 1
         self._free = asyncio.Semaphore(max(1, min(TESTS_AT_ONCE, cores // 2)))
         self._read = [
-            *_importable(root),
+            *importable(root),
             *(project.root / name for name in project.config.sandbox.read),
         ]
 
@@ -198,18 +199,6 @@ class _Sandboxed:
         )
 
 
-def _importable(root: Path) -> list[Path]:
-    """Where this interpreter imports from, but for the repository: its copy stands for it."""
-    folders = [Path(entry).resolve() for entry in sys.path if entry and Path(entry).is_dir()]
-    own = Path(sys.prefix).resolve()
-    return [
-        folder
-        for folder in dict.fromkeys(folders)
-        if folder.is_relative_to(own)
-        or not (folder.is_relative_to(root) or root.is_relative_to(folder))
-    ]
-
-
 def _not_self_graded(source: Mapping[str, Code]) -> Check:
     async def check(change: Change) -> str:
         return SELF_GRADED if differs(change.candidate.resources, source) else ""
@@ -252,11 +241,3 @@ def _is_there(tree: Tree) -> Callable[[str], bool]:
         return tree.find(module) is not None or installed(module)
 
     return is_there
-
-
-def _repository(folder: Path) -> Path:
-    """The folder of the git repository that a project lies in; the project's own without one."""
-    for above in (folder, *folder.parents):
-        if (above / ".git").exists():
-            return above
-    return folder

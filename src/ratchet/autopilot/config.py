@@ -145,6 +145,7 @@ class ShipSection(Section):
     environment: Several[str] = ()
     network: bool = False
     sandbox: bool = True
+    show: Several[str] = ()
 
 
 class Config(Section):

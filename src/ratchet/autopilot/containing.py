@@ -1,4 +1,4 @@
-"""Where candidates of code run: a sandbox made of what the project says."""
+"""What code that is not trusted may have: sandboxes made of what the project says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from ratchet.autopilot.project import Project
 from ratchet.run import Agent, Executor
 from ratchet.run.contained import ContainedExecutor, Containment
 from ratchet.run.routed import RoutedExecutor
-from ratchet.types import Code
+from ratchet.ship import TestCommand
+from ratchet.source import checkouts, secret_files
+from ratchet.store.location import parse
+from ratchet.types import Code, ConfigError
 
 MAX_SLOTS = 16
 """Sandboxes at once, unless the configuration says otherwise: each holds the agent's imports."""
@@ -59,24 +62,77 @@ def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
 
 
 def hidden(project: Project) -> list[Path]:
-    """What nothing in a sandbox may read: the expected answers, what Ratchet keeps, secrets."""
-    root = project.root
-    named = [project.config.tasks.file, *project.config.sandbox.hide]
-    found = [_placed(project, name) for name in named]
-    found += [project.state, root / ".git", *sorted(root.glob(".env*"))]
-    found += sorted(root.glob("*/.env*"))
+    """What no code that is not trusted may read: expected answers, secrets, what Ratchet keeps.
+
+    All that runs in a sandbox is given this list: rollouts of candidates, the repository's tests on
+    candidates, type checks, and the tests of a release.
+    """
+    root, repository = project.root, repository_of(project.root)
+    named = [_placed(project, name) for name in project.config.sandbox.hide]
+    answers = [_placed(project, project.config.tasks.file)]
     # What an evaluator of the user's own compares with.
-    found += [
+    answers += [
         _placed(project, value)
         for section in project.config.evaluators
         if ":" in section.use
         for value in section.options.values()
         if isinstance(value, str) and value and (root / value).is_file()
     ]
-    url = project.store_url
-    if url.startswith("sqlite:///"):
-        found.append(Path(url.removeprefix("sqlite:///")))
-    return [path for path in dict.fromkeys(found) if not any(a in found for a in path.parents)]
+    # The same files in other work trees of the repository.
+    answers += [
+        checkout / answer.relative_to(repository)
+        for answer in answers
+        if answer.is_relative_to(repository)
+        for checkout in checkouts(repository)
+    ]
+    found = [*answers, *named, project.state, *store_files(project.store_url)]
+    found += [repository / ".git", *secret_files(repository)]
+    every = set(found)
+    return [path for path in dict.fromkeys(found) if every.isdisjoint(path.parents)]
+
+
+def release_tests(project: Project) -> TestCommand:
+    """How the tests of a release run.
+
+    Raises:
+        ConfigError: `show` names what is never shown.
+    """
+    said = project.config.ship
+    shown = [_placed(project, name) for name in said.show]
+    for name, path in zip(said.show, shown, strict=True):
+        for never in (project.state, repository_of(project.root) / ".git"):
+            if path.is_relative_to(never) or never.is_relative_to(path):
+                raise ConfigError(
+                    f"[ship] show names {name!r}, but {never.name} is never shown to code in a"
+                    " sandbox.",
+                    hint="Name the file that the tests need; or let them run without a sandbox:"
+                    " sandbox = false under [ship].",
+                )
+    return TestCommand(
+        command=said.test,
+        timeout_s=said.timeout_s,
+        environment=said.environment,
+        network=said.network,
+        sandbox=said.sandbox,
+        hide=tuple(p for p in hidden(project) if not any(p.is_relative_to(s) for s in shown)),
+        read=(*shown, *(_placed(project, name) for name in project.config.sandbox.read)),
+    )
+
+
+def repository_of(folder: Path) -> Path:
+    """The folder of the git repository that a project lies in; the project's own without one."""
+    for above in (folder, *folder.parents):
+        if (above / ".git").exists():
+            return above
+    return folder
+
+
+def store_files(url: str) -> list[Path]:
+    """The files of an SQLite store: the database, its log, and the log's index."""
+    if not url.startswith("sqlite:"):
+        return []
+    database = parse(url).database
+    return [Path(f"{database}{end}") for end in ("", "-wal", "-shm", "-journal")]
 
 
 def is_self_graded(project: Project, agent: Agent) -> bool:
@@ -91,7 +147,7 @@ def is_self_graded(project: Project, agent: Agent) -> bool:
 
 
 def _placed(project: Project, name: str) -> Path:
-    return (project.root / name).absolute()
+    return Path(os.path.normpath(project.root / name))
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from ratchet._version import __version__
 from ratchet.autopilot.algorithms import make_algorithm
 from ratchet.autopilot.checking import if_sound, make_checks
 from ratchet.autopilot.coaching import identity_of, open_coach, will_be_asked
+from ratchet.autopilot.containing import release_tests
 from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.rehearsal import Nobody, RehearsalLab, rehearse
@@ -103,6 +104,7 @@ class _Journey:
             project.config.improve.algorithm, project.config.improve.options
         )
         self.seed = project.config.improve.seed if seed is None else seed
+        release_tests(project)  # refused before anything is spent
         self.coach: Coach | None = None
         self.run = self._begin()
 
@@ -290,7 +292,6 @@ class _Journey:
         experiment = self.store.experiments.get(self.run.experiment_id)
         assert experiment is not None
         assert experiment.decision is not None
-        settings = self.project.config.ship
         release = ship(
             repo=self.project.root,
             baseline=self.baseline,
@@ -301,11 +302,7 @@ class _Journey:
             experiment_id=experiment.id,
             out_dir=self.project.state / "releases",
             now=time.time(),
-            test_command=settings.test,
-            test_timeout_s=settings.timeout_s,
-            test_environment=settings.environment,
-            test_network=settings.network,
-            test_sandbox=settings.sandbox,
+            tests=release_tests(self.project),
             agent_entry=self.agent.spec.entry,
             notes=how_it_was_found(self.store, self.run),
         )

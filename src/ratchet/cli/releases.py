@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.containing import release_tests
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short, table
 from ratchet.ship import refresh
 from ratchet.ship import rollback as undo
@@ -62,17 +63,7 @@ def rollback(
     project = project_in(folder)
     with project.open_store() as store:
         chosen = _chosen(_refreshed(project, store), release)
-        settings = project.config.ship
-        undone = undo(
-            chosen,
-            project.root,
-            time.time(),
-            test_command=settings.test,
-            test_timeout_s=settings.timeout_s,
-            test_environment=settings.environment,
-            test_network=settings.network,
-            test_sandbox=settings.sandbox,
-        )
+        undone = undo(chosen, project.root, time.time(), tests=release_tests(project))
         store.releases.put(undone)
     if json:
         print_json(undone)

@@ -11,6 +11,7 @@ from ratchet.sandbox.limits import (
     SandboxUnavailable,
     Status,
 )
+from ratchet.sandbox.view import importable
 from ratchet.sandbox.warm import Warm
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "best_level",
     "call",
     "functions",
+    "importable",
     "run",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.sandbox.limits import SandboxFailed
+from ratchet.source.secret_files import HOME_NAMES, SECRET_NAMES, is_secret, secret_files
 
 _SYSTEM = (
     "/usr",
@@ -52,9 +54,6 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 ABOUT_THE_MACHINE = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg")
 """Files of /proc that tell of no process."""
 
-ALWAYS_HIDDEN = (".ratchet", ".env", ".env.local", ".netrc", ".git-credentials")
-"""Names in the root folder that are hidden without being asked for."""
-
 _MOST_RULES = 20_000
 
 
@@ -83,9 +82,12 @@ def shown(
 ) -> View:
     """The view for these wishes, the system and this interpreter.
 
+    Files that hold secrets by their names are hidden unasked: all of the project's, those directly
+    in another folder that is shown, and those of the user's home.
+
     Args:
         path: What Python imports from.
-        root: The folder of the project.
+        root: The folder of the project, all of whose secrets are hidden.
         read: More to read.
         write: Folders to write to.
         hide: What must not be read wherever it lies; it wins over everything else.
@@ -94,9 +96,14 @@ def shown(
     Raises:
         SandboxFailed: A path would show the whole file system.
     """
+    read, write = list(read), list(write)
     hidden = [_resolved(each) for each in hide]
     if root is not None:
-        hidden += [os.path.join(_resolved(root), name) for name in ALWAYS_HIDDEN]
+        # Those that do not exist yet, too.
+        named = (os.path.join(_resolved(root), name) for name in sorted(SECRET_NAMES))
+        hidden += [each for each in named if not _is_environment(each)]
+        hidden += map(_resolved, secret_files(root))
+    hidden += _secrets_beside([*path, *read], write)
     wanted = [*_SYSTEM, *(_FOR_COMMANDS if commands else ()), *path, *read, *write]
     wanted += [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
     wanted += [Path(__file__).parent / "inside", sys.executable]
@@ -121,6 +128,46 @@ def shown(
         hide=tuple(sorted({h for h in hidden if _within(h, readable)})),
         links=tuple(sorted(link for link in links if not _within(link[0], outermost))),
     )
+
+
+def importable(repository: Path) -> list[Path]:
+    """Where this interpreter imports from, but for a repository whose copy stands for it.
+
+    An environment inside the repository stays. A folder above it is left out as well: it would
+    show the repository.
+    """
+    root = repository.resolve()
+    folders = [Path(entry).resolve() for entry in sys.path if entry and Path(entry).exists()]
+    own = Path(sys.prefix).resolve()
+    return [
+        folder
+        for folder in dict.fromkeys(folders)
+        if folder.is_relative_to(own)
+        or not (folder.is_relative_to(root) or root.is_relative_to(folder))
+    ]
+
+
+def _secrets_beside(read: Iterable[str | Path], write: Iterable[str | Path]) -> list[str]:
+    """Secrets directly in folders that are read and not written, and those of the home folder.
+
+    Left out is what holds a path that was named itself, or this interpreter.
+    """
+    readable, writable = {_resolved(each) for each in read}, {_resolved(each) for each in write}
+    needed = {_resolved(each) for each in (sys.prefix, sys.base_prefix, sys.executable)}
+    found = {os.path.join(Path.home(), name) for name in HOME_NAMES}
+    for folder in readable:
+        if not _within(folder, writable):
+            with contextlib.suppress(OSError):
+                inside = (os.path.join(folder, n) for n in os.listdir(folder) if is_secret(n))
+                found |= {each for each in inside if not _is_environment(each)}
+    named = readable | writable | needed
+    hidden = {_resolved(each) for each in found}
+    return sorted(each for each in hidden if not any(_within(one, [each]) for one in named))
+
+
+def _is_environment(folder: str) -> bool:
+    """Whether it is a virtual environment."""
+    return os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
 
 
 def rules(view: View, scratch: str, *, more_write: Iterable[str] = ()) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ class Warm:
         handler: `module:function`.
         setup: Handed to `prepare`.
         path: Folders to import from, before those of this interpreter.
-        root: The folder of the project, which may be read, but for `.ratchet` and `.env`.
+        root: The folder of the project, which may be read, but for what holds secrets by its name.
         read: More folders and files that may be read.
         hide: Folders and files that must not be read, wherever they lie.
         limits: For each request that brings no others. The scratch folder of bubblewrap has this

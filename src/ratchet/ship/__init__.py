@@ -1,6 +1,6 @@
 """Ship: patch the source that holds a resource, test it, make a branch of it, and undo it."""
 
-from ratchet.ship.check import TestReport
+from ratchet.ship.check import TestCommand, TestReport
 from ratchet.ship.edit import Edit, Target
 from ratchet.ship.patch import Patch, make_patch
 from ratchet.ship.release import branch_name, ship
@@ -12,6 +12,7 @@ __all__ = [
     "Patch",
     "Repository",
     "Target",
+    "TestCommand",
     "TestReport",
     "branch_name",
     "check_clean",

@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ratchet.ship.repository import Repository
 from ratchet.ship.worktree import checkout
+from ratchet.source import secret_files
 from ratchet.types import ShipError
 
 if TYPE_CHECKING:
@@ -26,6 +28,33 @@ _KEEP_BYTES = 32_768
 _PROCESSES = 2048
 _MEMORY_SHARE, _SCRATCH_SHARE = 0.75, 0.25
 """How much of the machine's memory tests may take, and how much of it their scratch folder."""
+
+
+@dataclass(frozen=True)
+class TestCommand:
+    """The repository's own tests, and what they may have."""
+
+    __test__ = False
+
+    command: str | None = None
+    """As a shell would split it, run without a shell; `{python}` stands for this interpreter. None
+    or blank: nothing is run."""
+    timeout_s: float = 600.0
+    """Seconds for one run; everything it started is killed then."""
+    environment: tuple[str, ...] = ()
+    """Names of further environment variables to hand on."""
+    network: bool = False
+    """The tests may use the network."""
+    sandbox: bool = True
+    """False runs them without a sandbox."""
+    hide: tuple[Path, ...] = ()
+    """Files and folders that they must not read; those of the repository are not in their work
+    tree either. Secrets by their names are hidden unasked."""
+    read: tuple[Path, ...] = ()
+    """Files and folders that they may read; a secret by its name that is named here as well."""
+
+
+NO_TESTS = TestCommand()
 
 
 @dataclass(frozen=True)
@@ -69,17 +98,7 @@ class TestReport:
         return "\n".join(line if len(line) <= 200 else f"{line[:200]}…" for line in lines)
 
 
-def run_tests(
-    repository: Repository,
-    commit: str,
-    base: str,
-    *,
-    command: str | None,
-    timeout_s: float,
-    environment: Sequence[str] = (),
-    network: bool = False,
-    sandbox: bool = True,
-) -> TestReport:
+def run_tests(repository: Repository, commit: str, base: str, tests: TestCommand) -> TestReport:
     """Run the test command in a temporary work tree of a commit; on failure also of its base.
 
     It runs in a sandbox where this machine can make one: a candidate's code is in that commit.
@@ -88,23 +107,18 @@ def run_tests(
         repository: Whose commit it is.
         commit: Full hash of the patched commit.
         base: Full hash of the commit without the patch.
-        command: As a shell would split it, run without a shell; `{python}` stands for this
-            interpreter. None or blank: nothing is run.
-        timeout_s: Seconds for one run; everything it started is killed then.
-        environment: Names of further environment variables to hand on.
-        network: The tests may use the network.
-        sandbox: False runs them without a sandbox.
+        tests: The command, and what it may have.
 
     Raises:
         ShipError: The command is malformed or its program does not exist.
     """
-    if command is None or not command.strip():
+    if tests.command is None or not tests.command.strip():
         return TestReport("not_configured")
-    how = _How(_level(sandbox), network, timeout_s, environment)
-    report = _run_on(repository, commit, command, how)
+    level = _level(tests.sandbox)
+    report = _run_on(repository, commit, tests, level)
     if report.outcome == "passed":
         return report
-    return replace(report, base=_run_on(repository, base, command, how).outcome)
+    return replace(report, base=_run_on(repository, base, tests, level).outcome)
 
 
 def _said(outcome: Outcome | None, exit_code: int | None, timeout_s: float) -> str:
@@ -115,19 +129,10 @@ def _said(outcome: Outcome | None, exit_code: int | None, timeout_s: float) -> s
     return "pass"
 
 
-@dataclass(frozen=True)
-class _How:
-    """How a test command is run."""
-
-    level: Level
-    network: bool
-    timeout_s: float
-    names: Sequence[str]
-
-    def contained(self) -> str:
-        if self.level == "none":
-            return "without a sandbox"
-        return "in a sandbox" if self.network else "in a sandbox without network"
+def _contained(tests: TestCommand, level: Level) -> str:
+    if level == "none":
+        return "without a sandbox"
+    return "in a sandbox" if tests.network else "in a sandbox without network"
 
 
 def _level(sandbox: bool) -> Level:
@@ -136,7 +141,8 @@ def _level(sandbox: bool) -> Level:
     return best_level() if sandbox else "none"
 
 
-def _run_on(repository: Repository, commit: str, command: str, how: _How) -> TestReport:
+def _run_on(repository: Repository, commit: str, tests: TestCommand, level: Level) -> TestReport:
+    command = tests.command or ""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -146,8 +152,9 @@ def _run_on(repository: Repository, commit: str, command: str, how: _How) -> Tes
         ) from None
     words = [word.replace("{python}", sys.executable) for word in words]
     with checkout(repository, commit) as tree:
-        environment = _environment(repository, tree, how.names)
-        ended = _run(words, tree, tree / repository.prefix, environment, how, command)
+        hidden = [] if level == "none" else _take_out(tree, repository.root, tests)
+        environment = _environment(repository, tree, tests.environment)
+        ended = _run(words, tree, repository, environment, tests, level)
     outcome: Outcome = "passed" if ended.code == 0 else "failed"
     if ended.status == "timed_out":
         outcome = "timed_out"
@@ -157,10 +164,40 @@ def _run_on(repository: Repository, commit: str, command: str, how: _How) -> Tes
         command,
         ended.code,
         why,
-        how.timeout_s,
-        contained=how.contained(),
-        advice=_NO_SOCKETS if _lacks_sockets(why, how) else "",
+        tests.timeout_s,
+        contained=_contained(tests, level),
+        advice=_advice(why, hidden, tests, level),
     )
+
+
+def _take_out(tree: Path, root: Path, tests: TestCommand) -> list[str]:
+    """Remove from a work tree what the tests must not read.
+
+    Returns:
+        What was removed, by path relative to the tree. It is not only made unreadable: where a
+        folder holds something unreadable, Landlock lets nothing be made in it.
+    """
+    shown = [path.resolve() for path in tests.read]
+    secret = [path.relative_to(tree) for path in secret_files(tree)]
+    taken = [
+        path
+        for path in secret
+        if not any((root / path).resolve().is_relative_to(one) for one in shown)
+    ]
+    taken += [path.relative_to(root) for path in tests.hide if path.is_relative_to(root)]
+    removed = []
+    for path in dict.fromkeys(taken):
+        there = tree / path
+        if path == Path(".git"):
+            continue  # a file that names a folder, which is not shown
+        if there.is_dir() and not there.is_symlink():
+            shutil.rmtree(there)
+        elif os.path.lexists(there):
+            there.unlink()
+        else:
+            continue
+        removed.append(path.as_posix())
+    return removed
 
 
 _NO_SOCKETS = (
@@ -170,10 +207,20 @@ _NO_SOCKETS = (
 )
 
 
-def _lacks_sockets(output: str, how: _How) -> bool:
-    """Whether the output looks as if a test had been refused a socket."""
+def _advice(output: str, hidden: list[str], tests: TestCommand, level: Level) -> str:
+    """What may help tests that failed in a sandbox, by what they printed."""
+    missed = [path for path in hidden if Path(path).name in output]
+    if missed:
+        names = ", ".join(f"`{path}`" for path in missed)
+        listed = ", ".join(f'"{path}"' for path in missed)
+        return (
+            f"They name {names}, which code in the sandbox must not read: it could learn the"
+            f" expected answers or a secret. If your tests need it, set show = [{listed}] under"
+            " [ship]."
+        )
+    # The output looks as if a test had been refused a socket.
     refused = os.strerror(errno.EPERM) in output
-    return refused and how.level == "landlock" and not how.network
+    return _NO_SOCKETS if refused and level == "landlock" and not tests.network else ""
 
 
 _OVER = ("memory", "flooded", "crashed")
@@ -183,42 +230,43 @@ _OVER = ("memory", "flooded", "crashed")
 def _run(
     words: list[str],
     tree: Path,
-    folder: Path,
+    repository: Repository,
     environment: dict[str, str],
-    how: _How,
-    command: str,
+    tests: TestCommand,
+    level: Level,
 ) -> Ended:
-    from ratchet.sandbox import Limits, SandboxFailed, run
+    from ratchet.sandbox import Limits, SandboxFailed, importable, run
 
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # What is on the path, and where programs and their libraries were installed.
-    read = [path for path in (*sys.path, environment.get("VIRTUAL_ENV", "")) if path]
+    # The work tree stands for the repository: the user's own copy of it is not shown.
+    read = [*importable(repository.root), Path(environment.get("VIRTUAL_ENV") or sys.prefix)]
     try:
         return run(
             words,
-            cwd=folder,
+            cwd=tree / repository.prefix,
             environment=environment,
             writable=[tree],
-            read=[path for path in read if Path(path).exists()],
+            read=[path for path in (*read, *tests.read) if path.exists()],
+            hide=tests.hide,
             limits=Limits(
-                seconds=how.timeout_s,
+                seconds=tests.timeout_s,
                 memory_bytes=int(machine * _MEMORY_SHARE),
                 processes=_PROCESSES,
                 output_bytes=_KEEP_BYTES,
                 scratch_bytes=int(machine * _SCRATCH_SHARE),
             ),
-            level=how.level,
-            unsafe=how.level == "none",
-            network=how.network,
+            level=level,
+            unsafe=level == "none",
+            network=tests.network,
         )
     except SandboxFailed as error:
         raise ShipError(
-            f"The test command {command!r} cannot be started: {error}",
+            f"The test command {tests.command!r} cannot be started: {error}",
             hint="Check it in ratchet.toml; `{python}` stands for this interpreter.",
         ) from None
 
 
-def _environment(repository: Repository, tree: Path, names: Sequence[str]) -> dict[str, str]:
+def _environment(repository: Repository, tree: Path, names: Collection[str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()

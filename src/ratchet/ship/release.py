@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.ship.check import run_tests
+from ratchet.ship.check import NO_TESTS, TestCommand, run_tests
 from ratchet.ship.commit import is_release_of, release_message, store_release_commit
 from ratchet.ship.patch import Patch, diff_files, make_patch
 from ratchet.ship.pull_request import pull_request, write_text_file
@@ -36,11 +36,7 @@ def ship(
     experiment_id: str,
     out_dir: Path,
     now: float,
-    test_command: str | None = None,
-    test_timeout_s: float = 600.0,
-    test_environment: Sequence[str] = (),
-    test_network: bool = False,
-    test_sandbox: bool = True,
+    tests: TestCommand = NO_TESTS,
     agent_entry: str = "",
     notes: Sequence[str] = (),
 ) -> Release:
@@ -60,12 +56,7 @@ def ship(
         experiment_id: Id of the experiment.
         out_dir: Folder for the pull request's text; its files do not count as uncommitted work.
         now: Unix seconds, the time of the commit.
-        test_command: The repository's own tests, split without a shell, `{python}` standing for
-            this interpreter; None when there are none, which the pull request then says.
-        test_timeout_s: Seconds that the tests may take.
-        test_environment: Names of environment variables that the tests need.
-        test_network: The tests may use the network.
-        test_sandbox: The tests run in a sandbox where this machine can make one.
+        tests: The repository's own tests; where there are none, the pull request says so.
         agent_entry: The agent, as MODULE:FUNCTION.
         notes: Sentences to add to the pull request.
 
@@ -113,16 +104,7 @@ def ship(
     )
     if tip and _is_written(text_path, made.commit):
         return release
-    report = run_tests(
-        repository,
-        made.commit,
-        made.base,
-        command=test_command,
-        timeout_s=test_timeout_s,
-        environment=test_environment,
-        network=test_network,
-        sandbox=test_sandbox,
-    )
+    report = run_tests(repository, made.commit, made.base, tests)
     if report.outcome not in ("passed", "not_configured"):
         outcome = f"The branch {branch} stays as it is." if tip else "No branch was made."
         hint = report.hint()

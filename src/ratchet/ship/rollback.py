@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from ratchet.ship.check import TestReport, run_tests
+from ratchet.ship.check import NO_TESTS, TestCommand, TestReport, run_tests
 from ratchet.ship.commit import (
     Change,
     changes_of,
@@ -73,11 +73,7 @@ def rollback(
     repo: Path,
     now: float,
     *,
-    test_command: str | None = None,
-    test_timeout_s: float = 600.0,
-    test_environment: Sequence[str] = (),
-    test_network: bool = False,
-    test_sandbox: bool = True,
+    tests: TestCommand = NO_TESTS,
 ) -> Release:
     """Undo a release.
 
@@ -89,11 +85,7 @@ def rollback(
         release: The release, as last known.
         repo: Folder of the repository.
         now: Unix seconds, the time of the commit.
-        test_command: As for `ship`.
-        test_timeout_s: As for `ship`.
-        test_environment: As for `ship`.
-        test_network: As for `ship`.
-        test_sandbox: As for `ship`.
+        tests: As for `ship`.
 
     Returns:
         The release, rolled back.
@@ -124,16 +116,7 @@ def rollback(
             repository,
             release,
             now,
-            lambda commit, base: run_tests(
-                repository,
-                commit,
-                base,
-                command=test_command,
-                timeout_s=test_timeout_s,
-                environment=test_environment,
-                network=test_network,
-                sandbox=test_sandbox,
-            ),
+            lambda commit, base: run_tests(repository, commit, base, tests),
         )
         repository.create_branch(branch, commit)
         tip = repository.commit_of(f"refs/heads/{branch}")

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
+from ratchet.source.secret_files import in_secret_place
 from ratchet.source.tree import Module
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 200
 """Of a folder that is named."""
 
-_SECRET = (".env", ".git", ".ratchet", ".netrc", ".npmrc", ".pypirc", ".ssh", ".aws")
 _LONGEST = 200
 _SUFFIX = 12
 
@@ -55,7 +55,7 @@ def data_files(
 def _refusal(file: Path, root: Path, hidden: set[Path]) -> str:
     if file in hidden:
         return "it holds the tasks' expected answers"
-    if any(part.startswith(_SECRET) for part in file.relative_to(root).parts):
+    if in_secret_place(file.relative_to(root)):
         return "it may hold secrets"
     size = file.stat().st_size
     return f"it has {size} bytes; at most {MAX_BYTES} are staged" if size > MAX_BYTES else ""

@@ -10,12 +10,11 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from ratchet.source import in_secret_place
 from ratchet.source.tree import SKIPPED
 
 MAX_BYTES = 256 * 1024 * 1024
 """A repository of more than that is not copied for a check."""
-
-_SECRET = (".env", ".git", ".ratchet", ".netrc", ".npmrc", ".pypirc", ".ssh", ".aws")
 
 
 class Copies:
@@ -72,7 +71,7 @@ class Copies:
 
     def _may(self, file: Path) -> bool:
         relative = file.relative_to(self.root)
-        if any(part.startswith(_SECRET) for part in relative.parts):
+        if in_secret_place(relative):
             return False
         if file.is_symlink() and not file.resolve().is_relative_to(self.root):
             return False
