@@ -34,6 +34,20 @@ LIMITS = Limits(
 SHORT = Limits(**{**{f: getattr(LIMITS, f) for f in LIMITS.__struct_fields__}, "seconds": 0.4})
 """For programs that may end by running out of time."""
 
+SECRETS = (
+    ".env.local",
+    ".envrc",
+    ".netrc",
+    ".npmrc",
+    ".aws/credentials",
+    ".ssh/config",
+    "id_ed25519",
+    "service/deep/.env.production",
+    "trees/other/.git",
+    "trees/other/.ratchet/journal",
+)
+"""Files of the project that hold secrets by their names."""
+
 LEFT_OUTSIDE = ("/tmp/from-the-sandbox", "/tmp/unpickled", "/dev/shm/left-by-the-sandbox")
 
 NEXT = """
@@ -86,6 +100,10 @@ class Surroundings:
         self.hidden.write_text(self.expected)
         (self.root / ".ratchet" / "journal").write_text("journal")
         (self.root / ".env").write_text("KEY=secret")
+        for name in (*SECRETS, ".git/config", ".git/credentials", ".git/hooks/pre-push"):
+            file = self.root / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("secret")
         (self.root / "link-to-hidden").symlink_to(self.hidden)
         self._readable = self.root / "agent.py"
         self._readable.write_text("agent")
@@ -143,6 +161,7 @@ class Surroundings:
             "root": str(self.root),
             "secret": str(self._secret),
             "hidden_file": str(self.hidden),
+            "secrets": SECRETS,
             "readable": str(self._readable),
             "marker": self._marker,
             "victim": self._victim.pid,

@@ -34,6 +34,34 @@ def test_around_what_is_hidden_each_neighbour_is_shown(tmp_path: Path) -> None:
     }
 
 
+def test_secrets_beside_what_is_read_are_hidden_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".env.local", ".git/config", "lib.py", ".env/pyvenv.cfg", ".env.example"):
+        (tmp_path / "lib" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "lib" / name).touch()
+    view = shown(path=[str(tmp_path / "lib")])
+    seen = {"lib": LIST, "lib/.env": READ, "lib/.env.example": READ, "lib/lib.py": READ}
+    assert mine(rules(view, "/scratch"), tmp_path) == seen
+    # Who names one wants it.
+    named = shown(path=[str(tmp_path / "lib")], read=[tmp_path / "lib" / ".env.local"])
+    seen["lib/.env.local"] = READ
+    assert mine(rules(named, "/scratch"), tmp_path) == seen
+
+
+def test_the_home_folders_credentials_are_hidden_where_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in (".config/gh/hosts.yml", ".netrc", ".bash_history", "work/a.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    seen = mine(rules(shown(read=[tmp_path]), "/scratch"), tmp_path)
+    assert seen == {".": LIST, "work": READ}
+    asked = shown(read=[tmp_path, tmp_path / ".config" / "gh"])
+    assert mine(rules(asked, "/scratch"), tmp_path) == {**seen, ".config": READ}
+
+
 def test_hiding_wins_over_reading_and_writing(tmp_path: Path) -> None:
     (tmp_path / "secret" / "inner").mkdir(parents=True)
     inner = tmp_path / "secret" / "inner"

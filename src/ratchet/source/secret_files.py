@@ -38,7 +38,7 @@ _NOT_SEARCHED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 def is_secret(name: str) -> bool:
-    """Whether a file or folder of that name holds secrets, as `.env.local` and not `.env.example`."""
+    """Whether a file or folder of that name holds secrets: `.env.test` does, `.env.example` not."""
     if name.startswith((".env.", ".env-")):
         return not name.endswith(_EXAMPLES)
     return name in SECRET_NAMES

@@ -62,6 +62,50 @@ def dot_env(facts: dict[str, Any]) -> list[str]:
         return [file.read()]
 
 
+@hostile("reads keys beside the project's code, under the names that they usually have")
+def secrets_by_name(facts: dict[str, Any]) -> list[str]:
+    import os
+
+    got = []
+    for name in facts["secrets"]:
+        try:
+            with open(os.path.join(facts["root"], name)) as file:
+                got.append(f"{name}: {file.read()}")
+        except OSError:
+            continue
+    return got
+
+
+@hostile("reads the credentials and hooks of the project's repository")
+def git_folder(facts: dict[str, Any]) -> list[str]:
+    import os
+
+    got = []
+    for name in ("config", "credentials", "hooks/pre-push"):
+        try:
+            with open(os.path.join(facts["root"], ".git", name)) as file:
+                got.append(file.read())
+        except OSError:
+            continue
+    return got
+
+
+@hostile("reads every file that it can find in the project, and looks for secrets in it")
+def search(facts: dict[str, Any]) -> list[str]:
+    import os
+
+    got = []
+    for folder, _, names in os.walk(facts["root"]):
+        for name in names:
+            try:
+                with open(os.path.join(folder, name)) as file:
+                    if "secret" in file.read():
+                        got.append(name)
+            except OSError:
+                continue
+    return got
+
+
 @hostile("climbs out with `..` and with descriptors of folders")
 def climbing(facts: dict[str, Any]) -> list[str]:
     import os
