@@ -387,9 +387,10 @@ def test_a_failed_write_leaves_the_old_file_and_no_rubbish(
     assert [p.name for p in tmp_path.iterdir()] == ["evidence.json"]
 
 
-def test_others_may_read_the_file(tmp_path: Path) -> None:
-    write(tmp_path / "e.json", compared())
-    assert stat.S_IMODE((tmp_path / "e.json").stat().st_mode) == 0o644
+def test_its_owner_alone_may_read_the_file(tmp_path: Path) -> None:
+    write(tmp_path / "evidence" / "e.json", compared())
+    assert stat.S_IMODE((tmp_path / "evidence" / "e.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "evidence").stat().st_mode) == 0o700
 
 
 def test_what_has_no_json_form_is_refused_before_anything_is_written(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import typer
 from ratchet.cli.console import near, one_line, out, project_in, short
 from ratchet.cli.improve import improve_project, show_plot
 from ratchet.cli.outcome import Outcome, print_outcome
+from ratchet.observe.place import prepare_state
 from ratchet.ship import check_clean
 from ratchet.types import ConfigError, ShipError
 
@@ -143,8 +144,7 @@ def _build(folder: Path, shuffled: bool) -> None:
     )
     if shuffled:
         _shuffle(folder / "tasks.jsonl")
-    (folder / ".ratchet").mkdir()
-    (folder / ".ratchet" / ".gitignore").write_text("*\n")
+    prepare_state(folder)
     (folder / ".ratchet" / MARK).write_text(jsonlib.dumps({"shuffled": shuffled}) + "\n")
     for arguments in (
         ("init", "--quiet", "--initial-branch=main"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ratchet._private_files import make_folder
 from ratchet.autopilot import Project
 from ratchet.autopilot.config import AgentSection, Config, RunSection, read_config
 from ratchet.autopilot.containing import with_sandbox
@@ -178,12 +179,12 @@ def _check(wanted: Wanted) -> None:
 def _own_state(state: Path) -> Path:
     """A folder for this runner alone; those of runners that are gone are deleted."""
     runners = state / "runners"
-    runners.mkdir(exist_ok=True)
+    make_folder(runners)
     for folder in runners.iterdir():
         if folder.name.isdigit() and not _lives(int(folder.name)):
             shutil.rmtree(folder, ignore_errors=True)
     own = runners / str(os.getpid())
-    own.mkdir(exist_ok=True)
+    make_folder(own)
     return own
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from ratchet._private_files import close_folder, make_folder
 from ratchet.types import StoreError
 
 FILE_NAME = "ratchet.toml"
@@ -36,14 +37,17 @@ def own_store_url(root: Path) -> str:
 
 
 def prepare_state(root: Path) -> Path:
-    """Make the state folder, which git ignores by a file of its own.
+    """Make the state folder, which its owner alone may enter and git ignores by a file of its own.
+
+    One that others may enter, as earlier versions made it, is closed to them.
 
     Raises:
         StoreError: The project's folder is not writable.
     """
     state = root / STATE_NAME
     try:
-        state.mkdir(exist_ok=True)
+        make_folder(state)
+        close_folder(state)
         ignore = state / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")

@@ -20,6 +20,8 @@ from io import FileIO
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from ratchet._private_files import make_folder
+
 MAX_BYTES = 256 * 1024 * 1024
 """Of all segments of an agent together; beyond it the oldest is given up."""
 
@@ -278,7 +280,7 @@ class Spool:
     def _new(self) -> _Segment:
         if not self._folder.is_dir():
             self._prepare()
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self._folder)
         self._make_room()
         self._ours += 1
         # In the order of their names: of their times, as far as clocks agree.

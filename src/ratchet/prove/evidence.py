@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet._private_files import make_folder
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import Comparison
 from ratchet.prove.decide import decision
@@ -179,15 +180,13 @@ def _dumps(value: Any, indent: int | None = None) -> str:
 
 
 def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        # A temporary file is private; evidence is to be read by whoever may read its folder.
-        os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

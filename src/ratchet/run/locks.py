@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from types import TracebackType
 
+from ratchet._private_files import make_folder
 from ratchet.types import Conflict, StoreError
 
 
@@ -40,8 +41,8 @@ class FileLock:
         if self._file >= 0:
             raise Conflict(f"{self._purpose} is running already (this very process).")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            make_folder(self._path.parent)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreError(
                 f"The lock file {self._path} cannot be made: {error.strerror}.",

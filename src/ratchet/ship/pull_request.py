@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ratchet._private_files import make_folder
 from ratchet.ship.check import TestReport
 from ratchet.ship.edit import same, values_of
 from ratchet.types import (
@@ -97,7 +98,7 @@ def write_text_file(path: Path, text: str) -> None:
     """
     temporary = ""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)

@@ -6,12 +6,13 @@ import os
 import sqlite3
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, inspect, text
 
+from ratchet._private_files import close_files, make_file, make_folder
 from ratchet.store.engine import PATIENCE_S, Database
 from ratchet.store.failures import explain, passes
 from ratchet.types import StoreError
@@ -75,7 +76,7 @@ def _sqlite_version(path: str) -> str | None:
     """Version of the file at `path`, made ready for several processes; None when it is new."""
     file = Path(path)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent)
     except OSError as error:
         raise StoreError(
             f"The folder of the store {path} cannot be made ({error.strerror}).",
@@ -93,6 +94,10 @@ def _sqlite_version(path: str) -> str | None:
                 f"The store {path} cannot be written: {needed} is read-only.",
                 hint="Make the file and its folder writable, or name another place.",
             )
+    # SQLite would make it with the umask; its log and its index get the file's own mode. Where it
+    # cannot be made, SQLite says why.
+    with suppress(OSError):
+        make_file(file)
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -113,6 +118,7 @@ def _read_sqlite(path: str) -> str | None:
                 f"The store {path} is a database of another program.",
                 hint="It was left as it is. Name another file.",
             )
+        close_files(Path(f"{path}{end}") for end in ("", "-wal", "-shm"))
         found = None
         if names:
             row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()  # noqa: S608
