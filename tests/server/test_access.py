@@ -20,7 +20,7 @@ from ratchet.server.access import Caller, Gatekeeper, check_attempt
 from ratchet.server.limits import Limits
 from ratchet.server.origin import granted_headers
 from ratchet.server.problems import Problem
-from ratchet.server.serve import Settings
+from ratchet.server.serve import Settings, make_app
 from ratchet.store import Store
 from ratchet.types import SCOPES, ConfigError, Key, Scope, StoreError
 from tests.serving import RunningServer
@@ -115,6 +115,59 @@ def test_without_a_key_nobody_is_admitted_unless_the_server_is_open(store: Store
             assert await keeper.admit(request(x_api_key="sk-ant-provider")) == nobody
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["x_forwarded_for", "forwarded", "x_real_ip", "via", "cf_connecting_ip", "x_forwarded_proto"],
+)
+def test_what_came_through_a_proxy_needs_a_key_even_by_an_open_server(
+    sqlite_url: str, header: str
+) -> None:
+    async def test() -> None:
+        with Store.open(sqlite_url) as store:
+            key, shown = made(store)
+            async with gatekeeper(store, open_to_all=True) as keeper:
+                through = request(address="127.0.0.1", **{header: "127.0.0.1"})
+                problem = await refusal(keeper.admit(through))
+                assert problem.status == 401
+                assert header.replace("_", "-") in problem.detail
+                with_key = request(shown, address="127.0.0.1", **{header: "203.0.113.5"})
+                assert (await keeper.admit(with_key)).key_id == key.id
+
+    run(test)
+
+
+def test_an_open_server_whose_store_has_keys_says_at_its_start_that_it_asks_for_none(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def log_of_start(settings: Settings) -> str:
+        caplog.clear()
+        make_app(store, settings, {})
+        return caplog.text
+
+    with Store.open(sqlite_url) as store:
+        assert log_of_start(Settings()) == ""
+        key, _ = made(store, "admin")
+        assert "The store has keys, but on 127.0.0.1 requests need none" in log_of_start(Settings())
+        assert "require_key = true" in caplog.text
+        assert log_of_start(Settings(require_key=True)) == ""
+        store.keys.revoke(key.id, 1.0)
+        assert log_of_start(Settings()) == ""
+
+
+def test_a_server_may_ask_for_keys_on_loopback_too(sqlite_url: str) -> None:
+    with Store.open(sqlite_url) as store:
+        with pytest.raises(ConfigError, match=r"require_key is set, and the store has no key"):
+            make_app(store, Settings(require_key=True), {})
+        made(store)
+        app = make_app(store, Settings(require_key=True), {})
+
+        async def test() -> None:
+            refused = await refusal(app.services.gatekeeper.admit(request()))
+            assert refused.status == 401
+
+        run(test)
 
 
 @pytest.mark.parametrize("open_to_all", [False, True])

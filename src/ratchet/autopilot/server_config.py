@@ -30,6 +30,7 @@ class ServerSection(Section):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
+    require_key: bool = False
     hosts: Several[str] = ()
     cors: Several[str] = ()
     limits: LimitsSection = LimitsSection()

@@ -112,6 +112,7 @@ def _settings(
     return Settings(
         host=host or section.host,
         port=section.port if port is None else port,
+        require_key=section.require_key,
         hosts=section.hosts,
         cors=section.cors,
         limits=Limits(

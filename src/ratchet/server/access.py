@@ -22,6 +22,7 @@ from ratchet.server.origin import (
     check_origins,
     granted_headers,
     is_preflight,
+    proxy_header,
     refuse_foreign,
 )
 from ratchet.server.problems import Problem
@@ -151,6 +152,12 @@ class Gatekeeper:
             return caller
         if not self._open_to_all:
             raise _unauthorized("This server needs a key, and the request shows none.", error="")
+        if through := proxy_header(scope["headers"]):
+            raise _unauthorized(
+                f"The request came through a proxy (it has the header {through}), so nothing says"
+                " that it comes from this machine: it needs a key.",
+                error="",
+            )
         # No limit of requests here: every program of this machine looks the same, and one would
         # be stopped for another's haste.
         refuse_foreign(scope["headers"], self._hosts, self._cors)

@@ -42,6 +42,26 @@ def check_origins(origins: Iterable[str]) -> frozenset[str]:
     return frozenset(checked)
 
 
+_FORWARDED = frozenset(
+    {
+        b"cf-connecting-ip",
+        b"forwarded",
+        b"true-client-ip",
+        b"via",
+        b"x-forwarded-for",
+        b"x-forwarded-host",
+        b"x-forwarded-proto",
+        b"x-real-ip",
+    }
+)
+"""Headers that proxies add: RFC 7239, RFC 9110 section 7.6.3, and those in use beside them."""
+
+
+def proxy_header(headers: Headers) -> str:
+    """The name of a header by which a request came through a proxy; empty when none says so."""
+    return next((name.decode() for name, _ in headers if name in _FORWARDED), "")
+
+
 def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection[str]) -> None:
     """Refuse what a web page of somebody else sends to a server that needs no key.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
@@ -19,7 +21,7 @@ from ratchet.observe.redaction import Rules, redactor_of
 from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
-from ratchet.server.gateway.attempts import Running, State
+from ratchet.server.gateway.attempts import Attempts, Running, State, state_of
 from ratchet.server.gateway.substitute import Substitutes
 from ratchet.server.limits import Limits
 from ratchet.server.metrics import Metrics
@@ -29,6 +31,8 @@ from ratchet.server.services import Services
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
 from ratchet.types import ConfigError, StoreError
+
+_log = logging.getLogger("ratchet")
 
 BACKLOG = 4096
 
@@ -42,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8765
     """0 takes a free one."""
+    require_key: bool = False
+    """Whether every request needs a key, on loopback too."""
     hosts: tuple[str, ...] = ()
     """Names besides its own by which it is called."""
     cors: tuple[str, ...] = ()
@@ -78,11 +84,23 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
             cannot be.
     """
     redactor = redactor_of(settings.redaction, environ)
-    open_to_all = is_loopback(settings.host)
-    if not open_to_all and not any(key.revoked_at is None for key in store.keys.list()):
+    open_to_all = is_loopback(settings.host) and not settings.require_key
+    has_keys = any(key.revoked_at is None for key in store.keys.list())
+    if not open_to_all and not has_keys:
+        why = (
+            "[server] require_key is set"
+            if settings.require_key
+            else f"{settings.host} can be reached from other machines"
+        )
         raise ConfigError(
-            f"{settings.host} can be reached from other machines, and the store has no key.",
+            f"{why}, and the store has no key.",
             hint="Make one first: ratchet keys create NAME --scope admin",
+        )
+    if open_to_all and has_keys:
+        _log.warning(
+            "The store has keys, but on %s requests need none: whoever reaches this address may do"
+            " everything. If a proxy stands before it, set require_key = true under [server].",
+            settings.host,
         )
     metrics = Metrics()
     spans = SpanWriter(
@@ -118,7 +136,12 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
         spans=spans,
         redactor=redactor,
         gateway=gateway,
-        otlp=Otlp(spans, body_limit=settings.limits.body_bytes, metrics=metrics),
+        otlp=Otlp(
+            spans,
+            body_limit=settings.limits.body_bytes,
+            metrics=metrics,
+            attempts=Attempts(_running(store)),
+        ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
         settle=gateway.settle,
         parts=(gateway,),
@@ -264,11 +287,8 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _running(store: Store) -> Running:
     def look(rollout_id: str, fence: int) -> State:
-        rollout = store.rollouts.get([rollout_id]).get(rollout_id)
-        if rollout is None or fence > rollout.fence:
-            return "unknown"
-        current = rollout.status == "running" and rollout.fence == fence
-        return "running" if current else "over"
+        found = (each for each in store.rollouts.attempts(rollout_id) if each.fence == fence)
+        return state_of(next(found, None), time.time())
 
     async def running(rollout_id: str, fence: int) -> State:
         return await asyncio.to_thread(look, rollout_id, fence)

@@ -140,3 +140,20 @@ def test_pauses_between_tries_grow_and_follow_the_upstream() -> None:
     assert _pause(0, "Sat, 01 Jan 2000 00:00:00 GMT") == 0.0
     assert _pause(0, "Fri, 01 Jan 2100 00:00:00 GMT") > 1e6
     assert _pause(1, "soon") == 0.5
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "nan",
+        "inf",
+        "-inf",
+        "1e999",
+        "9" * 5000,
+        "",
+        "Mon, 01 Jan 2024 00:00:00 +" + "9" * 20,
+        "Mon, 99 Jan 2024 00:00:00 GMT",
+    ],
+)
+def test_a_pause_that_is_none_is_not_waited_for(asked: str) -> None:
+    assert _pause(1, asked) == 0.5

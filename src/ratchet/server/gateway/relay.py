@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any, TypeAlias
 
@@ -13,6 +12,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from ratchet.llm.backoff import asked_for
 from ratchet.server.gateway.answers import Send
 from ratchet.server.gateway.headers import response_headers
 from ratchet.server.gateway.pool import CONNECT_S, Line, Pool
@@ -284,14 +284,6 @@ class Relay:
 
 def _pause(tried: int, asked: str | None) -> float:
     """Seconds to wait before the next try."""
+    asked_s = asked_for({"retry-after": asked}, time()) if asked is not None else None
     shortest, longest = BACK_OFF_S
-    if asked is not None:
-        try:
-            return max(float(asked), 0.0)
-        except ValueError:
-            pass
-        try:
-            return max(parsedate_to_datetime(asked).timestamp() - time(), 0.0)
-        except ValueError:
-            pass
-    return float(min(shortest * 2**tried, longest))
+    return float(min(shortest * 2**tried, longest)) if asked_s is None else asked_s

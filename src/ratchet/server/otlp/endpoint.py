@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 from ratchet.server.access import Caller
 from ratchet.server.body import Receive, decompressed, read_body
+from ratchet.server.gateway.attempts import Attempts
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp import otlp_json, protobuf
 from ratchet.server.otlp.received import MAX_MESSAGES, MAX_SPANS, Group, Malformed, TooMany
 from ratchet.server.otlp.records import Records, describe, records_of
-from ratchet.server.problems import Problem
+from ratchet.server.problems import Problem, problem_of
 from ratchet.server.span_writer import SpanWriter
+from ratchet.types import RatchetError
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
@@ -71,6 +73,7 @@ class Otlp:
         writer: Where the spans go.
         body_limit: Bytes of a body at most, also after decompression.
         metrics: Counts what is refused.
+        attempts: Tells whose token has expired; None to take any.
     """
 
     def __init__(
@@ -79,8 +82,10 @@ class Otlp:
         *,
         body_limit: int = BODY_LIMIT,
         metrics: Metrics | None = None,
+        attempts: Attempts | None = None,
     ) -> None:
         self._writer = writer
+        self._attempts = attempts
         self._limit = body_limit
         self._metrics = metrics
         self._held = 0
@@ -119,6 +124,8 @@ class Otlp:
         self, encoding: Encoding, compression: str, length: int, receive: Receive, caller: Caller
     ) -> Counter[str]:
         """Read, decode and store a body; return how many of its spans were rejected, and why."""
+        if caller.attempt is not None and self._attempts is not None:
+            await self._late(self._attempts, *caller.attempt)
         if length > self._limit:
             raise Problem(413, f"The body has {length} bytes; {self._limit} are the limit here.")
         held = length or UNKNOWN_LENGTH
@@ -145,6 +152,12 @@ class Otlp:
             return records.rejected
         finally:
             self._held -= held
+
+    async def _late(self, attempts: Attempts, rollout_id: str, fence: int) -> None:
+        try:
+            await attempts.check_late(rollout_id, fence)
+        except RatchetError as error:
+            raise problem_of(error) from None
 
     def _decode(
         self, encoding: Encoding, body: bytes, compression: str, caller: Caller
