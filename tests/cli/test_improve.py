@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ratchet.sandbox import best_level
 from tests.cli.conftest import CONFIG, MakeProject
 
 
@@ -106,12 +107,16 @@ def test_a_candidate_that_breaks_the_repositorys_tests_is_not_shipped_until_they
 ) -> None:
     project = make_project(config=CONFIG + '\n[ship]\ntest = "{python} check.py"\n')
     project.write(
-        "check.py", 'import sys\nsys.exit("Float(0.0, 0.0" not in open("agent.py").read())\n'
+        "check.py",
+        "import os, sys\n"
+        "print('the answers are', 'there' if os.path.exists('tasks.jsonl') else 'hidden')\n"
+        'sys.exit("Float(0.0, 0.0" not in open("agent.py").read())\n',
     )
     project.commit()
     done = project.ratchet("improve")
     assert done.returncode == 5
     assert "tests" in done.stderr
+    assert ("the answers are hidden" in done.stderr) == (best_level() != "none")
     assert project.git("branch", "--list", "ratchet/*") == ""
     assert project.json("status")["newest_run"]["stage"] == "failed"  # type: ignore[index]
 
