@@ -21,6 +21,7 @@ def read(folder: Path, text: str | bytes) -> Config:
 
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     assert read(tmp_path, LEAST).model_dump() == {
+        "project": {"name": None},
         "agent": {"entry": "module:function", "path": (".",)},
         "tasks": {
             "file": "tasks.jsonl",
@@ -113,6 +114,9 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
         "retention": {
             "spans_days": None,
             "rollouts_days": None,
+            "journal_days": None,
+            "candidates_days": None,
+            "datasets_days": None,
             "feedback_days": None,
             "audit_days": 365.0,
             "events_days": 7.0,
