@@ -171,8 +171,11 @@ def _pydantic_ai_says_how_agents_are_instrumented() -> bool:
 
     before: Any = Agent._instrument_default
     try:
-        Agent.instrument_all(True)
-        return before is False and Agent._instrument_default is True
+        said = []
+        for asked in (False, True):
+            Agent.instrument_all(asked)
+            said.append(Agent._instrument_default)
+        return said == [False, True]
     finally:
         Agent.instrument_all(before)
 
