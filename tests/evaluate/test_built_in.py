@@ -288,6 +288,15 @@ def test_latency_and_cost_measure_or_judge() -> None:
     assert (spent.value, spent.unit) == (0.02, "USD")
     assert verdict(cost(within=0.01), rollout).value == 0
     assert verdict(latency(), ended("a", duration_s=None)).value is None
+    assert verdict(cost(), ended("a", cost_usd=0.0)).value == 0.0
+
+
+@pytest.mark.parametrize("evaluator", [cost(), cost(within=1.0)])
+def test_a_cost_that_is_unknown_is_not_measured(evaluator: FunctionEvaluator) -> None:
+    unknown = ended("a", cost_usd=None, known_usd=0.5, unpriced={"own-model": 2})
+    score = verdict(evaluator, unknown)
+    assert score.value is None
+    assert "not measured: the price of 'own-model' is unknown" in score.error
 
 
 @pytest.mark.parametrize(

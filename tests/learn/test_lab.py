@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from ratchet.bind import registry
 from ratchet.evaluate import evaluator
 from ratchet.learn import Budget, BudgetExhausted, Lab, mean, objective_value
 from ratchet.run import AgentSpec, AsyncExecutor, Runner, load_agent
-from ratchet.types import Candidate, ConfigError, InputError, Int, Params, Rollout, Score
+from ratchet.types import (
+    Candidate,
+    ConfigError,
+    Cost,
+    InputError,
+    Int,
+    Params,
+    Resource,
+    Rollout,
+    Score,
+)
 from tests.learn.conftest import FakeRunner, MakeStore, make_lab, tasks
 
 KNOBS = Params({"k": Int(5, 1, 20)})
@@ -288,3 +300,34 @@ def test_tasks_that_differ_only_in_their_id_are_different_rollouts(make_store: M
     lab = make_lab(runner, store, BASELINE)
     asyncio.run(lab.evaluate(BASELINE, [*tasks("a", 1), *tasks("b", 1)]))
     assert runner.executed.total() == 2
+
+
+class UnpricedRunner(FakeRunner):
+    """Rollouts that call a model of known price and one whose price nobody knows."""
+
+    def _ended(self, rollout: Rollout, resources: Mapping[str, Resource]) -> Rollout:
+        ended = super()._ended(rollout, resources)
+        unknown = {"cost_usd": None, "known_usd": 0.25, "unpriced": {"own-model": 2}}
+        return msgspec.structs.replace(ended, **unknown)
+
+
+def test_a_budget_in_dollars_says_once_which_models_it_cannot_count(make_store: MakeStore) -> None:
+    store = make_store()
+    said: list[str] = []
+    runner = UnpricedRunner(store, share)
+    lab = make_lab(runner, store, BASELINE, budget=Budget(dollars=1.0), on_note=said.append)
+
+    async def work() -> None:
+        part = lab.part("some")
+        await part.evaluate(BASELINE, lab.train[:2])
+        await lab.evaluate(BASELINE, lab.train[:3])
+        assert lab.spent.cost == Cost(known_usd=0.75, unpriced={"own-model": 6})
+        assert lab.may_continue("one")
+        await lab.evaluate(BASELINE, lab.train[:4])
+        assert not lab.may_continue("two")
+
+    asyncio.run(work())
+    assert said == [
+        "The price of the model 'own-model' is unknown: what its calls cost is not measured."
+        " The budget of $1 cannot count them."
+    ]

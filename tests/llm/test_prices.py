@@ -33,14 +33,16 @@ def test_a_known_model_has_its_published_price() -> None:
         ("openai", ""),
         ("openai", "m" * 100_000),
         ("openai", "\x00\ud800"),
-        ("", "gpt-4o-mini"),
     ],
 )
 def test_what_nobody_prices_costs_nothing_known(provider: str, model: str) -> None:
-    if not provider:  # without one the name alone decides, as the library has it
-        assert dollars("nobody", model, Usage(input_tokens=1)) is None
-        return
     assert dollars(provider, model, Usage(input_tokens=1)) is None
+
+
+def test_without_a_provider_the_one_is_taken_that_is_known_for_the_model() -> None:
+    usage = Usage(input_tokens=1_000_000)
+    assert dollars("", "gpt-4o-mini", usage) == dollars("openai", "gpt-4o-mini", usage)
+    assert dollars("", "no-such-model", usage) is None
 
 
 def test_more_cached_than_there_was_is_no_price() -> None:

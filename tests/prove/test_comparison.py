@@ -126,7 +126,36 @@ def test_a_guardrail_metric_that_is_mostly_unknown_cannot_pass() -> None:
     ]
     comparison = replay(plan, mixed)
     assert comparison.verdict == "guardrail"
-    assert "cost was unknown" in decision(comparison).sentence
+    decided = decision(comparison)
+    assert "Not measured: cost." in decided.sentence
+    assert "Not proved within its margin" not in decided.sentence
+    assert "cost was not measured in 100 of 200 scored pairs" in decided.sentence
+    (guardrail,) = decided.guardrails
+    assert (guardrail.baseline, guardrail.candidate) == (None, None)
+    assert (guardrail.measured, guardrail.passed) == (False, False)
+
+
+def test_a_candidate_whose_cost_became_unknown_is_not_proved_to_cost_no_more() -> None:
+    plan = Plan(max_pairs=200, guardrails=(Guardrail("cost", 0.25, aggregate="relative"),))
+    moved = [
+        PairedScore(p.task_id, p.baseline, p.candidate, {"cost": (0.1, None)})
+        for p in pairs(0.1, 200)
+    ]
+    comparison = replay(plan, moved)
+    assert comparison.verdict == "guardrail"
+    assert "proved to hold" not in decision(comparison).sentence
+
+
+def test_a_cost_of_nothing_on_both_sides_is_measured_and_holds() -> None:
+    plan = Plan(max_pairs=200, guardrails=(Guardrail("cost", 0.25, aggregate="relative"),))
+    free = [
+        PairedScore(p.task_id, p.baseline, p.candidate, {"cost": (0.0, 0.0)})
+        for p in pairs(0.3, 200)
+    ]
+    comparison = replay(plan, free)
+    assert comparison.verdict == "promote"
+    assert "Guardrails proved to hold: cost." in decision(comparison).sentence
+    assert decision(comparison).guardrails[0].baseline == 0.0
 
 
 def test_a_failed_rollout_counts_as_zero_only_when_the_caller_says_so() -> None:

@@ -376,3 +376,42 @@ def test_a_lock_is_held_as_long_as_a_child_that_inherited_it_lives(tmp_path: Pat
     child.communicate(b"\n", timeout=30)
     other.acquire(wait=True)
     other.release()
+
+
+def test_a_retried_rollout_is_returned_as_it_is_stored_with_what_all_attempts_cost(
+    write_agent: WriteAgent, known: Store, rollouts: Rollouts, candidate: Candidate
+) -> None:
+    agents = Agents(
+        write_agent("""
+            import ratchet
+            calls = []
+            def run(x):
+                calls.append(x)
+                with ratchet.trace("call") as step:
+                    step.set("ratchet.cost_usd", 1.0)
+                if len(calls) == 1:
+                    raise ValueError(x)
+                return x
+        """)
+    )
+
+    async def main() -> dict[str, Rollout]:
+        async with Runner(known, "agent", agents.executor(1)) as runner:
+            return await runner.run(rollouts("a", max_attempts=2), [candidate])
+
+    done = asyncio.run(main())
+    stored = known.rollouts.get(["r0"])["r0"]
+    assert stored.cost_usd == 2.0
+    assert done["r0"] == stored
+
+
+def test_a_rollout_whose_agent_was_never_called_has_no_duration(
+    agents: Agents, lite: Store, rollouts: Rollouts
+) -> None:
+    async def main() -> dict[str, Rollout]:
+        async with Runner(lite, "agent", agents.executor()) as runner:
+            return await runner.run(rollouts("a", candidate_id="c" * 64), [])
+
+    done = asyncio.run(main())
+    assert (done["r0"].status, done["r0"].duration_s) == ("failed", None)
+    assert done["r0"] == lite.rollouts.get(["r0"])["r0"]

@@ -1,4 +1,4 @@
-"""Outcomes as they are kept: one span model, and dollars of model calls."""
+"""Outcomes as they are kept: one span model, and the price of each model call."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from ratchet.run.told import COST, told
+from ratchet.run.told import told
 from ratchet.types import Outcome, Span
 
+COST = "ratchet.cost_usd"
 
-def outcome(*attributes: dict[str, Any], cost_usd: float = 0.0) -> Outcome:
+
+def outcome(*attributes: dict[str, Any]) -> Outcome:
     spans = tuple(
         Span(
             trace_id="0" * 31 + "1",
@@ -30,7 +32,6 @@ def outcome(*attributes: dict[str, Any], cost_usd: float = 0.0) -> Outcome:
         started_at=1.0,
         ended_at=2.0,
         duration_s=1.0,
-        cost_usd=cost_usd,
         spans=spans,
     )
 
@@ -58,25 +59,22 @@ def test_a_library_that_has_names_of_its_own_is_translated_and_priced() -> None:
     }
     kept = told(outcome(own))
     assert "Which room?" in kept.spans[0].attributes["gen_ai.input.messages"]
-    assert kept.cost_usd == pytest.approx(PRICE)
     assert kept.spans[0].attributes[COST] == pytest.approx(PRICE)
 
 
-def test_calls_add_up_and_twice_is_as_good_as_once() -> None:
+def test_each_call_is_priced_and_twice_is_as_good_as_once() -> None:
     kept = told(outcome(CALL, CALL))
-    assert kept.cost_usd == pytest.approx(2 * PRICE)
+    assert [span.attributes[COST] for span in kept.spans] == [pytest.approx(PRICE)] * 2
     assert told(kept) == kept
 
 
 def test_what_said_its_cost_is_not_priced_again() -> None:
-    kept = told(outcome({**CALL, COST: 0.5}, CALL, cost_usd=0.5))
-    assert kept.cost_usd == pytest.approx(0.5 + PRICE)
-    assert kept.spans[0].attributes[COST] == 0.5
+    kept = told(outcome({**CALL, COST: 0.5}, CALL))
+    assert [span.attributes[COST] for span in kept.spans] == [0.5, pytest.approx(PRICE)]
 
 
-def test_a_sum_of_the_calls_beneath_is_not_counted_once_more() -> None:
-    whole = {**CALL, "gen_ai.operation.name": "invoke_agent"}
-    assert told(outcome(whole, CALL)).cost_usd == pytest.approx(PRICE)
+def test_dollars_in_spans_are_left_for_the_store_to_count() -> None:
+    assert told(outcome({**CALL, COST: 0.5}, CALL)).cost_usd == 0.0
 
 
 @pytest.mark.parametrize(
@@ -88,8 +86,8 @@ def test_a_sum_of_the_calls_beneath_is_not_counted_once_more() -> None:
         {"gen_ai.usage.input_tokens": float("nan"), "gen_ai.usage.output_tokens": -3},
     ],
 )
-def test_what_cannot_be_priced_costs_nothing(odd: dict[str, Any]) -> None:
-    assert told(outcome({**CALL, **odd})).cost_usd == 0.0
+def test_a_call_that_cannot_be_priced_gets_no_price(odd: dict[str, Any]) -> None:
+    assert COST not in told(outcome({**CALL, **odd})).spans[0].attributes
 
 
 def test_an_outcome_without_model_calls_stays_the_same_object() -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ratchet.ship.pull_request import code, fence, plain, write_text_file
-from ratchet.types import ShipError
+from ratchet.types import Decision, GuardrailResult, ShipError
 
 
 def test_every_number_is_the_decisions(project: Any) -> None:
@@ -84,3 +85,29 @@ def test_a_text_that_cannot_be_written_makes_no_branch(project: Any) -> None:
     assert project.branches() == []
     (project.root.parent / "out").unlink()
     assert project.ship().branch in project.branches()
+
+
+def test_what_was_not_measured_is_called_so(project: Any) -> None:
+    unmeasured = GuardrailResult(
+        metric="cost",
+        margin=0.25,
+        unit="USD",
+        baseline=None,
+        candidate=None,
+        e_value=1.0,
+        passed=False,
+    )
+    decided = Decision(
+        verdict="promote",
+        metric="exact_match",
+        alpha=0.05,
+        pairs=20,
+        baseline=0.5,
+        candidate=0.75,
+        e_value=30.0,
+        interval=(0.1, 0.4),
+    )
+    release = project.ship(decision=structs.replace(decided, guardrails=(unmeasured,)))
+    text = Path(release.pull_request).read_text()
+    assert "| `cost` | not measured | not measured | 0.25 | USD | 1 | not measured |" in text
+    assert "holds" not in text.partition("## Tests")[0].partition("## The proof")[2]

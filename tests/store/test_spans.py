@@ -31,9 +31,9 @@ def live(agent: str = "bot", **fields: Any) -> SpanRecord:
 
 
 def of_rollout(id: str = "r", fence: int = 1, cost_usd: float = 0.0, **fields: Any) -> SpanRecord:
-    return SpanRecord(
-        span=span(**fields), rollout_id=id, fence=fence, agent="bot", cost_usd=cost_usd
-    )
+    if cost_usd:
+        fields["attributes"] = {"ratchet.cost_usd": cost_usd}
+    return SpanRecord(span=span(**fields), rollout_id=id, fence=fence, agent="bot")
 
 
 def add_rollouts(store: Store, *ids: str) -> None:
@@ -43,7 +43,7 @@ def add_rollouts(store: Store, *ids: str) -> None:
     store.rollouts.create(rollouts, 1.0)
 
 
-def cost(store: Store, id: str = "r") -> float:
+def cost(store: Store, id: str = "r") -> float | None:
     return store.rollouts.get([id])[id].cost_usd
 
 
@@ -82,7 +82,7 @@ def test_the_same_span_of_another_attempt_is_another(store: Store) -> None:
     assert store.spans.of_trace(same.trace_id) == [same] * 5
 
 
-def test_what_new_spans_cost_is_added_to_their_rollouts_once(store: Store) -> None:
+def test_what_new_spans_cost_is_counted_in_their_rollouts_once(store: Store) -> None:
     add_rollouts(store, "r", "s")
     first = [of_rollout(cost_usd=0.5), of_rollout(cost_usd=0.25), of_rollout("s", cost_usd=1.0)]
     assert store.spans.put([*first, of_rollout(), live()]) == 5
@@ -95,7 +95,7 @@ def test_what_new_spans_cost_is_added_to_their_rollouts_once(store: Store) -> No
 
 
 def test_a_span_of_an_unknown_rollout_is_kept_as_live_traffic(store: Store) -> None:
-    named = of_rollout("gone", fence=3, cost_usd=1.0, attributes={"a": 1})
+    named = of_rollout("gone", fence=3, attributes={"a": 1})
     nameless = SpanRecord(span=span(), rollout_id="gone", fence=3)
     assert store.spans.put([named, nameless]) == 2
     (kept,), _ = store.spans.live("bot")
@@ -294,17 +294,22 @@ def test_whatever_comes_twice_each_span_is_there_and_paid_for_once(
         for batch in batches:
             records = [
                 SpanRecord(
-                    span=Span(trace_id="t", span_id=str(id), name="n", start_ns=id, end_ns=id),
+                    span=Span(
+                        trace_id="t",
+                        span_id=str(id),
+                        name="n",
+                        start_ns=id,
+                        end_ns=id,
+                        attributes={"ratchet.cost_usd": dollars} if dollars else {},
+                    ),
                     rollout_id=rollout_id,
                     fence=1,
                     agent="bot",
-                    cost_usd=float(dollars),
                 )
                 for id, rollout_id, dollars in batch
             ]
             before = len(seen)
-            # Those that cost nothing are stored first.
-            for id, rollout_id, dollars in sorted(batch, key=lambda one: one[2]):
+            for id, rollout_id, dollars in batch:
                 key = ("r" if rollout_id == "r" else "live", id)
                 if key not in seen:
                     seen.add(key)

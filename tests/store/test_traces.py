@@ -13,9 +13,10 @@ from sqlalchemy import text
 
 from ratchet.store import Store
 from ratchet.store import traces as module
+from ratchet.store.counting import Used
 from ratchet.store.traces import whole
-from ratchet.store.usage import Used, total, usage_text, used_by
-from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
+from ratchet.store.usage import total, usage_text, used_by
+from ratchet.types import Cost, Feedback, InputError, Rollout, Span, SpanRecord
 from ratchet.types.trace import ModelCall, Sort, Trace, TraceFilter, first_of
 
 _numbers = itertools.count(1)
@@ -88,6 +89,8 @@ def test_a_trace_is_listed_with_its_figures(store: Store) -> None:
                 errors=1,
                 input_tokens=100,
                 output_tokens=7,
+                cost_usd=None,
+                unpriced={"gpt-4o-mini": 1},
                 models=("gpt-4o-mini",),
                 conversation_id="chat-1",
             )
@@ -389,15 +392,16 @@ def test_tokens_that_are_reported_twice_count_once() -> None:
     agent = used("a", None, 30, agent=True)
     framework, library = used("f", "a", 10), used("l", "f", 10)
     other = used("o", "a", 20)
-    assert total([agent, framework, library, other])[:2] == (30, 2)
-    assert total([agent])[:2] == (30, 1)
-    assert total([])[:3] == (0, 0, None)
+    assert total([agent, framework, library, other], {})[:2] == (30, 2)
+    assert total([agent], {})[:2] == (30, 1)
+    assert total([], {})[:3] == (0, 0, Cost())
 
 
 def test_costs_are_those_recorded_or_else_priced(store: Store) -> None:
     known = chat(**{"ratchet.cost_usd": 0.5})
     put(store, span("t", attributes=known), span("t", attributes=chat(model="other", given=100)))
-    assert one(store, "t").cost_usd == 0.5
+    found = one(store, "t")
+    assert (found.cost_usd, found.known_usd, found.unpriced) == (None, 0.5, {"other": 1})
 
     def price(call: ModelCall) -> float | None:
         return call.input_tokens / 100

@@ -261,7 +261,8 @@ def _paired(
 
 def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float | None:
     if name == "errors":
-        return float(rollout.status in FAILED)
+        ended = rollout.status in FAILED or rollout.status == "succeeded"
+        return float(rollout.status in FAILED) if ended else None
     score = scores.get(name)
     return score.value if score is not None else None
 

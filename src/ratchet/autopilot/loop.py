@@ -257,6 +257,7 @@ class _Journey:
                 "rollouts": lab.spent.rollouts,
                 "coach_calls": lab.spent.coach_calls,
                 "dollars": lab.spent.dollars,
+                "unpriced": lab.spent.unpriced,
                 "proposals": finding.proposals,
                 "sentence": finding.sentence,
             },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ratchet.store import Store
-from ratchet.types import Candidate, Run
+from ratchet.types import Candidate, Cost, Run
 
 MOST_STEPS = 12
 """Steps that are told; of more the last."""
@@ -37,8 +37,9 @@ def _cost(finding: dict[str, Any]) -> str:
     parts = [f"{finding['rollouts']} rollouts"]
     if finding["coach_calls"]:
         parts.append(f"{finding['coach_calls']} calls of the coach")
-    if finding["dollars"]:
-        parts.append(f"${finding['dollars']:.2f}")
+    cost = Cost(known_usd=finding["dollars"], unpriced=finding["unpriced"])
+    if cost != Cost():
+        parts.append(str(cost))
     tasks = f" on {finding['val_tasks']} val tasks" if finding["val_tasks"] else " on val"
     return (
         f"Learning tried {finding['proposals']} candidates for {', '.join(parts)}; the mean{tasks}"

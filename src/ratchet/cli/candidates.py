@@ -20,12 +20,12 @@ from ratchet.cli.console import (
     table,
 )
 from ratchet.cli.lineage import Lineage
-from ratchet.cli.looking import dollars
 from ratchet.cli.outcome import Outcome, outcome_of
 from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.refusals import Refusal, print_refusals, refusals_in
+from ratchet.learn import Proposal
 from ratchet.store import Store
-from ratchet.types import InputError, Run
+from ratchet.types import Cost, InputError, Run
 
 SHOWN = 24
 
@@ -60,7 +60,7 @@ def candidates(
     with project.open_store() as store:
         outcome = outcome_of(store, _run(store, run))
         entries = store.journal.read(outcome.run.id)
-    notes = [body for key, body in entries if key.startswith("note/")]
+    notes = [body for key, body in entries if key.startswith(("note/", "unpriced/"))]
     refusals = refusals_in(entries)
     proposals = outcome.proposals
     metric = _metric(outcome)
@@ -84,7 +84,7 @@ def candidates(
     spent = table("", "")
     spent.show_header = False
     spent.add_row("judged", counted(len(lineage.by_id), "candidate"))
-    spent.add_row("spent", _spent(last.rollouts, last.coach_calls, last.dollars))
+    spent.add_row("spent", _spent(last.rollouts, last.coach_calls, last.cost))
     out.print()
     out.print(spent)
     for note in notes:
@@ -122,12 +122,12 @@ def _metric(outcome: Outcome) -> str:
     return outcome.decision.metric if outcome.decision else "score"
 
 
-def _spent(rollouts: int, coach_calls: int, cost: float) -> str:
+def _spent(rollouts: int, coach_calls: int, cost: Cost) -> str:
     parts = [counted(rollouts, "rollout")]
     if coach_calls:
         parts.append(counted(coach_calls, "coach call"))
-    if cost:
-        parts.append(dollars(cost))
+    if cost != Cost():
+        parts.append(str(cost))
     return ", ".join(parts)
 
 
@@ -137,7 +137,14 @@ def _for_machines(outcome: Outcome, notes: list[Any], refusals: list[Refusal]) -
         "stage": outcome.run.stage,
         "baseline_id": outcome.run.baseline_id,
         "best_id": outcome.run.best_id or None,
-        "candidates": [msgspec.to_builtins(proposal) for proposal in outcome.proposals],
+        "candidates": [_candidate(proposal) for proposal in outcome.proposals],
         "refused": [msgspec.to_builtins(refusal) for refusal in refusals],
         "notes": notes,
     }
+
+
+def _candidate(proposal: Proposal) -> dict[str, Any]:
+    """A proposal, whose dollars are null when the price of a call is unknown."""
+    cost = proposal.cost
+    fields: dict[str, Any] = msgspec.to_builtins(proposal)
+    return {**fields, "dollars": cost.usd, "known_dollars": cost.known_usd}

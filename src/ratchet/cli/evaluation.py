@@ -146,7 +146,7 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
             shown.add_row(
                 label,
                 entry["evaluator"],
-                number(entry["mean"], 4) + unit,
+                "not measured" if entry["mean"] is None else number(entry["mean"], 4) + unit,
                 number(entry["half_width"], 4),
                 str(entry["n"]),
                 f"[red]{entry['errors']}[/]" if entry["errors"] else "0",

@@ -18,7 +18,7 @@ from ratchet.cli.keys import open_store, store_in
 from ratchet.client import URL_VARIABLE, Client, is_server
 from ratchet.store import Store
 from ratchet.store.location import parse
-from ratchet.types import Feedback, InputError
+from ratchet.types import Feedback, InputError, dollars_text
 from ratchet.types.trace import (
     EVERY,
     Conversation,
@@ -310,11 +310,15 @@ def took(seconds: float) -> str:
 
 def dollars(cost: float | None) -> str:
     """Dollars for people; nothing where they are not known."""
-    if cost is None:
-        return ""
-    if 0 < cost < 0.00005:
-        return "<$0.0001"
-    return f"${cost:.4f}" if cost < 1 else f"${cost:.2f}"
+    return "" if cost is None else dollars_text(cost)
+
+
+def spent(trace: Trace) -> str:
+    """What a trace's model calls cost, for people; nothing where no model was called."""
+    cost = trace.cost
+    if not cost.unpriced:
+        return dollars_text(cost.known_usd) if cost.known_usd or trace.models else ""
+    return f"≥{dollars_text(cost.known_usd)}" if cost.known_usd else "not measured"
 
 
 def count(number: int) -> str:

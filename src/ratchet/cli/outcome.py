@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from ratchet.cli.console import counted, near, number, out, short, table
 from ratchet.cli.looking import dollars
 from ratchet.learn import Proposal
 from ratchet.store import Store
-from ratchet.types import Decision, Release, Run
+from ratchet.types import Cost, Decision, GuardrailResult, Release, Run, total_cost
 
 
 class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,18 +20,29 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
 
     rollouts: int = 0
     coach_calls: int = 0
-    coach_dollars: float = 0.0
-    dollars: float = 0.0
+    of_coach: Cost = Cost()
+    cost: Cost = Cost()
     """Of rollouts and coach calls."""
 
     def __str__(self) -> str:
         parts = [counted(self.rollouts, "rollout")]
         if self.coach_calls:
             parts.append(counted(self.coach_calls, "coach call"))
-        if self.dollars:
-            of_coach = f", {dollars(self.coach_dollars)} of it for the coach"
-            parts.append(f"{dollars(self.dollars)}{of_coach if self.coach_dollars else ''}")
+        if self.cost != Cost():
+            of_coach = f", {dollars(self.of_coach.usd)} of it for the coach"
+            parts.append(f"{self.cost}{of_coach if self.of_coach.usd else ''}")
         return "; ".join(parts)
+
+    def for_machines(self) -> dict[str, Any]:
+        """The same as JSON; dollars are null when the price of a call is unknown."""
+        return {
+            "rollouts": self.rollouts,
+            "coach_calls": self.coach_calls,
+            "coach_dollars": self.of_coach.usd,
+            "dollars": self.cost.usd,
+            "known_dollars": self.cost.known_usd,
+            "unpriced": self.cost.unpriced,
+        }
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +73,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             "branch": self.release.branch if self.release else None,
             "evidence": self.evidence or None,
             "message": self.run.message,
-            **msgspec.structs.asdict(self.costs),
+            **self.costs.for_machines(),
         }
 
 
@@ -88,12 +98,13 @@ def outcome_of(store: Store, run: Run) -> Outcome:
 def _costs(store: Store, run: Run, entries: Sequence[tuple[str, Any]]) -> RunCosts:
     calls = [body for key, body in entries if key.startswith("coach/")]
     checks = [reply for key, body in entries if key.startswith("coach-check/") for reply in body]
-    of_coach = math.fsum(reply["cost_usd"] for reply in [*calls, *checks])
+    replies = [*calls, *checks]
+    of_coach = total_cost(Cost.of(reply["cost_usd"], reply["model"]) for reply in replies)
     return RunCosts(
         rollouts=sum(store.rollouts.counts(queue=run.id).values()),
         coach_calls=len(calls),
-        coach_dollars=of_coach,
-        dollars=store.rollouts.cost_usd(queue=run.id) + of_coach,
+        of_coach=of_coach,
+        cost=total_cost([store.rollouts.cost(queue=run.id), of_coach]),
     )
 
 
@@ -109,15 +120,26 @@ def print_decision(decided: Decision) -> None:
         f"{decided.e_value:.3g} (needs {1 / decided.alpha:.3g})",
     )
     for guardrail in decided.guardrails:
-        unit = f" {guardrail.unit}" if guardrail.unit else ""
+        unit = f" {guardrail.unit}" if guardrail.unit and guardrail.measured else ""
         rows.add_row(
             f"{guardrail.metric} (guardrail)",
-            number(guardrail.baseline, 4) + unit,
-            number(guardrail.candidate, 4) + unit,
-            "holds" if guardrail.passed else "not proved to hold",
+            _mean(guardrail.baseline) + unit,
+            _mean(guardrail.candidate) + unit,
+            standing(guardrail),
             f"{guardrail.e_value:.3g}",
         )
     out.print(rows)
+
+
+def standing(guardrail: GuardrailResult) -> str:
+    """How a guardrail stands, for people."""
+    if not guardrail.measured:
+        return "not measured"
+    return "holds" if guardrail.passed else "not proved to hold"
+
+
+def _mean(value: float | None) -> str:
+    return "not measured" if value is None else number(value, 4)
 
 
 def print_outcome(outcome: Outcome) -> None:

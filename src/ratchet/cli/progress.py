@@ -26,10 +26,9 @@ from rich.text import Text
 from ratchet.autopilot import Watcher
 from ratchet.cli.console import counted, number, short
 from ratchet.cli.lineage import Lineage, worth
-from ratchet.cli.looking import dollars
 from ratchet.learn import Finding, Proposal
 from ratchet.prove import Comparison
-from ratchet.types import Decision, Release, Rollout, Run, Stage
+from ratchet.types import Cost, Decision, Release, Rollout, Run, Stage
 
 TITLES: dict[Stage, str] = {
     "baseline": "Baseline: the agent as it is, on the val tasks",
@@ -129,8 +128,8 @@ class TerminalWatcher(Watcher):
         spent = ""
         if proposal.coach_calls:
             spent = f", {counted(proposal.coach_calls, 'coach call')}"
-        if proposal.dollars:
-            spent += f", {dollars(proposal.dollars)}"
+        if proposal.cost != Cost():
+            spent += f", {proposal.cost}"
         self._note = f"candidate {proposal.number + 1}, best {number(proposal.best)}{spent}"
 
     def found(self, finding: Finding) -> None:
@@ -151,7 +150,7 @@ class TerminalWatcher(Watcher):
         lines: list[RenderableType] = [self._progress]
         if lineage.best is not None:
             best, last = lineage.best, self._proposals[-1]
-            spent = f"  {dollars(last.dollars)} spent" if last.dollars else ""
+            spent = f"  {last.cost} spent" if last.cost != Cost() else ""
             line = Text("  best so far ")
             line.append(short(best.candidate_id), "bold green")
             line.append(f": {worth(best)}{spent}")

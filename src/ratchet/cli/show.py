@@ -30,7 +30,7 @@ from ratchet.cli.show_trace import print_trace, print_tree
 from ratchet.client import URL_VARIABLE, is_server
 from ratchet.observe.place import STATE_NAME, folder_with_config
 from ratchet.store import Store
-from ratchet.types import Candidate, Experiment, InputError, Params, Release, Rollout, Run
+from ratchet.types import Candidate, Cost, Experiment, InputError, Params, Release, Rollout, Run
 from ratchet.types.trace import ConversationLog, TraceDetail
 
 Shown = Run | Candidate | Rollout | Experiment | Release | TraceDetail | ConversationLog
@@ -205,7 +205,8 @@ def print_rollout(
         "expected": rollout.expected,
         "error": rollout.error,
         "candidate": short(rollout.candidate_id),
-        "took": f"{number(rollout.duration_s, 4)} s",
+        "took": "" if rollout.duration_s is None else f"{number(rollout.duration_s, 4)} s",
+        "cost": "" if rollout.cost == Cost() else str(rollout.cost),
     }
     _print_fields({key: value for key, value in fields.items() if value not in (None, "")})
     scores = store.scores.of([rollout.id]).get(rollout.id, [])

@@ -71,8 +71,8 @@ def _print_head(trace: Trace) -> None:
     facts = [took(trace.duration_s), counted(trace.spans, "span")]
     if trace.input_tokens or trace.output_tokens:
         facts.append(f"{count(trace.input_tokens)}→{count(trace.output_tokens)} tokens")
-    if trace.cost_usd is not None:
-        facts.append(dollars(trace.cost_usd))
+    if trace.cost.unpriced or trace.cost.known_usd or trace.models:
+        facts.append(str(trace.cost))
     facts += [one_line(model) for model in trace.models]
     if trace.conversation_id:
         facts.append(f"conversation {one_line(trace.conversation_id)}")
@@ -117,8 +117,8 @@ def _line(line: Line, *, ids: bool = False) -> Text:
             tokens = f"  {count(call.input_tokens)}→{count(call.output_tokens)} tok"
             made.append(tokens, style="cyan not dim")
         cost = cost_of(call, price)
-        if cost is not None:
-            made.append(f"  {dollars(cost)}", style="green not dim")
+        priced = dollars(cost) if cost is not None else "price unknown"
+        made.append(f"  {priced}", style="green not dim" if cost is not None else "dim")
     if failed:
         made.append(f"  {one_line(span.message or 'failed', 160)}", style="red not dim")
     if line.note:

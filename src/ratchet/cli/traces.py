@@ -21,11 +21,11 @@ from ratchet.cli.looking import (
     Place,
     ServerUrl,
     count,
-    dollars,
     lately,
     look,
     moment,
     named,
+    spent,
     took,
     when,
 )
@@ -233,7 +233,7 @@ def _cells(trace: Trace, now: float) -> list[Text]:
         Text(str(trace.spans)),
         Text(str(trace.errors), style="red") if trace.errors else Text(""),
         Text(tokens if used else ""),
-        Text(dollars(trace.cost_usd)),
+        Text(spent(trace)),
         Text(said, style="red" if bad else ""),
     ]
 

@@ -40,7 +40,12 @@ def cost(*, within: float | None = None) -> FunctionEvaluator:
     _positive("within", within)
 
     def judge(rollout: Rollout) -> float:
-        return rollout.cost_usd if within is None else float(rollout.cost_usd <= within)
+        usd = rollout.cost_usd
+        if usd is None:
+            models = ", ".join(repr(model) for model in rollout.unpriced if model)
+            of = f"the price of {models} is unknown" if models else "a price is unknown"
+            raise InputError(f"The cost was not measured: {of}.")
+        return usd if within is None else float(usd <= within)
 
     unit = "USD" if within is None else ""
     return FunctionEvaluator(

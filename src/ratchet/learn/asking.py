@@ -115,7 +115,7 @@ async def ask_and_pay(
         STEP.reset(asking)
     # At once: it is written also when this is cancelled from here on.
     keep(key, msgspec.to_builtins(reply))
-    purse.pay([reply.cost_usd])
+    purse.pay([reply.cost])
     await kept()  # nothing is done with an answer that a kill could make us pay for again
     return reply
 
@@ -125,5 +125,5 @@ def paid_before(kept: Any, key: str, purse: Purse) -> Reply:
     reply = msgspec.convert(kept, Reply)
     if purse.fresh([key]):
         purse.take_call(key)
-        purse.pay([reply.cost_usd])
+        purse.pay([reply.cost])
     return reply

@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from ratchet.types import ConfigError, RatchetError
+from ratchet.types import ConfigError, Cost, RatchetError
 
 
 class BudgetExhausted(RatchetError):
@@ -26,7 +26,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of the coach LLM."""
     dollars: float | None = None
     """Dollars after which nothing new runs. What a rollout costs is known when it has ended, so
-    those under way may exceed it."""
+    those under way may exceed it. Calls whose price is unknown are not counted."""
 
     def __post_init__(self) -> None:
         for name in ("rollouts", "seconds", "coach_calls", "dollars"):
@@ -42,6 +42,23 @@ class Spent(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     coach_calls: int = 0
     dollars: float = 0.0
+    """Of the calls whose price is known."""
+    unpriced: dict[str, int] = {}
+    """Number of calls whose price is unknown, by model."""
+
+    @property
+    def cost(self) -> Cost:
+        """Dollars of rollouts and coach calls."""
+        return Cost(known_usd=self.dollars, unpriced=self.unpriced)
+
+
+def unpriced_sentence(model: str, budget: Budget) -> str:
+    """That the price of a model is unknown, and what follows from that."""
+    of = f"of the model {model!r}" if model else "of a model that was called"
+    text = f"The price {of} is unknown: what its calls cost is not measured."
+    if budget.dollars is not None:
+        text += f" The budget of ${budget.dollars:g} cannot count them."
+    return text
 
 
 def out_of_time(budget: Budget, spent: Spent) -> str:

@@ -14,7 +14,15 @@ from ratchet.learn.lab import Lab
 from ratchet.learn.work import mean
 from ratchet.llm import CoachUnavailable
 from ratchet.sandbox.limits import SandboxUnavailable
-from ratchet.types import Candidate, ConfigError, InputError, RatchetError, Task
+from ratchet.types import (
+    Candidate,
+    ConfigError,
+    Cost,
+    InputError,
+    RatchetError,
+    Task,
+    total_cost,
+)
 
 SOLVED = 0.999
 """A value from which on there is nothing left to learn."""
@@ -44,7 +52,7 @@ class Record:
         self.weight = weight
         self.gain = 0.0
         self.rollouts = 0
-        self.dollars = 0.0
+        self.dollars = Cost()
         self.coach_calls = 0
         self.slices = 0
         self.barren = 0
@@ -56,7 +64,7 @@ class Record:
 
     def rate(self, dollars_matter: bool) -> float:
         """Gain per unit of cost, discounted for slices that brought nothing."""
-        cost = self.dollars if dollars_matter else float(self.rollouts)
+        cost = self.dollars.known_usd if dollars_matter else float(self.rollouts)
         return self.gain / max(cost, 1e-9) / (1 + self.barren)
 
 
@@ -160,7 +168,8 @@ class Course:
         fresh = [record for record in ready if not record.slices]
         if fresh:
             return fresh[0]
-        costly = self._lab.spent.dollars > 0
+        spent = self._lab.spent.cost
+        costly = spent.known_usd > 0 and not spent.unpriced
         best = max(ready, key=lambda record: (record.rate(costly), record.weight), default=None)
         return best
 
@@ -218,7 +227,7 @@ class Course:
 
     def _account(self, record: Record, part: Lab) -> None:
         record.rollouts += part.spent.rollouts
-        record.dollars += part.spent.dollars
+        record.dollars = total_cost([record.dollars, part.spent.cost])
         record.coach_calls += part.spent.coach_calls
 
     def _why(self, record: Record) -> str:
@@ -268,15 +277,15 @@ def _gain(record: Record) -> str:
 
 
 def _cost(part: Lab) -> str:
-    return _said_cost(part.spent.rollouts, part.spent.coach_calls, part.spent.dollars)
+    return _said_cost(part.spent.rollouts, part.spent.coach_calls, part.spent.cost)
 
 
-def _said_cost(rollouts: int, coach_calls: int, dollars: float) -> str:
+def _said_cost(rollouts: int, coach_calls: int, dollars: Cost) -> str:
     parts = [f"{rollouts} rollout{'' if rollouts == 1 else 's'}"]
     if coach_calls:
         parts.append(f"{coach_calls} coach call{'' if coach_calls == 1 else 's'}")
-    if dollars:
-        parts.append(f"${dollars:.2f}")
+    if dollars != Cost():
+        parts.append(str(dollars))
     return ", ".join(parts)
 
 

@@ -20,7 +20,7 @@ import msgspec
 
 from ratchet.evaluate import Scorer, ScoreStream
 from ratchet.learn.asking import Question, Unfinished, ask_and_pay, paid_before
-from ratchet.learn.budget import Budget, BudgetExhausted, Spent
+from ratchet.learn.budget import Budget, BudgetExhausted, Spent, unpriced_sentence
 from ratchet.learn.purse import Purse
 from ratchet.learn.run_journal import RunJournal
 from ratchet.learn.tried import Tried
@@ -28,7 +28,7 @@ from ratchet.learn.verdicts import Judge, Verdicts
 from ratchet.learn.work import Evaluation, Executes, Proposal, Work, objective_value
 from ratchet.llm import Asks, Message, Reply
 from ratchet.store import Store
-from ratchet.types import Candidate, RatchetError, Resource, Rollout, Span, Task
+from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task
 
 
 class Lab:
@@ -112,6 +112,8 @@ class Lab:
         """What the keys of calls begin with that an end left behind, once it was looked up."""
         self._new = asyncio.Event()
         """Set once something is decided that no earlier run decided."""
+        self._announced: set[str] = set()
+        """Models whose price was said to be unknown."""
         self._judged = 0
         self._notes = 0
         self._tried: dict[str, Tried] = {} if whole is None else whole._tried
@@ -173,7 +175,9 @@ class Lab:
 
             ended = await self._runner.run(rollouts, [candidate], ended_one)
             scores = await stream.scores()
-        self._purse.pay(ended[rollout_id].cost_usd for rollout_id in new)
+        self._purse.pay(ended[rollout_id].cost for rollout_id in new)
+        for rollout_id in new:
+            self._announce_unpriced(ended[rollout_id].cost)
         evaluations = [
             Evaluation(
                 task=task,
@@ -351,6 +355,7 @@ class Lab:
             proposal,
             rollouts=self.spent.rollouts,
             dollars=self.spent.dollars,
+            unpriced=self.spent.unpriced,
             coach_calls=self.spent.coach_calls,
             **(tried.facts(self._train_ids) if tried else {}),
         )
@@ -367,6 +372,18 @@ class Lab:
         self._notes += 1
         if self._on_note:
             self._on_note(text)
+
+    def _announce_unpriced(self, cost: Cost) -> None:
+        """Say of each model once that its price is unknown; it is journaled and shown."""
+        if self._whole is not None:
+            self._whole._announce_unpriced(cost)
+            return
+        for model in cost.unpriced.keys() - self._announced:
+            self._announced.add(model)
+            said = unpriced_sentence(model, self.budget)
+            self._append(f"unpriced/{model}", said)
+            if self._on_note:
+                self._on_note(said)
 
     def unusable(self, step: str, why: str) -> None:
         """Keep why an answer of the coach could not be made a candidate, for those who ask.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ratchet.learn.budget import Budget, Spent, exceeded, out_of_time
+from ratchet.types import Cost, total_cost
 
 
 class Purse:
@@ -26,7 +26,7 @@ class Purse:
         self.spent = Spent()
         self._whole = whole
         self._since = now
-        self._costs: list[float] = []
+        self._costs: list[Cost] = []
         self._paid: set[str] = set() if whole is None else whole._paid
 
     def fresh(self, names: Iterable[str]) -> list[str]:
@@ -61,13 +61,15 @@ class Purse:
         for purse in self._levels():
             purse.spent.coach_calls -= 1
 
-    def pay(self, dollars: Iterable[float]) -> None:
+    def pay(self, costs: Iterable[Cost]) -> None:
         """Add what rollouts or calls have cost."""
-        costs = list(dollars)
+        new = list(costs)
         for purse in self._levels():
-            purse._costs.extend(costs)
+            purse._costs.extend(new)
             # Rounded once: the same in whatever order they end.
-            purse.spent.dollars = math.fsum(purse._costs)
+            cost = total_cost(purse._costs)
+            purse.spent.dollars = cost.known_usd
+            purse.spent.unpriced = cost.unpriced
 
     def tick(self, now: float) -> None:
         """Time went by."""

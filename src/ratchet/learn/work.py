@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from ratchet.types import Candidate, Rollout, Score, Task
+from ratchet.types import Candidate, Cost, Rollout, Score, Task
 
 
 class Executes(Protocol):
@@ -55,7 +55,9 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """What its repository's own tests found wrong with it; empty when nothing."""
     # What follows, the lab fills in.
     dollars: float = 0.0
-    """Dollars spent so far, on rollouts and coach calls."""
+    """Dollars spent so far, on rollouts and coach calls whose price is known."""
+    unpriced: dict[str, int] = {}
+    """Number of calls so far whose price is unknown, by model."""
     coach_calls: int = 0
     """Coach calls spent so far."""
     parents: tuple[str, ...] = ()
@@ -70,6 +72,11 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     """95 % interval of its mean over the train tasks it was tried on; None for fewer than two."""
+
+    @property
+    def cost(self) -> Cost:
+        """Dollars of rollouts and coach calls so far."""
+        return Cost(known_usd=self.dollars, unpriced=self.unpriced)
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):

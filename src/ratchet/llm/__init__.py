@@ -5,7 +5,7 @@ from ratchet.llm.call import Settings
 from ratchet.llm.coach import Coach
 from ratchet.llm.ensemble import Ensemble, Model
 from ratchet.llm.prices import Usage, dollars, load, loaded
-from ratchet.llm.recorded import price
+from ratchet.llm.recorded import price, with_price
 
 __all__ = [
     "STEP",
@@ -22,4 +22,5 @@ __all__ = [
     "load",
     "loaded",
     "price",
+    "with_price",
 ]

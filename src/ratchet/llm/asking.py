@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from ratchet.types import RatchetError
+from ratchet.types import Cost, RatchetError
 
 Role: TypeAlias = Literal["system", "user", "assistant"]
 
@@ -37,11 +37,17 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """The model that answered."""
     input_tokens: int = 0
     output_tokens: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
+    """Dollars of all requests; None when the model's price is unknown."""
     seconds: float = 0.0
     """From the first request to the last byte, retries included."""
     requests: int = 1
     """Requests that were paid for: repairs of a malformed answer are requests too."""
+
+    @property
+    def cost(self) -> Cost:
+        """What it cost, as a part of a sum."""
+        return Cost.of(self.cost_usd, self.model)
 
 
 class CoachUnavailable(RatchetError):

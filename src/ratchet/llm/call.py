@@ -21,6 +21,7 @@ from ratchet.llm.providers import Place
 from ratchet.llm.recording import CallRecord
 from ratchet.llm.structured import Shape
 from ratchet.llm.trouble import Trouble, of_status, quote
+from ratchet.types import Cost, total_cost
 
 MOST_SHOWN = 6_000
 """Characters of a malformed answer that the model is shown again."""
@@ -101,7 +102,7 @@ class Call:
         self._clock = coach.clock
         self._since = self._clock()
         self._until = self._since + coach.settings.total_s
-        self._paid: list[tuple[Answer, float]] = []
+        self._paid: list[tuple[Answer, float | None]] = []
 
     async def run(self, messages: Sequence[Message]) -> Reply:
         """The reply; one repair is tried."""
@@ -236,7 +237,7 @@ class Call:
             raise of_status(desk.place, status, {}, text, said, time.time())
         return answer
 
-    def _cost(self, answer: Answer) -> float:
+    def _cost(self, answer: Answer) -> float | None:
         model, usage = self._model, answer.usage
         if model.input_price is not None or model.output_price is not None:
             given = usage.input_tokens * (model.input_price or 0.0)
@@ -247,15 +248,16 @@ class Call:
         known = _published(self._desk.place, answer, usage)
         if known is None:
             self._coach.tell(
-                f"Nobody publishes a price of the coach's model {model.name!r}: its calls count as"
-                " $0. Set input_price and output_price under [coach] to count them."
+                f"Nobody publishes a price of the coach's model {model.name!r}: what its calls cost"
+                " is not measured, and a budget in dollars cannot count them. Set input_price and"
+                " output_price under [coach] to count them."
             )
         if answer.estimated:
             self._coach.tell(
                 f"{self._desk.place.shown} does not say how many tokens a call takes: they are"
                 " estimated from the characters."
             )
-        return known or 0.0
+        return known
 
     def _no_answer(self, trouble: Trouble) -> Reply:
         return self._reply("", None, f"There is no answer: {trouble.sentence}")
@@ -268,7 +270,7 @@ class Call:
             model=self._model.name,
             input_tokens=sum(answer.usage.input_tokens for answer, _ in self._paid),
             output_tokens=sum(answer.usage.output_tokens for answer, _ in self._paid),
-            cost_usd=sum(cost for _, cost in self._paid),
+            cost_usd=total_cost(Cost.of(cost) for _, cost in self._paid).usd,
             seconds=self._clock() - self._since,
             requests=len(self._paid),
         )

@@ -130,7 +130,7 @@ def _look_up(provider: str, model: str, tier: str) -> _Price:
     by_url = "://" in provider
     try:
         _, found = _snapshot.find_provider_model(
-            model, None, None if by_url else provider, provider if by_url else None
+            model, None, None if by_url else provider or None, provider if by_url else None
         )
     except LookupError:
         return None

@@ -51,8 +51,13 @@ class GuardrailState:
         self.candidate += after
 
     @property
+    def measured(self) -> bool:
+        """Whether the metric is known in enough of the scored pairs."""
+        return self.pairs > 0 and not _too_many(self.missing, self.pairs)
+
+    @property
     def passed(self) -> bool:
-        return self.process.reached and not _too_many(self.missing, self.pairs)
+        return self.process.reached and self.measured
 
 
 class Comparison:

@@ -39,13 +39,12 @@ def decision(comparison: Comparison) -> Decision:
 
 
 def _result(state: GuardrailState) -> GuardrailResult:
-    pairs = state.pairs or 1
     return GuardrailResult(
         metric=state.guardrail.metric,
         margin=state.guardrail.margin,
         unit=state.guardrail.unit,
-        baseline=state.baseline / pairs,
-        candidate=state.candidate / pairs,
+        baseline=state.baseline / state.pairs if state.measured else None,
+        candidate=state.candidate / state.pairs if state.measured else None,
         e_value=state.process.peak,
         passed=state.passed,
     )
@@ -63,7 +62,8 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         f" {level:.3g} % interval {bounds[0]:+.3f} to {bounds[1]:+.3f})"
         f" over {comparison.scored} pairs"
     )
-    failed = [s.guardrail.metric for s in comparison.guardrails if not s.passed]
+    failed = [s.guardrail.metric for s in comparison.guardrails if s.measured and not s.passed]
+    unmeasured = [s.guardrail.metric for s in comparison.guardrails if not s.measured]
     passed = [s.guardrail.metric for s in comparison.guardrails if s.passed]
     if comparison.verdict == "promote":
         text = f"Proved better: {move}; {evidence}."
@@ -77,10 +77,11 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
             f" the {plan.min_gain:g} that is worth having."
         )
     elif comparison.verdict == "guardrail":
-        text = (
-            f"Better, but not proved safe: {move}; {evidence}."
-            f" Not proved within its margin: {', '.join(failed)}."
-        )
+        text = f"Better, but not proved safe: {move}; {evidence}."
+        if failed:
+            text += f" Not proved within its margin: {', '.join(failed)}."
+        if unmeasured:
+            text += f" Not measured: {', '.join(unmeasured)}."
     elif comparison.superiority.reached and comparison.scored < plan.min_pairs:
         text = (
             f"There is no significant gain on so few pairs: {move}; {evidence}, and at least"
@@ -101,5 +102,9 @@ def _missing(comparison: Comparison) -> str:
         text += ", too many to promote anything." if comparison.too_many_missing else "."
     for state in comparison.guardrails:
         if state.missing:
-            text += f" {state.guardrail.metric} was unknown in {state.missing} scored pairs."
+            text += (
+                f" {state.guardrail.metric} was not measured in {state.missing} of"
+                f" {state.missing + state.pairs} scored pairs"
+            )
+            text += "." if state.measured else ", too many to prove that it holds."
     return text

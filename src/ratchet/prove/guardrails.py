@@ -5,6 +5,9 @@ evidence reaches 1 / alpha, the level of the whole decision: a candidate is prom
 proved better *and* every guardrail passed, so a false promotion needs at least one true null to be
 rejected, and the chance of that is at most alpha however many guardrails there are (an
 intersection-union test; Berger, "Multiparameter hypothesis testing and acceptance sampling", 1982).
+
+A pair in which a side was not measured proves nothing: it is left out. When that is so of more than
+MISSING_LIMIT of the scored pairs the guardrail counts as not measured, and cannot pass.
 """
 
 from __future__ import annotations

@@ -119,7 +119,6 @@ class Recorder:
             output=output,
             error=readable(error[:MAX_ERROR_CHARACTERS]),
             cause=cause,
-            cost_usd=math.fsum(span_cost(span.attributes) for span in spans),
             spans=spans,
             scores=tuple(own.values()),
         )
@@ -213,10 +212,3 @@ def describe_error(error: BaseException) -> str:
 def blocked(tool: str) -> str:
     """The error text of a rollout whose agent called a tool with side effects."""
     return f"The tool {tool!r} has side effects and no recorded result to replay; it did not act."
-
-
-def span_cost(attributes: Mapping[str, Any]) -> float:
-    """Dollars that a span says it cost; 0 when it says nothing usable."""
-    value = attributes.get("ratchet.cost_usd", 0.0)
-    usable = isinstance(value, (int, float)) and math.isfinite(value) and value > 0
-    return float(value) if usable else 0.0

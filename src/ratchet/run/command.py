@@ -178,7 +178,7 @@ class CommandExecutor:
             span_id=attempt_span_id(claim.rollout.id, claim.fence),
             name=shlex.join(self._command)[:200],
             start_ns=start_ns,
-            end_ns=start_ns + int(outcome.duration_s * 1e9),
+            end_ns=start_ns + int((outcome.duration_s or 0.0) * 1e9),
             status="ok" if outcome.status == "succeeded" else "error",
             message=outcome.error,
             attributes=attributes,

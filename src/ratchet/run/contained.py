@@ -4,7 +4,7 @@ What evolved code can do is seen only from outside. It gets the task's input; th
 the task's metadata and its name stay here, and so do the evaluators. What comes back is bytes of
 somebody who may want to look good: another rollout's outcome, scores, a short duration. Only the
 output, the error and its cause, the spans and whether it succeeded are taken, within limits; time
-is measured here, cost is added up here, and scores that the agent gives itself are not taken.
+is measured here, and scores that the agent gives itself are not taken at all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import msgspec
 from ratchet.observe import readable
 from ratchet.observe.collector import MAX_SPANS
 from ratchet.run.agent import AgentSpec
-from ratchet.run.attempt import MAX_ERROR_CHARACTERS, MAX_OUTPUT_BYTES, span_cost, timed_out
+from ratchet.run.attempt import MAX_ERROR_CHARACTERS, MAX_OUTPUT_BYTES, timed_out
 from ratchet.run.ends import Clock, cut_off
 from ratchet.run.inside import Ask, Setup
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Score, Span
@@ -252,7 +252,6 @@ class ContainedExecutor:
             output=told.output if told.status == "succeeded" else None,
             error=readable(told.error[:MAX_ERROR_CHARACTERS]),
             cause="" if told.status == "succeeded" else told.cause,
-            cost_usd=math.fsum(span_cost(span.attributes) for span in spans),
             spans=spans,
             scores=self._rewards(told.scores) if told.status == "succeeded" else (),
         )

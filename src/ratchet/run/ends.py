@@ -44,7 +44,7 @@ def cut_off(
         status=status,
         started_at=begun.started_at,
         ended_at=time.time(),
-        duration_s=begun.elapsed_s() if clock else 0.0,
+        duration_s=begun.elapsed_s() if clock else None,
         error=readable(error[:MAX_ERROR_CHARACTERS]),
         cause=CAUSES.get(status, "") if cause is None else cause,
     )

@@ -18,10 +18,10 @@ from ratchet.run.idleness import Idleness
 from ratchet.run.known import KnownCandidates
 from ratchet.run.line import Answers, Line, StoreLine
 from ratchet.run.reporting import Batch, Reports
-from ratchet.run.told import prepared
+from ratchet.run.told import prepared, records_calls
 from ratchet.run.wanted import Wanted, after
 from ratchet.run.watching import RunnerWatcher
-from ratchet.types import FINAL, Candidate, Claim, InputError, Rollout, StoreError
+from ratchet.types import FINAL, Candidate, Claim, InputError, Outcome, Rollout, StoreError
 
 if TYPE_CHECKING:
     # Much of a worker's start would go by importing these.
@@ -310,7 +310,7 @@ class Runner:
                 outcome = cut_off(claim, "failed", f"What it runs with cannot be had. {error}")
             else:
                 outcome = await self._executor.execute(claim, resources)
-                self._typical_s += 0.1 * (outcome.duration_s - self._typical_s)
+                self._typical_s += 0.1 * ((outcome.duration_s or 0.0) - self._typical_s)
             self._held.pop(key, None)
             self._reports.add(claim, outcome, self._typical_s)
             self._more.set()
@@ -323,16 +323,19 @@ class Runner:
     async def _reported(self, batch: Batch, answers: Answers) -> None:
         """Outcomes are stored, or were refused: tell everyone whom it concerns."""
         self._executor.stored([outcome for _, outcome in batch])
-        refused: list[str] = []
+        ask: list[str] = []
         for claim, outcome in batch:
             status = answers[outcome.rollout_id, outcome.fence]
             self._watcher.ended(outcome, status)
-            if status in FINAL:
+            if outcome.rollout_id not in self._wanted:
+                continue
+            if status in FINAL and _is_simple(claim, outcome):
                 self._wanted.settle(after(claim.rollout, outcome, status))
-            elif status is None and outcome.rollout_id in self._wanted:
-                refused.append(outcome.rollout_id)  # somebody else ended it, or will
-        if refused:
-            for rollout in (await self._line.get(refused)).values():
+            elif status in FINAL or status is None:
+                # The store knows what all of its attempts cost; or somebody else ended it.
+                ask.append(outcome.rollout_id)
+        if ask:
+            for rollout in (await self._line.get(ask)).values():
                 if rollout.status in FINAL:
                     self._wanted.settle(rollout)
         self._idleness.busy()
@@ -392,3 +395,14 @@ class Runner:
             self._failure = error
             self._failed.set()
             self._wanted.fail(error)
+
+
+def _is_simple(claim: Claim, outcome: Outcome) -> bool:
+    """Whether the claim and the outcome say all of how the rollout ended."""
+    return (
+        claim.fence == 1
+        and outcome.status == "succeeded"
+        and outcome.cost_usd == 0.0
+        and not claim.token  # else the gateway may have recorded calls
+        and not records_calls(outcome)
+    )

@@ -1,26 +1,23 @@
-"""An outcome as it is kept: spans in the one span model, and what its model calls cost.
+"""An outcome as it is kept: spans in the one span model, with the prices of its model calls.
 
 The library that made a span has names of its own for messages and tokens; whoever looks at rollouts
-later, and the coach above all, knows one. Dollars are those of published prices where nobody, such
-as the gateway, has said them.
+later, and the coach above all, knows one. Each span of a call says its dollars by published prices
+where nobody, such as the gateway, has said them; the store counts them.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ratchet.observe.dialects import normalise
 from ratchet.types import Outcome, Span
-from ratchet.types.trace import SUMS, ModelCall
+from ratchet.types.trace import CALLS
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import Redactor
-
-COST = "ratchet.cost_usd"
 
 
 def prepared(redactor: Redactor | None, *, for_store: bool) -> Callable[[Outcome], Outcome]:
@@ -46,20 +43,14 @@ def told(outcome: Outcome) -> Outcome:
     """The same outcome, with its spans normalised and its model calls priced.
 
     Args:
-        outcome: As an executor reports it. One that says its cost keeps it.
+        outcome: As an executor reports it. A span that says its cost keeps it.
     """
     if not outcome.spans:
         return outcome
-    spans = tuple(_normalised(span) for span in outcome.spans)
-    if all(new is old for new, old in zip(spans, outcome.spans, strict=True)) and not any(
-        _has_tokens(span.attributes) for span in spans
-    ):
+    spans = tuple(_priced(_normalised(span)) for span in outcome.spans)
+    if all(new is old for new, old in zip(spans, outcome.spans, strict=True)):
         return outcome
-    priced = tuple(_priced(span) for span in spans)
-    cost = outcome.cost_usd + math.fsum(
-        span.attributes[COST] for span, old in zip(priced, spans, strict=True) if span is not old
-    )
-    return msgspec.structs.replace(outcome, spans=priced, cost_usd=cost)
+    return msgspec.structs.replace(outcome, spans=spans)
 
 
 def _normalised(span: Span) -> Span:
@@ -70,40 +61,22 @@ def _normalised(span: Span) -> Span:
 
 
 def _priced(span: Span) -> Span:
-    attributes = span.attributes
-    if COST in attributes or not _has_tokens(attributes):
+    if not _has_usage(span):
         return span
-    if attributes.get("gen_ai.operation.name") in SUMS:
-        return span
-    from ratchet.llm import price  # forty megabytes of prices, for agents that call models
+    from ratchet.llm import with_price  # forty megabytes of prices, for agents that call models
 
-    dollars = price(_call(attributes))
-    if dollars is None:
-        return span
-    return msgspec.structs.replace(span, attributes={**attributes, COST: dollars})
+    return with_price(span)
 
 
-def _has_tokens(attributes: Mapping[str, Any]) -> bool:
-    return "gen_ai.usage.input_tokens" in attributes or "gen_ai.usage.output_tokens" in attributes
-
-
-def _call(attributes: Mapping[str, Any]) -> ModelCall:
-    get = attributes.get
-    return ModelCall(
-        model=_name(get("gen_ai.response.model") or get("gen_ai.request.model")),
-        provider=_name(get("gen_ai.provider.name") or get("gen_ai.system")),
-        input_tokens=_count(get("gen_ai.usage.input_tokens")),
-        output_tokens=_count(get("gen_ai.usage.output_tokens")),
-        cache_read_tokens=_count(get("gen_ai.usage.cache_read.input_tokens")),
-        cache_write_tokens=_count(get("gen_ai.usage.cache_creation.input_tokens")),
-        tier=_name(get("openai.response.service_tier")),
+def records_calls(outcome: Outcome) -> bool:
+    """Whether a span of the outcome records a model call."""
+    return any(
+        "ratchet.cost_usd" in span.attributes
+        or _has_usage(span)
+        or str(span.attributes.get("gen_ai.operation.name")) in CALLS
+        for span in outcome.spans
     )
 
 
-def _name(value: Any) -> str:
-    return value[:200] if isinstance(value, str) else ""
-
-
-def _count(value: Any) -> int:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return int(value) if is_number and math.isfinite(value) and value > 0 else 0
+def _has_usage(span: Span) -> bool:
+    return any(name.startswith("gen_ai.usage.") for name in span.attributes)

@@ -46,13 +46,15 @@ class Wanted:
 
 
 def after(rollout: Rollout, outcome: Outcome, status: RolloutStatus) -> Rollout:
-    """A rollout after an outcome that ended it."""
+    """A rollout after the outcome that ended it, when that was its only attempt and cost nothing.
+
+    What others cost, and how often they failed, is only in the store.
+    """
     return msgspec.structs.replace(
         rollout,
         status=status,
         output=outcome.output,
         error=outcome.error,
-        cost_usd=outcome.cost_usd,
         duration_s=outcome.duration_s,
         started_at=outcome.started_at,
         ended_at=outcome.ended_at,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ratchet.llm import with_price
 from ratchet.server.together import Together
 from ratchet.store import Store
 from ratchet.store.queue import Answers, Pair
@@ -201,7 +202,7 @@ class Desk:
         return [{(o.rollout_id, o.fence): answers[o.rollout_id, o.fence] for o in p} for p in batch]
 
     def _store_ends(self, outcomes: Sequence[Outcome]) -> Answers:
-        outcomes = [self._services.redactor.outcome(outcome) for outcome in outcomes]
+        outcomes = [_priced(self._services.redactor.outcome(outcome)) for outcome in outcomes]
         answers = self._store.rollouts.finish(outcomes, time.time())
         refused = [o for o in outcomes if answers[o.rollout_id, o.fence] is None]
         if refused:
@@ -220,3 +221,9 @@ class Desk:
             if taken:
                 self._wake_all()
                 self._services.journal.event("rollouts.expired", {"ids": taken[:100]})
+
+
+def _priced(outcome: Outcome) -> Outcome:
+    """With the dollars of each call in its span, where the runner did not say them."""
+    spans = tuple(with_price(span) for span in outcome.spans)
+    return msgspec.structs.replace(outcome, spans=spans) if spans else outcome

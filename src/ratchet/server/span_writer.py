@@ -14,6 +14,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+import msgspec
+
+from ratchet.llm import with_price
 from ratchet.server.metrics import Metrics
 from ratchet.server.problems import Problem, problem_of
 from ratchet.types import RatchetError, SpanRecord, StoreError
@@ -272,6 +275,7 @@ class SpanWriter:
         # In the thread, where it keeps no request waiting.
         if self._redact is not None:
             records = list(map(self._redact, records))
+        records = [_priced(record) if record.rollout_id else record for record in records]
         self._store.spans.put(records, patience_s=PATIENCE_S)
 
     async def _failed(self, parts: list[_Part], error: Exception) -> None:
@@ -345,3 +349,8 @@ def _count(parts: Sequence[_Part]) -> int:
 def _read(future: asyncio.Future[None]) -> None:
     if not future.cancelled():
         future.exception()
+
+
+def _priced(record: SpanRecord) -> SpanRecord:
+    """With the dollars of its call: they are part of what its rollout costs from now on."""
+    return msgspec.structs.replace(record, span=with_price(record.span))

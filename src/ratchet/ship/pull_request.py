@@ -173,12 +173,22 @@ def _guardrails(guardrails: Sequence[GuardrailResult]) -> list[str]:
     if not guardrails:
         return ["No guardrails were configured."]
     rows = [
-        f"| {code(g.metric)} | {g.baseline:.4g} | {g.candidate:.4g} | {g.margin:.4g} |"
-        f" {plain(g.unit) or 'score'} | {g.e_value:.4g} | {'holds' if g.passed else 'not proved'} |"
+        f"| {code(g.metric)} | {_mean(g.baseline)} | {_mean(g.candidate)} | {g.margin:.4g} |"
+        f" {plain(g.unit) or 'score'} | {g.e_value:.4g} | {_standing(g)} |"
         for g in guardrails
     ]
     head = "| guardrail | baseline | candidate | margin | unit | e-value | |"
     return ["\n".join([head, "|---|---|---|---|---|---|---|", *rows])]
+
+
+def _mean(value: float | None) -> str:
+    return "not measured" if value is None else f"{value:.4g}"
+
+
+def _standing(guardrail: GuardrailResult) -> str:
+    if not guardrail.measured:
+        return "not measured"
+    return "holds" if guardrail.passed else "not proved"
 
 
 def _tests(tests: TestReport) -> str:

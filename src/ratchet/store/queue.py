@@ -130,8 +130,8 @@ class Queue:
         """End attempts, with their spans and the agent's own scores, in one transaction.
 
         An attempt whose lease is over may still finish while nobody has expired it. Scores are
-        kept when the rollout ends by this outcome, not when it is queued again. The cost of every
-        attempt adds up in the rollout's.
+        kept when the rollout ends by this outcome, not when it is queued again. A rollout's cost is
+        that of all of its attempts: what their runners report, and the model calls in their spans.
 
         Args:
             outcomes: How attempts ended.

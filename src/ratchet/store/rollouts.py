@@ -5,17 +5,17 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select, text
 
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks, starts_with
 from ratchet.store.feedback import seq_of
 from ratchet.store.queue import Queue
-from ratchet.store.rows import rollout_of, row_of
+from ratchet.store.rows import cost_of, rollout_of, row_of
 from ratchet.store.scores import Scores
 from ratchet.store.spans import Spans
 from ratchet.store.tables import rollouts
-from ratchet.types import InputError, Rollout, RolloutStatus
+from ratchet.types import Cost, InputError, Rollout, RolloutStatus, total_cost
 
 
 class Rollouts(Queue):
@@ -127,10 +127,23 @@ class Rollouts(Queue):
 
         return self._database.read(work)
 
-    def cost_usd(self, queue: str | None = None, purpose: str | None = None) -> float:
-        """Dollars that rollouts have cost; arguments as for `counts`."""
-        query = select(func.sum(rollouts.c.cost_usd)).where(*_wanted(queue, purpose))
-        return self._database.read(lambda c: float(c.execute(query).scalar() or 0.0))
+    def cost(self, queue: str | None = None, purpose: str | None = None) -> Cost:
+        """What rollouts have cost; arguments as for `counts`."""
+        wanted = _wanted(queue, purpose)
+        of_known = select(func.sum(rollouts.c.known_usd)).where(*wanted)
+        of_unknown = select(
+            rollouts.c.known_usd, rollouts.c.reported_usd, rollouts.c.unpriced
+        ).where(*wanted, _UNKNOWN)
+
+        def work(connection: Connection) -> Cost:
+            known = float(connection.execute(of_known).scalar() or 0.0)
+            unknown = total_cost(cost_of(row) for row in connection.execute(of_unknown))
+            return Cost(known_usd=known, unpriced=unknown.unpriced)
+
+        return self._database.read(work)
+
+
+_UNKNOWN = text("(rollouts.reported_usd IS NULL OR rollouts.unpriced <> '{}')")
 
 
 def _wanted(queue: str | None, purpose: str | None) -> builtins.list[ColumnElement[bool]]:

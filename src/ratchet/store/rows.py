@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ratchet.types import Attempt, Rollout, RolloutStatus
+from ratchet.types import Attempt, Cost, Rollout, RolloutStatus
 
 
 def rollout_of(row: Any, status: RolloutStatus | None = None, fence: int | None = None) -> Rollout:
     """The rollout in a row of all columns; `status` and `fence` override what was read."""
+    cost = cost_of(row)
     return Rollout(
         id=row.id,
         queue=row.queue,
@@ -29,8 +30,18 @@ def rollout_of(row: Any, status: RolloutStatus | None = None, fence: int | None 
         output=row.output,
         error=row.error,
         duration_s=row.duration_s,
-        cost_usd=row.cost_usd,
+        cost_usd=cost.usd,
+        known_usd=cost.known_usd if cost.unpriced else 0.0,
+        unpriced=cost.unpriced,
     )
+
+
+def cost_of(row: Any) -> Cost:
+    """The cost in a row of `known_usd`, `reported_usd` and `unpriced`."""
+    unpriced: dict[str, int] = row.unpriced
+    if row.reported_usd is None:
+        unpriced = {**unpriced, "": unpriced.get("", 0) + 1}
+    return Cost(known_usd=row.known_usd, unpriced=unpriced)
 
 
 def row_of(rollout: Rollout, created_at: float) -> dict[str, Any]:
@@ -50,7 +61,9 @@ def row_of(rollout: Rollout, created_at: float) -> dict[str, Any]:
         "started_at": rollout.started_at,
         "ended_at": rollout.ended_at,
         "duration_s": rollout.duration_s,
-        "cost_usd": rollout.cost_usd,
+        "known_usd": rollout.cost.known_usd,
+        "reported_usd": rollout.known_usd if rollout.unpriced else rollout.cost_usd,
+        "unpriced": rollout.unpriced,
         "error": rollout.error,
         "metadata": rollout.metadata,
         "expected": rollout.expected,

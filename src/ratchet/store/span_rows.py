@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ratchet.store.columns import clean, encode
-from ratchet.store.usage import COST, INPUT, OUTPUT, usage_text
+from ratchet.store.usage import COST, INPUT, OPERATION, OUTPUT, usage_text
 from ratchet.types import InputError, Span, SpanEvent
 
 MAX_ID = 200
@@ -76,8 +76,8 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
     conversation_id = usage = ""
     if "gen_ai.conversation.id" in attributes or "session.id" in attributes:
         conversation_id = conversation_of(attributes)
-    if INPUT in attributes or OUTPUT in attributes or COST in attributes:
-        usage = usage_text(attributes)
+    if INPUT in attributes or OUTPUT in attributes or COST in attributes or OPERATION in attributes:
+        usage = usage_text(attributes, failed=span.status == "error")
     message, events = span.message, span.events
     return _row(
         Row,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, bindparam, delete, select, text, union_all, update
+from sqlalchemy import Connection, delete, select, text, union_all
 
+from ratchet.store.billing import billed_in, count_costs, hold
 from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database, chunks
 from ratchet.store.keys import NO_ROLLOUT, keys_of
@@ -63,21 +64,28 @@ class Spans:
             key = keys_of(connection, [rollout_id])[rollout_id] if rollout_id else NO_ROLLOUT
             agent = "" if rollout_id else UNNAMED
             rows = [row_of(key, fence, agent, span) for span in items]
+            billed = billed_in(rows)
+            hold(connection, billed)
             self._add_rows(connection, with_heads(rows))
+            count_costs(connection, billed)
 
         self._database.write(work)
 
     def add_all(self, connection: Connection, items: Iterable[tuple[int, int, Span]]) -> None:
-        """Store spans by their rollouts' keys and fences in a transaction that is open."""
+        """Store spans by their rollouts' keys and fences, and count what their model calls cost.
+
+        In a transaction that is open and holds the rollouts.
+        """
         rows = [row_of(key, fence, "", span) for key, fence, span in items]
         self._add_rows(connection, with_heads(rows))
+        count_costs(connection, billed_in(rows))
 
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S) -> int:
         """Store spans of rollouts and of live agents in one transaction.
 
-        One that is stored already is left alone, and its cost is not counted again. One whose
-        rollout is unknown is kept as live traffic of its agent, with the rollout's id in an
-        attribute. The dollars of new spans are added to their rollouts.
+        One that is stored already is left alone. One whose rollout is unknown is kept as live
+        traffic of its agent, with the rollout's id in an attribute. What model calls cost is
+        counted in their rollouts.
 
         Args:
             records: The spans and what they belong to.
@@ -94,37 +102,20 @@ class Spans:
 
         def work(connection: Connection) -> int:
             keys = _known(connection, {r.rollout_id for r in records if r.rollout_id})
-            free: list[Row] = []
-            costing: list[SpanRecord] = []
+            rows: list[Row] = []
             for record in records:
                 key = keys.get(record.rollout_id)
                 if key is None:
-                    free.append(_live_row(record))
-                elif record.cost_usd:
-                    costing.append(record)
+                    rows.append(_live_row(record))
                 else:
-                    free.append(row_of(key, record.fence, "", record.span))
-            new = self._add_rows(connection, with_heads(free))
-            if costing:
-                rows = [row_of(keys[r.rollout_id], r.fence, "", r.span) for r in costing]
-                items = list(zip(costing, with_heads(rows), strict=True))
-                spent = self._add_costing(connection, items)
-                new += len(spent)
-                _spend(connection, spent, keys)
+                    rows.append(row_of(key, record.fence, "", record.span))
+            billed = billed_in(rows)
+            hold(connection, billed)
+            new = self._add_rows(connection, with_heads(rows))
+            count_costs(connection, billed)
             return new
 
         return self._database.write(work, patience_s=patience_s)
-
-    def _add_costing(
-        self, connection: Connection, items: Sequence[tuple[SpanRecord, Row]]
-    ) -> list[SpanRecord]:
-        """Add rows; return the records of those that were new."""
-        with connection.begin_nested() as savepoint:
-            if self._add_rows(connection, [row for _, row in items]) == len(items):
-                return [record for record, _ in items]
-            savepoint.rollback()
-        # Some are stored already, which seldom happens: one by one the database says which.
-        return [record for record, row in items if self._add_rows(connection, [row])]
 
     def _add_rows(self, connection: Connection, rows: list[Row]) -> int:
         """Add rows as they are; return how many were new."""
@@ -268,12 +259,6 @@ _OF_ROLLOUTS = text("spans.rollout_seq > 0")
 
 _ALONE = (spans.c.rollout_seq == NO_ROLLOUT, spans.c.fence == 0)
 
-_SPEND = (
-    update(rollouts)
-    .where(rollouts.c.seq == bindparam("at"))
-    .values(cost_usd=rollouts.c.cost_usd + bindparam("cost"))
-)
-
 # One look-up in the index for each agent, however many spans it has.
 _AGENTS = text(
     "WITH RECURSIVE live(label) AS ("
@@ -293,17 +278,6 @@ def _known(connection: Connection, ids: set[str]) -> dict[str, int]:
         query = select(rollouts.c.id, rollouts.c.seq).where(rollouts.c.id.in_(chunk))
         found.update((row[0], row[1]) for row in connection.execute(query))
     return {id: found[as_stored] for id, as_stored in stored.items() if as_stored in found}
-
-
-def _spend(connection: Connection, records: Sequence[SpanRecord], keys: Mapping[str, int]) -> None:
-    """Add what spans cost to their rollouts."""
-    costs: dict[str, float] = {}
-    for record in records:
-        costs[record.rollout_id] = costs.get(record.rollout_id, 0.0) + record.cost_usd
-    if costs:
-        # In the order of ids, as the queue locks them.
-        rows = [{"at": keys[id], "cost": costs[id]} for id in sorted(costs)]
-        connection.execute(_SPEND, rows)
 
 
 def _live_row(record: SpanRecord) -> Row:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Integer, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Float, Integer, bindparam, func, insert, select, update
 
 from ratchet.store.lifecycle import Change, Held
 from ratchet.store.tables import QUEUED, RUNNING, attempts, rollouts
@@ -48,13 +48,18 @@ END_ATTEMPT = (
 )
 """Takes what `attempt_end` or `attempt_stop` returns."""
 
+# What an attempt cost is added to what the earlier ones did. NULL, for unknown, stays NULL.
+_REPORTED = rollouts.c.reported_usd + bindparam("new_cost_usd", type_=Float)
+_KNOWN = rollouts.c.known_usd + func.coalesce(bindparam("new_cost_usd", type_=Float), 0.0)
+
 REQUEUE = (
     update(rollouts)
     .where(rollouts.c.seq == bindparam("at"))
     .values(
         status="queued",
         failures=bindparam("new_failures"),
-        cost_usd=rollouts.c.cost_usd + bindparam("new_cost_usd"),
+        known_usd=_KNOWN,
+        reported_usd=_REPORTED,
     )
 )
 """Takes what `requeued` returns."""
@@ -65,7 +70,8 @@ END = (
     .values(
         status=bindparam("new_status"),
         failures=bindparam("new_failures"),
-        cost_usd=rollouts.c.cost_usd + bindparam("new_cost_usd"),
+        known_usd=_KNOWN,
+        reported_usd=_REPORTED,
         started_at=bindparam("new_started_at"),
         ended_at=bindparam("new_ended_at"),
         duration_s=bindparam("new_duration_s"),
@@ -145,8 +151,8 @@ def attempt_stop(held: Held, status: AttemptStatus, error: str, now: float) -> d
     }
 
 
-def requeued(held: Held, change: Change, cost_usd: float) -> dict[str, Any]:
-    """Back into the queue; dollars that the attempt cost are added."""
+def requeued(held: Held, change: Change, cost_usd: float | None) -> dict[str, Any]:
+    """Back into the queue; dollars that the attempt's runner reported are added."""
     return {"at": held.seq, "new_failures": change.failures, "new_cost_usd": cost_usd}
 
 

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, text
 
+from ratchet.store.counting import Used
 from ratchet.store.engine import chunks
 from ratchet.store.keys import NO_ROLLOUT
 from ratchet.store.tables import feedback, rollouts, spans
-from ratchet.store.usage import Price, Used, total, used_by
+from ratchet.store.usage import Price, total, used_by
 from ratchet.types.trace import Trace
 
 MANY = 200
@@ -65,6 +66,7 @@ def _some(
     counts = _counts(connection, keys)
     names = _names(connection, keys)
     used = _used(connection, keys)
+    parents = _parents(connection, [key for key, calls in used.items() if len(calls) > 1])
     owners = _owners(connection, keys)
     conversations = {name.conversation_id for name in names.values()} - {""}
     of_traces = feedback_of(connection, feedback.c.trace_id, {key.trace_id for key in keys})
@@ -80,7 +82,7 @@ def _some(
         number, start_ns, end_ns, errors = counts[key]
         name = names[key]
         rollout_id, queue = owners.get(key.rollout_seq, ("", ""))
-        sums = total(used.get(key, ()), price)
+        sums = total(used.get(key, ()), parents.get(key, {}), price)
         said = together(
             of_traces.get(key.trace_id),
             of_conversations.get(name.conversation_id),
@@ -99,7 +101,9 @@ def _some(
                 rootless=name.rootless,
                 input_tokens=sums.input_tokens,
                 output_tokens=sums.output_tokens,
-                cost_usd=sums.cost_usd,
+                cost_usd=sums.cost.usd,
+                known_usd=sums.cost.known_usd if sums.cost.unpriced else 0.0,
+                unpriced=sums.cost.unpriced,
                 models=sums.models,
                 conversation_id=name.conversation_id,
                 rollout_id=rollout_id,
@@ -181,6 +185,17 @@ def _used(connection: Connection, keys: Sequence[Key]) -> dict[Key, list[Used]]:
     found: dict[Key, list[Used]] = {}
     for row in connection.execute(query.where(among(keys), _USING)):
         found.setdefault(Key(*row[:3]), []).append(used_by(row[3], row[4], row[5]))
+    return found
+
+
+def _parents(connection: Connection, keys: Sequence[Key]) -> dict[Key, dict[str, str | None]]:
+    """The parent of every span, of those traces in which a call may be recorded twice."""
+    if not keys:
+        return {}
+    query = select(*_KEY, spans.c.span_id, spans.c.parent_id).where(among(keys))
+    found: dict[Key, dict[str, str | None]] = {}
+    for row in connection.execute(query):
+        found.setdefault(Key(*row[:3]), {})[row[3]] = row[4]
     return found
 
 

@@ -135,7 +135,12 @@ rollouts = Table(
     Column("started_at", Float),
     Column("ended_at", Float),
     Column("duration_s", Float),
-    Column("cost_usd", Float, nullable=False),
+    # Dollars of the calls whose price is known, those included that runners reported.
+    Column("known_usd", Float, nullable=False),
+    # Dollars that runners reported beside the spans; NULL when one said that they are unknown.
+    Column("reported_usd", Float),
+    # Number of calls in the spans whose price is unknown, by model.
+    Column("unpriced", Json, nullable=False),
     # The long ones come last: SQLite reads a row from its start and stops where it has enough.
     _words("error"),
     Column("metadata", Json, nullable=False),

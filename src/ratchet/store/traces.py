@@ -19,7 +19,7 @@ from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD, span_of
 from ratchet.store.summaries import Key, summaries
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.usage import Price
-from ratchet.types import InputError
+from ratchet.types import InputError, total_cost
 from ratchet.types.trace import EVERY, Sort, Trace, TraceDetail, TraceFilter, first_of
 
 LOOK_BACK = 2_000
@@ -213,7 +213,7 @@ def whole(parts: Sequence[Trace]) -> Trace:
     start_ns = min(part.start_ns for part in parts)
     end_s = max(part.start_ns / 1e9 + part.duration_s for part in parts)
     first = min(parts, key=lambda part: (part.rootless, part.start_ns))
-    costs = [part.cost_usd for part in parts if part.cost_usd is not None]
+    cost = total_cost(part.cost for part in parts)
     worst = [part.worst for part in parts if part.worst is not None]
     return msgspec.structs.replace(
         first,
@@ -223,7 +223,9 @@ def whole(parts: Sequence[Trace]) -> Trace:
         errors=sum(part.errors for part in parts),
         input_tokens=sum(part.input_tokens for part in parts),
         output_tokens=sum(part.output_tokens for part in parts),
-        cost_usd=sum(costs) if costs else None,
+        cost_usd=cost.usd,
+        known_usd=cost.known_usd if cost.unpriced else 0.0,
+        unpriced=cost.unpriced,
         models=tuple(sorted({model for part in parts for model in part.models})),
         conversation_id=next((p.conversation_id for p in parts if p.conversation_id), ""),
         feedback=max(part.feedback for part in parts),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ratchet.store.columns import clean
-from ratchet.types import Span
-from ratchet.types.trace import SUMS, ModelCall
+from ratchet.store.counting import Used, counted_once
+from ratchet.types import Cost, Span, total_cost
+from ratchet.types.trace import CALLS, SUMS, ModelCall
 
 Price = Callable[[ModelCall], float | None]
 """Dollars of a call by published prices; None when nobody publishes one."""
@@ -19,31 +20,36 @@ COST = "ratchet.cost_usd"
 INPUT, OUTPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
 """Attributes that say that a span used something."""
 
+OPERATION = "gen_ai.operation.name"
+GATEWAY = "ratchet.upstream"
+"""Attribute that only the gateway's records of calls have."""
+
 _READ = "gen_ai.usage.cache_read.input_tokens"
 _WRITTEN = "gen_ai.usage.cache_creation.input_tokens"
 _TIER = "openai.response.service_tier"
-_RARE = frozenset({_READ, _WRITTEN, _TIER})
+_RARE = frozenset({_READ, _WRITTEN, _TIER, GATEWAY})
 
 _MAX_NAME = 200
 _MOST = 2**53
 
 
-_Stored: TypeAlias = tuple[str, str, int, int, float | None, bool, int, int, str]
-"""How it lies in the database, as a JSON list: model, provider, tokens in and out, dollars, whether
-it is a sum, tokens from and into a cache, tier."""
+class _Stored(msgspec.Struct, array_like=True, frozen=True):
+    """How it lies in the database, as a JSON list."""
+
+    model: str
+    provider: str
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    whole: bool
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    tier: str = ""
+    gateway: bool = False
+
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Stored).decode
-
-
-class Used(NamedTuple):
-    """What a span of a trace used."""
-
-    span_id: str
-    parent_id: str | None
-    call: ModelCall
-    whole: bool
-    """Whether it sums up what others used."""
 
 
 class Total(NamedTuple):
@@ -51,20 +57,25 @@ class Total(NamedTuple):
 
     input_tokens: int
     output_tokens: int
-    cost_usd: float | None
+    cost: Cost
     models: tuple[str, ...]
 
 
-def usage_text(attributes: Mapping[str, Any]) -> str:
+def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
     """What a span used, as it lies in the database; empty when it used nothing.
+
+    A model call that succeeded and reports no usage used something that is unknown.
 
     Args:
         attributes: Of the span; foreign data, so anything may stand there.
+        failed: Whether the span's status is error.
     """
     get = attributes.get
     given, made, cost = get(INPUT), get(OUTPUT), get(COST)
-    if given is None and made is None and cost is None:
-        return ""
+    if given is None and made is None and (cost is None or _dollars(cost) is None):
+        operation = get(OPERATION)
+        if failed or operation.__class__ is not str or operation not in CALLS:
+            return ""
     model = get("gen_ai.response.model") or get("gen_ai.request.model") or ""
     provider = get("gen_ai.provider.name") or get("gen_ai.system") or ""
     # Most calls have no more to say than this, and are written four times as fast by hand.
@@ -80,7 +91,7 @@ def usage_text(attributes: Mapping[str, Any]) -> str:
         and len(provider) <= _MAX_NAME
         and not attributes.keys() & _RARE
     ):
-        operation = get("gen_ai.operation.name")
+        operation = get(OPERATION)
         is_whole = operation.__class__ is str and operation in SUMS
         return (
             f"[{_names_text(model, provider)},{given},{made},null,"
@@ -98,12 +109,12 @@ def _names_text(model: str, provider: str) -> str:
 def used_by(span_id: str, parent_id: str | None, stored: str) -> Used:
     """What a span used, from how it lies in the database."""
     used = _decode(stored)
-    return Used(span_id, parent_id, _call(used), used[5])
+    return Used(span_id, parent_id, _call(used), used.whole, used.gateway)
 
 
 def used_in(span: Span) -> Used | None:
     """What a span used, from its attributes; None when it used nothing."""
-    stored = usage_text(span.attributes)
+    stored = usage_text(span.attributes, failed=span.status == "error")
     return used_by(span.span_id, span.parent_id, stored) if stored else None
 
 
@@ -116,63 +127,57 @@ def _used(attributes: Mapping[str, Any]) -> _Stored:
     get = attributes.get
     model = get("gen_ai.response.model") or get("gen_ai.request.model") or ""
     provider = get("gen_ai.provider.name") or get("gen_ai.system") or ""
-    operation = get("gen_ai.operation.name")
+    operation = get(OPERATION)
     read, written, tier = get(_READ), get(_WRITTEN), get(_TIER)
     cost = get(COST)
-    return (
-        _name(model),
-        _name(provider),
-        _count(get(INPUT)),
-        _count(get(OUTPUT)),
-        None if cost is None else _dollars(cost),
-        operation.__class__ is str and operation in SUMS,
-        0 if read is None else _count(read),
-        0 if written is None else _count(written),
-        "" if tier is None else _name(tier),
+    return _Stored(
+        model=_name(model),
+        provider=_name(provider),
+        input_tokens=_count(get(INPUT)),
+        output_tokens=_count(get(OUTPUT)),
+        cost_usd=None if cost is None else _dollars(cost),
+        whole=operation.__class__ is str and operation in SUMS,
+        cache_read_tokens=0 if read is None else _count(read),
+        cache_write_tokens=0 if written is None else _count(written),
+        tier="" if tier is None else _name(tier),
+        gateway=GATEWAY in attributes,
     )
 
 
 def _call(used: _Stored) -> ModelCall:
     return ModelCall(
-        model=used[0],
-        provider=used[1],
-        input_tokens=used[2],
-        output_tokens=used[3],
-        cost_usd=used[4],
-        cache_read_tokens=used[6],
-        cache_write_tokens=used[7],
-        tier=used[8],
+        model=used.model,
+        provider=used.provider,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        cost_usd=used.cost_usd,
+        cache_read_tokens=used.cache_read_tokens,
+        cache_write_tokens=used.cache_write_tokens,
+        tier=used.tier,
     )
 
 
-def total(used: Sequence[Used], price: Price | None = None) -> Total:
-    """What a trace used; what is reported twice, by a call and by what stands above it, once.
+def total(
+    used: Sequence[Used], parents: Mapping[str, str | None], price: Price | None = None
+) -> Total:
+    """What a trace, or an attempt, used; each call once.
 
     Args:
         used: By each span.
+        parents: The parent of each span, also of those that used nothing.
         price: For calls whose cost nobody recorded.
     """
-    counted = list(counted_once(used))
-    costs = [cost for one in counted if (cost := cost_of(one.call, price)) is not None]
+    calls = [
+        one._replace(call=msgspec.structs.replace(one.call, cost_usd=cost_of(one.call, price)))
+        for one in used
+    ]
+    counted = counted_once(calls, parents)
     return Total(
         sum(one.call.input_tokens for one in counted),
         sum(one.call.output_tokens for one in counted),
-        sum(costs) if costs else None,
+        total_cost(Cost.of(one.call.cost_usd, one.call.model) for one in counted),
         tuple(sorted({one.call.model for one in counted if one.call.model})),
     )
-
-
-def counted_once(used: Sequence[Used]) -> Iterable[Used]:
-    """Those that no other one repeats.
-
-    A framework and the client library beneath it may both report a call, and an agent's span may
-    sum up all of its calls.
-    """
-    calls = [one for one in used if not one.whole]
-    if not calls:
-        return used
-    above = {one.parent_id for one in calls}
-    return [one for one in calls if one.span_id not in above]
 
 
 def cost_of(call: ModelCall, price: Price | None) -> float | None:

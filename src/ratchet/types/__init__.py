@@ -3,6 +3,7 @@
 from ratchet.types.access import SCOPES, Key, Scope
 from ratchet.types.activation import Activation, AgentSettings
 from ratchet.types.candidate import Candidate
+from ratchet.types.cost import Cost, dollars_text, total_cost
 from ratchet.types.errors import (
     NOT_FOUND,
     AgentError,
@@ -72,6 +73,7 @@ __all__ = [
     "Code",
     "ConfigError",
     "Conflict",
+    "Cost",
     "Dataset",
     "Decision",
     "Declaration",
@@ -113,8 +115,10 @@ __all__ = [
     "canonical_json",
     "content_hash",
     "defaults",
+    "dollars_text",
     "fault",
     "is_bad",
     "kind_of",
+    "total_cost",
     "version_of",
 ]

@@ -9,7 +9,7 @@ import msgspec
 Verdict: TypeAlias = Literal["promote", "harm", "futile", "no_gain", "guardrail"]
 """promote: proved better, guardrails hold. harm: proved worse. futile: proved that the gain, if
 any, is below the smallest worth having. no_gain: the tasks ran out. guardrail: better, but a
-guardrail was not proved to hold."""
+guardrail was not proved to hold, or its metric not measured."""
 
 
 class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,13 +18,18 @@ class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
     metric: str
     margin: float
     unit: str
-    baseline: float
-    """Mean over the pairs."""
-    candidate: float
-    """Mean over the pairs."""
+    baseline: float | None
+    """Mean over the pairs in which both sides were measured; None when there are too few."""
+    candidate: float | None
+    """Mean over the same pairs; None when there are too few."""
     e_value: float
     """Evidence against "worse than the margin"."""
     passed: bool
+
+    @property
+    def measured(self) -> bool:
+        """Whether the metric was measured in enough pairs to say anything of it."""
+        return self.baseline is not None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

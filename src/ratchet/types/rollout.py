@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from ratchet.types.cost import Cost
 from ratchet.types.hashing import content_hash
 from ratchet.types.score import Score
 from ratchet.types.span import Span
@@ -93,8 +94,19 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent raised, or why it was stopped."""
     duration_s: float | None = None
     """Seconds from the call of the agent to its return, in the attempt that ended it."""
-    cost_usd: float = 0.0
-    """Dollars spent on model calls, as far as the spans say."""
+    cost_usd: float | None = 0.0
+    """Dollars of its model calls in all attempts; None when the price of one is unknown."""
+    known_usd: float = 0.0
+    """When `cost_usd` is None: dollars of the calls whose price is known."""
+    unpriced: dict[str, int] = {}
+    """Number of calls whose price is unknown, by model."""
+
+    @property
+    def cost(self) -> Cost:
+        """What its model calls cost, as far as their prices are known."""
+        if self.cost_usd is not None:
+            return Cost(known_usd=self.cost_usd)
+        return Cost(known_usd=self.known_usd, unpriced=self.unpriced or {"": 1})
 
     @classmethod
     def of(
@@ -154,12 +166,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     status: AttemptStatus
     started_at: float
     ended_at: float
-    duration_s: float
+    duration_s: float | None
+    """Seconds from the call of the agent to its return; None when the agent was not called."""
     output: Any = None
     error: str = ""
     """A sentence for people; nothing is decided by it."""
     cause: Cause = ""
-    cost_usd: float = 0.0
+    cost_usd: float | None = 0.0
+    """Dollars of model calls that no span records; None when they are unknown. What the spans
+    record is counted by the store."""
     spans: tuple[Span, ...] = ()
     scores: tuple[Score, ...] = ()
     """Scores that the agent itself gave, such as a returned reward."""

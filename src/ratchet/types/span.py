@@ -47,6 +47,3 @@ class SpanRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Fencing token of the attempt, 0 for live traffic."""
     agent: str = ""
     """Name of the live agent, empty for rollouts."""
-    cost_usd: float = 0.0
-    """Dollars to add to the rollout's cost when the span is stored; only what the agent's runner
-    does not report itself, such as a call through the gateway."""

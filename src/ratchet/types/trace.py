@@ -8,11 +8,15 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ratchet.types.cost import Cost
 from ratchet.types.feedback import Feedback
 from ratchet.types.span import Span
 
 SUMS = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
 """Operations whose spans report the usage of the calls beneath them once more."""
+
+CALLS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
+"""Operations whose spans are calls of a model, also where they report no usage."""
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +56,12 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no span without a parent has come: it comes late, or is somebody else's."""
     input_tokens: int = 0
     output_tokens: int = 0
-    cost_usd: float | None = None
-    """Dollars of those calls whose price is known; None when none is."""
+    cost_usd: float | None = 0.0
+    """Dollars of its model calls; None when the price of one is unknown."""
+    known_usd: float = 0.0
+    """When `cost_usd` is None: dollars of the calls whose price is known."""
+    unpriced: dict[str, int] = {}
+    """Number of calls whose price is unknown, by model."""
     models: tuple[str, ...] = ()
     """Those that were called, by name."""
     conversation_id: str = ""
@@ -65,6 +73,13 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Statements about it, about its conversation and about its rollout."""
     worst: float | None = None
     """The lowest value in its feedback."""
+
+    @property
+    def cost(self) -> Cost:
+        """What its model calls cost, as far as their prices are known."""
+        if self.cost_usd is not None:
+            return Cost(known_usd=self.cost_usd)
+        return Cost(known_usd=self.known_usd, unpriced=self.unpriced or {"": 1})
 
 
 class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +95,7 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only those that began before."""
     min_duration_s: float | None = None
     min_cost_usd: float | None = None
+    """Only those whose calls of known price cost so many dollars or more."""
     name: str | None = None
     """Only those whose name has this in it, in whatever case."""
     conversation_id: str | None = None
@@ -102,7 +118,7 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
         return (
             (not self.errors or trace.errors > 0)
             and (self.min_duration_s is None or trace.duration_s >= self.min_duration_s)
-            and (self.min_cost_usd is None or (trace.cost_usd or 0.0) >= self.min_cost_usd)
+            and (self.min_cost_usd is None or trace.cost.known_usd >= self.min_cost_usd)
             and (self.name is None or self.name.lower() in trace.name.lower())
             and (not self.feedback or trace.feedback > 0)
         )
@@ -118,7 +134,7 @@ def first_of(traces: Iterable[Trace], sort: Sort, limit: int) -> list[Trace]:
         return sorted(traces, key=lambda trace: trace.start_ns, reverse=True)[:limit]
     if sort == "slowest":
         return heapq.nlargest(limit, traces, key=lambda one: (one.duration_s, one.start_ns))
-    return heapq.nlargest(limit, traces, key=lambda one: (one.cost_usd or 0.0, one.start_ns))
+    return heapq.nlargest(limit, traces, key=lambda one: (one.cost.known_usd, one.start_ns))
 
 
 class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):

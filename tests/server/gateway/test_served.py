@@ -151,3 +151,49 @@ def test_calls_are_counted_by_upstream_and_status(
     for status in ("2xx", "4xx"):
         labels = f'dialect="openai",status="{status}",upstream="stub"'
         assert f"ratchet_gateway_calls_total{{{labels}}} 1.0" in figures
+
+
+def test_a_call_that_the_gateway_and_the_worker_both_record_is_billed_once(
+    server: RunningServer, upstream: StubUpstream
+) -> None:
+    upstream.answers(ANSWER)
+    with server.client() as http:
+        made = http.post("/v1/rollouts", json={"rollouts": [{"id": "r-1", "input": "?"}]})
+        assert made.status_code == 200, made.text
+        body = {"queue": "default", "worker": "w", "limit": 1, "lease_s": 60}
+        claim = http.post("/v1/rollouts/claim", json=body).json()["claims"][0]
+        ask(server, f"r-1@{claim['fence']}", claim["token"])
+        mine = {
+            "trace_id": "1" * 32,
+            "span_id": "1" * 16,
+            "name": "chat",
+            "start_ns": 1,
+            "end_ns": 2,
+            "attributes": {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": "gpt-4o-mini",
+                "gen_ai.usage.input_tokens": 1_000_000,
+                "gen_ai.usage.output_tokens": 0,
+            },
+        }
+        other = {
+            **mine,
+            "span_id": "2" * 16,
+            "attributes": {**mine["attributes"], "gen_ai.request.model": "gpt-4o"},
+        }
+        outcome = {
+            "rollout_id": "r-1",
+            "fence": claim["fence"],
+            "status": "succeeded",
+            "started_at": 1.0,
+            "ended_at": 2.0,
+            "duration_s": 1.0,
+            "spans": [mine],
+        }
+        http.post("/v1/rollouts/finish", json={"outcomes": [outcome]})
+        assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.15)
+
+        # What comes later, and went past the gateway, is priced and counted too.
+        late = {"span": other, "rollout_id": "r-1", "fence": claim["fence"]}
+        http.post("/v1/spans", json={"records": [late]})
+        assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.15 + 2.5)

@@ -55,7 +55,7 @@ class SaidProgress(Progress):
             self._say(
                 f"candidate {proposal.number}: mean reward {proposal.value:.3f} on"
                 f" {proposal.tasks} tasks, best so far {proposal.best:.3f};"
-                f" {proposal.rollouts} rollouts, ${proposal.dollars:.2f}"
+                f" {proposal.rollouts} rollouts, {proposal.cost}"
             )
 
     def said(self, text: str) -> None:

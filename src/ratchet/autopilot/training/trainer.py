@@ -70,7 +70,8 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     rollouts: int
     coach_calls: int
-    dollars: float
+    dollars: float | None
+    """Of rollouts and coach calls; None when the price of a call is unknown."""
     sentence: str
     """What was done and why it ended."""
 
@@ -205,7 +206,7 @@ class Trainer:
             run_id=work.run_id,
             rollouts=lab.spent.rollouts,
             coach_calls=lab.spent.coach_calls,
-            dollars=lab.spent.dollars,
+            dollars=lab.spent.cost.usd,
             sentence=finding.sentence,
         )
 

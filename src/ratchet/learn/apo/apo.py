@@ -223,7 +223,7 @@ class APO:
         Raises:
             BudgetExhausted: The dollars do not reach for one round.
         """
-        price = math.fsum(e.rollout.cost_usd for e in source.evaluations.values())
+        price = math.fsum(e.rollout.cost.known_usd for e in source.evaluations.values())
         if lab.budget.dollars is None or price <= 0:
             return plan
         price /= len(source.evaluations)

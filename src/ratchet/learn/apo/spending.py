@@ -53,7 +53,7 @@ class Spending:
     def ended(self, evaluations: Sequence[Evaluation]) -> None:
         """Rollouts ended, and cost something."""
         self._known += len(evaluations)
-        self._dollars += math.fsum(e.rollout.cost_usd for e in evaluations)
+        self._dollars += math.fsum(e.rollout.cost.known_usd for e in evaluations)
 
     def ask(self, calls: int) -> None:
         """So many coach calls may be made; a negative number gives back what was not."""
@@ -61,7 +61,7 @@ class Spending:
 
     def answered(self, replies: Sequence[Reply]) -> None:
         """Coach calls cost something."""
-        self._dollars += math.fsum(reply.cost_usd for reply in replies)
+        self._dollars += math.fsum(reply.cost.known_usd for reply in replies)
 
     def rollouts_left(self, asked: int) -> int:
         """Rollouts that may still begin.

@@ -205,7 +205,7 @@ class Breeding:
         self._ledger.commit_calls(calls - started.calls)
         for draft in drafts:
             for reply in draft.replies:
-                self._ledger.note_cost(reply.cost_usd)
+                self._ledger.note_cost(reply.cost.known_usd)
             parents = [started.parent]
             if started.inspiration is not None:
                 parents.append(started.inspiration)

@@ -44,7 +44,7 @@ class Ledger:
 
     @property
     def dollars(self) -> float:
-        """Dollars that are known to be spent."""
+        """Dollars that are known to be spent; calls whose price is unknown are not counted."""
         return math.fsum(self._costs)
 
     def commit(self, candidate: Candidate, tasks: Iterable[Task]) -> None:
@@ -62,7 +62,7 @@ class Ledger:
     def note(self, evaluations: Sequence[Evaluation]) -> None:
         """Rollouts ended, and cost something."""
         self._known += len(evaluations)
-        self._costs.extend(one.rollout.cost_usd for one in evaluations)
+        self._costs.extend(one.rollout.cost.known_usd for one in evaluations)
 
     def note_cost(self, dollars: float) -> None:
         """A coach call cost something."""

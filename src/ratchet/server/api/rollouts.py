@@ -251,12 +251,13 @@ class Report(Request, frozen=True, kw_only=True):
     status: AttemptStatus
     started_at: Moment
     ended_at: Moment
-    duration_s: Annotated[float, Meta(ge=0)]
+    duration_s: Annotated[float, Meta(ge=0)] | None
+    """Null when the agent was not called."""
     output: Any = None
     error: str = ""
     cause: Cause = ""
-    cost_usd: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
-    """Of what no gateway call of the attempt has counted."""
+    cost_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = 0.0
+    """Dollars of model calls that neither a span nor the gateway records; null when unknown."""
     spans: list[Span] = []
     scores: list[ReportedScore] = []
 

@@ -186,7 +186,7 @@ class Recording:
         cost = self._cost()
         if cost is not None:
             attributes["ratchet.cost_usd"] = cost
-        return self._record(kind, message, cost)
+        return self._record(kind, message)
 
     def _read_request(self) -> None:
         request, self._request = self._request, None
@@ -280,7 +280,7 @@ class Recording:
             _log.exception("The price of a call could not be computed.")
         return None
 
-    def _record(self, kind: str, message: str, cost: float | None) -> SpanRecord:
+    def _record(self, kind: str, message: str) -> SpanRecord:
         target = self.target
         parent_id: str | None = None
         if self.context is not None:
@@ -306,9 +306,7 @@ class Recording:
         )
         if not target.is_attempt:
             return SpanRecord(span=span, agent=target.agent)
-        return SpanRecord(
-            span=span, rollout_id=target.rollout_id, fence=target.fence, cost_usd=cost or 0.0
-        )
+        return SpanRecord(span=span, rollout_id=target.rollout_id, fence=target.fence)
 
 
 _OVERHEAD = 2_000

@@ -123,7 +123,9 @@ def _rollouts() -> None:
         *_whole("seed", big=True),
         *_floats("created_at"),
         *_floats("started_at", "ended_at", "duration_s", nullable=True),
-        *_floats("cost_usd"),
+        *_floats("known_usd"),
+        *_floats("reported_usd", nullable=True),
+        *_json("unpriced"),
         *_words("error"),
         *_json("metadata", "expected", "output", "input"),
     )

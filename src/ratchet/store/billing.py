@@ -1,0 +1,71 @@
+"""Billing: what rollouts cost, counted anew from their spans whenever a model call is stored.
+
+A rollout's spans come from its worker, from the gateway and by OTLP, in any order and some of them
+twice. So nothing is added up on the way: the cost follows from the spans that are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from ratchet.store.counting import Used
+from ratchet.store.engine import chunks
+from ratchet.store.keys import NO_ROLLOUT
+from ratchet.store.span_rows import Row
+from ratchet.store.tables import rollouts, spans
+from ratchet.store.usage import total, used_by
+from ratchet.types import total_cost
+
+_SPANS = select(
+    spans.c.rollout_seq, spans.c.fence, spans.c.span_id, spans.c.parent_id, spans.c.usage
+).where(spans.c.rollout_seq.in_(bindparam("seqs", expanding=True)))
+
+_HOLD = (
+    select(rollouts.c.seq)
+    .where(rollouts.c.seq.in_(bindparam("seqs", expanding=True)))
+    .order_by(rollouts.c.id)
+    .with_for_update()
+)
+
+_SET = (
+    update(rollouts)
+    .where(rollouts.c.seq == bindparam("at"))
+    .values(
+        known_usd=func.coalesce(rollouts.c.reported_usd, 0.0) + bindparam("new_known_usd"),
+        unpriced=bindparam("new_unpriced"),
+    )
+)
+
+
+def billed_in(rows: Iterable[Row]) -> list[int]:
+    """The rollouts in whose spans a model call is recorded."""
+    return sorted({row.rollout_seq for row in rows if row.usage} - {NO_ROLLOUT})
+
+
+def hold(connection: Connection, seqs: Collection[int]) -> None:
+    """Lock rollouts until the transaction ends, in the order of ids as the queue does.
+
+    Two transactions that store spans of one rollout would each miss what the other one stores.
+    """
+    for chunk in chunks(list(seqs)):
+        connection.execute(_HOLD, {"seqs": chunk})
+
+
+def count_costs(connection: Connection, seqs: Collection[int]) -> None:
+    """Set what rollouts cost: what their runners reported, and every model call in their spans."""
+    for chunk in chunks(list(seqs)):
+        found: dict[int, dict[int, tuple[list[Used], dict[str, str | None]]]] = {
+            seq: {} for seq in chunk
+        }
+        for seq, fence, span_id, parent_id, usage in connection.execute(_SPANS, {"seqs": chunk}):
+            used, parents = found[seq].setdefault(fence, ([], {}))
+            parents[span_id] = parent_id
+            if usage:
+                used.append(used_by(span_id, parent_id, usage))
+        rows = []
+        for seq, attempts in found.items():
+            cost = total_cost(total(*attempt).cost for attempt in attempts.values())
+            rows.append({"at": seq, "new_known_usd": cost.known_usd, "new_unpriced": cost.unpriced})
+        connection.execute(_SET, rows)

@@ -1,0 +1,63 @@
+"""Costs: dollars of model calls, which are known or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """Dollars of model calls. What calls of unknown price cost is unknown, and never zero."""
+
+    known_usd: float = 0.0
+    """Dollars of the calls whose price is known."""
+    unpriced: dict[str, int] = {}
+    """Number of calls whose price is unknown, by model; empty when all prices are known."""
+
+    @property
+    def usd(self) -> float | None:
+        """Dollars of all calls; None when the price of one is unknown."""
+        return None if self.unpriced else self.known_usd
+
+    @property
+    def unpriced_calls(self) -> int:
+        """Number of calls whose price is unknown."""
+        return sum(self.unpriced.values())
+
+    @classmethod
+    def of(cls, usd: float | None, model: str = "") -> Cost:
+        """The cost of one call.
+
+        Args:
+            usd: Dollars; None when they are unknown.
+            model: The model that was called.
+        """
+        return cls(unpriced={model: 1}) if usd is None else cls(known_usd=usd)
+
+    def __str__(self) -> str:
+        if not self.unpriced:
+            return dollars_text(self.known_usd)
+        if not self.known_usd:
+            return "cost not measured"
+        calls = f"{self.unpriced_calls} call{'' if self.unpriced_calls == 1 else 's'}"
+        return f"at least {dollars_text(self.known_usd)}, {calls} unpriced"
+
+
+def dollars_text(usd: float) -> str:
+    """Dollars for people."""
+    if 0 < usd < 0.00005:
+        return "<$0.0001"
+    return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
+
+
+def total_cost(costs: Iterable[Cost]) -> Cost:
+    """The sum of costs; the same in whatever order they come."""
+    known: list[float] = []
+    unpriced: dict[str, int] = {}
+    for cost in costs:
+        known.append(cost.known_usd)
+        for model, calls in cost.unpriced.items():
+            unpriced[model] = unpriced.get(model, 0) + calls
+    return Cost(known_usd=math.fsum(known), unpriced=dict(sorted(unpriced.items())))

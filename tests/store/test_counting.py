@@ -1,0 +1,245 @@
+"""What model calls cost: each counts once, whoever recorded it, and an unknown price stays so."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.store import Store
+from ratchet.store.usage import total, used_in
+from ratchet.types import Claim, Cost, Outcome, Rollout, Span, SpanRecord, total_cost
+
+COST = "ratchet.cost_usd"
+
+
+def call(
+    id: str,
+    parent: str | None = None,
+    *,
+    usd: float | None = None,
+    model: str = "gpt-4o",
+    tokens: tuple[int, int] | None = (100, 20),
+    gateway: bool = False,
+    operation: str = "chat",
+    **fields: Any,
+) -> Span:
+    """A span of a model call."""
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": operation,
+        "gen_ai.request.model": model,
+    }
+    if tokens is not None:
+        attributes["gen_ai.usage.input_tokens"], attributes["gen_ai.usage.output_tokens"] = tokens
+    if usd is not None:
+        attributes[COST] = usd
+    if gateway:
+        attributes["ratchet.upstream"] = "openai"
+    return step(id, parent, attributes=attributes, **fields)
+
+
+def step(id: str, parent: str | None = None, **fields: Any) -> Span:
+    """A span of something else."""
+    given = {"trace_id": "t", "span_id": id, "parent_id": parent, "name": id, **fields}
+    return Span(**{"start_ns": 1, "end_ns": 2, **given})
+
+
+def cost(*spans: Span) -> Cost:
+    """What the model calls in these spans cost, in whatever order they come."""
+    mixed = random.Random(len(spans)).sample(spans, len(spans))
+    found = []
+    for some in (spans, mixed):
+        used = [one for span in some if (one := used_in(span)) is not None]
+        found.append(total(used, {span.span_id: span.parent_id for span in some}).cost)
+    assert found[0] == found[1]
+    return found[0]
+
+
+def test_a_rollout_without_model_calls_costs_nothing() -> None:
+    assert cost(step("a"), step("b", "a")) == Cost()
+    assert Cost().usd == 0.0
+
+
+def test_a_frameworks_span_around_the_client_librarys_counts_once() -> None:
+    assert cost(call("chain", usd=0.26), call("openai", "chain", usd=0.26)).usd == 0.26
+
+
+def test_a_span_of_the_users_own_around_several_calls_counts_them_once() -> None:
+    mine = call("mine", usd=0.3, operation="step")
+    between = [step("http", "mine"), step("retry", "http")]
+    calls = [call("one", "retry", usd=0.1), call("two", "http", usd=0.2)]
+    assert cost(mine, *between, *calls).usd == pytest.approx(0.3)
+
+
+def test_the_gateways_record_of_a_call_counts_and_the_clients_does_not() -> None:
+    client = call("client", "agent", usd=0.25)
+    below = call("gate", "client", usd=0.26, gateway=True)
+    assert cost(step("agent"), client, below).usd == 0.26
+    beside = call("gate", "attempt", usd=0.26, model="gpt-4o-2024-08-06", gateway=True)
+    assert cost(step("agent"), client, beside).usd == 0.26
+
+
+def test_each_gateway_record_stands_for_one_call_of_the_client() -> None:
+    clients = [call(f"c{number}", usd=0.1) for number in range(3)]
+    gateways = [call(f"g{number}", usd=0.1, gateway=True) for number in range(2)]
+    assert cost(*clients, *gateways).usd == pytest.approx(0.3)
+
+
+def test_a_call_of_another_model_beside_the_gateway_is_counted_too() -> None:
+    through = call("g", usd=0.1, gateway=True)
+    direct = call("c", usd=0.2, model="gemini-2.5-pro")
+    assert cost(through, direct).usd == pytest.approx(0.3)
+    smaller = call("c", usd=0.05, model="gpt-4o-mini")
+    assert cost(through, smaller).usd == pytest.approx(0.15)
+
+
+def test_a_framework_a_client_library_and_the_gateway_tell_of_one_call() -> None:
+    chain, client = call("chain", usd=0.26), call("client", "chain", usd=0.26)
+    assert cost(chain, client, call("g", usd=0.26, gateway=True)).usd == 0.26
+
+
+def test_a_stream_whose_tokens_only_one_side_saw_is_one_call() -> None:
+    blind = call("c", tokens=None)
+    assert cost(blind, call("g", usd=0.26, gateway=True)).usd == 0.26
+    assert cost(call("c", usd=0.26), call("g", tokens=None, gateway=True)).usd == 0.26
+
+
+def test_a_call_whose_price_is_unknown_makes_the_cost_unknown() -> None:
+    found = cost(call("a", usd=0.5), call("b", model="own"), call("c", model="own"))
+    assert (found.usd, found.known_usd, found.unpriced) == (None, 0.5, {"own": 2})
+
+
+def test_a_call_that_reports_no_tokens_has_an_unknown_cost() -> None:
+    assert cost(call("a", tokens=None)).unpriced == {"gpt-4o": 1}
+
+
+def test_a_call_that_failed_before_it_used_tokens_costs_nothing() -> None:
+    assert cost(call("a", tokens=None, status="error")) == Cost()
+
+
+def test_of_two_records_the_one_that_knows_its_price_counts() -> None:
+    assert cost(call("a", usd=0.5), call("b", "a", model="alias")).usd == 0.5
+    assert cost(call("a", model="alias"), call("b", "a", usd=0.5)).usd == 0.5
+    assert cost(call("a", model="x"), call("b", "a", model="x")).unpriced == {"x": 1}
+
+
+def test_an_agents_sum_counts_only_where_no_call_is_recorded() -> None:
+    whole = call("agent", usd=0.7, operation="invoke_agent")
+    assert cost(whole, call("a", "agent", usd=0.3), call("b", usd=0.4)).usd == pytest.approx(0.7)
+    assert cost(whole).usd == 0.7
+
+
+def test_spans_that_are_their_own_ancestors_are_counted_once_each() -> None:
+    ring = [call("a", "b", usd=0.1), call("b", "c", usd=0.2), step("c", "a")]
+    assert cost(*ring).usd in (pytest.approx(0.1), pytest.approx(0.2))
+    assert cost(call("a", "a", usd=0.1)).usd == 0.1
+
+
+_IDS = st.sampled_from("abcdef")
+_SPANS = st.builds(
+    call,
+    _IDS,
+    st.none() | _IDS,
+    usd=st.none() | st.sampled_from([0.125, 0.5, 2.0]),
+    model=st.sampled_from(["m", "m-1", "x"]),
+    tokens=st.none() | st.sampled_from([(1, 1), (5, 7)]),
+    gateway=st.booleans(),
+    operation=st.sampled_from(["chat", "invoke_agent", "step"]),
+)
+
+
+@given(st.lists(_SPANS, max_size=6, unique_by=lambda span: span.span_id))
+def test_whatever_spans_come_no_call_is_invented(spans: list[Span]) -> None:
+    used = [one for span in spans if (one := used_in(span)) is not None]
+    found = total(used, {span.span_id: span.parent_id for span in spans}).cost
+    everything = total_cost(Cost.of(one.call.cost_usd, one.call.model) for one in used)
+    assert 0 <= found.known_usd <= everything.known_usd
+    assert found.unpriced_calls <= everything.unpriced_calls
+    assert (found == Cost()) is (not used)
+
+
+def rollout(store: Store, id: str = "r") -> Rollout:
+    return store.rollouts.get([id])[id]
+
+
+def begin(store: Store, *, attempts: int = 2) -> Claim:
+    """A rollout that runs."""
+    new = Rollout(id="r", queue="q", candidate_id="", task_id="", input=1, max_attempts=attempts)
+    store.rollouts.create([new], 1.0)
+    return claim(store)
+
+
+def claim(store: Store) -> Claim:
+    (claimed,) = store.rollouts.claim("q", "w", 1, 60.0, 1.0)
+    return claimed
+
+
+def finish(store: Store, claimed: Claim, *spans: Span, **fields: Any) -> None:
+    given = {"status": "succeeded", "started_at": 1.0, "ended_at": 2.0, "duration_s": 1.0}
+    outcome = Outcome(rollout_id="r", fence=claimed.fence, spans=spans, **{**given, **fields})
+    assert store.rollouts.finish([outcome], 2.0)["r", claimed.fence] is not None
+
+
+def through_gateway(store: Store, claimed: Claim, *spans: Span) -> None:
+    store.spans.put([SpanRecord(span=s, rollout_id="r", fence=claimed.fence) for s in spans])
+
+
+@pytest.mark.parametrize("gateway_first", [True, False])
+def test_a_call_through_the_gateway_from_an_instrumented_worker_is_billed_once(
+    store: Store, gateway_first: bool
+) -> None:
+    claimed = begin(store)
+    seen = call("g", usd=0.26, gateway=True, trace_id="of the attempt")
+    if gateway_first:
+        through_gateway(store, claimed, seen)
+    finish(store, claimed, step("agent"), call("client", "agent", usd=0.26))
+    if not gateway_first:
+        through_gateway(store, claimed, seen)
+    assert rollout(store).cost_usd == 0.26
+
+
+def test_all_attempts_of_a_rollout_are_billed(store: Store) -> None:
+    finish(store, begin(store), call("a", usd=0.25), status="failed")
+    finish(store, claim(store), call("a", usd=0.5), cost_usd=1.0)
+    assert rollout(store).cost_usd == 1.75
+
+
+def test_a_rollout_with_an_unpriced_call_has_no_cost_but_what_is_known(store: Store) -> None:
+    finish(store, begin(store), call("a", usd=0.25), call("b", model="own"))
+    found = rollout(store)
+    assert (found.cost_usd, found.known_usd, found.unpriced) == (None, 0.25, {"own": 1})
+    assert store.rollouts.cost() == Cost(known_usd=0.25, unpriced={"own": 1})
+
+
+def test_a_cost_that_a_runner_reports_as_unknown_stays_unknown(store: Store) -> None:
+    finish(store, begin(store), status="failed", cost_usd=None)
+    finish(store, claim(store), call("a", usd=0.25), cost_usd=0.5)
+    found = rollout(store)
+    assert (found.cost_usd, found.unpriced) == (None, {"": 1})
+    assert store.rollouts.cost().usd is None
+
+
+def test_costs_of_several_rollouts_add_up_to_at_least_what_is_known(store: Store) -> None:
+    ended = [
+        Rollout(id="a", queue="q", candidate_id="", task_id="", input=1, cost_usd=0.5),
+        Rollout(
+            id="b",
+            queue="q",
+            candidate_id="",
+            task_id="",
+            input=1,
+            cost_usd=None,
+            known_usd=0.25,
+            unpriced={"own": 3},
+        ),
+    ]
+    store.rollouts.create(ended, 1.0)
+    assert rollout(store, "b") == msgspec.structs.replace(ended[1], created_at=1.0)
+    found = store.rollouts.cost(queue="q")
+    assert (found.usd, found.known_usd, found.unpriced) == (None, 0.75, {"own": 3})
+    assert str(found) == "at least $0.7500, 3 calls unpriced"
+    assert store.rollouts.cost(queue="none") == Cost()
