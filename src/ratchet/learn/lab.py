@@ -378,7 +378,7 @@ class Lab:
         if self._whole is not None:
             self._whole._announce_unpriced(cost)
             return
-        for model in cost.unpriced.keys() - self._announced:
+        for model in sorted(cost.unpriced.keys() - self._announced):
             self._announced.add(model)
             said = unpriced_sentence(model, self.budget)
             self._append(f"unpriced/{model}", said)
