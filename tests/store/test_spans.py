@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -247,28 +246,6 @@ def test_an_index_answers_every_question(sqlite_store: Store) -> None:
         for row in raw.cursor().execute(f"EXPLAIN QUERY PLAN {sql}", values):
             assert not row[3].startswith("SCAN spans"), sql
     raw.close()
-
-
-def test_spans_of_a_store_made_before_there_were_agents_get_one(tmp_path: Any) -> None:
-    from alembic import command
-
-    from ratchet.store.engine import Database
-    from ratchet.store.location import parse
-    from ratchet.store.schema import config
-
-    url = f"sqlite:///{tmp_path}/old.db"
-    database = Database(parse(url))
-    database.write(lambda connection: command.upgrade(config(connection), "0003"))
-    database.close()
-    with sqlite3.connect(tmp_path / "old.db") as raw:
-        raw.execute(
-            "INSERT INTO spans (rollout_seq, fence, trace_id, span_id, name, start_ns, end_ns,"
-            " status, message, attributes, events)"
-            " VALUES (0, 0, 't', 's', 'n', 1, 2, 'ok', '', '{}', '[]')"
-        )
-    with Store.open(url) as store:
-        assert store.spans.agents() == ["unknown"]
-        assert [each.span_id for each in store.spans.live("unknown")[0]] == ["s"]
 
 
 @settings(max_examples=25)
