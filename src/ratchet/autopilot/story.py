@@ -37,7 +37,7 @@ def _cost(finding: dict[str, Any]) -> str:
     parts = [f"{finding['rollouts']} rollouts"]
     if finding["coach_calls"]:
         parts.append(f"{finding['coach_calls']} calls of the coach")
-    cost = Cost(known_usd=finding["dollars"], unpriced=finding["unpriced"])
+    cost = Cost(known_usd=finding["dollars"], unpriced=finding.get("unpriced", {}))
     if cost != Cost():
         parts.append(str(cost))
     tasks = f" on {finding['val_tasks']} val tasks" if finding["val_tasks"] else " on val"
