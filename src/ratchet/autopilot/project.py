@@ -1,4 +1,7 @@
-"""A user's project: its folder, its configuration, and what these lead to."""
+"""A user's project: its folder, its configuration, and what these lead to.
+
+A look at a project is quick: what only running it needs is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ratchet.autopilot.config import Config, read_config
-from ratchet.curate import read_tasks, split_tasks
-from ratchet.evaluate import BUILT_IN, Evaluator, make_evaluator
 from ratchet.observe.place import (
     FILE_NAME,
     STATE_NAME,
@@ -20,8 +21,6 @@ from ratchet.observe.place import (
     prepare_state,
     store_url,
 )
-from ratchet.prove import Guardrail
-from ratchet.run import Agent, AgentSpec, load_agent
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -32,18 +31,14 @@ from ratchet.types import (
 )
 
 if TYPE_CHECKING:
+    from ratchet.evaluate import Evaluator
     from ratchet.observe.redaction import Redactor
+    from ratchet.prove import Guardrail
+    from ratchet.run import Agent, AgentSpec
 
 AT_ONCE_S = 0.1
 """What takes less seems to happen at once (Miller 1968; Nielsen 1993). It is also what a process, a
 sandbox or a busy machine may add to an agent that takes next to no time."""
-
-DEFAULT_GUARDRAILS = (
-    Guardrail("errors", 0.1),
-    Guardrail("latency", 0.5, unit="s", aggregate="relative", floor=AT_ONCE_S),
-    Guardrail("cost", 0.25, unit="USD", aggregate="relative"),
-)
-"""Guardrails of metrics that `ratchet.toml` does not mention."""
 
 UNITS = {"latency": "s", "cost": "USD", "errors": ""}
 
@@ -143,6 +138,8 @@ class Project:
     @property
     def agent_spec(self) -> AgentSpec:
         """Where the agent is."""
+        from ratchet.run import AgentSpec
+
         agent = self.config.agent
         return AgentSpec(entry=agent.entry, root=str(self.root), path=agent.path)
 
@@ -152,6 +149,8 @@ class Project:
         Raises:
             AgentError: It does not import.
         """
+        from ratchet.run import load_agent
+
         return load_agent(self.agent_spec)
 
     def source_candidate(self, agent: Agent) -> Candidate:
@@ -166,6 +165,8 @@ class Project:
         Raises:
             InputError: The task file cannot be used.
         """
+        from ratchet.curate import read_tasks, split_tasks
+
         tasks = self.config.tasks
         fields = {"id": tasks.id, "input": tasks.input, "expected": tasks.expected}
         file = read_tasks(self.root / tasks.file, fields=fields, skip_bad=skip_bad)
@@ -187,6 +188,8 @@ class Project:
         Raises:
             ConfigError: One cannot be made, two share a name, or there is nothing to improve by.
         """
+        from ratchet.evaluate import BUILT_IN, make_evaluator
+
         made: list[Evaluator] = []
         for section in self.config.evaluators:
             options = section.options
@@ -239,9 +242,16 @@ class Project:
         Raises:
             ConfigError: One names an unknown metric.
         """
+        from ratchet.prove import Guardrail
+
+        unnamed = (
+            Guardrail("errors", 0.1),
+            Guardrail("latency", 0.5, unit="s", aggregate="relative", floor=AT_ONCE_S),
+            Guardrail("cost", 0.25, unit="USD", aggregate="relative"),
+        )
         units = {**UNITS, **{evaluator.name: evaluator.unit for evaluator in evaluators}}
         named = {section.metric for section in self.config.guardrails}
-        made = [guardrail for guardrail in DEFAULT_GUARDRAILS if guardrail.metric not in named]
+        made = [guardrail for guardrail in unnamed if guardrail.metric not in named]
         for section in self.config.guardrails:
             if section.metric not in units:
                 raise ConfigError(

@@ -22,8 +22,9 @@ Several = Annotated[tuple[T, ...], Field(strict=False)]
 
 
 class Section(BaseModel):
-    # Strict: a number in quotes, or true for 1, is a mistake to be named.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    # Strict: a number in quotes, or true for 1, is a mistake to be named. A section's validator is
+    # built with the file's, once, and not for itself too.
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 Sections = TypeVar("Sections", bound=Section)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -54,6 +53,8 @@ def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
         Interrupted: By Ctrl-C; what runs has been stopped and given back by then.
     """
     try:
+        import asyncio
+
         return asyncio.run(work)
     except KeyboardInterrupt:
         raise Interrupted(

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
 from ratchet.cli.console import near
 from ratchet.cli.keys import open_store, store_in
-from ratchet.client import URL_VARIABLE, Client, is_server
+from ratchet.client import URL_VARIABLE, is_server
 from ratchet.store import Store
 from ratchet.store.location import parse
 from ratchet.types import Feedback, InputError, dollars_text
@@ -34,6 +34,9 @@ ServerUrl = Annotated[
     str | None,
     typer.Option("--server", help=f"Address of a server to look at; by default {URL_VARIABLE}."),
 ]
+
+if TYPE_CHECKING:
+    from ratchet.client import Client
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 
@@ -233,6 +236,8 @@ def look(
         InputError: Both are named, or there is no such folder.
         RatchetError: It cannot be opened.
     """
+    from ratchet.client import Client
+
     if store is not None and server is not None:
         raise InputError("Say either --store or --server.")
     named = server or ""

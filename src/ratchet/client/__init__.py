@@ -1,10 +1,32 @@
 """The typed client of a server: the store's repositories, over HTTP."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ratchet.client.address import KEY_VARIABLE, URL_VARIABLE, Key, is_server
-from ratchet.client.agents import Active
-from ratchet.client.awaiting import AsyncClient
-from ratchet.client.blocking import Client
-from ratchet.client.events import Event
+
+if TYPE_CHECKING:
+    from ratchet.client.agents import Active
+    from ratchet.client.awaiting import AsyncClient
+    from ratchet.client.blocking import Client
+    from ratchet.client.events import Event
+
+_LATER = {
+    "Active": "agents",
+    "AsyncClient": "awaiting",
+    "Client": "blocking",
+    "Event": "events",
+}
+"""Modules by name: each is imported when it is first named."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"ratchet.client.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'ratchet.client' has no attribute {name!r}")
+
 
 __all__ = [
     "KEY_VARIABLE",

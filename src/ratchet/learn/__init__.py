@@ -1,10 +1,39 @@
 """Candidates: the lab, and the algorithms that work in it."""
 
-from ratchet.learn.algorithm import Algorithm, Finding
-from ratchet.learn.budget import Budget, BudgetExhausted, Spent
-from ratchet.learn.lab import Lab
-from ratchet.learn.tune import Tune
-from ratchet.learn.work import Evaluation, Proposal, Work, mean, objective_value
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ratchet.learn.algorithm import Algorithm, Finding
+    from ratchet.learn.budget import Budget, BudgetExhausted, Spent
+    from ratchet.learn.lab import Lab
+    from ratchet.learn.tune import Tune
+    from ratchet.learn.work import Evaluation, Proposal, Work, mean, objective_value
+
+_LATER = {
+    "Algorithm": "algorithm",
+    "Budget": "budget",
+    "BudgetExhausted": "budget",
+    "Evaluation": "work",
+    "Finding": "algorithm",
+    "Lab": "lab",
+    "Proposal": "work",
+    "Spent": "budget",
+    "Tune": "tune",
+    "Work": "work",
+    "mean": "work",
+    "objective_value": "work",
+}
+"""Modules by name: each is imported when it is first named."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"ratchet.learn.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'ratchet.learn' has no attribute {name!r}")
+
 
 __all__ = [
     "Algorithm",

@@ -1,16 +1,48 @@
 """Rollouts: the runner, its executors, and the agent they run."""
 
-from ratchet.run.agent import Agent, AgentSpec, load_agent
-from ratchet.run.choice import Kind, executor_for, workers_for
-from ratchet.run.executor import Executor
-from ratchet.run.inprocess import AsyncExecutor
-from ratchet.run.locks import FileLock
-from ratchet.run.loops import LoopExecutor
-from ratchet.run.patience import PatientLine
-from ratchet.run.pool import ProcessExecutor
-from ratchet.run.runner import Runner
-from ratchet.run.server_line import ServerLine
-from ratchet.run.watching import RunnerWatcher
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ratchet.run.agent import Agent, AgentSpec, load_agent
+    from ratchet.run.choice import executor_for, workers_for
+    from ratchet.run.executor import Executor, Kind
+    from ratchet.run.inprocess import AsyncExecutor
+    from ratchet.run.locks import FileLock
+    from ratchet.run.loops import LoopExecutor
+    from ratchet.run.patience import PatientLine
+    from ratchet.run.pool import ProcessExecutor
+    from ratchet.run.runner import Runner
+    from ratchet.run.server_line import ServerLine
+    from ratchet.run.watching import RunnerWatcher
+
+_LATER = {
+    "Agent": "agent",
+    "AgentSpec": "agent",
+    "AsyncExecutor": "inprocess",
+    "Executor": "executor",
+    "FileLock": "locks",
+    "Kind": "executor",
+    "LoopExecutor": "loops",
+    "PatientLine": "patience",
+    "ProcessExecutor": "pool",
+    "Runner": "runner",
+    "RunnerWatcher": "watching",
+    "ServerLine": "server_line",
+    "executor_for": "choice",
+    "load_agent": "agent",
+    "workers_for": "choice",
+}
+"""Modules by name: each is imported when it is first named."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"ratchet.run.{_LATER[name]}"), name)
+    raise AttributeError(f"module 'ratchet.run' has no attribute {name!r}")
+
 
 __all__ = [
     "Agent",

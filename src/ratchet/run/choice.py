@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ratchet.run.agent import Agent, AgentSpec
-from ratchet.run.executor import Executor
+from ratchet.run.executor import Executor, Kind
 from ratchet.run.inprocess import AsyncExecutor
 from ratchet.run.loops import LoopExecutor
 from ratchet.run.pool import ProcessExecutor
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import Rules
-
-Kind = Literal["auto", "async", "process", "inline"]
-"""async: many attempts at once in each of a few workers. process: one at a time in each. inline: as
-tasks of this process. auto: async for async agents, else process."""
 
 AT_ONCE = 16
 """Attempts at once where they wait rather than compute, unless somebody says otherwise."""

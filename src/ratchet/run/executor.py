@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ratchet.types import Claim, Outcome, Resource
+
+Kind = Literal["auto", "async", "process", "inline"]
+"""async: many attempts at once in each of a few workers. process: one at a time in each. inline: as
+tasks of this process. auto: async for async agents, else process."""
 
 
 class Executor(Protocol):
