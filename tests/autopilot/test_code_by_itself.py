@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import interpreters
 from tests.autopilot.code_project import Given, go_around, loaded
 from tests.repositories import committed, git
 
@@ -100,13 +101,10 @@ def parcels(root: Path, algorithm: str = "auto") -> Path:
 def ratchet(root: Path, *arguments: str) -> str:
     """What the command prints, in an environment without any key."""
     kept = {k: v for k, v in os.environ.items() if not k.endswith(("_KEY", "_TOKEN"))}
-    done = subprocess.run(
+    done = interpreters.run(
         [sys.executable, "-m", "ratchet", *arguments],
         cwd=root,
         env={**kept, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

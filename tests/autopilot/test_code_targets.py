@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests import interpreters
 from tests.autopilot.code_project import AGENT, HONEST, Given, build, go_around, loaded
 from tests.repositories import git
 
@@ -271,11 +271,8 @@ def test_another_description_ships_too(tmp_path: Path) -> None:
 def test_doing_without_a_sandbox_says_what_it_gives_up(tmp_path: Path) -> None:
     root = build(tmp_path / "project", "unsafe_agent")
     (root / "tasks.jsonl").unlink()
-    done = subprocess.run(
+    done = interpreters.run(
         [sys.executable, "-m", "ratchet", "improve", "--unsafe-no-sandbox"],
         cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert "runs with your rights" in " ".join(done.stderr.split())

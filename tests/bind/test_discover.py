@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.effort import calls
 
 from ratchet.bind.align import align
 from ratchet.bind.discover import Discovery, Proposal, discover
@@ -276,16 +277,15 @@ def test_no_two_slots_have_one_name() -> None:
     assert names == ["user", "user_2", "slot_1", "slot_2", "slot_3"]
 
 
-def test_ten_thousand_texts_take_a_couple_of_seconds() -> None:
+def test_the_work_grows_with_the_texts_and_no_faster() -> None:
     agent = Agent(8)
     makers = [agent.booking, agent.booking, agent.booking, agent.translating, agent.judging]
-    some = made(*makers, times=2000)
-    began = time.perf_counter()
-    found = discover(some)
-    seconds = time.perf_counter() - began
+    some, many = made(*makers, times=100), made(*makers, times=400)
+    found = discover(many)
     assert {proposal.template.text for proposal in found.proposals} >= {BOOKING, JUDGING}
     assert not found.left_out
-    assert seconds < 5
+    of_many, of_some = calls(lambda: discover(many)), calls(lambda: discover(some))
+    assert of_many < 4.8 * of_some
 
 
 @pytest.mark.parametrize(
@@ -299,6 +299,7 @@ def test_ten_thousand_texts_take_a_couple_of_seconds() -> None:
     ids=["repeated", "one word", "nothing in common", "shifted"],
 )
 def test_long_texts_that_are_hard_to_align_take_no_longer(texts: list[str]) -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     discover([(text, 1) for text in texts])
-    assert time.perf_counter() - began < 20
+    # Of this thread's own work, not of the clock. Aligning them as others are takes many minutes.
+    assert time.thread_time() - began < 60

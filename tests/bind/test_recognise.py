@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import string
-import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.effort import calls
 
 from ratchet.bind import recognise as module
 from ratchet.bind.recognise import (
@@ -362,7 +362,7 @@ def test_the_index_finds_what_trying_all_would_find(
         assert fixed or shape_of(some[int(found.version)]).constant == best
 
 
-def test_a_thousand_templates_are_searched_in_far_less_than_a_model_call_takes() -> None:
+def test_of_a_thousand_templates_few_are_looked_at() -> None:
     paragraphs = [f"Rule {n}: never {string.ascii_letters[n % 52] * 40}.\n" for n in range(250)]
     many = Recogniser(
         Registered(
@@ -381,10 +381,4 @@ def test_a_thousand_templates_are_searched_in_far_less_than_a_model_call_takes()
     found = many.find(text)
     assert found is not None
     assert found.version == "507"
-    seconds = []
-    for _ in range(50):
-        began = time.perf_counter()
-        many.find(text)
-        seconds.append(time.perf_counter() - began)
-    # The fastest of many, which a busy machine does not change; the aim is 0.5 ms.
-    assert min(seconds) < 0.005
+    assert calls(lambda: many.find(text)) < 500

@@ -201,10 +201,10 @@ def test_a_thread_that_serves_several_rollouts_of_a_worker_sees_the_running_one(
             if number == 20:
                 server.start()  # as a client does that an agent makes at its first use
             ask.put(True)
-            assert answers.get(timeout=10) == number
+            assert answers.get(timeout=60) == number
         bind_process(None)
     ask.put(False)
-    server.join(10)
+    server.join(60)
 
 
 @pytest.mark.usefixtures("carried")
@@ -214,11 +214,11 @@ def test_a_thread_left_behind_keeps_its_candidate_where_rollouts_run_beside_one_
     go, answers = threading.Event(), SimpleQueue[int]()
     release(knobs=Params({"k": Int(5, 1, 1000)}, {"k": 6}))
     with bound(candidate(20)):
-        left = threading.Thread(target=lambda: (go.wait(10), answers.put(knobs.k)))
+        left = threading.Thread(target=lambda: (go.wait(60), answers.put(knobs.k)))
         left.start()
     go.set()
-    assert answers.get(timeout=10) == 20
-    left.join(10)
+    assert answers.get(timeout=60) == 20
+    left.join(60)
 
 
 def test_threads_that_carry_no_context_see_the_rollout_of_their_process(

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests import interpreters
+
 AGENT = """
 import ratchet
 
@@ -51,6 +53,12 @@ metric = "latency"
 off = true
 """
 
+INLINE = """
+[run]
+executor = "inline"
+"""
+"""Rollouts in the command's own process: for tests of what is not about workers."""
+
 
 class Project:
     """A project folder and the command that works on it."""
@@ -62,14 +70,11 @@ class Project:
         self, *arguments: str, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run `ratchet` in the project."""
-        return subprocess.run(
+        return interpreters.run(
             [sys.executable, "-m", "ratchet", *arguments],
             cwd=self.root,
             env={**os.environ, "COLUMNS": "200", **(env or {})},
-            capture_output=True,
-            text=True,
             timeout=120,
-            check=False,
         )
 
     def json(self, *arguments: str) -> dict[str, object]:
@@ -104,7 +109,9 @@ class Project:
 MakeProject = Callable[..., Project]
 
 
-def build(root: Path, *, agent: str = AGENT, config: str = CONFIG, tasks: int = 240) -> Project:
+def build(
+    root: Path, *, agent: str = AGENT, config: str = CONFIG + INLINE, tasks: int = 240
+) -> Project:
     """A project in a new folder, committed."""
     root.mkdir()
     project = Project(root)

@@ -10,7 +10,7 @@ import pytest
 from ratchet.cli.app import COMMANDS, run
 from ratchet.store import Store
 from ratchet.types import Run
-from tests.cli.conftest import CONFIG, MakeProject, Project
+from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
 
 
 def test_run_shows_one_rollout_with_its_answer_and_trace(make_project: MakeProject) -> None:
@@ -104,7 +104,7 @@ def picky(output):
         raise ValueError("odd numbers are beyond me")
     return 1.0
 """
-    config = CONFIG.replace("closeness", "picky")
+    config = CONFIG.replace("closeness", "picky") + INLINE
     done = make_project(agent=agent, config=config).ratchet("eval", "--split", "all")
     assert done.returncode == 0, done.stderr
     assert "1.0000" in done.stdout

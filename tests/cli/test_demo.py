@@ -11,16 +11,15 @@ from typing import Any
 
 import pytest
 
+from tests import interpreters
+
 
 def demo(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return interpreters.run(
         [sys.executable, "-m", "ratchet", "demo", *arguments],
         cwd=folder,
         env={**os.environ, "COLUMNS": "400"},
-        capture_output=True,
-        text=True,
         timeout=400,
-        check=False,
     )
 
 
@@ -100,11 +99,9 @@ def test_a_second_run_finds_where_things_stand(
     assert last_line(again) == last_line(done)
     assert "going on there" in again.stdout
     assert database.is_file()
-    status = subprocess.run(
+    status = interpreters.run(
         [sys.executable, "-m", "ratchet", "status", "--json"],
         cwd=root,
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert json.loads(status.stdout)["summary"]["experiments"] == 1

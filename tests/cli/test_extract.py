@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests import interpreters
+
 FILES = {
     "src/shop/__init__.py": "",
     "src/shop/prices.py": '''
@@ -81,14 +83,11 @@ def shop(tmp_path: Path) -> Path:
 
 def extract(root: Path, *arguments: str, code: int = 0) -> Any:
     """What the command prints as JSON, or its error."""
-    done = subprocess.run(
+    done = interpreters.run(
         [sys.executable, "-m", "ratchet", "extract", *arguments, "--json"],
         cwd=root,
         env={**os.environ, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
     assert done.returncode == code, done.stderr + done.stdout
     return json.loads(done.stdout) if done.stdout else done.stderr

@@ -16,6 +16,7 @@ import pytest
 
 from ratchet.cli.app import run
 from ratchet.store import Store
+from tests import interpreters
 from tests.serving import RunningServer
 
 Ratchet = Callable[..., tuple[int, str, str]]
@@ -211,7 +212,7 @@ def test_a_run_that_was_killed_goes_on_where_it_stood(tmp_path: Path, sqlite_url
         sqlite_url,
     ]
     marks = tmp_path / ".ratchet" / "imports.json"
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+    with interpreters.Interpreter(command, cwd=tmp_path, stdout=subprocess.PIPE) as process:
         deadline = time.monotonic() + 60
         while not marks.exists() and process.poll() is None and time.monotonic() < deadline:
             os.sched_yield()
@@ -222,7 +223,7 @@ def test_a_run_that_was_killed_goes_on_where_it_stood(tmp_path: Path, sqlite_url
     with Store.open(sqlite_url) as store:
         before = len(store.spans.live("imported", 20_000)[0])
     assert before >= 2 * stood
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    done = interpreters.run(command, cwd=tmp_path, check=True)
     (report,) = json.loads(done.stdout)["files"]
     assert report["begun_at"] >= stood
     with Store.open(sqlite_url) as store:
@@ -279,11 +280,10 @@ def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path: Path, sqlite_url: s
     file = tmp_path / "many.jsonl"
     with file.open("w") as out:
         out.writelines(json.dumps(talk(number)) + "\n" for number in range(60_000))
-    running = subprocess.Popen(
+    running = interpreters.Interpreter(
         [sys.executable, "-m", "ratchet", "import", str(file), "--store", sqlite_url],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
-        text=True,
     )
     bookmarks = tmp_path / ".ratchet" / "imports.json"
     until = time.monotonic() + 60

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.sandbox import best_level
-from tests.cli.conftest import CONFIG, MakeProject
+from tests import interpreters
+from tests.cli.conftest import CONFIG, INLINE, MakeProject
 
 
 def test_an_improvement_is_a_branch_whose_patch_is_the_span_of_the_resource(
     make_project: MakeProject,
 ) -> None:
-    project = make_project()
+    project = make_project(config=CONFIG)
     head = project.git("rev-parse", "HEAD")
     found = project.json("improve")
     assert found["verdict"] == "promote"
@@ -105,7 +106,7 @@ def closeness(output):
 def test_a_candidate_that_breaks_the_repositorys_tests_is_not_shipped_until_they_pass(
     make_project: MakeProject,
 ) -> None:
-    project = make_project(config=CONFIG + '\n[ship]\ntest = "{python} check.py"\n')
+    project = make_project(config=CONFIG + INLINE + '\n[ship]\ntest = "{python} check.py"\n')
     project.write(
         "check.py",
         "import os, sys\n"
@@ -158,13 +159,12 @@ def test_ctrl_c_ends_cleanly_and_the_same_command_goes_on(make_project: MakeProj
     slow = "import time\n" + (make_project(name="model").root / "agent.py").read_text().replace(
         "    return round", "    time.sleep(0.005)\n    return round"
     )
-    project = make_project(agent=slow)
-    process = subprocess.Popen(
+    project = make_project(agent=slow, config=CONFIG)
+    process = interpreters.Interpreter(
         [sys.executable, "-m", "ratchet", "improve"],
         cwd=project.root,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
     assert process.stdout is not None
     for line in process.stdout:

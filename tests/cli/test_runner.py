@@ -20,6 +20,7 @@ from ratchet.cli import app
 from ratchet.cli import runner as runner_module
 from ratchet.store import Store
 from ratchet.types import Rollout
+from tests import interpreters
 from tests.serving import RunningServer
 
 AGENT = """
@@ -56,13 +57,12 @@ class Place:
 
     def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "ratchet", *arguments]
-        process = subprocess.Popen(
+        process = interpreters.Interpreter(
             command,
             cwd=self.root,
             env={**os.environ, **environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
         self.processes.append(process)
         return process

@@ -129,7 +129,7 @@ def test_a_server_that_does_not_answer_in_time_is_an_error(scripted: Scripted, c
     over = threading.Event()
 
     def waits(_: BaseHTTPRequestHandler) -> None:
-        over.wait(20)
+        over.wait(60)
 
     server = scripted(waits)
     with pytest.raises(StoreError, match=r"no answer came within 0\.2 s"):

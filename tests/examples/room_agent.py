@@ -72,7 +72,7 @@ class Started:
         """End it as a service manager does; its exit code."""
         self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(20)
+            return self.process.wait(60)
         finally:
             self.process.kill()
 

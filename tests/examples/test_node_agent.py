@@ -233,7 +233,7 @@ def test_what_the_handbook_shows_works(site: Site, simulator: str) -> None:
         OTEL_EXPORTER_OTLP_HEADERS=f"authorization=Bearer%20{site.ingest_key}",
     ) as agent:
         answer = json.loads(agent.line)
-        assert agent.process.wait(20) == 0
+        assert agent.process.wait(60) == 0
     assert answer["text"] == "Cedar on floor 2 is free; it has 8 seats."
     spans = site.trace(answer["traceId"], 4)
     assert spans[0].attributes["gen_ai.agent.name"] == "rooms"
@@ -242,6 +242,6 @@ def test_what_the_handbook_shows_works(site: Site, simulator: str) -> None:
     statement["conversation_id"] = "conversation-1"
     with Started([node(), "told.js", json.dumps(statement)], folder) as told:
         assert told.line == "true\n"
-        assert told.process.wait(20) == 0
+        assert told.process.wait(60) == 0
     (found,) = site.feedback("conversation-1")
     assert found.id == statement["id"]

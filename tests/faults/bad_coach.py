@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests import interpreters
 from tests.autopilot.code_project import AGENT
 from tests.llm.endpoint import Reaction, Request, answer
 from tests.repositories import committed
@@ -99,13 +100,10 @@ def make_project(
 
 def run(project: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """A command of Ratchet in a project."""
-    return subprocess.run(
+    return interpreters.run(
         [sys.executable, "-m", "ratchet", *arguments],
         cwd=project,
         env={**os.environ, "OPENAI_API_KEY": KEY, "COLUMNS": "200", **environ},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=240,
     )
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests import interpreters
 from tests.llm.endpoint import Endpoint, Reaction, Request, answer
 from tests.repositories import committed
 
@@ -115,13 +116,12 @@ def command(*arguments: str) -> list[str]:
 
 def start(project: Path, **environ: str) -> subprocess.Popen[str]:
     """`ratchet improve`, under way."""
-    return subprocess.Popen(
+    return interpreters.Interpreter(
         command("improve", "--json", "--seed", "7"),
         cwd=project,
         env={**os.environ, "OPENAI_API_KEY": KEY, **environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 
@@ -140,9 +140,7 @@ def asked(endpoint: Endpoint, since: int = 0) -> Counter[str]:
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command of Ratchet, run to its end."""
-    return subprocess.run(
-        command(*arguments), cwd=project, capture_output=True, text=True, check=False
-    )
+    return interpreters.run(command(*arguments), cwd=project)
 
 
 def kill_on_the_way(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests import interpreters
 from tests.repositories import committed
 
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
@@ -95,13 +96,12 @@ def make_project(folder: Path, executor: str) -> Path:
 
 
 def start(project: Path, calls: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return interpreters.Interpreter(
         [sys.executable, "-m", "ratchet", "improve", "--json", "--seed", "7"],
         cwd=project,
         env={**os.environ, "CALLS": str(calls)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 
@@ -185,11 +185,9 @@ def test_kills_while_shipping_end_in_one_branch_and_one_release(
         check=True,
     )
     assert branches.stdout.split() == [found["branch"]]
-    listed = subprocess.run(
+    listed = interpreters.run(
         [sys.executable, "-m", "ratchet", "releases", "--json"],
         cwd=project,
-        capture_output=True,
-        text=True,
         check=True,
     )
     assert len(json.loads(listed.stdout)["releases"]) == 1

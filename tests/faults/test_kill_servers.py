@@ -25,6 +25,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests import interpreters
 
 from ratchet.store import Store
 
@@ -61,7 +62,7 @@ class Command:
 
     def _start(self) -> subprocess.Popen[bytes]:
         with open(self._log, "ab") as log:
-            return subprocess.Popen(
+            return interpreters.Interpreter(
                 [sys.executable, "-m", "ratchet", *self._arguments],
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,

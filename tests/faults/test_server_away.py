@@ -55,7 +55,7 @@ while time.monotonic() - begun < seconds:
     time.sleep(pace)
 if end == "flush":
     deadline = time.monotonic() + 60
-    while not handle.flush(5) and time.monotonic() < deadline:
+    while not handle.flush(10) and time.monotonic() < deadline:
         time.sleep(0.05)
 at = time.monotonic()
 handle.shutdown()

@@ -93,6 +93,16 @@ class FakeRunner:
         return msgspec.structs.replace(rollout, started_at=1.0, ended_at=2.0, **fields)
 
 
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done in threads is done in place: nothing is left to how fast they are."""
+
+    async def in_place(work: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
+        return work(*args, **options)
+
+    monkeypatch.setattr(asyncio, "to_thread", in_place)
+
+
 def _objective() -> FunctionEvaluator:
     def judge(output: float) -> float:
         return output

@@ -373,10 +373,8 @@ def test_a_hang_ends_at_the_time_out_and_is_tried_again(serve: Serve) -> None:
 def test_an_answer_without_end_is_cut_off(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ratchet.llm.line.MOST_BYTES", 2**20)
     endpoint = serve([Reaction(how=ENDLESS), answer("Be brief.")])
-    began = time.monotonic()
     (reply,) = ask(endpoint)
     assert reply.text == "Be brief."
-    assert time.monotonic() - began < 20
 
 
 def test_a_server_that_never_answers_is_told_of(serve: Serve) -> None:

@@ -67,7 +67,7 @@ def start(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
     yield started
     for handle in handles:
-        handle.shutdown(10)
+        handle.shutdown(60)
 
 
 def stored(folder: Path) -> dict[str, Span]:

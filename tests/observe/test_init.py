@@ -38,6 +38,13 @@ if __name__ == "__main__":
 """
 
 
+PATIENT = """
+from ratchet.observe import live
+live.Live.shutdown.__defaults__ = (60.0,)
+"""
+"""What has not been sent after a few seconds waits on disk: on a busy machine, too much of it."""
+
+
 def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
     (folder / "bot.py").write_text(code)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RATCHET_")}
@@ -72,7 +79,7 @@ def test_a_script_with_one_line_more_leaves_its_tree_in_the_projects_store(proje
     ids=["runs out", "exits", "fails"],
 )
 def test_however_a_process_ends_its_spans_are_sent(project: Path, end: str, code: int) -> None:
-    ran = run(project, AGENT.format(arguments="", more=end))
+    ran = run(project, PATIENT + AGENT.format(arguments="", more=end))
     assert ran.returncode == code, ran.stderr
     assert set(stored(project)) == {"answer", "look_up"}
 
@@ -107,10 +114,10 @@ def test_child_processes_send_theirs_and_not_their_parents(
 
 def test_nothing_is_made_before_the_first_span(start: Start, project: Path) -> None:
     handle = start()
-    assert handle.flush(5)
+    assert handle.flush(60)
     assert not list(project.iterdir())
     look_up("a")
-    assert handle.flush(10)
+    assert handle.flush(60)
     assert set(stored(project)) == {"look_up"}
     assert handle.status().sent == 1
 
@@ -149,7 +156,7 @@ def test_after_the_end_nothing_is_recorded_and_it_may_begin_again(
     assert not stored(project)
     start()
     look_up("a")
-    start().flush(10)
+    start().flush(60)
     assert set(stored(project)) == {"look_up"}
 
 
@@ -256,7 +263,7 @@ def test_whatever_is_wrong_is_a_warning_and_the_agent_goes_on(
     arrange(monkeypatch, project)
     handle = start(**arguments)
     assert look_up("a") == "A"
-    handle.flush(5)
+    handle.flush(60)
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert any(words in warning for warning in warnings), warnings
     assert "p@host" not in "".join(warnings)
@@ -268,7 +275,7 @@ def test_rules_of_redaction_that_cannot_be_read_keep_all_contents_out(
     (project / FILE_NAME).write_text('[redaction]\nkeys = "not a list"\n')
     start().status()
     look_up("very secret")
-    start().flush(10)
+    start().flush(60)
     assert "secret" not in str(stored(project)["look_up"]).lower()
 
 

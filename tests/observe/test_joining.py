@@ -58,7 +58,7 @@ def test_spans_of_a_framework_arrive_in_a_process_that_set_nothing_up(
 ) -> None:
     handle = start()
     answer("why")
-    handle.flush(10)
+    handle.flush(60)
     spans = stored(project)
     assert spans["call a model"].parent_id == spans["answer"].span_id
     assert spans["call a model"].trace_id == spans["answer"].trace_id
@@ -83,7 +83,7 @@ def test_a_provider_of_the_users_is_joined_whenever_it_is_set(
     for tracer, name in ((early, "early"), (between, "between"), (trace.get_tracer("x"), "late")):
         with tracer.start_as_current_span(name):
             pass
-    handle.flush(10)
+    handle.flush(60)
     ours, seen = stored(project), theirs.spans
     assert set(ours) == set(seen) == {"answer", "call a model", "early", "between", "late"}
     for name in seen:
@@ -130,7 +130,7 @@ def test_the_users_sampler_decides_for_their_back_end_and_not_for_ours(
     for number in range(200):
         with ratchet.trace(f"step {number}"), trace.get_tracer("x").start_as_current_span("below"):
             pass
-    handle.flush(10)
+    handle.flush(60)
     steps = [name for name in theirs.spans if name.startswith("step")]
     assert 200 * share * 0.5 <= len(steps) <= 200 * share * 1.5
     assert len([name for name in stored(project) if name.startswith("step")]) == 200
@@ -148,7 +148,7 @@ def test_errors_are_seen_on_both_sides(start: Start, project: Path) -> None:
 
     with pytest.raises(ValueError, match="no"):
         fail()
-    handle.flush(10)
+    handle.flush(60)
     seen = theirs.spans["step"]
     assert not seen.status.is_ok
     assert (seen.attributes or {})["by"] == "hand"
@@ -163,7 +163,7 @@ def test_inside_a_rollout_a_frameworks_spans_belong_to_it(
     with rollout() as collector:
         answer("why")
     answer("again")
-    handle.flush(10)
+    handle.flush(60)
     assert [span.name for span in collector.spans] == ["call a model", "answer"]
     assert handle.status().taken == 2
 
@@ -176,7 +176,7 @@ def test_a_conversation_is_named_on_spans_of_either_side(start: Start, project: 
         answer("why")
     with ratchet.trace("outside"):
         pass
-    handle.flush(10)
+    handle.flush(60)
     spans = stored(project)
     for name in ("answer", "call a model"):
         assert spans[name].attributes["gen_ai.conversation.id"] == "c7"
@@ -197,7 +197,7 @@ def test_libraries_that_look_for_the_sdk_find_it(start: Start, project: Path) ->
     assert handle.status().sent == 2
     provider.shutdown()
     answer("still")
-    assert handle.flush(10)
+    assert handle.flush(60)
     assert "answer" in stored(project)
 
 
@@ -214,7 +214,7 @@ def test_a_provider_that_takes_no_processors_stays(start: Start, project: Path) 
     handle = start()
     assert trace.get_tracer_provider() is provider
     answer("why")
-    handle.flush(10)
+    handle.flush(60)
     assert set(stored(project)) == {"answer"}
 
 
@@ -236,7 +236,7 @@ def test_a_broken_set_up_of_the_users_does_not_break_their_agent(
     handle = start()
     with ratchet.trace("step"):
         pass
-    handle.flush(10)
+    handle.flush(60)
     assert set(stored(project)) == {"step"}
 
 
@@ -244,7 +244,7 @@ def test_after_the_end_the_users_provider_passes_nothing_on(start: Start, projec
     theirs = Theirs()
     trace.set_tracer_provider(theirs.provider)
     handle = start()
-    handle.shutdown(10)
+    handle.shutdown(60)
     answer("why")
     assert set(theirs.spans) == {"call a model"}
     assert handle.status().taken == 0
@@ -255,7 +255,7 @@ def test_a_span_whose_clock_was_set_back_is_kept_and_marked(start: Start, projec
     begun = 1_700_000_000_000_000_000
     span = trace.get_tracer("x").start_span("odd", start_time=begun)
     span.end(begun - 5_000)
-    handle.flush(10)
+    handle.flush(60)
     odd = stored(project)["odd"]
     assert odd.start_ns == odd.end_ns == begun
     assert "set back" in odd.attributes["ratchet.clock"]
@@ -281,8 +281,8 @@ def test_our_own_requests_are_not_recorded(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(httpx2.Client, "send", traced)
         answer("why")
-        assert handle.flush(10)
-        assert handle.flush(10)
+        assert handle.flush(60)
+        assert handle.flush(60)
     assert handle.status().taken == 2
 
 
@@ -301,7 +301,7 @@ def test_spans_are_made_for_another_back_end(start: Start, project: Path) -> Non
 
     with pytest.raises(KeyError):
         fail()
-    handle.flush(10)
+    handle.flush(60)
     records = [SpanRecord(span=span) for span in stored(project).values()]
     made = {span.name: span for span in exportable(records, Resource({"service.name": "a"}))}
     assert parent_of(made["inner"]) == span_id(made["outer"])
@@ -356,8 +356,8 @@ def test_spans_are_forwarded_to_another_back_end_at_the_same_time(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     handle = start()
     answer("write to ann@example.com")
-    handle.flush(10)
-    handle.shutdown(10)
+    handle.flush(60)
+    handle.shutdown(60)
     (one,) = exporter
     assert set(one.names) == set(stored(project)) == {"answer", "call a model"}
     assert (one.endpoint, one.ended) == (None, True), "the exporter reads the variables itself"
@@ -370,8 +370,8 @@ def test_a_back_end_that_fails_takes_nothing_from_ours(
     handle = start(forward="http://127.0.0.1:4318")
     with ratchet.trace("fail"):
         pass
-    assert handle.flush(10)
-    handle.shutdown(10)
+    assert handle.flush(60)
+    handle.shutdown(60)
     assert exporter[0].endpoint == "http://127.0.0.1:4318/v1/traces"
     assert set(stored(project)) == {"fail"}
     assert "could not be forwarded" in caplog.text
@@ -383,10 +383,10 @@ def test_nothing_is_forwarded_where_the_user_exports_or_wants_none(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     handle = start(forward=False)
     answer("why")
-    handle.flush(10)
-    handle.shutdown(10)
+    handle.flush(60)
+    handle.shutdown(60)
     trace.set_tracer_provider(Theirs().provider)
     handle = start()
     answer("why")
-    handle.flush(10)
+    handle.flush(60)
     assert not exporter

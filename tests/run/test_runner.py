@@ -191,7 +191,7 @@ def test_a_claim_under_way_when_the_runner_is_left_is_given_back(
 
     def slow(*args: Any) -> list[Claim]:
         begun.set()
-        assert go.wait(20)
+        assert go.wait(60)
         return claim(*args)
 
     monkeypatch.setattr(known.rollouts, "claim", slow)

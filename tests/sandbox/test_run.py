@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +144,6 @@ def test_all_that_it_started_ends_with_it(level: str, tmp_path: Path) -> None:
         f" {mark!r}], start_new_session=session)\n"
         "if sys.argv[1:]: import time; time.sleep(900)\n"
     )
-    start = time.monotonic()
     assert python(code, level, tmp_path).code == 0
     late = run(
         [sys.executable, "-c", code, "stay"],
@@ -156,7 +154,6 @@ def test_all_that_it_started_ends_with_it(level: str, tmp_path: Path) -> None:
     )
     assert (late.status, late.code) == ("timed_out", None)
     assert late.error == "It did not end within 0.5 s."
-    assert time.monotonic() - start < 30
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             assert mark.encode() not in (folder / "cmdline").read_bytes()

@@ -356,7 +356,7 @@ def test_a_store_that_fails_or_hangs_is_told_as_such_and_not_as_a_wrong_key(
             raise StoreError("The store is away.")
 
         def hang(secret: str, **options: Any) -> Key | None:
-            go_on.wait(20)
+            go_on.wait(60)
             return None
 
         async def test() -> None:
@@ -382,7 +382,7 @@ def test_who_hangs_up_takes_the_answer_from_nobody_else(
         by_secret = store.keys.by_secret
 
         def slow(secret: str, **options: Any) -> Key | None:
-            go_on.wait(20)
+            go_on.wait(60)
             return by_secret(secret, **options)
 
         monkeypatch.setattr(store.keys, "by_secret", slow)

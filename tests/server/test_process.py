@@ -17,6 +17,8 @@ import httpx2
 import psutil
 import pytest
 
+from tests import interpreters
+
 Serve = Callable[..., "Served"]
 
 
@@ -26,13 +28,12 @@ class Served:
     def __init__(self, folder: Path, *arguments: str) -> None:
         command = [sys.executable, "-m", "ratchet", "serve", "--json", "--port", "0", *arguments]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("RATCHET_")}
-        self.process = subprocess.Popen(
+        self.process = interpreters.Interpreter(
             command,
             cwd=folder,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -66,9 +67,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ratchet", *arguments]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RATCHET_")}
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
-    )
+    return interpreters.run(command, cwd=folder, env=environment, timeout=60)
 
 
 def test_it_serves_an_empty_folder_without_any_configuration(serve: Serve, tmp_path: Path) -> None:

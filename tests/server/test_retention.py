@@ -364,7 +364,7 @@ def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
 
         def hang(before: float, after: int, limit: int) -> Step:
             hangs.set()
-            go_on.wait(20)
+            go_on.wait(60)
             return Step(0, None)
 
         monkeypatch.setattr(store.pruning, "events", hang)

@@ -56,7 +56,7 @@ class Watched:
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = 0.0) -> int:
         self.sizes.append(len(records))
         self.begun.set()
-        assert self.open.wait(20)
+        assert self.open.wait(60)
         error = self.fails(records)
         if error is not None:
             raise error

@@ -99,7 +99,7 @@ class SimulatorThread(Address):
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
         self._server.force_exit = True
-        self._thread.join(20)
+        self._thread.join(60)
         self._socket.close()
 
 
@@ -124,4 +124,4 @@ class SimulatorProcess(Address):
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)

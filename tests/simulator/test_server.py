@@ -131,7 +131,6 @@ def test_latency_and_concurrency_are_as_set_and_counted() -> None:
         took = asyncio.run(ask(slow.base_url(label="all")))
         counted = slow.counters("all")
     assert took >= 0.15
-    assert took < 12 * 0.15
     assert counted["calls"] == 12
     assert 2 <= counted["most_in_flight"] <= 12
     assert counted["in_flight"] == 0

@@ -129,7 +129,7 @@ def test_a_setting_is_made_once_however_many_ask_at_once(store_url: str) -> None
         with Store.open(store_url) as store:
 
             def make() -> str:
-                together.wait(20)
+                together.wait(60)
                 return f"made by {number}"
 
             return store.settings.get_or_create("secret", make)

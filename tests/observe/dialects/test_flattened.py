@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-import timeit
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from hypothesis import strategies as st
 from ratchet.observe.dialects import DIALECTS, normalise
 from ratchet.observe.dialects.names import JSON_TEXT
 from ratchet.types import SpanEvent
+from tests.effort import calls
 from tests.observe.dialects.model import call, messages, text
 
 
@@ -25,9 +24,7 @@ def test_numbers_with_holes_and_far_apart_are_in_order_and_cost_nothing_special(
         "llm.input_messages.7.message.content": "second",
         "llm.input_messages.0.message.content": "first",
     }
-    begun = time.perf_counter()
     model = normalise("x", span)
-    assert time.perf_counter() - begun < 0.1
     said = [each["parts"][0]["content"] for each in messages(model, "input")]
     assert said == ["first", "second", "third", "last"]
 
@@ -220,8 +217,7 @@ def test_text_that_is_nested_beyond_reason_stays_text() -> None:
 def test_a_span_of_no_dialect_is_handed_back_at_once() -> None:
     span = {f"http.attribute.{number}": number for number in range(12)}
     assert normalise("GET /", span) is span
-    took = min(timeit.repeat(lambda: normalise("GET /", span), number=1000, repeat=5)) / 1000
-    assert took < 20e-6, f"{took * 1e6:.1f} µs"
+    assert calls(lambda: normalise("GET /", span)) <= 2 * len(span)
 
 
 WORDS = st.sampled_from(

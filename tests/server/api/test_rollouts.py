@@ -157,7 +157,7 @@ def test_who_waits_for_work_is_woken_when_some_is_queued(api: Api) -> None:
     waiting = threading.Thread(target=lambda: got.extend(api.claim(wait_s=30)))
     waiting.start()
     Api.create(api, "a")
-    waiting.join(10)
+    waiting.join(60)
     assert [claim["rollout"]["id"] for claim in got] == ["a"]
 
 
@@ -169,7 +169,7 @@ def test_who_waits_is_woken_when_work_is_given_back(api: Api) -> None:
     waiting.start()
     given = {"attempts": [["a", claim["fence"]]]}
     assert api.post("/v1/rollouts/release", given) == {"released": [["a", 1]]}
-    waiting.join(10)
+    waiting.join(60)
     assert [claim["fence"] for claim in got] == [2]
 
 
@@ -181,11 +181,10 @@ def test_a_server_that_ends_lets_go_who_waits(serving: Any, sqlite_url: str) -> 
     waiting.start()
     with Store.open(sqlite_url) as store:
         assert store.rollouts.counts() == {}
-    begun = time.monotonic()
     server.stop()
-    waiting.join(10)
+    waiting.join(30)
+    assert not waiting.is_alive(), "it waits on"
     assert got in ([[]], [])
-    assert time.monotonic() - begun < 8
 
 
 def test_a_waiting_runner_that_hangs_up_takes_nothing(api: Api, server: RunningServer) -> None:
@@ -237,7 +236,7 @@ def test_two_servers_share_a_postgres_queue(
     waiting = threading.Thread(target=lambda: got.extend(second.claim(wait_s=30)))
     waiting.start()
     first.create("a")
-    waiting.join(10)
+    waiting.join(60)
     assert [claim["rollout"]["id"] for claim in got] == ["a"]
     assert first.finish(outcome(got[0])) == ["succeeded"]
 

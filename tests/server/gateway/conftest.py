@@ -52,7 +52,7 @@ class Site:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
-        assert self._up.wait(10)
+        assert self._up.wait(60)
 
     def url(self, scope: str, provider: str = "openai") -> str:
         """Base URL of a scope; that of OpenAI's clients holds the version."""

@@ -87,7 +87,7 @@ def test_an_upstream_that_is_slow_to_answer_times_out(
     status, problem = ask(site)
     assert status == 504
     assert problem["detail"] == "The upstream 'one' sent nothing for 0.2 s."
-    assert ended.wait(5), "the upstream was not hung up on"
+    assert ended.wait(60), "the upstream was not hung up on"
     assert site.span().attributes["error.type"] == "timeout"
 
 
@@ -190,7 +190,7 @@ def test_chunks_that_are_none_cut_the_answer(site: Site, upstream: StubUpstream)
 
     def script(seen: Seen, wire: Wire) -> None:
         wire.send(stream_head() + chunk(hello("Hi")))
-        arrived.wait(5)
+        arrived.wait(60)
         wire.send(b"zzz\r\nwhat\r\n")
         wire.wait_for_end()
 
@@ -345,12 +345,12 @@ def test_a_client_that_hangs_up_ends_the_upstreams_call(
 
     upstream.script = script
     with raw_call(site.port, http_request(CHAT, b'{"stream": true}')) as wire:
-        assert asked.wait(5)
+        assert asked.wait(60)
         if stream:
             received = b""
             while b"Hi" not in received:
                 received += wire.recv(65536)
-    assert ended.wait(5), "the upstream does not know that the client is gone"
+    assert ended.wait(60), "the upstream does not know that the client is gone"
     span = site.span()
     assert (span.status, span.attributes["error.type"]) == ("error", "client_disconnected")
     if stream:
@@ -390,8 +390,8 @@ def test_a_slow_client_does_not_make_the_server_hold_the_answer(
 
     upstream.script = script
     with raw_call(site.port, http_request(CHAT, b"{}")):
-        assert blocked.wait(10)
-    assert finished.wait(10)
+        assert blocked.wait(60)
+    assert finished.wait(60)
 
 
 # Retries and limits
@@ -438,9 +438,8 @@ def test_an_upstream_that_asks_for_a_long_pause_is_not_waited_for(
 ) -> None:
     site = open_site(*both(upstream, retries=3))
     upstream.script = flaky(9, reply({"n": 1}, 429, retry_after="3600"))
-    begin = time.monotonic()
     assert ask(site) == (429, {"n": 1})
-    assert time.monotonic() - begin < 5
+    assert len(upstream.seen) == 1
 
 
 def test_a_stream_that_began_is_never_tried_again(
@@ -468,12 +467,12 @@ def test_calls_beyond_an_upstreams_concurrency_wait_and_then_are_refused(
 
     def script(seen: Seen, wire: Wire) -> None:
         asked.set()
-        go.wait(5)
+        go.wait(60)
         wire.send(reply({}))
 
     upstream.script = script
     with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as first:
-        assert asked.wait(5)
+        assert asked.wait(60)
         status, problem = ask(site)
         assert status == 429
         assert "raise concurrency under [upstreams.one]" in problem["detail"]
@@ -521,7 +520,7 @@ def test_recordings_wait_while_the_writer_holds_many_bytes(
     put = disk.spans.put
 
     def slowly(*args: Any, **options: Any) -> int:
-        go.wait(10)
+        go.wait(60)
         return put(*args, **options)
 
     monkeypatch.setattr(disk.spans, "put", slowly)
@@ -560,7 +559,7 @@ def test_a_call_ends_when_its_answer_does_though_prices_are_still_to_be_read(
     ready: list[bool] = []
 
     def slowly() -> None:
-        go.wait(5)
+        go.wait(60)
         ready.append(True)
 
     monkeypatch.setattr("ratchet.server.gateway.ledger.load", slowly)
@@ -603,7 +602,7 @@ def test_settling_includes_the_calls_that_a_killed_agent_left_open(
     rollout_id, fence = attempt
     target = f"/gateway/{rollout_id}@{fence}/openai/v1/chat/completions"
     with raw_call(site.port, http_request(target, b'{"stream": true}')):
-        assert asked.wait(5)
+        assert asked.wait(60)
     site.run(site.gateway.settle(rollout_id, fence))
     (span,) = disk.spans.of(rollout_id, fence)
     assert span.attributes["error.type"] == "client_disconnected"
@@ -626,17 +625,17 @@ def test_a_server_that_ends_lets_calls_end_and_stores_them(
 
     def script(seen: Seen, wire: Wire) -> None:
         asked.set()
-        go.wait(10)
+        go.wait(60)
         wire.send(reply({"id": "late"}))
 
     upstream.script = script
     with raw_call(site.port, http_request(CHAT, b"{}", {"connection": "close"})) as wire:
-        assert asked.wait(5)
+        assert asked.wait(60)
         ending = threading.Thread(target=site.close)
         ending.start()
         go.set()
         assert b'"late"' in read_all(wire)
-        ending.join(10)
+        ending.join(60)
     assert len(disk.spans.of(None)) == 1
 
 
@@ -652,7 +651,7 @@ def test_a_server_that_may_wait_no_longer_cuts_calls_and_stores_them(
 
     upstream.script = script
     with raw_call(site.port, http_request(CHAT, b"{}")):
-        assert asked.wait(5)
+        assert asked.wait(60)
         site.run(site.gateway.close())
     site.close()
     (span,) = disk.spans.of(None)

@@ -330,7 +330,7 @@ class Wrapped:
         def read(*arguments: Any) -> Any:
             self._counting.reads += 1
             if self._counting.gate is not None:
-                assert self._counting.gate.wait(20)
+                assert self._counting.gate.wait(60)
             if self._counting.failure is not None:
                 raise self._counting.failure
             return method(*arguments)

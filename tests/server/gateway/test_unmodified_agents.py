@@ -30,6 +30,7 @@ from ratchet.types import (
     Span,
     version_of,
 )
+from tests import interpreters
 from tests.node_packages import CACHE, installed, node
 from tests.server.gateway.model_simulator import model_simulator
 from tests.server.gateway.upstreams import StubUpstream
@@ -145,12 +146,9 @@ def live_spans(store: Store, count: int) -> list[Span]:
 
 def ratchet(*arguments: str) -> dict[str, Any]:
     """Run a command and read its JSON."""
-    done = subprocess.run(
+    done = interpreters.run(
         [sys.executable, "-m", "ratchet", *arguments, "--json"],
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
