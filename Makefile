@@ -12,7 +12,7 @@ MOVED := $(shell [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$(pwd
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-frameworks check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks check faults bench docs serve constraints clean moved
 moved: ;
 
 help:  ## List what can be done here
@@ -29,6 +29,9 @@ demo: .venv/.core  ## Watch a real agent get better, from baseline to git branch
 test: .venv/.dev  ## Run the tests on all cores
 	$(BIN)/python -m pytest -n $$(($(CORES) + 1)) $(ARGS)  # one more: many wait for processes
 
+test-fast: .venv/.dev  ## Run the tests that start no process and no server: a minute
+	$(BIN)/python -m pytest --fast -n $(CORES) $(ARGS)
+
 test-frameworks: .venv/.dev  ## Try every agent framework, each in an environment of its own
 	$(BIN)/python -m tests.frameworks $(ARGS)
 
@@ -38,8 +41,10 @@ check: .venv/.dev  ## Check format, lint, types and the floors of the house
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
-faults: .venv/.dev  ## Run the tests that kill, starve and corrupt, for longer
-	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults tests/sandbox $(ARGS)
+faults: .venv/.dev  ## Run the tests that kill, starve, corrupt and try examples, for longer
+	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults tests/sandbox \
+		tests/server/test_schema.py $(ARGS)
+	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) -m hypothesis $(ARGS)
 
 bench: .venv/.dev  ## Run the benchmarks; ARGS=--quick for smaller ones
 	@failed=; for file in benchmarks/*.py; do \

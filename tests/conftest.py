@@ -33,6 +33,17 @@ settings.register_profile("new", deadline=None, max_examples=500)
 settings.load_profile("new" if os.environ.get("RATCHET_LONG_FAULTS") else "same")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="leave out processes and servers")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--fast"):
+        from tests.fast import Fast
+
+        config.pluginmanager.register(Fast())
+
+
 @pytest.fixture(scope="session")
 def run_id() -> str:
     """The same in every worker of one test run, and different in each run."""

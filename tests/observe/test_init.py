@@ -46,7 +46,7 @@ live.Live.shutdown.__defaults__ = (60.0,)
 
 
 def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    (folder / "bot.py").write_text(code)
+    (folder / "bot.py").write_text(PATIENT + code)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RATCHET_")}
     return subprocess.run(
         [sys.executable, "bot.py"],
@@ -79,7 +79,7 @@ def test_a_script_with_one_line_more_leaves_its_tree_in_the_projects_store(proje
     ids=["runs out", "exits", "fails"],
 )
 def test_however_a_process_ends_its_spans_are_sent(project: Path, end: str, code: int) -> None:
-    ran = run(project, PATIENT + AGENT.format(arguments="", more=end))
+    ran = run(project, AGENT.format(arguments="", more=end))
     assert ran.returncode == code, ran.stderr
     assert set(stored(project)) == {"answer", "look_up"}
 
