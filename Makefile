@@ -27,7 +27,7 @@ demo: .venv/.core  ## Watch a real agent get better, from baseline to git branch
 	@$(BIN)/python -m ratchet demo $(DEMO) $(ARGS)
 
 test: .venv/.dev  ## Run the tests on all cores
-	$(BIN)/python -m pytest -n $$(($(CORES) + 1)) $(ARGS)  # one more: many wait for processes
+	$(BIN)/python -m pytest -n $$(($(CORES) + 1)) --dist loadgroup $(ARGS)  # one more: many wait
 
 test-fast: .venv/.dev  ## Run the tests that start no process and no server: a minute
 	$(BIN)/python -m pytest --fast -n $(CORES) $(ARGS)
@@ -43,6 +43,7 @@ check: .venv/.dev  ## Check format, lint, types and the floors of the house
 
 faults: .venv/.dev  ## Run the tests that kill, starve, corrupt and try examples, for longer
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults tests/sandbox \
+		tests/autopilot/test_code_by_itself.py tests/cli/test_demo.py \
 		tests/server/test_schema.py $(ARGS)
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) -m hypothesis $(ARGS)
 

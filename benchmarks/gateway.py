@@ -12,7 +12,7 @@ last line printed is one JSON object:
 - added_p50_ms: median latency through the gateway, less that of the stub alone
 - peer_requests_per_s, ratio: the peer's, and ours over the peer's
 - sent, recorded: calls sent through the gateway, and spans of them in the database afterwards
-- growth_mb: memory that the server gained over 100,000 calls (10,000 with --quick) after its
+- growth_mb: memory that the server gained over 100,000 calls (6,000 with --quick) after its
   warm-up, which is long enough to fill the database's cache of 16 MB
 """
 
@@ -299,7 +299,7 @@ def main() -> None:
         print(json.dumps(uvloop.run(load(url, int(count), float(seconds)))))
         return
 
-    warm, measured, growth = (30_000, 5_000, 10_000) if given.quick else (30_000, 20_000, 100_000)
+    warm, measured, growth = (10_000, 4_000, 6_000) if given.quick else (30_000, 20_000, 100_000)
     peer_seconds = 8.0 if given.quick else 30.0
     with_peer = not given.quick if given.peer is None else given.peer
     if with_peer:

@@ -264,8 +264,8 @@ def main() -> None:
         if name not in known:
             parser.error(f"--only {name}: there are {', '.join(known)}")
     budgets = sorted(int(b) for b in given.budgets.split(",")) if given.budgets else list(BUDGETS)
-    budgets = budgets[:2] if given.quick and not given.budgets else budgets
-    count = given.seeds or (2 if given.quick else 8)
+    budgets = budgets[:1] if given.quick and not given.budgets else budgets
+    count = given.seeds or (1 if given.quick else 8)
     seeds = range(given.first_seed, given.first_seed + count)
     for name in names:
         if name in PEERS:

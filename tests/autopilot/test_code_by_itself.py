@@ -110,7 +110,18 @@ def ratchet(root: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("algorithm", ["auto", "evolve"])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "auto",
+        pytest.param(
+            "evolve",
+            marks=pytest.mark.skipif(
+                not os.environ.get("RATCHET_LONG_FAULTS"), reason="a longer form: make faults"
+            ),
+        ),
+    ],
+)
 def test_code_gets_better_without_a_key_as_far_as_its_own_tests_allow(
     tmp_path: Path, algorithm: str
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ratchet.cli.demo import _prepare as prepare
 from tests import interpreters
 
 
@@ -36,12 +37,29 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+pytestmark = pytest.mark.xdist_group("demo")
+"""One worker runs these: the demo that they look at is shown once."""
+
+LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
+
+
+def prepared(folder: Path, *, shuffled: bool) -> Path:
+    """The demo's folder; with less than half of its budget unless `make faults` asks for all of it."""
+    prepare(folder, shuffled)
+    if not LONG:
+        config = folder / "ratchet.toml"
+        assert "rollouts = 6000" in config.read_text()
+        config.write_text(config.read_text().replace("rollouts = 6000", "rollouts = 2500"))
+        git(folder, "-c", "user.name=t", "-c", "user.email=t@t.invalid", "commit", "-qam", "less")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def shown(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    folder = tmp_path_factory.mktemp("demo")
-    return folder / "ratchet-demo", demo(folder=folder)
+    folder = prepared(tmp_path_factory.mktemp("demo") / "ratchet-demo", shuffled=False)
+    return folder, demo(folder=folder.parent)
 
 
 def test_the_agent_gets_better_on_tasks_it_never_learned_from(
@@ -108,6 +126,7 @@ def test_a_second_run_finds_where_things_stand(
 
 
 def test_shuffled_answers_end_without_a_gain_and_without_a_branch(tmp_path: Path) -> None:
+    prepared(tmp_path / "ratchet-demo-shuffled", shuffled=True)
     done = demo("--shuffle-answers", folder=tmp_path)
     found = last_line(done)
     assert found["branch"] is None
@@ -122,6 +141,13 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
     assert done.returncode == 2
     assert "mine" in done.stderr
     assert os.listdir(tmp_path / "mine") == ["thesis.txt"]
+
+
+@pytest.mark.skipif(not LONG, reason="a longer form: make faults")
+def test_the_demo_makes_its_folder_by_itself(tmp_path: Path) -> None:
+    done = demo(folder=tmp_path)
+    assert last_line(done)["branch"]
+    assert "going on there" not in done.stdout
 
 
 def test_a_demo_of_the_other_kind_is_not_continued(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from ratchet.types import Rollout, Span
 from tests.examples.room_agent import Site, Started, ordered
 from tests.node_packages import node
 
+pytestmark = pytest.mark.xdist_group("node")  # what they share is made once
+
 HANDBOOK = Path(__file__).parents[2] / "docs" / "javascript.md"
 
 

@@ -28,6 +28,8 @@ from tests.llm.endpoint import Endpoint, error
 
 pytest.importorskip("gepa", reason="the extra gepa is not installed")
 
+pytestmark = pytest.mark.xdist_group("coach")  # what they share is made once
+
 KILLS = 4 if os.environ.get("RATCHET_LONG_FAULTS") else 2
 
 

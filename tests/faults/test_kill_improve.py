@@ -17,6 +17,8 @@ import pytest
 from tests import interpreters
 from tests.repositories import committed
 
+pytestmark = pytest.mark.xdist_group("kills")  # what they share is made once
+
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 
 KILLS, ROLLOUTS = (10, 1500) if LONG else (3, 700)

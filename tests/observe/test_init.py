@@ -20,8 +20,11 @@ from tests.observe.conftest import count, stored
 
 Start = Callable[..., Handle]
 
+# What is not sent within seconds of the end waits on disk, and on a busy machine much of it would.
 AGENT = """
 import ratchet
+from ratchet.observe.live import Live
+Live.shutdown.__defaults__ = (60.0,)
 ratchet.init({arguments})
 
 @ratchet.tool
@@ -38,15 +41,8 @@ if __name__ == "__main__":
 """
 
 
-PATIENT = """
-from ratchet.observe import live
-live.Live.shutdown.__defaults__ = (60.0,)
-"""
-"""What has not been sent after a few seconds waits on disk: on a busy machine, too much of it."""
-
-
 def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    (folder / "bot.py").write_text(PATIENT + code)
+    (folder / "bot.py").write_text(code)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("RATCHET_")}
     return subprocess.run(
         [sys.executable, "bot.py"],

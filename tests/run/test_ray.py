@@ -17,6 +17,8 @@ pytest.importorskip("ray", reason="Ray is not installed")
 
 from ratchet.run.on_ray import RayExecutor
 
+pytestmark = pytest.mark.xdist_group("ray")  # what they share is made once
+
 SMALL = {"num_cpus": 2, "object_store_memory": 80 * 1024 * 1024}
 
 INPUTS = ("a", "fails", "sends", "dies", "hangs", "waits", "b")

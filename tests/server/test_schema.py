@@ -13,6 +13,8 @@ from hypothesis.errors import Unsatisfiable
 from ratchet.server.api import GROUPS
 from tests.serving import RunningServer
 
+pytestmark = pytest.mark.xdist_group("schema")  # what they share is made once
+
 EXAMPLES = 25 if os.environ.get("RATCHET_LONG_FAULTS") else 3
 """Requests for each route."""
 
@@ -37,9 +39,7 @@ ROUTES = [
 
 @pytest.mark.parametrize("mode", ["positive", "negative"])
 @pytest.mark.parametrize(("method", "path"), ROUTES, ids=[f"{m} {p}" for m, p in ROUTES])
-def test_no_request_fails_the_server(
-    described: Any, method: str, path: str, mode: str
-) -> None:
+def test_no_request_fails_the_server(described: Any, method: str, path: str, mode: str) -> None:
     from schemathesis import GenerationMode, checks
     from schemathesis.core.errors import UnsupportedSchema
     from schemathesis.specs.openapi import checks as openapi_checks

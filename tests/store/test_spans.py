@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -262,9 +263,12 @@ def test_an_index_answers_every_question(sqlite_store: Store) -> None:
 )
 def test_whatever_comes_twice_each_span_is_there_and_paid_for_once(
     tmp_path_factory: pytest.TempPathFactory,
+    sqlite_template: Path,
     batches: list[list[tuple[int, str, int]]],
 ) -> None:
-    with Store.open(f"sqlite:///{tmp_path_factory.mktemp('spans')}/s.db") as store:
+    path = tmp_path_factory.mktemp("spans") / "s.db"
+    path.write_bytes(sqlite_template.read_bytes())
+    with Store.open(f"sqlite:///{path}") as store:
         add_rollouts(store, "r")
         seen: set[tuple[str, int]] = set()
         paid = 0
