@@ -33,7 +33,6 @@ PRELOADED = (
     "httptools",
     "uvicorn",
     "uvloop",
-    "starlette.applications",
     "jinja2",
     "jsonschema",
     "alembic",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+import typer
 
-from ratchet.cli.app import COMMANDS, run
+from ratchet.cli.app import COMMANDS, app_for, run
 from ratchet.store import Store
 from ratchet.types import Run
 from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
@@ -171,6 +174,40 @@ def test_help_of_every_command_says_what_it_does(
 ) -> None:
     assert run([command, "--help"]) == 0
     assert f"Usage: ratchet {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_lists_a_command_with_the_first_words_of_its_own(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--help"]) == 0
+    listed = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    group: Any = typer.main.get_command(app_for([command]))
+    first = " ".join(group.commands[command].help.partition("\n\n")[0].split())
+    assert COMMANDS[command].summary == first
+    assert f"{command} {first}" in listed
+
+
+def test_the_help_imports_no_command_and_status_no_model_library(improved: Project) -> None:
+    code = (
+        "import sys; from ratchet.cli import app\n"
+        "try: app.run(sys.argv[1:])\n"
+        "finally: print(*sorted(sys.modules))"
+    )
+
+    def loaded(*arguments: str) -> set[str]:
+        ran = [sys.executable, "-c", code, *arguments]
+        options: Any = {"cwd": improved.root, "capture_output": True, "text": True}
+        done = subprocess.run(ran, timeout=120, check=True, **options)
+        return set(done.stdout.split())
+
+    of_help = loaded("--help")
+    assert {"ratchet.cli.app", "typer"} <= of_help
+    assert not {"ratchet.cli.status", "ratchet.store", "sqlalchemy", "pydantic"} & of_help
+    of_status = loaded("status")
+    assert {"ratchet.cli.status", "sqlalchemy"} <= of_status
+    heavy = {"ratchet.learn.lab", "ratchet.llm", "ratchet.client.blocking", "ratchet.run.pool"}
+    assert not (heavy | {"optuna", "openai", "httpx2", "matplotlib"}) & of_status
 
 
 def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,7 @@ LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 
 
 def prepared(folder: Path, *, shuffled: bool) -> Path:
-    """The demo's folder; with less than half of its budget unless `make faults` asks for all of it."""
+    """The demo's folder; with less than half of its budget, but for `make faults`."""
     prepare(folder, shuffled)
     if not LONG:
         config = folder / "ratchet.toml"
