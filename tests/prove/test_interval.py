@@ -8,8 +8,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.prove.eprocess import EProcess
 from ratchet.prove.interval import interval
+from ratchet.stats.eprocess import EProcess
 
 ALPHA = 0.05
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ratchet.prove.eprocess import EProcess
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.plan import MISSING_LIMIT, PairedScore, Plan
+from ratchet.stats.eprocess import EProcess
 from ratchet.types import InputError, Verdict
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ratchet.prove.eprocess import CAP, HEDGE, STEADY, Bets, EProcess
+from ratchet.stats.eprocess import CAP, HEDGE, STEADY, Bets, EProcess
 
 HALVINGS = 24
 """Steps of the bisection over [-1, 1]: the ends are exact to 2**-23, about 1e-7."""

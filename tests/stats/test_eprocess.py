@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.prove.eprocess import CEILING, EProcess
+from ratchet.stats.eprocess import CEILING, EProcess
 from ratchet.types import InputError
 
 OBSERVATION = st.floats(-1.0, 1.0)
