@@ -1,9 +1,8 @@
-"""The parts of the engine, one by one: estimates, races, merges, novelty, plans and bandits."""
+"""The parts of the engine, one by one: merges, novelty, plans and bandits."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -12,12 +11,11 @@ from hypothesis import strategies as st
 from ratchet.learn import BudgetExhausted
 from ratchet.learn.evolve.bandit import Bandit
 from ratchet.learn.evolve.ending import is_within_chance
-from ratchet.learn.evolve.estimate import Estimate
 from ratchet.learn.evolve.merge import merge_candidates, merge_texts, pieces_of
 from ratchet.learn.evolve.novelty import Novelty
 from ratchet.learn.evolve.plan import make_plan
 from ratchet.learn.evolve.population import Member, Population, front, kind
-from ratchet.learn.evolve.racing import LOST, capital_against, verdict
+from ratchet.learn.race import Race
 from ratchet.types import Candidate, Code, PromptTemplate
 
 
@@ -33,111 +31,6 @@ def member(number: int, **scores: float) -> Member:
     made = Member(number, prompt(f"prompt {number}"))
     made.scores = dict(scores)
     return made
-
-
-# Estimates.
-
-
-def test_who_met_the_harder_tasks_is_not_the_worse_for_it() -> None:
-    estimate = Estimate()
-    easy = {f"e{n}": 0.9 for n in range(6)}
-    hard = {f"h{n}": 0.1 for n in range(6)}
-    estimate.add("base", None, easy | hard)
-    estimate.add("on easy", "base", dict.fromkeys(easy, 0.95))
-    estimate.add("on hard", "base", dict.fromkeys(hard, 0.4))
-    assert estimate.standing("on hard").mean > estimate.standing("on easy").mean
-
-
-def _solving(hard_too: Sequence[str]) -> Estimate:
-    """A source and a child of it that solve what is easy, and two who also solve what is hard."""
-    estimate = Estimate()
-    easy = [f"e{n}" for n in range(12)]
-    hard = [f"h{n}" for n in range(12)]
-    source = dict.fromkeys(easy, 1.0) | dict.fromkeys(hard, 0.0)
-    estimate.add("base", None, source)
-    estimate.add("middling", "base", source | dict.fromkeys(hard[6:], 0.2))
-    estimate.add("few", "middling", dict.fromkeys(hard, 1.0))
-    estimate.add("many", "middling", dict.fromkeys([*hard, *hard_too], 1.0))
-    return estimate
-
-
-def test_to_solve_the_easy_tasks_as_well_does_not_speak_against_a_candidate() -> None:
-    estimate = _solving([f"e{n}" for n in range(12)])
-    few, many = estimate.standing("few"), estimate.standing("many")
-    assert many.mean > few.mean
-    assert many.deviation < few.deviation
-
-
-def test_no_candidate_is_worth_more_than_the_best_score() -> None:
-    estimate = _solving([])
-    for number in range(8):  # each solves the hard ones again, and is the child of the one before
-        parent = "many" if number == 0 else f"child {number - 1}"
-        estimate.add(f"child {number}", parent, {f"h{n}": 1.0 for n in range(12)})
-    assert 0.85 < estimate.standing("child 7").mean < 1.0
-    assert estimate.standing("base").mean == pytest.approx(0.5, abs=0.05)
-
-
-def test_scores_without_a_best_value_are_taken_as_they_are() -> None:
-    estimate = Estimate()
-    estimate.add("base", None, {"a": 3.0, "b": 5.0})
-    estimate.add("better", "base", {"a": 8.0, "b": 10.0})
-    assert estimate.standing("better").mean > 6.0
-    assert estimate.standing("base").mean < 5.0
-
-
-def test_the_luckiest_of_many_is_drawn_to_its_parent() -> None:
-    rng = random.Random(0)
-    estimate = Estimate()
-    tasks = [f"t{n}" for n in range(40)]
-    estimate.add("base", None, {t: float(rng.random() < 0.5) for t in tasks})
-    raw = {}
-    for number in range(30):
-        scores = {t: float(rng.random() < 0.5) for t in tasks[:6]}
-        raw[str(number)] = sum(scores.values()) / 6
-        estimate.add(str(number), "base", scores)
-    luckiest = max(raw, key=lambda name: raw[name])
-    assert raw[luckiest] >= 0.8
-    assert estimate.standing(luckiest).mean < raw[luckiest] - 0.1
-    assert estimate.standing("base").deviation < estimate.standing(luckiest).deviation
-
-
-# Races.
-
-
-def test_a_good_child_is_seldom_given_up_however_often_one_looks() -> None:
-    rng = random.Random(1)
-    lost = 0
-    for _ in range(1000):
-        gains = [rng.choice([-1.0, 0.0, 1.0]) for _ in range(40)]  # no worse, on average
-        lost += any(capital_against(gains[:n]) >= LOST for n in range(1, 41))
-    assert lost / 1000 <= 1 / LOST
-
-
-def test_a_bad_child_is_given_up_soon() -> None:
-    assert capital_against([-1.0, -1.0, -1.0]) >= LOST
-    parent = {f"t{n}": 1.0 for n in range(8)}
-    child = {f"t{n}": 0.0 for n in range(8)}
-    assert verdict(child, parent, over=False) == "worse"
-    assert verdict({"t0": 0.9, "t9": 1.0}, parent, over=False) == "worse"
-
-
-def test_a_child_passes_when_it_gained_and_ran_enough() -> None:
-    parent = {"a": 0.0, "b": 1.0, "c": 0.5}
-    child = {"a": 1.0, "b": 1.0}
-    assert verdict(child, parent, over=False) == "going"
-    assert verdict(child, parent, over=True) == "passed"
-
-
-def test_a_child_that_gained_nothing_is_even_and_never_passes() -> None:
-    parent = {"a": 0.0, "b": 1.0, "c": 0.5}
-    for child in ({"a": 0.0, "b": 1.0}, {"a": 0.5, "b": 0.5}, {}):
-        assert verdict(child, parent, over=False) == "even"
-        assert verdict(child, parent, over=True) == "worse"
-
-
-@given(st.lists(st.floats(-1, 1), max_size=30))
-def test_capital_is_never_negative(gains: list[float]) -> None:
-    assert capital_against(gains) >= 0
 
 
 # Merges.
@@ -270,13 +163,13 @@ def test_the_archive_keeps_the_best_of_each_kind() -> None:
 
 
 def test_migrants_visit_the_next_island() -> None:
-    estimate = Estimate()
+    race: Race[Member] = Race()
     first = member(0, a=0.5, b=0.5)
-    estimate.add(first.id, None, first.scores)
-    population = Population(first, estimate, islands=2, migrate_every=2)
+    race.estimate.add(first.id, None, first.scores)
+    population = Population(first, race, islands=2, migrate_every=2)
     good = member(1, a=1.0, b=1.0)
     good.parents, good.islands = (first,), {0}
-    estimate.add(good.id, first.id, good.scores)
+    race.estimate.add(good.id, first.id, good.scores)
     assert good not in population.on(1)
     population.keep(good)
     assert good in population.on(1)
@@ -284,9 +177,8 @@ def test_migrants_visit_the_next_island() -> None:
 
 
 def test_a_complement_is_good_where_the_other_fails() -> None:
-    estimate = Estimate()
     one, two, three = member(0, a=1.0, b=0.0), member(1, a=0.0, b=1.0), member(2, a=1.0, b=0.0)
-    population = Population(one, estimate, islands=1, migrate_every=5)
+    population = Population(one, Race(), islands=1, migrate_every=5)
     population.members += [two, three]
     for each in population.members:
         each.islands = {0}

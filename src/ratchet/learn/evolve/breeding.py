@@ -15,11 +15,11 @@ from ratchet.learn.evolve.ledger import Ledger
 from ratchet.learn.evolve.novelty import Novelty
 from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
-from ratchet.learn.evolve.racing import EVEN
 from ratchet.learn.evolve.roster import Roster
 from ratchet.learn.evolve.settings import Settings
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import Case, Draft, Example, Proposer, Tried, shown
+from ratchet.learn.race import EVEN
 from ratchet.learn.work import Evaluation
 from ratchet.types import Resource
 

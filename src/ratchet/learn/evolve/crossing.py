@@ -9,9 +9,9 @@ import msgspec
 from ratchet.learn.evolve.judging import Judging
 from ratchet.learn.evolve.merge import merge_candidates
 from ratchet.learn.evolve.population import Member
-from ratchet.learn.evolve.racing import EVEN
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import Draft
+from ratchet.learn.race import EVEN
 from ratchet.types import version_of
 
 PARTNERS = 8
@@ -46,9 +46,9 @@ class Crossing:
 
     def kept(self, member: Member) -> None:
         """A member was kept: pair it with those that it complements."""
-        estimate = self._judging.estimate
+        race = self._judging.race
         others = [m for m in self._judging.population.members if m is not member and m.parents]
-        others.sort(key=lambda m: (-estimate.standing(m.id).mean, m.number))
+        others.sort(key=lambda m: (-race.standing(m).mean, m.number))
         line = {one.number for one in member.ancestors()}
         for other in others[:PARTNERS]:
             if other.number in line or member.number in {m.number for m in other.ancestors()}:
@@ -58,7 +58,7 @@ class Crossing:
 
     def merges(self) -> Iterator[Merged]:
         """Merges of the pairs that wait, the most promising first, as far as they can be made."""
-        leader = self._judging.estimate.standing(self._judging.population.best().id).mean
+        leader = self._judging.race.standing(self._judging.population.best()).mean
         while self._pairs:
             hopes = [self._hope(*pair) for pair in self._pairs]
             best = max(range(len(hopes)), key=lambda n: (hopes[n], n))
@@ -68,7 +68,7 @@ class Crossing:
             share = self._judging.bandit.share("merge")
             if share < LEAST_SHARE and self._lab.rng.random() > share / LEAST_SHARE:
                 continue
-            worth = [self._judging.estimate.standing(m.id).mean for m in (one, other)]
+            worth = [self._judging.race.standing(m).mean for m in (one, other)]
             if worth[1] > worth[0]:
                 one, other = other, one
             merged = self._merge(one, other)
@@ -77,8 +77,8 @@ class Crossing:
 
     def _hope(self, one: Member, other: Member) -> float:
         """What a merge would be worth if it had the strengths of both."""
-        estimate = self._judging.estimate
-        worth = max(estimate.standing(member.id).mean for member in (one, other))
+        race = self._judging.race
+        worth = max(race.standing(member).mean for member in (one, other))
         shared = sum(task in other.scores for task in one.scores)
         return worth + complement(one, other) / max(1, shared)
 

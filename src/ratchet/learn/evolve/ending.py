@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from ratchet.learn.evolve.racing import EVEN
+from ratchet.learn.race import EVEN
 
 NEAR = 0.05
 """What is next to nothing: left of the best score, on average over tasks."""

@@ -85,7 +85,7 @@ class Engine:
         self.roster = Roster(lab, self.ledger, proposers)
         self.breeding = Breeding(lab, plan, settings, self.judging, self.ledger, self.roster)
         self.testing = Testing(self.judging, plan)
-        self.parts = Parts(order, plan, self.judging, self.breeding, self.testing)
+        self.parts = Parts(order, plan, self.judging, self.breeding)
         self.final = Final(lab, plan, self.judging, self.ledger)
         self._jobs: dict[str, Job] = {}
         self._pending: dict[str, asyncio.Task[Any]] = {}
@@ -139,7 +139,10 @@ class Engine:
             self._roll_parts()
             self._propose()
             if not self._jobs:
-                self._roll_parts()  # of a merge, or of a parent that is to show more first
+                # Of a merge, or of a parent that is to show more first; else of who waited.
+                self._roll_parts()
+            if not self._jobs:
+                self._roll_parts(waiting_too=True)
             if not self._jobs:
                 self.ended = self.roster.exhausted or "the budget is spent."
         if self.ended:
@@ -158,9 +161,9 @@ class Engine:
             elif free > 0 and searching and self._search_left() > PLENTY * len(self.parts.order):
                 self._fill(free)
 
-    def _roll_parts(self) -> None:
+    def _roll_parts(self, *, waiting_too: bool = False) -> None:
         while self._outstanding < self._at_once:
-            part = self.parts.next(self._search_left(), self._promised())
+            part = self.parts.next(self._search_left(), self._promised(), waiting_too=waiting_too)
             if part is None:
                 return
             self._roll(*part)
@@ -228,7 +231,9 @@ class Engine:
             free = self._search_left() - promised
             waiting = self.testing.waiting()
             racing = [m for m in self.judging.racing if m not in waiting]
-            unjudged = sum(len(m.evaluations) < self._plan.first for m in racing)
+            unjudged = sum(
+                len(m.evaluations) < self._plan.first and not self.judging.waits(m) for m in racing
+            )
             unjudged += sum(job.count for job in self._jobs.values() if isinstance(job, Started))
             ahead = self._ahead() if self.roster.waits else 0
             lack = self._at_once + ahead - self._outstanding - promised

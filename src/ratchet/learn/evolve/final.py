@@ -16,7 +16,6 @@ from ratchet.learn.evolve.judging import Judging
 from ratchet.learn.evolve.ledger import Ledger
 from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
-from ratchet.learn.evolve.racing import EVEN, may_lead
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation
 from ratchet.types import Candidate, InputError, Task
@@ -95,7 +94,7 @@ class Final:
             self._uncounted.setdefault(candidate.id, {}).update(named)
         self._count()
 
-    def _count(self, *, over: bool = False) -> None:
+    def _count(self) -> None:
         """Let the estimates hold what was scored on val.
 
         Val is less kind than train, on which members came to lead: whoever alone has met it would
@@ -103,9 +102,9 @@ class Final:
         """
         several = len(self._values.keys() - {self._baseline.id}) > 1
         for member_id in list(self._uncounted):
-            if over or several or member_id == self._baseline.id:
+            if several or member_id == self._baseline.id:
                 named = self._uncounted.pop(member_id)
-                self._judging.estimate.add(member_id, None, named)
+                self._judging.race.estimate.add(member_id, None, named)
 
     def gave_up(self, candidate: Candidate) -> None:
         """Rollouts were not allowed any more; what is known has to do."""
@@ -117,7 +116,6 @@ class Final:
         Raises:
             InputError: The evaluator never said anything of the source on val.
         """
-        self._count(over=True)
         own = self._values[self._baseline.id]
         if not own:
             raise InputError(
@@ -125,31 +123,17 @@ class Final:
                 " source.",
                 hint="See why: ratchet eval.",
             )
-        ranked = [self._judging.baseline]
-        for member in self._finalists or []:
-            values = self._values.get(member.id, {})
-            gains = [value - own[task] for task, value in values.items() if task in own]
-            # Train, on which it was chosen, flatters it: where val speaks against it, it is out.
-            if gains and math.fsum(gains) >= -EVEN:
-                ranked.append(member)
-        mean = {m.id: self._judging.estimate.standing(m.id).mean for m in ranked}
-        best = max(ranked, key=lambda m: (mean[m.id], -m.number))
-        if mean[best.id] <= mean[self._baseline.id] + EVEN:
-            best = self._judging.baseline
-        values = self._values[best.id]
-        shared = [task for task in values if task in own]
-        return (
-            best.candidate,
-            math.fsum(own[task] for task in shared) / len(shared),
-            math.fsum(values[task] for task in shared) / len(shared),
+        choice = self._judging.race.choose(
+            self._judging.baseline, self._finalists or [], self._values
         )
+        return choice.entry.candidate, choice.first_val, choice.best_val
 
     def _choose(self) -> list[Member]:
-        estimate = self._judging.estimate
+        standing = self._judging.race.standing
         members = [m for m in self._judging.population.members if m.parents]
-        members.sort(key=lambda m: (-estimate.standing(m.id).mean, m.number))
-        least = estimate.standing(self._baseline.id).mean
-        better = [m for m in members if estimate.standing(m.id).mean > least]
+        members.sort(key=lambda m: (-standing(m).mean, m.number))
+        least = standing(self._judging.baseline).mean
+        better = [m for m in members if standing(m).mean > least]
         return better[: self._affordable(better)]
 
     def _affordable(self, members: Sequence[Member]) -> int:
@@ -170,14 +154,11 @@ class Final:
 
     def _alive(self) -> list[Member]:
         """Finalists that may still win, the one that leads first."""
-        finalists = self._finalists or []
-        standings = {m.number: self._judging.estimate.standing(m.id) for m in finalists}
-        if not standings:
+        finalists, race = self._finalists or [], self._judging.race
+        if not finalists:
             return []
-        leader = max(finalists, key=lambda m: (standings[m.number].mean, -m.number))
-        others = [m for m in finalists if m is not leader]
-        may = [m for m in others if may_lead(standings[m.number], standings[leader.number])]
-        return [leader, *may]
+        leader = race.best(finalists)
+        return [leader, *(m for m in finalists if m is not leader and race.may_lead(m, leader))]
 
     def _left(self, candidate_id: str, limit: int) -> list[Task]:
         asked = self._asked.get(candidate_id, set())

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ratchet.learn.evolve.bandit import Bandit
 from ratchet.learn.evolve.ending import is_within_chance
-from ratchet.learn.evolve.estimate import Estimate
 from ratchet.learn.evolve.ledger import Ledger
 from ratchet.learn.evolve.plan import Plan
-from ratchet.learn.evolve.population import Member, Population, gains
-from ratchet.learn.evolve.racing import EVEN, may_lead, verdict
+from ratchet.learn.evolve.population import Member, Population
 from ratchet.learn.evolve.settings import Settings
 from ratchet.learn.lab import Lab
+from ratchet.learn.race import EVEN, Race, next_part
 from ratchet.learn.work import FAILURES, Evaluation, Proposal
 from ratchet.types import InputError
 
 PARTS = 2
-"""First parts after which a candidate that is no worse than its parent is kept."""
-
-EVENS = "even"
-"""The bandit's arm of candidates that ran on though they were only even with their parents."""
+"""First parts after which a candidate that gained over its parent is kept."""
 
 
 class Judging:
@@ -38,18 +35,18 @@ class Judging:
         self._plan = plan
         self._settings = settings
         self._ledger = ledger
-        self.estimate = Estimate()
-        self.bandit = Bandit({EVENS: (1.0, 3.0)})
+        self.race: Race[Member] = Race()
+        self.bandit = Bandit()
         self.baseline = Member(0, lab.baseline)
         self.baseline.state = "kept"
         self.population = Population(
             self.baseline,
-            self.estimate,
+            self.race,
             islands=plan.islands,
             migrate_every=settings.migrate_every,
         )
         self.racing: list[Member] = []
-        """Members of whom it is not decided yet whether they are kept."""
+        """Members of whom it is not decided yet whether they are kept; some of them wait."""
         self.runs_by_task: dict[str, int] = {}
         """How many members ran each train task."""
         self.tried = 0
@@ -76,7 +73,7 @@ class Judging:
     @property
     def top(self) -> float:
         """The best score there can be, as far as one knows."""
-        return self.estimate.top
+        return self.race.top
 
     @property
     def first(self) -> int:
@@ -84,25 +81,20 @@ class Judging:
         return self._plan.first
 
     def enough(self, member: Member) -> int:
-        """Tasks after which a member that is no worse than its parent is kept."""
+        """Tasks after which a member that gained over its parent is kept."""
         parent = member.parent
         assert parent is not None
         return max(len(member.first), min(len(parent.scores), PARTS * self._plan.first))
 
     def take(self, member: Member, evaluations: Sequence[Evaluation]) -> None:
         """Take what a member scored on train tasks, and decide about it."""
-        values = {e.task.id: e.value for e in evaluations if e.value is not None}
         if not member.evaluations and member.parent is not None:
             self.on_ran(member, _runs(evaluations, member.parent.evaluations))
         for evaluation in evaluations:
             task = evaluation.task.id
             member.under_way.discard(task)
-            member.evaluations[task] = evaluation
             self.runs_by_task[task] = self.runs_by_task.get(task, 0) + 1
-        member.scores.update(values)
-        if values:
-            parent = member.parent.id if member.parent else None
-            self.estimate.add(member.id, parent, values)
+        self.race.add(member, evaluations)
         if member is self.baseline:
             self._begin_with_baseline()
         elif member.state == "racing":
@@ -122,9 +114,14 @@ class Judging:
 
     def waits_for_tests(self, member: Member) -> bool:
         """Whether a member that has shown something is to pass its repository's tests first."""
-        if member.state != "racing" or member.tested or not member.evaluations:
+        if member.state != "racing" or member.under_way or not self.is_untested(member):
             return False
-        return not member.under_way and self._lab.needs_test(member.candidate)
+        return self.may_be_kept(member) or not self.waits(member)
+
+    def is_untested(self, member: Member) -> bool:
+        """Whether a member that has run is to pass its repository's tests before it runs more."""
+        ran = bool(member.evaluations)
+        return ran and not member.tested and self._lab.needs_test(member.candidate)
 
     def tested(self, member: Member, fault: str) -> None:
         """The repository's own tests had their say, before a member costs more or is kept."""
@@ -151,69 +148,84 @@ class Judging:
                 hint="See why: ratchet eval.",
             )
         if self.tried == 0:
-            self._best = (0, self.estimate.standing(self.baseline.id).mean)
+            self._best = (0, self.race.standing(self.baseline).mean)
 
     def decide(self, member: Member) -> None:
-        """Decide about a member that races: it is kept, dropped, or runs on."""
+        """Decide about a member that races: it is kept, dropped, or runs on, now or later."""
         parent = member.parent
         assert parent is not None
-        said = verdict(
-            member.scores,
-            parent.scores,
-            over=len(member.evaluations) >= self.enough(member),
-            scale=max(1.0, self.estimate.highest),
-        )
-        if said == "even":
-            if self._worth_more(member):
-                member.even_at = len(member.evaluations)
-                return
-            said = "worse"
-        if said == "going":
-            leader = self.estimate.standing(self.population.best().id)
-            if may_lead(self.estimate.standing(member.id), leader):
-                return
-            said = "worse"  # than the one that leads
-        if said == "passed" and self.waits_for_tests(member):
-            return
-        gain = gains(member, parent.scores)
-        if said == "passed":
-            shared = sum(task in parent.scores for task in member.scores)
-            before = sum(parent.scores[t] for t in member.scores if t in parent.scores) / shared
-            after = before + gain
-            member.accepted = (
-                f"It scored {after:.3g} where its parent scored {before:.3g} on the same"
-                f" {shared} tasks."
-            )
-            member.state = "kept"
-            self.racing.remove(member)
-            self.population.keep(member)
-            self.kept += 1
-            self._credit(member, True)
-            self._remember(member, member.candidate.reason, gain)
-            self.on_kept(member)
-        else:
+        if self.may_be_kept(member):
+            if not self.waits_for_tests(member):
+                self._keep(member, parent)
+        elif self._is_out(member, parent):
             self._drop(member)
-            self._credit(member, False)
-            self._remember(member, member.candidate.reason, gain)
-        self._tell(member)
+            if not member.waited:
+                self._close(member)
+        elif not member.waited and self.waits(member):
+            # New drafts go first. It has been judged by what it showed; it may run on later.
+            member.waited = True
+            self._close(member)
 
-    def _worth_more(self, member: Member) -> bool:
-        """Whether a member that is even with its parent so far is to run on.
+    def may_be_kept(self, member: Member) -> bool:
+        """Whether a member has gained over its parent on as many tasks as it takes."""
+        gained = math.fsum(member.differences()) > EVEN
+        return gained and len(member.evaluations) >= self.enough(member)
 
-        It depends on what else the rollouts could go to: a new draft's first tasks. Where most
-        drafts bring nothing, one that is even is the better bet. Both shares are learned.
-        """
+    def _is_out(self, member: Member, parent: Member) -> bool:
+        """Whether nothing is to be had of a member: it is worse, or the same, or has run all."""
+        known = len(member.evaluations)
+        return (
+            self.race.is_worse(member, len(parent.scores))
+            or _same(member.evaluations, parent.evaluations)
+            or not _runs(list(member.evaluations.values()), parent.evaluations)
+            or known >= max(len(member.first), len(parent.scores))
+        )
+
+    def next_count(self, member: Member) -> int:
+        """How many tasks a member that races runs next."""
         parent, known = member.parent, len(member.evaluations)
         assert parent is not None
-        if member.even_at == known:
-            return True  # it was decided before
-        if _same(member.evaluations, parent.evaluations):
-            return False
-        if not _runs(list(member.evaluations.values()), parent.evaluations):
-            return False  # it scores what its parent does by not running at all
-        cost = min(known, self.enough(member) - known)
-        even, new = (self.bandit.draw(arm, self._lab.rng) for arm in (EVENS, member.proposer))
-        return even * len(member.first) > new * cost
+        enough = self.enough(member)
+        limit = enough if known < enough else len(parent.scores)
+        return next_part(known, self._plan.first, limit)
+
+    def waits(self, member: Member) -> bool:
+        """Whether new drafts are a better bet than a member that races.
+
+        It depends on what else the rollouts could go to: a draft's first tasks. Where most drafts
+        bring nothing, one that is even with its parent is the better bet.
+        """
+        if not member.scores:
+            return bool(member.evaluations)  # nobody can say what it is worth
+        if not self.race.may_lead(member, self.population.best()):
+            return True
+        share = self.bandit.share(member.proposer)
+        cost = self.next_count(member)
+        return not self.race.is_worth(member, cost, share=share, draft=len(member.first))
+
+    def _keep(self, member: Member, parent: Member) -> None:
+        shared = [task for task in member.scores if task in parent.scores]
+        before = math.fsum(parent.scores[task] for task in shared) / len(shared)
+        after = math.fsum(member.scores[task] for task in shared) / len(shared)
+        member.accepted = (
+            f"It scored {after:.3g} where its parent scored {before:.3g} on the same"
+            f" {len(shared)} tasks."
+        )
+        member.state = "kept"
+        self.racing.remove(member)
+        self.population.keep(member)
+        self.kept += 1
+        self._close(member)
+        self.on_kept(member)
+
+    def _close(self, member: Member) -> None:
+        """Take down and tell what a member came to."""
+        gains = member.differences()
+        self._credit(member, member.state == "kept")
+        self._remember(
+            member, member.candidate.reason, math.fsum(gains) / len(gains) if gains else 0.0
+        )
+        self._tell(member)
 
     def _drop(self, member: Member) -> None:
         member.state = "dropped"
@@ -223,8 +235,6 @@ class Judging:
 
     def _credit(self, member: Member, survived: bool) -> None:
         self.bandit.count(member.proposer, survived)
-        if member.even_at:
-            self.bandit.count(EVENS, survived)
         self.bandit.count(f"{member.proposer}/{member.operator}", survived)
         for name in member.changed:
             self.bandit.count(f"target/{name}", survived)
@@ -237,7 +247,7 @@ class Judging:
 
     def _tell(self, member: Member) -> None:
         leader = self.population.best()
-        mean = self.estimate.standing(leader.id).mean
+        mean = self.race.standing(leader).mean
         better = leader.number != self._best[0] and mean > self._best[1] + EVEN
         self._best = (leader.number, mean)
         self._quiet = 0 if better else self._quiet + 1
@@ -247,7 +257,7 @@ class Judging:
                 candidate_id=member.id,
                 value=member.mean(),
                 tasks=len(member.scores),
-                pruned=member.state == "dropped",
+                pruned=member.state != "kept",
                 best=leader.mean(),
                 rollouts=self._ledger.rollouts,
                 dollars=self._ledger.dollars,

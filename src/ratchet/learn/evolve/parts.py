@@ -15,8 +15,7 @@ from ratchet.learn.evolve.ending import is_little
 from ratchet.learn.evolve.judging import Judging
 from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
-from ratchet.learn.evolve.racing import may_lead, next_part
-from ratchet.learn.evolve.testing import Testing
+from ratchet.learn.race import next_part
 
 SHARPEN = 0.35
 """Share of the search's rollouts that those who may lead get before new candidates do. Else a coach
@@ -40,7 +39,6 @@ class Parts:
         plan: Numbers that the search keeps to.
         judging: What is known of the candidates.
         breeding: Knows which parents are to show more.
-        testing: Knows who waits for tests.
     """
 
     def __init__(
@@ -49,13 +47,11 @@ class Parts:
         plan: Plan,
         judging: Judging,
         breeding: Breeding,
-        testing: Testing,
     ) -> None:
         self.order = list(order)
         self._plan = plan
         self._judging = judging
         self._breeding = breeding
-        self._testing = testing
         self.begun = 0
         """Rollouts begun."""
         self._sharpened = 0
@@ -71,19 +67,25 @@ class Parts:
         """A new candidate was refused before it ran."""
         self.begun -= rollouts
 
-    def next(self, left: int, promised: int) -> Part | None:
+    def next(self, left: int, promised: int, *, waiting_too: bool = False) -> Part | None:
         """The part that is to begin next; None when there is none.
 
         Args:
             left: Rollouts that the search may still commit.
             promised: How many of them proposals under way will need.
+            waiting_too: Whether those may run who wait for new drafts, since there are none.
         """
         if left < 1:
             return None
         if self._sharpened < SHARPEN * self.begun and (part := self._sharper(left)):
             return part
-        waiting = self._testing.waiting()
-        racing = [m for m in self._judging.racing if not m.under_way and m not in waiting]
+        racing = [
+            member
+            for member in self._judging.racing
+            if not member.under_way
+            and not self._judging.is_untested(member)
+            and (waiting_too or not self._judging.waits(member))
+        ]
         for member in sorted(racing, key=self.promise, reverse=True):
             tasks = self._tasks_for(member)[:left]
             if len(tasks) < min(2, self._plan.first) and not member.scores:
@@ -95,10 +97,10 @@ class Parts:
     def promise(self, member: Member) -> tuple[float, int]:
         """How good a member may yet be; of those of which nothing is known, the oldest first."""
         if member.scores:
-            standing = self._judging.estimate.standing(member.id)
+            standing = self._judging.race.standing(member)
         else:
             assert member.parent is not None
-            standing = self._judging.estimate.standing(member.parent.id)
+            standing = self._judging.race.standing(member.parent)
         return standing.mean + standing.deviation, -member.number
 
     def untried(self, member: Member) -> list[str]:
@@ -126,26 +128,19 @@ class Parts:
     def _rivals(self) -> list[Member]:
         """The member that leads and the one that may most likely prove better (LUCB)."""
         best = self._judging.population.best()
-        standing = self._judging.estimate.standing
-        leader = standing(best.id)
-        standings = [
-            (standing(member.id), member)
-            for member in self._judging.population.members
-            if member is not best and member.parents
-        ]
+        race = self._judging.race
         may = [
-            (one.mean + one.deviation, m.number, m) for one, m in standings if may_lead(one, leader)
+            member
+            for member in self._judging.population.members
+            if member is not best and member.parents and race.may_lead(member, best)
         ]
-        others = [max(may)[2]] if may else []
+        others = [max(may, key=self.promise)] if may else []
         return [best, *others] if best.parents else others
 
     def _tasks_for(self, member: Member) -> list[str]:
         if not member.evaluations:
             return list(member.first)
-        assert member.parent is not None
-        limit = self._judging.enough(member)
-        count = next_part(len(member.evaluations), self._plan.first, limit)
-        return self.untried(member)[:count]
+        return self.untried(member)[: self._judging.next_count(member)]
 
     def _coverage(self, member: Member, left: int) -> int:
         """Train tasks that a member that may lead is to have run by now.

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
-from ratchet.learn.evolve.estimate import Estimate
-from ratchet.learn.evolve.racing import EVEN
-from ratchet.learn.work import Evaluation
+from ratchet.learn.race import EVEN, Entry, Race
 from ratchet.llm import Reply
 from ratchet.types import Candidate, Code, PromptTemplate, Resource
 
@@ -29,7 +27,7 @@ TIRED = 0.35
 """How fast a parent loses its appeal with every child that came to nothing."""
 
 
-class Member:
+class Member(Entry):
     """A candidate in the search, with what is known of it."""
 
     def __init__(
@@ -43,8 +41,8 @@ class Member:
         replies: Sequence[Reply] = (),
         island: int = 0,
     ) -> None:
-        self.number = number
-        self.candidate = candidate
+        super().__init__(number, candidate)
+        self.parent: Member | None = parents[0] if parents else None
         self.parents = tuple(parents)
         self.proposer = proposer
         self.operator = operator
@@ -52,10 +50,6 @@ class Member:
         """The coach's answers that it came from."""
         self.islands = {island}
         self.state: State = "racing"
-        self.scores: dict[str, float] = {}
-        """Objective by train task, in the order in which they were asked for."""
-        self.evaluations: dict[str, Evaluation] = {}
-        """By train task; those without a score too."""
         self.under_way: set[str] = set()
         """Train tasks whose rollouts have begun and are not known yet."""
         self.first: tuple[str, ...] = ()
@@ -66,33 +60,10 @@ class Member:
         """Whether the repository's own tests had their say."""
         self.refused = ""
         """Why they refused it; empty when they did not."""
-        self.even_at = 0
-        """Tasks on which it was even with its parent and let run on; 0 when it never was."""
+        self.waited = False
+        """Whether new drafts were the better bet once, so that it had to wait."""
         self.failed_children = 0
         self.accepted = ""
-
-    @property
-    def id(self) -> str:
-        """The candidate's id."""
-        return self.candidate.id
-
-    @property
-    def parent(self) -> Member | None:
-        """The member that it is compared with."""
-        return self.parents[0] if self.parents else None
-
-    def mean(self) -> float:
-        """Mean objective on the train tasks it ran; 0 when none has a score."""
-        return math.fsum(self.scores.values()) / len(self.scores) if self.scores else 0.0
-
-    def failing(self, best: float) -> list[str]:
-        """Tasks that it ran and did not do as well as can be, worst first."""
-        found = [
-            task
-            for task in self.evaluations
-            if task not in self.scores or self.scores[task] < best - EVEN
-        ]
-        return sorted(found, key=lambda task: self.scores.get(task, -math.inf))
 
     def ancestors(self) -> list[Member]:
         """Itself, its parents, their parents and so on, nearest first."""
@@ -111,17 +82,17 @@ class Population:
 
     Args:
         baseline: The member that everything comes from.
-        estimate: What is known of their worth.
+        race: What is known of their worth.
         islands: How many islands there are.
         migrate_every: Members kept after which the best of each island visits the next.
     """
 
     def __init__(
-        self, baseline: Member, estimate: Estimate, *, islands: int, migrate_every: int
+        self, baseline: Member, race: Race[Member], *, islands: int, migrate_every: int
     ) -> None:
         self.baseline = baseline
         self.members: list[Member] = [baseline]
-        self._estimate = estimate
+        self._race = race
         self._islands = islands
         self._migrate_every = migrate_every
         self._kinds: dict[int, tuple[int, ...]] = {}
@@ -136,7 +107,7 @@ class Population:
 
     def best(self, island: int | None = None) -> Member:
         """The member with the highest estimate, the oldest of equals."""
-        return max(self.on(island), key=lambda m: (self._estimate.standing(m.id).mean, -m.number))
+        return self._race.best(self.on(island))
 
     def on(self, island: int | None) -> list[Member]:
         """Members of an island, or all."""
@@ -185,11 +156,11 @@ class Population:
         return next(m for m in self.members if m.number == number)
 
     def _mean(self, member: Member) -> float:
-        return self._estimate.standing(member.id).mean
+        return self._race.standing(member).mean
 
     def _likely_best(self, members: Sequence[Member], rng: random.Random) -> Member:
         def drawn(member: Member) -> float:
-            standing = self._estimate.standing(member.id)
+            standing = self._race.standing(member)
             tired = TIRED * standing.deviation * math.log1p(member.failed_children)
             return standing.mean + rng.gauss(0.0, standing.deviation) - tired
 
@@ -246,9 +217,3 @@ def _text(resource: Resource) -> str:
 
 def _likeness(text: str, own: str) -> float:
     return SequenceMatcher(None, text.split(), own.split(), autojunk=False).ratio()
-
-
-def gains(member: Member, other: Mapping[str, float]) -> float:
-    """Mean difference to another's scores on the tasks that both have; 0 when there is none."""
-    shared = [value - other[task] for task, value in member.scores.items() if task in other]
-    return math.fsum(shared) / len(shared) if shared else 0.0

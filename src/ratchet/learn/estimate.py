@@ -92,21 +92,23 @@ class Estimate:
             known = self._standings[candidate_id] = self._standing(candidate_id)
         return known
 
-    @property
-    def noise(self) -> float:
-        """Standard deviation of a score about worth plus ease."""
+    def chance(self, candidate_id: str, parent_id: str) -> float:
+        """The chance that a candidate is better than its parent, by what is known of both."""
         self._refit()
-        return self._noise
+        lead = self._worth[candidate_id] - self._worth[parent_id]
+        return 0.5 * math.erfc(-lead / self._deviation(candidate_id) / math.sqrt(2.0))
 
     def _standing(self, candidate_id: str) -> Standing:
         worth = self._worth[candidate_id]
-        known = len(self._scores[candidate_id])
-        step = STEP * self._scale
-        deviation = math.sqrt(1.0 / (known / max(self._noise**2, 1e-12) + 1.0 / step**2))
+        deviation = self._deviation(candidate_id)
         if math.isinf(self.top):
             return Standing(worth, deviation)
         expected = [self._within(worth + self._ease[task]) for task in self._shared or self._ease]
         return _below(self.top, math.fsum(expected) / len(expected), deviation)
+
+    def _deviation(self, candidate_id: str) -> float:
+        known, step = len(self._scores[candidate_id]), STEP * self._scale
+        return math.sqrt(1.0 / (known / max(self._noise**2, 1e-12) + 1.0 / step**2))
 
     def _refit(self) -> None:
         if not self._stale:

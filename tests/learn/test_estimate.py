@@ -1,0 +1,84 @@
+"""How good candidates are when each has run other tasks than the others."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from ratchet.learn.estimate import Estimate
+
+
+def test_who_met_the_harder_tasks_is_not_the_worse_for_it() -> None:
+    estimate = Estimate()
+    easy = {f"e{n}": 0.9 for n in range(6)}
+    hard = {f"h{n}": 0.1 for n in range(6)}
+    estimate.add("base", None, easy | hard)
+    estimate.add("on easy", "base", dict.fromkeys(easy, 0.95))
+    estimate.add("on hard", "base", dict.fromkeys(hard, 0.4))
+    assert estimate.standing("on hard").mean > estimate.standing("on easy").mean
+
+
+def _solving(hard_too: Sequence[str]) -> Estimate:
+    """A source and a child of it that solve what is easy, and two who also solve what is hard."""
+    estimate = Estimate()
+    easy = [f"e{n}" for n in range(12)]
+    hard = [f"h{n}" for n in range(12)]
+    source = dict.fromkeys(easy, 1.0) | dict.fromkeys(hard, 0.0)
+    estimate.add("base", None, source)
+    estimate.add("middling", "base", source | dict.fromkeys(hard[6:], 0.2))
+    estimate.add("few", "middling", dict.fromkeys(hard, 1.0))
+    estimate.add("many", "middling", dict.fromkeys([*hard, *hard_too], 1.0))
+    return estimate
+
+
+def test_to_solve_the_easy_tasks_as_well_does_not_speak_against_a_candidate() -> None:
+    estimate = _solving([f"e{n}" for n in range(12)])
+    few, many = estimate.standing("few"), estimate.standing("many")
+    assert many.mean > few.mean
+    assert many.deviation < few.deviation
+
+
+def test_no_candidate_is_worth_more_than_the_best_score() -> None:
+    estimate = _solving([])
+    for number in range(8):  # each solves the hard ones again, and is the child of the one before
+        parent = "many" if number == 0 else f"child {number - 1}"
+        estimate.add(f"child {number}", parent, {f"h{n}": 1.0 for n in range(12)})
+    assert 0.85 < estimate.standing("child 7").mean < 1.0
+    assert estimate.standing("base").mean == pytest.approx(0.5, abs=0.05)
+
+
+def test_scores_without_a_best_value_are_taken_as_they_are() -> None:
+    estimate = Estimate()
+    estimate.add("base", None, {"a": 3.0, "b": 5.0})
+    estimate.add("better", "base", {"a": 8.0, "b": 10.0})
+    assert estimate.standing("better").mean > 6.0
+    assert estimate.standing("base").mean < 5.0
+
+
+def test_the_luckiest_of_many_is_drawn_to_its_parent() -> None:
+    rng = random.Random(0)
+    estimate = Estimate()
+    tasks = [f"t{n}" for n in range(40)]
+    estimate.add("base", None, {t: float(rng.random() < 0.5) for t in tasks})
+    raw = {}
+    for number in range(30):
+        scores = {t: float(rng.random() < 0.5) for t in tasks[:6]}
+        raw[str(number)] = sum(scores.values()) / 6
+        estimate.add(str(number), "base", scores)
+    luckiest = max(raw, key=lambda name: raw[name])
+    assert raw[luckiest] >= 0.8
+    assert estimate.standing(luckiest).mean < raw[luckiest] - 0.1
+    assert estimate.standing("base").deviation < estimate.standing(luckiest).deviation
+
+
+def test_the_chance_of_being_better_than_the_parent_follows_what_was_scored() -> None:
+    estimate = Estimate()
+    tasks = [f"t{n}" for n in range(12)]
+    estimate.add("base", None, {t: float(n % 2) for n, t in enumerate(tasks)})
+    estimate.add("same", "base", {t: float(n % 2) for n, t in enumerate(tasks)})
+    estimate.add("better", "base", dict.fromkeys(tasks, 1.0))
+    estimate.add("worse", "base", dict.fromkeys(tasks, 0.0))
+    same, better, worse = (estimate.chance(c, "base") for c in ("same", "better", "worse"))
+    assert worse < 0.1 < 0.4 < same < 0.6 < 0.9 < better
