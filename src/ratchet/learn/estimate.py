@@ -92,11 +92,19 @@ class Estimate:
             known = self._standings[candidate_id] = self._standing(candidate_id)
         return known
 
-    def chance(self, candidate_id: str, parent_id: str) -> float:
-        """The chance that a candidate is better than its parent, by what is known of both."""
+    def hope(self, candidate_id: str, parent_id: str) -> float:
+        """By how much a candidate is expected to be better than its parent, counting worse as 0.
+
+        The expected improvement (Jones et al. 1998), as a multiple of that of a child of which
+        nothing is known.
+        """
         self._refit()
         lead = self._worth[candidate_id] - self._worth[parent_id]
-        return 0.5 * math.erfc(-lead / self._deviation(candidate_id) / math.sqrt(2.0))
+        deviation = self._deviation(candidate_id)
+        z = lead / deviation
+        density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
+        improvement = deviation * density + lead * 0.5 * math.erfc(-z / math.sqrt(2.0))
+        return improvement * math.sqrt(2.0 * math.pi) / (STEP * self._scale)
 
     def _standing(self, candidate_id: str) -> Standing:
         worth = self._worth[candidate_id]

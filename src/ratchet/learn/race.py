@@ -9,8 +9,8 @@ algorithms:
   that share is dropped so, however often one looks (Ville 1939). Nothing else drops a child.
 - How good is it? `Estimate` fits all scores at once and shrinks a child towards its parent.
 - Is it worth the next rollouts? Whoever may lead runs on, in parts that double (Karnin et al.
-  2013), when the chance that it is better than its parent buys more per rollout than a new draft
-  does. Who is not worth them waits; it may be later.
+  2013), as long as it promises more gain over its parent per rollout than a new draft does. Who
+  does not waits; its turn may come later.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Race(Generic[AnyEntry]):
         return is_worse([one / scale for one in entry.differences()], tasks)
 
     def is_worth(self, entry: AnyEntry, cost: int, *, share: float, draft: int) -> bool:
-        """Whether an entry is a better bet than a new draft.
+        """Whether an entry promises more gain per rollout than a new draft.
 
         Args:
             entry: One with scores, and with a parent that has some.
@@ -161,7 +161,8 @@ class Race(Generic[AnyEntry]):
             draft: Rollouts that a draft runs first.
         """
         assert entry.parent is not None
-        return self.estimate.chance(entry.id, entry.parent.id) * draft >= share * cost
+        # Where half of the drafts are better, a draft promises what the estimate expects of one.
+        return self.estimate.hope(entry.id, entry.parent.id) * draft > 2.0 * share * cost
 
     def choose(
         self, first: AnyEntry, others: Sequence[AnyEntry], val: Mapping[str, Mapping[str, float]]

@@ -120,6 +120,11 @@ def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: st
     return score.value if score is not None and rollout.status == "succeeded" else None
 
 
+def scores_of(evaluations: Sequence[Evaluation]) -> dict[str, float]:
+    """Scores by task id, of the evaluations that have one."""
+    return {e.task.id: e.value for e in evaluations if e.value is not None}
+
+
 def mean(evaluations: Sequence[Evaluation]) -> float | None:
     """Mean objective over the evaluations that have one; None when none has."""
     values = [e.value for e in evaluations if e.value is not None]

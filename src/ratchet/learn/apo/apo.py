@@ -16,9 +16,9 @@ from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching
 from ratchet.learn.apo.search import Search
 from ratchet.learn.apo.sizes import Sizes, Wanted, least, sizes
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.contenders import Contender, choose
 from ratchet.learn.lab import Lab
-from ratchet.learn.work import Evaluation, mean
+from ratchet.learn.race import Entry, Race
+from ratchet.learn.work import Evaluation, scores_of
 from ratchet.llm import CoachUnavailable
 from ratchet.types import InputError, PromptTemplate, Task
 
@@ -171,11 +171,12 @@ class APO:
     async def _improve(self, lab: Lab) -> Finding:
         plan = self._plan(lab, _rollouts_left(lab))
         panel, val = lab.shuffled("apo/train", lab.train), lab.shuffled("apo/val", lab.val)
-        source = Contender(0, lab.baseline)
+        race: Race[Entry] = Race()
+        source = Entry(0, lab.baseline)
         first_val = asyncio.ensure_future(self._validate_first(lab, val[: plan.val]))
         try:
-            source.add(await lab.evaluate(lab.baseline, panel[: plan.panel]))
-            if source.mean() is None:
+            race.add(source, await lab.evaluate(lab.baseline, panel[: plan.panel]))
+            if not source.scores:
                 raise _unknown("train")
             plan = self._afford(lab, plan, source)
             search = Search(
@@ -185,6 +186,7 @@ class APO:
                 sizes=plan,
                 panel=panel,
                 val=val[: plan.val],
+                race=race,
                 source=source,
                 reserve=plan.reserve + (0 if self._initial_validation else plan.val),
                 while_better=self._while_better,
@@ -194,7 +196,7 @@ class APO:
         finally:
             first_val.cancel()
             await asyncio.gather(first_val, return_exceptions=True)
-        return await self._finish(lab, search, plan, val, known, why)
+        return await self._finish(lab, race, search, plan, val, known, why)
 
     def _coaching(self, lab: Lab) -> Coaching:
         return Coaching(
@@ -217,7 +219,7 @@ class APO:
             concurrency=lab.concurrency,
         )
 
-    def _afford(self, lab: Lab, plan: Sizes, source: Contender) -> Sizes:
+    def _afford(self, lab: Lab, plan: Sizes, source: Entry) -> Sizes:
         """The plan anew, now that a rollout's price is known.
 
         Raises:
@@ -236,6 +238,7 @@ class APO:
     async def _finish(
         self,
         lab: Lab,
+        race: Race[Entry],
         search: Search,
         plan: Sizes,
         val: Sequence[Task],
@@ -252,27 +255,21 @@ class APO:
             *(lab.evaluate(c.candidate, tasks) for c in (search.source, *finalists)),
             return_exceptions=True,
         )
-        measured: dict[int, list[Evaluation]] = {0: list(known)}
-        for contender, evaluations in zip((search.source, *finalists), judged, strict=True):
+        measured = {lab.baseline.id: known}
+        for entry, evaluations in zip((search.source, *finalists), judged, strict=True):
             if isinstance(evaluations, BudgetExhausted):
                 continue  # dearer than those before
             if isinstance(evaluations, BaseException):
                 raise evaluations
-            measured[contender.number] = evaluations
-        base = {e.task.id: e.value for e in measured[0] if e.value is not None}
-        if not base:
+            measured[entry.id] = evaluations
+        scores = {one: scores_of(evaluations) for one, evaluations in measured.items()}
+        if not scores[lab.baseline.id]:
             raise _unknown("val")
-        scores = {
-            number: {e.task.id: e.value for e in evaluations if e.value is not None}
-            for number, evaluations in measured.items()
-        }
-        choice = choose(search.source, finalists, val=scores, first_val=base)
-        best_val = mean(measured.get(choice.contender.number, []))
-        baseline_val = sum(base.values()) / len(base)
+        choice = race.choose(search.source, finalists, scores)
         return Finding(
-            best=choice.contender.candidate,
-            baseline_val=baseline_val,
-            best_val=baseline_val if best_val is None else best_val,
+            best=choice.entry.candidate,
+            baseline_val=choice.first_val,
+            best_val=choice.best_val,
             proposals=search.proposals,
             sentence=_sentence(search, why),
         )
@@ -287,8 +284,7 @@ class APO:
         left = _rollouts_left(lab)
         if left is None:
             return most if lab.budget.dollars is None else plan.val
-        reach = (left + ran) // (finalists + 1)
-        return max(1, min(most, max(reach, min(plan.val, reach))))
+        return max(1, min(most, (left + ran) // (finalists + 1)))
 
 
 def _coach_options(

@@ -16,8 +16,8 @@ from ratchet.learn.apo.answers import Answer, longest, read_answer
 from ratchet.learn.apo.placeholders import written
 from ratchet.learn.attribution import blame
 from ratchet.learn.coach_prompts import CoachPrompts
-from ratchet.learn.contenders import Contender
 from ratchet.learn.lab import Lab
+from ratchet.learn.race import Entry
 from ratchet.learn.transcript import cut, transcript
 from ratchet.learn.work import Evaluation
 from ratchet.llm import Message, Reply
@@ -46,7 +46,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """What a draft is to be made of."""
 
     number: int
-    parent: Contender
+    parent: Entry
     batches: int
     """Critiques to merge, each of rollouts of its own."""
     batch: int
@@ -113,7 +113,7 @@ class Coaching:
             BudgetExhausted: No more coach calls are allowed.
             CoachUnavailable: The coach cannot be reached.
         """
-        low = order.parent.failing()
+        low = low_rollouts(order.parent)
         target, low = await self._target(order, low)
         groups = batches(low, order)
         solved = _solved(order.parent, len(groups), order.turn)
@@ -335,10 +335,15 @@ def batches(low: Sequence[Evaluation], order: Order) -> list[list[Evaluation]]:
     return [ring[n * order.batch : (n + 1) * order.batch] for n in range(count)]
 
 
-def _solved(parent: Contender, count: int, turn: int) -> list[Evaluation]:
+def low_rollouts(entry: Entry) -> list[Evaluation]:
+    """Evaluations that leave something to gain, the worst first."""
+    return [entry.evaluations[task] for task in entry.failing() if task in entry.scores]
+
+
+def _solved(parent: Entry, count: int, turn: int) -> list[Evaluation]:
     """Rollouts that went best, for contrast; as many as there are critiques."""
-    failing = {id(e) for e in parent.failing()}
-    good = [e for e in parent.evaluations.values() if e.value is not None and id(e) not in failing]
+    failing = parent.failing()
+    good = [e for task, e in parent.evaluations.items() if task not in failing]
     start = (turn * count) % len(good) if good else 0
     return [*good[start:], *good[:start]][:count]
 

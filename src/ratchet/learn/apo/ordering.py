@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Draft, Order
+from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Draft, Order, low_rollouts
 from ratchet.learn.apo.sizes import Sizes
-from ratchet.learn.contenders import Contender, Estimate
+from ratchet.learn.race import Entry, Race
+from ratchet.types import Task
 
 MERGED = 3
 """Critiques that one edit is made from, at most."""
@@ -19,25 +20,18 @@ PLENTY = 600
 LESSONS = 2
 """Critiques that led to something better elsewhere, shown to an edit."""
 
-Standing = Callable[[Contender], Estimate]
 
-
-def drawn_parent(beam: Sequence[Contender], standing: Standing, rng: random.Random) -> Contender:
-    """A member of the beam: one drawn by what it may be worth (Thompson sampling)."""
-    able = [contender for contender in beam if contender.failing()]
-    drawn = [standing(c).value + rng.gauss(0.0, 1.0) * _doubt(c, standing(c)) for c in able]
+def drawn_parent(beam: Sequence[Entry], race: Race[Entry], rng: random.Random) -> Entry:
+    """A member of the beam: one drawn by how good it may be (Thompson sampling)."""
+    able = [entry for entry in beam if low_rollouts(entry)]
+    standings = [race.standing(entry) for entry in able]
+    drawn = [rng.gauss(one.mean, one.deviation) for one in standings]
     return able[max(range(len(able)), key=lambda n: (drawn[n], -n))]
-
-
-def _doubt(contender: Contender, standing: Estimate) -> float:
-    """How far a member of the beam may be from what it seems: as far as few tasks tell."""
-    measured = max(1, len(contender.values()))
-    return math.sqrt(standing.deviation**2 + 0.1 / measured / 4)
 
 
 def order_of(
     number: int,
-    parent: Contender,
+    parent: Entry,
     *,
     turn: int,
     batch: int,
@@ -66,7 +60,7 @@ def order_of(
         lessons: Critiques that led to something better elsewhere.
         earlier: Why earlier edits of the parent could not be tried.
     """
-    low = len(parent.failing())
+    low = len(low_rollouts(parent))
     merged = max(1, min(MERGED, low, calls - CALLS_AN_EDIT)) if turn % 2 == 0 else 1
     most = passes if merged > 1 else passes - 1
     return Order(
@@ -99,10 +93,14 @@ def first_passes(number: int, sizes: Sizes) -> int:
 
 
 def lessons_for(
-    parent: Contender, beam: Sequence[Contender], drafts: Mapping[int, Draft]
+    parent: Entry, beam: Sequence[Entry], drafts: Mapping[int, Draft]
 ) -> tuple[str, ...]:
     """Critiques behind members of the beam that a parent does not descend from."""
-    line = {contender.number for contender in parent.lineage()}
+    line = set()
+    one: Entry | None = parent
+    while one is not None:
+        line.add(one.number)
+        one = one.parent
     others = [c for c in beam if c.number and c.number not in line]
     return tuple(drafts[c.number].critique for c in others if drafts[c.number].critique)[:LESSONS]
 
@@ -112,11 +110,42 @@ def calls_of(order: Order) -> int:
     return order.batches + CALLS_AN_EDIT * order.passes
 
 
-def ranked(contenders: Sequence[Contender], standing: Standing) -> list[Contender]:
+def ranked(entries: Sequence[Entry], race: Race[Entry]) -> list[Entry]:
     """Best first; of equals the shorter, then the earlier."""
-    worth = {c.number: standing(c).value for c in contenders}
-    return sorted(contenders, key=lambda c: (-round(worth[c.number], 6), _length(c), c.number))
+    means = {one.number: race.standing(one).mean for one in entries}
+    return sorted(entries, key=lambda one: (-round(means[one.number], 6), _length(one), one.number))
 
 
-def _length(contender: Contender) -> int:
-    return sum(len(str(r)) for r in contender.candidate.resources.values())
+def _length(entry: Entry) -> int:
+    return sum(len(str(r)) for r in entry.candidate.resources.values())
+
+
+def telling(entry: Entry, tasks: Sequence[Task], shown: Iterable[str] = ()) -> list[Task]:
+    """Tasks in an order in which a child of an entry is told apart soon.
+
+    Tasks that the entry fails say what an edit gains, those that it solves what it breaks. The
+    child should solve what the edit was made from (`shown`), and what was not shown as well: else
+    it has only learned examples by heart. So they come in turn: two shown, one that fails and was
+    not shown, one that is solved.
+
+    Args:
+        entry: The parent; only tasks on which it has a score are taken.
+        tasks: Those to order.
+        shown: Ids of the tasks that the edit was made from.
+    """
+    known, failing = set(shown), set(entry.failing())
+    groups: dict[str, list[Task]] = {"shown": [], "failing": [], "solved": []}
+    for task in tasks:
+        if task.id not in entry.scores:
+            continue
+        if task.id not in failing:
+            groups["solved"].append(task)
+        else:
+            groups["shown" if task.id in known else "failing"].append(task)
+    turn = ("shown", "failing", "shown", "solved")
+    ordered: list[Task] = []
+    while any(groups.values()):
+        for name in turn:
+            if groups[name]:
+                ordered.append(groups[name].pop(0))
+    return ordered

@@ -17,7 +17,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from ratchet.learn.apo.ablation import Ablation
-from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching, Draft, Order
+from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching, Draft, Order, low_rollouts
 from ratchet.learn.apo.ordering import (
     calls_of,
     drawn_parent,
@@ -25,12 +25,13 @@ from ratchet.learn.apo.ordering import (
     lessons_for,
     order_of,
     ranked,
+    telling,
 )
 from ratchet.learn.apo.sizes import Sizes, Wanted
 from ratchet.learn.apo.spending import Spending
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.contenders import Contender, Estimate, estimate, telling
 from ratchet.learn.lab import Lab
+from ratchet.learn.race import EVEN, Entry, Race, next_part, untried
 from ratchet.learn.work import Evaluation, Proposal
 from ratchet.types import Task
 
@@ -42,9 +43,6 @@ STUCK = 3
 
 PATIENCE = 6
 """Proposals without a better best after which further rounds end, at least."""
-
-RIVALS = 2
-"""Better ones that it takes for a proposal to be given up before it has run all its tasks."""
 
 STRIDE = 4
 """How many rungs of train tasks come in at once when the leader has solved all there were."""
@@ -63,6 +61,7 @@ class Search:
         sizes: How the budget is divided.
         panel: Train tasks in the order in which they come into play.
         val: Val tasks that finalists run.
+        race: What is known of the source, and will be of the proposals.
         source: The baseline, with what it ran already.
         reserve: Rollouts that are kept for the comparison on val.
         while_better: Whether rounds follow those that were asked for, while they bring something.
@@ -77,7 +76,8 @@ class Search:
         sizes: Sizes,
         panel: Sequence[Task],
         val: Sequence[Task],
-        source: Contender,
+        race: Race[Entry],
+        source: Entry,
         reserve: int,
         while_better: bool,
     ) -> None:
@@ -94,7 +94,10 @@ class Search:
         self._events = 0
         self._orders: dict[int, Order] = {}
         self._drafts: dict[int, Draft] = {}
-        self._racing: dict[int, Contender] = {}
+        self._race = race
+        self._racing: dict[int, Entry] = {}
+        self._waiting: dict[int, Entry] = {}
+        """Proposals that run on when they promise more than new ones do."""
         self._seen = {source.candidate.id}
         self._critiqued: Counter[int] = Counter()
         """Drafts ordered, by the number of the parent."""
@@ -106,12 +109,12 @@ class Search:
         self._best_at = 0
         self._why = ""
         self._asked: dict[int, set[str]] = {}
-        """Ids of the tasks that each contender was asked to run, by its number."""
+        """Ids of the tasks that each entry was asked to run, by its number."""
         self._ablation = Ablation(source.candidate, tuple(lab.targets), sizes.rollouts)
         self._spending = Spending(lab, reserve=reserve, known=source.evaluations.values())
         self.source = source
-        self.beam: list[Contender] = [source]
-        """The best contenders that are decided, best first."""
+        self.beam: list[Entry] = [source]
+        """The best entries that are decided, best first."""
         self.proposals = 0
         """Proposals ordered."""
         self.judged = 0
@@ -124,7 +127,7 @@ class Search:
         self.problems: list[str] = []
         """Why proposals could not be tried."""
         self.validated: int | None = None
-        """Number of the contender that has run the val tasks before the end."""
+        """Number of the entry that has run the val tasks before the end."""
 
     async def run(self) -> str:
         """Search until nothing is left to do; returns why it ended."""
@@ -154,15 +157,12 @@ class Search:
                 task.cancel()
             await asyncio.gather(*self._pending.values(), return_exceptions=True)
 
-    def standing(self, contender: Contender) -> Estimate:
-        """What a contender seems to be worth on the panel."""
-        return estimate(contender, self._panel)
-
-    def finalists(self) -> list[Contender]:
+    def finalists(self) -> list[Entry]:
         """Those to compare on val, best first; the source is not among them."""
-        others = [c for c in self._ranked([*self.beam, *self._racing.values()]) if c.number]
-        worst = self.standing(self.source).value
-        better = [c for c in others if self.standing(c).value > worst]
+        known = [c for c in (*self._racing.values(), *self._waiting.values()) if c.scores]
+        others = [c for c in self._ranked([*self.beam, *known]) if c.number]
+        least = self._race.standing(self.source).mean
+        better = [c for c in others if self._race.standing(c).mean > least]
         return better[: self._sizes.finalists]
 
     # What to begin.
@@ -170,21 +170,35 @@ class Search:
     def _fill(self) -> None:
         """Begin what may be begun."""
         self._grow()
+        self._resume()
         while self._may_propose():
             self._propose()
 
+    def _resume(self) -> None:
+        """Let those run on that waited and promise more than new proposals do."""
+        for entry in self._ranked(list(self._waiting.values())):
+            free = self._under_way() < self._sizes.width
+            if not self._why and free and self._promises_most(entry):
+                del self._waiting[entry.number]
+                self._racing[entry.number] = entry
+                self._next_rung(entry)
+
     def _may_propose(self) -> bool:
-        if self._why or len(self._orders) >= self._sizes.width:
+        if self._why or self._under_way() >= self._sizes.width:
             return False
         self._why = self._ended()
         if self._why:
             return False
-        if not self.beam[0].failing():
+        if not low_rollouts(self.beam[0]):
             # The best leaves nothing to learn from on the panel; if it grows there may be.
             if not self._pending:
                 self._why = "every train task that was tried is solved."
             return False
         return True
+
+    def _under_way(self) -> int:
+        """Proposals that are drafted or race."""
+        return len(self._orders.keys() | self._racing.keys())
 
     def _ended(self) -> str:
         rounds, size = self._wanted.beam_rounds, self._sizes.round
@@ -212,7 +226,7 @@ class Search:
         self.proposals = number
         if self._leave_out(number):
             return
-        parent = drawn_parent(self.beam, self.standing, self._lab.rng)
+        parent = drawn_parent(self.beam, self._race, self._lab.rng)
         turn = self._critiqued[parent.number]
         self._critiqued[parent.number] += 1
         order = order_of(
@@ -263,7 +277,7 @@ class Search:
             search = max(1, size.rollouts - self._reserve)
             spent = min(1.0, max(0.0, (search - self._left()) / search))
             target = size.panel + round((size.panel_most - size.panel) * spent)
-            low = len(leaders[0].failing())
+            low = len(low_rollouts(leaders[0]))
             short = low < max(2, self._wanted.gradient_batch_size // 2)
             is_idle = len(self._asked_of(leaders[0])) == len(leaders[0].evaluations)
             # A coach that has nothing to say of these rollouts may have of others.
@@ -271,35 +285,33 @@ class Search:
             if (len(self._panel) < target or short or stuck) and is_idle:
                 more = size.rung * (1 if low else STRIDE)
                 self._panel = self._order[: len(self._panel) + more]
-        for contender in leaders:
-            tasks = self._untried(contender)
+        for entry in leaders:
+            tasks = self._untried(entry)
             if tasks and self._left() >= len(tasks) + size.rung:
-                self._run(contender, tasks)
+                self._run(entry, tasks)
 
-    def _leaders(self) -> list[Contender]:
+    def _leaders(self) -> list[Entry]:
         """The best, and who may be as good."""
-        best = self.standing(self.beam[0]).value
-        near = [c for c in self.beam if self.standing(c).value > best - 0.05]
-        return near[:2]
+        return [c for c in self.beam if self._race.may_lead(c, self.beam[0])][:2]
 
-    def _untried(self, contender: Contender) -> list[Task]:
-        """Tasks of the panel that a contender was not asked to run."""
-        asked = self._asked_of(contender)
+    def _untried(self, entry: Entry) -> list[Task]:
+        """Tasks of the panel that a entry was not asked to run."""
+        asked = self._asked_of(entry)
         return [task for task in self._panel if task.id not in asked]
 
-    def _asked_of(self, contender: Contender) -> set[str]:
-        return self._asked.setdefault(contender.number, set(contender.evaluations))
+    def _asked_of(self, entry: Entry) -> set[str]:
+        return self._asked.setdefault(entry.number, set(entry.evaluations))
 
-    def _run(self, contender: Contender, tasks: Sequence[Task]) -> None:
-        name = f"run/{contender.number}/{len(self._asked_of(contender))}"
-        self._asked_of(contender).update(task.id for task in tasks)
+    def _run(self, entry: Entry, tasks: Sequence[Task]) -> None:
+        name = f"run/{entry.number}/{len(self._asked_of(entry))}"
+        self._asked_of(entry).update(task.id for task in tasks)
         self._spending.begun(len(tasks))
-        self._begin(name, self._evaluated(contender, list(tasks)))
+        self._begin(name, self._evaluated(entry, list(tasks)))
 
     async def _evaluated(
-        self, contender: Contender, tasks: Sequence[Task]
-    ) -> tuple[Contender, list[Evaluation]]:
-        return contender, await self._lab.evaluate(contender.candidate, tasks)
+        self, entry: Entry, tasks: Sequence[Task]
+    ) -> tuple[Entry, list[Evaluation]]:
+        return entry, await self._lab.evaluate(entry.candidate, tasks)
 
     def _begin(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
         self._pending[name] = asyncio.create_task(work)
@@ -312,11 +324,11 @@ class Search:
             return
         if name.startswith("val/"):
             return  # the comparison takes it from the lab
-        contender, evaluations = result
-        contender.add(evaluations)
+        entry, evaluations = result
+        self._race.add(entry, evaluations)
         self._spending.ended(evaluations)
-        if contender.number in self._racing:
-            self._raced(contender)
+        if entry.number in self._racing:
+            self._raced(entry)
         else:
             self.beam = self._ranked(self.beam)
 
@@ -338,88 +350,92 @@ class Search:
             return
         self._seen.add(candidate.id)
         self._unusable = 0
-        contender = Contender(number, candidate, order.parent)
-        self._racing[number] = contender
-        self._next_rung(contender)
+        entry = Entry(number, candidate, order.parent)
+        self._racing[number] = entry
+        self._next_rung(entry)
 
-    def _next_rung(self, contender: Contender) -> None:
+    def _next_rung(self, entry: Entry) -> None:
         """Run the next tasks, as many as before, while the budget allows."""
-        parent = contender.parent
-        assert parent is not None
-        ahead = contender.untried(
-            telling(parent, self._panel, self._drafts[contender.number].shown)
-        )
-        ahead = ahead[: max(0, self._sizes.most - len(contender.evaluations))]
-        count = max(self._sizes.rung, len(contender.evaluations))
-        if len(ahead) - count < self._sizes.rung // 2:
-            count = len(ahead)
-        count = min(count, self._left())
+        ahead = self._ahead(entry)
+        known = len(entry.evaluations)
+        count = min(next_part(known, self._sizes.rung, known + len(ahead)), self._left())
         if count < 1:
-            self._judge(contender, complete=not ahead)
+            self._judge(entry, complete=not ahead)
         else:
-            self._run(contender, ahead[:count])
+            self._run(entry, ahead[:count])
 
-    def _raced(self, contender: Contender) -> None:
-        """Drop a proposal, take it into the beam, or let it run on to be surer."""
-        parent = contender.parent
-        assert parent is not None
-        if not contender.values():
-            self._judge(contender, complete=False, lost=True)  # nobody can say what it is worth
-            return
-        mine = self.standing(contender)
-        if mine.value <= self.standing(parent).value + 1e-9:
-            self._judge(contender, complete=False, lost=True)
-            return
-        if self._is_behind(contender, mine):
-            self._judge(contender, complete=False)
-            return
-        self._next_rung(contender)
+    def _ahead(self, entry: Entry) -> list[Task]:
+        """Tasks that a proposal has still to run until it is decided."""
+        assert entry.parent is not None
+        ordered = telling(entry.parent, self._panel, self._drafts[entry.number].shown)
+        return untried(entry, ordered)[: max(0, self._sizes.most - len(entry.evaluations))]
 
-    def _is_behind(self, contender: Contender, mine: Estimate) -> bool:
-        """Whether as many as matter are better for certain, kept ones or such as race with it.
+    def _raced(self, entry: Entry) -> None:
+        """Drop a proposal, take it into the beam, or let it run on now or later to be surer."""
+        if not entry.scores:
+            self._judge(entry, complete=False, lost=True)  # nobody can say what it is worth
+        elif self._race.is_worse(entry, len(self._panel)):
+            self._judge(entry, complete=False, lost=True)
+        elif not self._ahead(entry):
+            self._judge(entry, complete=True, lost=self._is_no_better(entry))
+        elif not self._promises_most(entry):
+            self._waiting[entry.number] = entry
+            self._judge(entry, complete=False, lost=True)
+        else:
+            self._next_rung(entry)
 
-        The first drafts are all better than the source: only each other says which are worth more.
-        """
-        others = [c for c in self._racing.values() if c is not contender and c.values()]
-        rivals = self._ranked([*self.beam, *others])[: min(RIVALS, self._sizes.beam)]
-        last = self.standing(rivals[-1]).value
-        return len(rivals) == min(RIVALS, self._sizes.beam) and mine.value + mine.deviation < last
+    def _is_no_better(self, entry: Entry) -> bool:
+        assert entry.parent is not None
+        return self._race.standing(entry).mean <= self._race.standing(entry.parent).mean + EVEN
 
-    def _judge(self, contender: Contender, *, complete: bool, lost: bool = False) -> None:
+    def _promises_most(self, entry: Entry) -> bool:
+        """Whether a proposal may lead, and is worth more than a new one."""
+        if not self._race.may_lead(entry, self.beam[0]):
+            return False
+        known = len(entry.evaluations)
+        cost = next_part(known, self._sizes.rung, known + len(self._ahead(entry)))
+        share = (self.accepted + 1) / (self.accepted + self.pruned + 2)
+        return self._race.is_worth(entry, cost, share=share, draft=self._sizes.rung)
+
+    def _judge(self, entry: Entry, *, complete: bool, lost: bool = False) -> None:
         """Decide on a proposal, and tell."""
-        number = contender.number
+        number = entry.number
         del self._racing[number]
-        if not contender.evaluations:
+        if not entry.evaluations:
             self.untried += 1  # no rollout was left for it: it speaks neither for nor against
             del self._orders[number]
             return
+        waited = number not in self._orders
         before = self.beam[0]
-        kept = not lost and bool(contender.values())
+        kept = not lost and bool(entry.scores)
         if kept:
-            self.beam = self._ranked([*self.beam, contender])[: self._sizes.beam]
-            kept = contender in self.beam
+            self.beam = self._ranked([*self.beam, entry])[: self._sizes.beam]
+            kept = entry in self.beam
         sentence = ""
         if kept:
             self.accepted += 1
-            sentence = contender.gained()
-            if self.beam[0] is contender and before is not contender:
+            sentence = entry.gained()
+            if self.beam[0] is entry and before is not entry:
                 self._best_at = self.proposals - self.refused
+        elif waited:
+            return  # it was told when it began to wait
         else:
             self.pruned += 1
         self.judged += 1
         self._lab.judged(
             Proposal(
                 number=self.judged - 1,
-                candidate_id=contender.candidate.id,
-                value=contender.mean() or 0.0,
-                tasks=len(contender.values()),
+                candidate_id=entry.candidate.id,
+                value=entry.mean(),
+                tasks=len(entry.scores),
                 pruned=not complete,
-                best=self.beam[0].mean() or 0.0,
+                best=self.beam[0].mean(),
                 rollouts=self._lab.spent.rollouts,
                 accepted=sentence,
             )
         )
-        self._settle(number, survived=kept)
+        if not waited:
+            self._settle(number, survived=kept)
 
     def _settle(self, number: int, *, survived: bool) -> None:
         """A proposal is through: its place is free, and the coach hears what became of it."""
@@ -444,8 +460,8 @@ class Search:
         elif int(number) in self._racing:
             self._judge(self._racing[int(number)], complete=False)
 
-    def _ranked(self, contenders: Sequence[Contender]) -> list[Contender]:
-        return ranked(contenders, self.standing)
+    def _ranked(self, entries: Sequence[Entry]) -> list[Entry]:
+        return ranked(entries, self._race)
 
     def _left(self) -> int:
         """Rollouts that the search may still begin."""
