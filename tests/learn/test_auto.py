@@ -251,7 +251,7 @@ def test_an_algorithm_that_ends_by_itself_without_a_gain_gets_no_second_slice(
     class EndsByItself(Steps):
         async def learn(self, lab: Lab) -> Finding:
             finding = await super().learn(lab)
-            return msgspec.structs.replace(finding, sentence="The coach only refuses.")
+            return msgspec.structs.replace(finding, ended="idle")
 
     knobs, rules, _ = auto.ARMS
     ends = Arm(

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from ratchet.learn.lab import Lab
 from ratchet.types import Candidate
 
+Cause: TypeAlias = Literal["budget", "solved", "limit", "idle", "coach"]
+"""Why a search ended: its budget is spent, nothing is left to gain, a limit of its options is
+reached, nothing new or better comes, or the coach is lost."""
+
+
+class End(msgspec.Struct, frozen=True):
+    """How a search ended."""
+
+    cause: Cause
+    why: str
+    """The same for people: a clause."""
+
+
+SPENT = End("budget", "the budget is spent")
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What an algorithm came to."""
 
     best: Candidate
-    """The best candidate on val; the baseline when nothing was better."""
+    """The best candidate; the baseline when nothing was better."""
     baseline_val: float
     """Mean objective of the baseline on val."""
     best_val: float
@@ -23,6 +38,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """How many candidates were tried."""
     sentence: str
     """What was done and why it ended, for people."""
+    ended: Cause = "budget"
+    """Why it ended. Only after `budget` may more budget bring more."""
     val_tasks: int = 0
     """Val tasks that both means are over; whoever called the algorithm fills it in."""
 

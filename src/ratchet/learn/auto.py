@@ -85,8 +85,7 @@ class Auto:
         own = await lab.evaluate(lab.baseline, lab.val[: plan.val])
         await self._survey(lab, records, seen)
         course = Course(lab, records, plan, _known(mean(own)))
-        why = await course.run()
-        return await course.finding(why)
+        return await course.finding(await course.run())
 
     def _possible(self, lab: Lab) -> list[Record]:
         """The arms that can work here, with a note on each that cannot."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.learn.algorithm import Finding
+from ratchet.learn.algorithm import SPENT, End, Finding
 from ratchet.learn.arms import Arm
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
@@ -35,9 +35,6 @@ TIRED = 2
 
 LEAST = 8
 """Rollouts that no algorithm makes anything of, when they are all that is left."""
-
-SPENT = "the budget is spent"
-"""What algorithms say of their slice."""
 
 CANNOT = (InputError, BudgetExhausted, CoachUnavailable, ConfigError, SandboxUnavailable)
 """What an algorithm raises when it cannot work here; another may."""
@@ -100,22 +97,22 @@ class Course:
     def _best(self) -> Candidate:
         return self._kept[-1][0] if self._kept else self._lab.baseline
 
-    async def run(self) -> str:
-        """Spend it; returns why it ended."""
+    async def run(self) -> End:
+        """Spend it; returns how it ended."""
         number = 0
         while self._lab.may_continue(f"auto/{number:03d}"):
             if self._solved:
-                return "every val task is solved."
+                return End("solved", "every val task is solved")
             if self._left() < LEAST and number:
-                return "the budget is spent."
+                return SPENT
             record = self._next()
             if record is None:
-                return "no algorithm brought anything more."
+                return End("idle", "no algorithm brought anything more")
             await self._slice(number, record)
             number += 1
-        return "the budget is spent."
+        return SPENT
 
-    async def finding(self, why: str) -> Finding:
+    async def finding(self, end: End) -> Finding:
         """What it came to, with the best compared with the source on the same val tasks."""
         best, baseline_val, best_val = self._lab.baseline, self._baseline_val, self._baseline_val
         if self._kept:
@@ -129,7 +126,8 @@ class Course:
             baseline_val=baseline_val,
             best_val=best_val,
             proposals=self._proposals,
-            sentence=f"{'; '.join(parts) or 'Nothing was tried'}; {why}",
+            sentence=f"{'; '.join(parts) or 'Nothing was tried'}; {end.why}.",
+            ended=end.cause,
         )
 
     async def _compare(self) -> tuple[Candidate, float, float]:
@@ -195,14 +193,13 @@ class Course:
             return
         self._account(record, part)
         self._proposals += finding.proposals
-        cost, said = (
-            _cost(part),
-            finding.sentence.replace(SPENT, "its share of the budget is spent"),
-        )
+        cost, said = _cost(part), finding.sentence
+        if finding.ended == "budget":
+            cost += ", its share of the budget"
         if finding.best.id == self._best.id or finding.best_val < finding.baseline_val:
             record.barren += 1
             # One that ended before its share was spent had nothing left to try.
-            if record.barren >= TIRED or SPENT not in finding.sentence:
+            if record.barren >= TIRED or finding.ended != "budget":
                 record.out = "it brought nothing more"
             lab.note(f"{record.arm.name} found nothing better for {cost}: {said}")
             return

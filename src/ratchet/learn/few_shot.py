@@ -2,8 +2,8 @@
 
 Demonstrations are taken from rollouts, as in DSPy's bootstrapping (Khattab et al. 2023), so they
 show what the agent itself does when it does well. Which set helps is found by a race: sets of
-several sizes run the same tasks, and the better part goes on to more (sequential halving: Karnin
-et al. 2013). A set is never judged on a task that it shows.
+several sizes run the same tasks, and of those that may be the best the better half goes on to as
+many again (sequential halving: Karnin et al. 2013). A set is never judged on a task that it shows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from ratchet.learn.algorithm import Finding
+from ratchet.learn.algorithm import SPENT, End, Finding
 from ratchet.learn.attribution import uses
 from ratchet.learn.budget import Budget, BudgetExhausted
-from ratchet.learn.contenders import SOLVED, Contender, choose
 from ratchet.learn.demonstrations import (
     Demonstration,
     covering,
@@ -27,8 +26,9 @@ from ratchet.learn.demonstrations import (
     with_section,
 )
 from ratchet.learn.lab import Lab
+from ratchet.learn.race import Entry, Race, next_part
 from ratchet.learn.transcript import text_of
-from ratchet.learn.work import Evaluation, Proposal, mean
+from ratchet.learn.work import Evaluation, Proposal, scores_of
 from ratchet.types import InputError, PromptTemplate, Task
 
 MIN_POOL = 2
@@ -36,6 +36,9 @@ MIN_POOL = 2
 
 UNLIMITED = 400
 """Rollouts that are planned with where they are not limited."""
+
+FINALISTS = 2
+"""Sets that are compared with the source on val, at most."""
 
 LEAST_TASKS = 4
 LEAST_VAL = 4
@@ -110,20 +113,22 @@ class FewShot:
             )
         train = lab.shuffled("few_shot/train", lab.train)
         val = lab.shuffled("few_shot/val", lab.val)
-        source = Contender(0, lab.baseline)
+        source = Entry(0, lab.baseline)
         val_count = min(len(val), self._val, max(LEAST_VAL, left // 10))
         seen = min(len(train), max(LEAST_TASKS, min((left - 2 * val_count) // 2, 60)))
         source.add(await lab.evaluate(lab.baseline, train[:seen]))
-        if source.mean() is None:
+        if not source.scores:
             raise _unknown("train")
         target = await self._target(lab, prompts, source)
         race = _Race(lab, source, train[:seen], target, reserve=val_count * 3)
         sets = self._choose_sets(lab, source, train)
         if not sets:
-            why = f"fewer than {MIN_POOL} of {seen} train tasks went well enough to be shown"
-            race.ended = why
+            race.ended = End(
+                "idle",
+                f"fewer than {MIN_POOL} of {seen} train tasks went well enough to be shown",
+            )
         await race.run(sets, self._first)
-        return await self._finish(lab, race, val, val_count)
+        return await self._finish(lab, race, val)
 
     def _prompts(self, lab: Lab) -> list[str]:
         names = [n for n, r in lab.targets.items() if isinstance(r, PromptTemplate)]
@@ -141,7 +146,7 @@ class FewShot:
             )
         return [self._prompt]
 
-    async def _target(self, lab: Lab, prompts: Sequence[str], source: Contender) -> str:
+    async def _target(self, lab: Lab, prompts: Sequence[str], source: Entry) -> str:
         """The prompt that traces show to be used most."""
         if len(prompts) == 1:
             return prompts[0]
@@ -152,7 +157,7 @@ class FewShot:
         return max(prompts, key=lambda name: (counts[name], -prompts.index(name)))
 
     def _choose_sets(
-        self, lab: Lab, source: Contender, train: Sequence[Task]
+        self, lab: Lab, source: Entry, train: Sequence[Task]
     ) -> list[list[Demonstration]]:
         """Sets of several sizes, from the rollouts that went well."""
         pool = self._pool(source)
@@ -165,7 +170,8 @@ class FewShot:
         space = vectors([*(d.input for d in demos), *(text_of(t.input) for t in train)])
         similar = [[likeness(one, t) for t in space[len(demos) :]] for one in space[: len(demos)]]
         # What the source fails is what examples are to help with.
-        weights = [1.0 if (source.value(t.id) or 0.0) >= SOLVED else 2.0 for t in train]
+        solved = source.scores.keys() - set(source.failing())
+        weights = [1.0 if t.id in solved else 2.0 for t in train]
         tokens = [d.tokens for d in demos]
         sizes = [s for s in (4, 8, 2, 1, 6, 3) if s <= self._most] or [self._most]
         sizes = [s for s in sizes if s <= len(demos)] or [len(demos)]
@@ -184,7 +190,7 @@ class FewShot:
         # The most telling example stands last, next to the task.
         return [[demos[n] for n in reversed(taken)] for taken in found]
 
-    def _pool(self, source: Contender) -> list[Evaluation]:
+    def _pool(self, source: Entry) -> list[Evaluation]:
         done = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
         scored = [e for e in done if e.value is not None]
         good = [e for e in scored if e.value is not None and e.value >= self._good]
@@ -196,103 +202,97 @@ class FewShot:
         middle = values[len(values) // 2]
         return [e for e in scored if e.value is not None and e.value > 0 and e.value > middle]
 
-    async def _finish(self, lab: Lab, race: _Race, val: Sequence[Task], val_count: int) -> Finding:
+    async def _finish(self, lab: Lab, race: _Race, val: Sequence[Task]) -> Finding:
         finalists = race.finalists()
         reach = max(_left(lab) // (len(finalists) + 1), 0)
-        tasks = val[: max(1, min(len(val), max(val_count, reach), reach))]
+        tasks = val[: max(1, reach)]
         judged = await asyncio.gather(
             *(lab.evaluate(c.candidate, tasks) for c in (race.source, *finalists)),
             return_exceptions=True,
         )
-        measured: dict[int, list[Evaluation]] = {}
-        for contender, evaluations in zip((race.source, *finalists), judged, strict=True):
+        scores: dict[str, dict[str, float]] = {}
+        for entry, evaluations in zip((race.source, *finalists), judged, strict=True):
             if isinstance(evaluations, BudgetExhausted):
                 continue
             if isinstance(evaluations, BaseException):
                 raise evaluations
-            measured[contender.number] = evaluations
-        scores = {
-            number: {e.task.id: e.value for e in evaluations if e.value is not None}
-            for number, evaluations in measured.items()
-        }
-        base = scores.get(0, {})
-        if not base:
+            scores[entry.id] = scores_of(evaluations)
+        if not scores.get(lab.baseline.id):
             raise _unknown("val")
-        choice = choose(race.source, finalists, val=scores, first_val=base)
-        baseline_val = sum(base.values()) / len(base)
-        best_val = mean(measured.get(choice.contender.number, []))
+        choice = race.choose(race.source, finalists, scores)
         return Finding(
-            best=choice.contender.candidate,
-            baseline_val=baseline_val,
-            best_val=baseline_val if best_val is None else best_val,
+            best=choice.entry.candidate,
+            baseline_val=choice.first_val,
+            best_val=choice.best_val,
             proposals=len(race.entered),
             sentence=race.sentence(),
+            ended=race.ended.cause,
         )
 
 
-class _Race:
+class _Race(Race[Entry]):
     """Sets of demonstrations against the source, on the same tasks."""
 
     def __init__(
-        self, lab: Lab, source: Contender, tasks: Sequence[Task], target: str, *, reserve: int
+        self, lab: Lab, source: Entry, tasks: Sequence[Task], target: str, *, reserve: int
     ) -> None:
+        super().__init__()
+        self.add(source, list(source.evaluations.values()))
         self._lab = lab
         self.source = source
         self._tasks = list(tasks)
         self._target = target
         self._reserve = reserve
-        self._gains: dict[int, float] = {}
         self._shown: dict[int, set[str]] = {}
         """Ids of the tasks that each set shows."""
-        self.entered: list[Contender] = []
-        self.ended = ""
+        self.entered: list[Entry] = []
+        self.ended = End("idle", "the best were compared on val")
 
     async def run(self, sets: Sequence[Sequence[Demonstration]], first: int) -> None:
         """Run them, fewer on more tasks each time."""
         racing = [c for n, each in enumerate(sets, 1) if (c := await self._entry(n, each))]
         self.entered = list(racing)
-        done = 0
-        count = min(first, len(self._tasks))
-        step = 0
+        done, step = 0, 0
         while racing and self._lab.may_continue(f"few_shot/{step:03d}"):
             step += 1
-            able = max(0, _left(self._lab) - self._reserve) // max(1, count - done)
+            count = next_part(done, first, len(self._tasks))
+            able = max(0, _left(self._lab) - self._reserve) // max(1, count)
             if not able:
-                self.ended = self.ended or "the budget is spent"
+                self.ended = SPENT
                 break
             racing = racing[:able]
-            tasks = self._tasks[done:count]
+            tasks = self._tasks[done : done + count]
             judged = await asyncio.gather(
                 *(self._evaluate(c, tasks) for c in racing), return_exceptions=True
             )
             if any(isinstance(each, BudgetExhausted) for each in judged):
-                self.ended = "the budget is spent"
+                self.ended = SPENT
                 break
             for each in judged:
                 if isinstance(each, BaseException):
                     raise each
-            racing = self._rank(racing)
-            better = [c for c in racing if self._gains[c.number] > 0]
-            keep = better[: max(1, len(racing) // 2)]
-            for contender in racing:
-                if contender not in keep or count == len(self._tasks):
-                    self._tell(contender, pruned=count < len(self._tasks))
-            racing = keep
-            if count == len(self._tasks):
-                break
-            done, count = count, min(2 * count, len(self._tasks))
+            done += count
+            whole = done == len(self._tasks)
+            ranked = self._ranked(racing)
+            # Half of them at most: the next part is as large as all before.
+            keep = ranked[: max(1, len(racing) // 2)]
+            for entry in racing:
+                if entry not in keep or whole:
+                    self._tell(entry, pruned=not whole)
+            racing = [] if whole else keep
 
-    def finalists(self) -> list[Contender]:
+    def finalists(self) -> list[Entry]:
         """Those that seem better than the source, best first."""
-        better = [c for c in self.entered if self._gains.get(c.number, 0.0) > 0]
-        return sorted(better, key=lambda c: -self._gains[c.number])[:2]
+        least = self.standing(self.source).mean
+        known = self._ranked(self.entered)
+        return [one for one in known if self.standing(one).mean > least][:FINALISTS]
 
     def sentence(self) -> str:
         """What was done and why it ended."""
         count = f"{len(self.entered)} sets of demonstrations for {self._target!r}"
-        return f"{count}; {self.ended or 'the best were compared on val'}."
+        return f"{count}; {self.ended.why}."
 
-    async def _entry(self, number: int, shown: Sequence[Demonstration]) -> Contender | None:
+    async def _entry(self, number: int, shown: Sequence[Demonstration]) -> Entry | None:
         parent = self._lab.baseline.resources[self._target]
         assert isinstance(parent, PromptTemplate)
         try:
@@ -307,37 +307,38 @@ class _Race:
         )
         if await self._lab.check(candidate):
             return None
-        contender = Contender(number, candidate, self.source)
         self._shown[number] = {each.task_id for each in shown}
-        return contender
+        return Entry(number, candidate, self.source)
 
-    async def _evaluate(self, contender: Contender, tasks: Sequence[Task]) -> None:
-        hidden = [t for t in tasks if t.id not in self._shown[contender.number]]
-        contender.add(await self._lab.evaluate(contender.candidate, hidden) if hidden else [])
+    async def _evaluate(self, entry: Entry, tasks: Sequence[Task]) -> None:
+        hidden = [t for t in tasks if t.id not in self._shown[entry.number]]
+        self.add(entry, await self._lab.evaluate(entry.candidate, hidden) if hidden else [])
 
-    def _rank(self, racing: Sequence[Contender]) -> list[Contender]:
-        """By the mean gain over the source, shrunk by two tasks without any."""
-        base = self.source.values()
-        for contender in racing:
-            own = contender.values()
-            gains = [own[t] - base[t] for t in own.keys() & base.keys()]
-            self._gains[contender.number] = math.fsum(gains) / (len(gains) + 2)
-        return sorted(racing, key=lambda c: (-self._gains[c.number], c.number))
+    def _ranked(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Those that have run and may prove to be the best, best first."""
+        able = [
+            entry
+            for entry in entries
+            if entry.scores and not self.is_worse(entry, len(self._tasks))
+        ]
+        if not able:
+            return []
+        leader = self.best([self.source, *able])
+        able = [entry for entry in able if self.may_lead(entry, leader)]
+        return sorted(able, key=lambda one: (-self.standing(one).mean, one.number))
 
-    def _tell(self, contender: Contender, *, pruned: bool) -> None:
-        gain = self._gains[contender.number]
-        best = max((c.mean() or 0.0 for c in (self.source, *self.entered)), default=0.0)
-        kept = not pruned and gain > 0
+    def _tell(self, entry: Entry, *, pruned: bool) -> None:
+        kept = not pruned and entry in self.finalists()
         self._lab.judged(
             Proposal(
-                number=contender.number - 1,
-                candidate_id=contender.candidate.id,
-                value=contender.mean() or 0.0,
-                tasks=len(contender.values()),
+                number=entry.number - 1,
+                candidate_id=entry.id,
+                value=entry.mean(),
+                tasks=len(entry.scores),
                 pruned=pruned,
-                best=best,
+                best=max(one.mean() for one in (self.source, *self.entered)),
                 rollouts=self._lab.spent.rollouts,
-                accepted=f"{gain:+.3f} a task over the prompt without examples." if kept else "",
+                accepted=entry.gained() if kept else "",
             )
         )
 
@@ -377,6 +378,7 @@ async def with_demonstrations(
         best_val=shown.best_val if shown.best.id != found.best.id else found.best_val,
         proposals=found.proposals + shown.proposals,
         sentence=f"{found.sentence} Then {shown.sentence}",
+        ended=shown.ended,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.learn.algorithm import Finding
+from ratchet.learn.algorithm import SPENT, End, Finding
 from ratchet.learn.bridge import Bridge
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
@@ -141,7 +141,7 @@ class GEPA:
         await bridge.run(engine)
         if bridge.cause is not None and not isinstance(bridge.cause, BudgetExhausted):
             raise bridge.cause
-        return search.finding("the budget is spent" if bridge.cause else search.why)
+        return search.finding(SPENT if bridge.cause else search.end)
 
 
 _SELECTIONS = ("pareto", "current_best", "epsilon_greedy", "top_k_pareto")
@@ -179,7 +179,7 @@ class _Search:
         self._spent = (-1, -1)
         self._ran = self._ran_before = 0
         self._problem = ""
-        self.why = "nothing is left to try"
+        self.end = End("idle", "nothing is left to try")
 
     # The adapter.
 
@@ -270,16 +270,17 @@ class _Search:
         self._ran_before = self._ran
         self._spent = spent
         if not self._bridge.do(lambda: self._lab.may_continue(f"gepa/{iteration:06d}")):
-            self.why = "the budget is spent"
+            self.end = SPENT
         elif self._max_iterations is not None and iteration >= self._max_iterations:
-            self.why = f"the limit of {self._max_iterations} iterations was reached"
+            self.end = End("limit", f"the limit of {self._max_iterations} iterations was reached")
         elif max((value for value, _ in self._on_val.values()), default=0.0) >= 1.0:
-            self.why = "a candidate solves every val task"
+            self.end = End("solved", "a candidate solves every val task")
         elif self._idle >= IDLE:
-            self.why = f"{IDLE} iterations in a row tried nothing new"
+            self.end = End("idle", f"{IDLE} iterations in a row tried nothing new")
         elif self._fruitless >= FRUITLESS:
             last = f" (the last: {self._problem.rstrip('.')})" if self._problem else ""
-            self.why = f"{FRUITLESS} answers of the coach in a row could not be tried{last}"
+            why = f"{FRUITLESS} answers of the coach in a row could not be tried{last}"
+            self.end = End("idle", why)
         else:
             return False
         return True
@@ -294,7 +295,7 @@ class _Search:
         if event["iteration"] and made is not None and made.id in self._on_val:
             self._settle(made)
 
-    def finding(self, why: str) -> Finding:
+    def finding(self, end: End) -> Finding:
         """What the search came to."""
         baseline = self._lab.baseline
         if baseline.id not in self._on_val:
@@ -311,8 +312,9 @@ class _Search:
             sentence=(
                 f"{counted(self._judged, 'candidate')} by reflection,"
                 f" {len(self._on_val) - 1} of them kept;"
-                f" {why}."
+                f" {end.why}."
             ),
+            ended=end.cause,
         )
 
     async def _run(

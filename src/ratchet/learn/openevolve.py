@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from ratchet.learn import openevolve_child
-from ratchet.learn.algorithm import Finding
+from ratchet.learn.algorithm import SPENT, End, Finding
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.texts import counted, texts_of, with_text
@@ -172,14 +172,15 @@ class OpenEvolve:
                 hint="See why: ratchet eval.",
             )
         search = _Search(lab, name, tried_on, reserve - len(lab.val))
-        why = await search.run(text, {**self.config, "random_seed": lab.seed % 2**31})
+        end = await search.run(text, {**self.config, "random_seed": lab.seed % 2**31})
         best, best_val = await search.choose(self.finalists, baseline_val)
         return Finding(
             best=best,
             baseline_val=baseline_val,
             best_val=best_val,
             proposals=search.judged,
-            sentence=f"{counted(search.judged, 'candidate')} of {name!r}; {why}.",
+            sentence=f"{counted(search.judged, 'candidate')} of {name!r}; {end.why}.",
+            ended=end.cause,
         )
 
     def _text(self, lab: Lab) -> tuple[str, str]:
@@ -218,11 +219,11 @@ class _Search:
         self._best = 0.0
         self._fruitless = 0
         self._serving: set[asyncio.Task[Any]] = set()
-        self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self.judged = 0
 
-    async def run(self, text: str, config: dict[str, Any]) -> str:
-        """Have the library search; returns why it ended."""
+    async def run(self, text: str, config: dict[str, Any]) -> End:
+        """Have the library search; returns how it ended."""
         # The address of a Unix socket has about a hundred characters.
         near = None if len(tempfile.gettempdir()) < MOST_FOLDER else "/tmp"  # noqa: S108
         folder = Path(tempfile.mkdtemp(prefix="ratchet-engine-", dir=near))
@@ -231,7 +232,7 @@ class _Search:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _run_in(self, folder: Path, text: str, config: dict[str, Any]) -> str:
+    async def _run_in(self, folder: Path, text: str, config: dict[str, Any]) -> End:
         code = isinstance(self._lab.targets[self._name], Code)
         program = "program.py" if code else "program.txt"
         config = {**config, "language": "python" if code else "text"}
@@ -264,7 +265,7 @@ class _Search:
                     f"openevolve ended with an error ({process.returncode}):"
                     f" {said[-1][:300] if said else 'it said nothing'}"
                 )
-            return f"all {config['max_iterations']} iterations were made"
+            return End("limit", f"all {config['max_iterations']} iterations were made")
         finally:
             server.close()
             for task in self._serving:
@@ -292,7 +293,7 @@ class _Search:
         except (ConnectionError, ValueError):
             pass  # it was ended
         except BudgetExhausted:
-            self._end("the budget is spent")
+            self._end(SPENT)
         except asyncio.CancelledError:
             pass  # by `_run_in`, which ends; asyncio's streams would print it
         except BaseException as error:
@@ -317,7 +318,8 @@ class _Search:
         self._reply = reply
         self._fruitless += 1
         if self._fruitless > FRUITLESS:
-            self._end(f"{FRUITLESS} answers of the coach in a row led to nothing new to try")
+            why = f"{FRUITLESS} answers of the coach in a row led to nothing new to try"
+            self._end(End("idle", why))
         return {"text": reply.text, "problem": reply.problem}
 
     async def _evaluate(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -387,9 +389,9 @@ class _Search:
         if reply is not None:
             self._lab.credit(reply, survived)
 
-    def _end(self, why: str) -> None:
+    def _end(self, end: End) -> None:
         if not self._ended.done():
-            self._ended.set_result(why)
+            self._ended.set_result(end)
 
     async def _shown(self, evaluations: Sequence[Evaluation]) -> dict[str, str]:
         """Rollouts on train as the coach is shown them."""

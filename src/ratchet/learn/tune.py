@@ -2,9 +2,9 @@
 
 Trials are asked for in batches and told back in order, so that the same seed gives the same search
 however fast each rollout was. Each trial starts on a small subset of the train tasks, the same for
-all; only the better part of the trials goes on to more tasks (successive halving: Jamieson &
-Talwalkar 2016, Li et al. 2018). The proposals are those of the tree-structured Parzen estimator
-(Bergstra et al. 2011) over all knobs jointly. The best few on train are compared on val.
+all; those that may still prove to be the best go on to larger ones (`learn/race.py`). The proposals
+are those of the tree-structured Parzen estimator (Bergstra et al. 2011) over all knobs jointly. The
+best few on train are compared on val.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ratchet.learn.algorithm import Finding
+from ratchet.learn.algorithm import SPENT, End, Finding
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.work import Proposal, mean
+from ratchet.learn.race import Choice as Chosen
+from ratchet.learn.race import Entry, Race
+from ratchet.learn.work import Proposal, mean, scores_of
 from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Knob, Params, Task, Value
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ class Tune:
     Args:
         max_trials: Trials at most; None leaves it to the budget.
         batch: Trials evaluated at the same time.
-        eta: One in `eta` trials goes on to the next subset, which is `eta` times as large.
+        eta: How many times as large as the one before each subset is.
         first_tasks: Tasks in the smallest subset, at least.
         finalists: Candidates compared on val at the end.
         patience: Batches in a row without a better best after which the search ends.
@@ -77,72 +79,75 @@ class Tune:
         for split, tasks in (("train", lab.train), ("val", lab.val)):
             if not tasks:
                 raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
-        search = _Search(lab, self._batch, _rungs(lab, self._eta, self._first_tasks), self._eta)
+        search = _Search(lab, self._batch, _rungs(lab, self._eta, self._first_tasks))
         reserve = len(lab.val) * self._finalists
         if _affordable(lab, reserve + len(lab.val)) < len(lab.train):
             raise _too_small(lab, reserve)
-        baseline_val = _known(mean(await lab.evaluate(lab.baseline, lab.val)), "val")
-        why = await self._search(lab, search, reserve)
-        best, best_val = await self._choose(lab, search, baseline_val)
+        val = {lab.baseline.id: scores_of(await lab.evaluate(lab.baseline, lab.val))}
+        if not val[lab.baseline.id]:
+            raise _unknown("val")
+        end = await self._search(lab, search, reserve)
+        chosen = await self._choose(lab, search, val)
         return Finding(
-            best=best,
-            baseline_val=baseline_val,
-            best_val=best_val,
+            best=chosen.entry.candidate,
+            baseline_val=chosen.first_val,
+            best_val=chosen.best_val,
             proposals=search.asked,
-            sentence=f"{search.asked} trials, {search.pruned} of them given up early; {why}",
+            sentence=f"{search.asked} trials, {search.pruned} of them given up early; {end.why}.",
+            ended=end.cause,
         )
 
-    async def _search(self, lab: Lab, search: _Search, reserve: int) -> str:
+    async def _search(self, lab: Lab, search: _Search, reserve: int) -> End:
         quiet = 0
         while lab.may_continue(f"tune/{search.asked:06d}"):
             if self._max_trials is not None and search.asked >= self._max_trials:
-                return f"the limit of {self._max_trials} trials was reached."
+                return End("limit", f"the limit of {self._max_trials} trials was reached")
             if search.best >= 1.0:
-                return "a candidate solves every train task."
+                return End("solved", "a candidate solves every train task")
             if self._patience is not None and quiet >= self._patience:
-                return f"{quiet} batches in a row brought nothing better."
+                return End("idle", f"{quiet} batches in a row brought nothing better")
             if search.stale >= STALE_BATCHES:
-                return f"{search.stale} batches in a row tried nothing new."
+                return End("idle", f"{search.stale} batches in a row tried nothing new")
             if search.seen >= search.points:
-                return f"all {search.points:g} combinations were tried."
+                return End("idle", f"all {search.points:g} combinations were tried")
             count = min(self._batch, _affordable(lab, reserve) // len(lab.train))
             if self._max_trials is not None:
                 count = min(count, self._max_trials - search.asked)
             if count < 1:
                 if not search.asked:
                     raise _too_small(lab, reserve)
-                return "the budget is spent."
+                return SPENT
             before = search.best
             await search.step(count)
             quiet = 0 if search.best > before else quiet + 1
-        return "the budget is spent."
+        return SPENT
 
     async def _choose(
-        self, lab: Lab, search: _Search, baseline_val: float
-    ) -> tuple[Candidate, float]:
+        self, lab: Lab, search: _Search, val: dict[str, dict[str, float]]
+    ) -> Chosen[Entry]:
         finalists = search.finalists(self._finalists)
         judged = await asyncio.gather(
-            *(lab.evaluate(candidate, lab.val) for candidate in finalists), return_exceptions=True
+            *(lab.evaluate(entry.candidate, lab.val) for entry in finalists),
+            return_exceptions=True,
         )
-        best, best_val = lab.baseline, baseline_val
-        for candidate, evaluations in zip(finalists, judged, strict=True):
+        for entry, evaluations in zip(finalists, judged, strict=True):
             if isinstance(evaluations, BudgetExhausted):
                 continue
             if isinstance(evaluations, BaseException):
                 raise evaluations
-            value = mean(evaluations)
-            if value is not None and value > best_val:
-                best, best_val = candidate, value
-        return best, best_val
+            val[entry.id] = scores_of(evaluations)
+        return search.race.choose(search.source, finalists, val)
 
 
 class _Search:
     """The state of one search: trials asked for, and what they were worth on each subset."""
 
-    def __init__(self, lab: Lab, batch: int, rungs: Sequence[Sequence[Task]], eta: int) -> None:
+    def __init__(self, lab: Lab, batch: int, rungs: Sequence[Sequence[Task]]) -> None:
         self._lab = lab
         self._rungs = rungs
-        self._eta = eta
+        self.race: Race[Entry] = Race()
+        self.source = Entry(0, lab.baseline)
+        self._entries = {self.source.id: self.source}
         self._params = {
             name: resource
             for name, resource in lab.targets.items()
@@ -167,13 +172,11 @@ class _Search:
                 for knob, domain in params.space.items()
             }
         )
-        self._seen: set[str] = set()
         self.points = math.prod(_points(k) for p in self._params.values() for k in p.space.values())
         """How many combinations there are."""
         self.stale = 0
         """Batches in a row that tried nothing new."""
-        self._at_rung: list[list[float]] = [[] for _ in rungs]
-        self._complete: dict[str, tuple[float, int, Candidate]] = {}
+        self._complete: dict[str, Entry] = {}
         self.asked = 0
         self.pruned = 0
         self.best = float("-inf")
@@ -181,52 +184,56 @@ class _Search:
     async def step(self, count: int) -> None:
         """Ask for a batch of trials, race them up the subsets, and tell what they were worth."""
         trials = [self._study.ask(self._distributions) for _ in range(count)]
-        candidates = [self._candidate(trial.params) for trial in trials]
         known = self.seen
-        self._seen.update(candidate.id for candidate in candidates)
+        entries = [self._entry(self._candidate(trial.params)) for trial in trials]
         self.stale = 0 if self.seen > known else self.stale + 1
         values: list[list[float]] = [[] for _ in trials]
         racing = list(range(count))
         for rung, tasks in enumerate(self._rungs):
             judged = await asyncio.gather(
-                *(self._lab.evaluate(candidates[i], tasks) for i in racing), return_exceptions=True
+                *(self._lab.evaluate(entries[i].candidate, tasks) for i in racing),
+                return_exceptions=True,
             )
             if any(isinstance(one, BudgetExhausted) for one in judged):
                 break  # dollars: they cost more than those before
             for i, evaluations in zip(racing, judged, strict=True):
                 if isinstance(evaluations, BaseException):
                     raise evaluations
+                self.race.add(entries[i], evaluations)
                 value = mean(evaluations)
-                if self._is_source(candidates[i]):
-                    value = _known(value, "train")
                 if value is not None:
                     values[i].append(value)
+                elif entries[i] is self.source:
+                    raise _unknown("train")
             racing = [i for i in racing if len(values[i]) > rung]  # no score, no going on
-            reached = self._at_rung[rung]
-            reached.extend(values[i][rung] for i in racing)
-            if reached and rung < len(self._rungs) - 1:
-                keep = sorted(reached, reverse=True)[: max(1, len(reached) // self._eta)][-1]
-                racing = [
-                    i for i in racing if values[i][rung] >= keep or self._is_source(candidates[i])
-                ]
+            leader = self.race.best(one for one in self._entries.values() if one.scores)
+            racing = [i for i in racing if self._goes_on(entries[i], leader)]
         for i, trial in enumerate(trials):
-            self._tell(trial, candidates[i], values[i])
+            self._tell(trial, entries[i], values[i])
 
-    def finalists(self, count: int) -> list[Candidate]:
-        """The best candidates over all train tasks, best first, without the source's own."""
-        ranked = sorted(self._complete.values(), key=lambda entry: (-entry[0], entry[1]))
-        others = [candidate for _, _, candidate in ranked if not self._is_source(candidate)]
-        return others[:count]
+    def _goes_on(self, entry: Entry, leader: Entry) -> bool:
+        """Whether an entry may be the best; the source, with which all are compared, runs all."""
+        if entry is self.source:
+            return True
+        worse = self.race.is_worse(entry, len(self._rungs[-1]))
+        return not worse and self.race.may_lead(entry, leader)
+
+    def finalists(self, count: int) -> list[Entry]:
+        """The best over all train tasks, best first, without the source."""
+        others = [entry for entry in self._complete.values() if entry is not self.source]
+        return sorted(others, key=lambda one: (-one.mean(), one.number))[:count]
 
     @property
     def seen(self) -> int:
         """How many different candidates were tried."""
-        return len(self._seen)
+        return len(self._entries)
 
-    def _is_source(self, candidate: Candidate) -> bool:
-        return candidate.id == self._lab.baseline.id
+    def _entry(self, candidate: Candidate) -> Entry:
+        """The entry of a candidate; a new one if it was not tried before."""
+        new = Entry(len(self._entries), candidate, self.source)
+        return self._entries.setdefault(candidate.id, new)
 
-    def _tell(self, trial: Any, candidate: Candidate, values: Sequence[float]) -> None:
+    def _tell(self, trial: Any, entry: Entry, values: Sequence[float]) -> None:
         from optuna.trial import TrialState
 
         number = self.asked
@@ -243,12 +250,12 @@ class _Search:
             self._study.tell(trial, state=TrialState.PRUNED)
         else:
             self._study.tell(trial, values[-1])
-            self._complete.setdefault(candidate.id, (values[-1], number, candidate))
+            self._complete[entry.id] = entry
             self.best = max(self.best, values[-1])
         self._lab.judged(
             Proposal(
                 number=number,
-                candidate_id=candidate.id,
+                candidate_id=entry.id,
                 value=values[-1],
                 tasks=len(self._rungs[len(values) - 1]),
                 pruned=pruned,
@@ -367,10 +374,8 @@ def _too_small(lab: Lab, reserve: int) -> BudgetExhausted:
     )
 
 
-def _known(value: float | None, split: str) -> float:
-    if value is None:
-        raise InputError(
-            f"No {split} task has a score: the objective's evaluator failed on every rollout.",
-            hint="See why: ratchet eval.",
-        )
-    return value
+def _unknown(split: str) -> InputError:
+    return InputError(
+        f"No {split} task has a score: the objective's evaluator failed on every rollout.",
+        hint="See why: ratchet eval.",
+    )

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet.learn.algorithm import Finding
+from ratchet.learn.algorithm import End, Finding
 from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching
 from ratchet.learn.apo.search import Search
 from ratchet.learn.apo.sizes import Sizes, Wanted, least, sizes
@@ -191,12 +191,12 @@ class APO:
                 reserve=plan.reserve + (0 if self._initial_validation else plan.val),
                 while_better=self._while_better,
             )
-            why = await search.run()
+            end = await search.run()
             known = await first_val
         finally:
             first_val.cancel()
             await asyncio.gather(first_val, return_exceptions=True)
-        return await self._finish(lab, race, search, plan, val, known, why)
+        return await self._finish(lab, race, search, plan, val, known, end)
 
     def _coaching(self, lab: Lab) -> Coaching:
         return Coaching(
@@ -243,7 +243,7 @@ class APO:
         plan: Sizes,
         val: Sequence[Task],
         known: Sequence[Evaluation],
-        why: str,
+        end: End,
     ) -> Finding:
         """Compare the finalists on val, and choose."""
         finalists = search.finalists()
@@ -271,7 +271,8 @@ class APO:
             baseline_val=choice.first_val,
             best_val=choice.best_val,
             proposals=search.proposals,
-            sentence=_sentence(search, why),
+            sentence=_sentence(search, end),
+            ended=end.cause,
         )
 
     def _val_tasks(self, lab: Lab, plan: Sizes, finalists: int, most: int, ran: int) -> int:
@@ -321,7 +322,7 @@ def _unknown(split: str) -> InputError:
     )
 
 
-def _sentence(search: Search, why: str) -> str:
+def _sentence(search: Search, end: End) -> str:
     count = f"{search.proposals} edits" if search.proposals != 1 else "1 edit"
     parts = [f"{search.accepted} accepted", f"{search.pruned} given up"]
     if search.refused:
@@ -329,4 +330,4 @@ def _sentence(search: Search, why: str) -> str:
         parts.append(f"{search.refused} not usable ({reasons.rstrip('.')})")
     if search.untried:
         parts.append(f"{search.untried} not tried, since nothing was left")
-    return f"{count} ({', '.join(parts)}); {why}"
+    return f"{count} ({', '.join(parts)}); {end.why}."

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from ratchet.learn.algorithm import SPENT, End
 from ratchet.learn.apo.ablation import Ablation
 from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching, Draft, Order, low_rollouts
 from ratchet.learn.apo.ordering import (
@@ -107,7 +108,7 @@ class Search:
         """Why edits could not be tried, by the number of the parent."""
         self._unusable = 0
         self._best_at = 0
-        self._why = ""
+        self._end: End | None = None
         self._asked: dict[int, set[str]] = {}
         """Ids of the tasks that each entry was asked to run, by its number."""
         self._ablation = Ablation(source.candidate, tuple(lab.targets), sizes.rollouts)
@@ -129,20 +130,20 @@ class Search:
         self.validated: int | None = None
         """Number of the entry that has run the val tasks before the end."""
 
-    async def run(self) -> str:
-        """Search until nothing is left to do; returns why it ended."""
+    async def run(self) -> End:
+        """Search until nothing is left to do; returns how it ended."""
         try:
             while True:
                 self._fill()
                 self._validate()
                 if not self._pending:
-                    return self._why
+                    return self._end or SPENT
                 await asyncio.sleep(0)  # what has just begun takes its share of the budget
                 self._spending.settle()
                 if self._only_drafts_left():
                     orders = [self._orders[number_of(name)] for name in self._pending]
                     await self._lab.drop([self._coaching.step(o) for o in orders])
-                    return self._why
+                    return self._end or SPENT
                 name = await self._lab.first(f"apo/{self._events:06d}", self._pending)
                 self._events += 1
                 task = self._pending.pop(name)
@@ -178,21 +179,21 @@ class Search:
         """Let those run on that waited and promise more than new proposals do."""
         for entry in self._ranked(list(self._waiting.values())):
             free = self._under_way() < self._sizes.width
-            if not self._why and free and self._promises_most(entry):
+            if not self._end and free and self._promises_most(entry):
                 del self._waiting[entry.number]
                 self._racing[entry.number] = entry
                 self._next_rung(entry)
 
     def _may_propose(self) -> bool:
-        if self._why or self._under_way() >= self._sizes.width:
+        if self._end or self._under_way() >= self._sizes.width:
             return False
-        self._why = self._ended()
-        if self._why:
+        self._end = self._ended()
+        if self._end:
             return False
         if not low_rollouts(self.beam[0]):
             # The best leaves nothing to learn from on the panel; if it grows there may be.
             if not self._pending:
-                self._why = "every train task that was tried is solved."
+                self._end = End("solved", "every train task that was tried is solved")
             return False
         return True
 
@@ -200,26 +201,27 @@ class Search:
         """Proposals that are drafted or race."""
         return len(self._orders.keys() | self._racing.keys())
 
-    def _ended(self) -> str:
+    def _ended(self) -> End | None:
         rounds, size = self._wanted.beam_rounds, self._sizes.round
         if self._unusable >= USELESS:
-            return f"{self._unusable} answers of the coach in a row could not be tried."
+            return End("idle", f"{self._unusable} answers of the coach in a row could not be tried")
         tried = self.proposals - self.refused  # what cost no rollout is no part of a round
         if tried >= rounds * size:
             quiet = tried - self._best_at
             if not self._while_better:
-                return f"{rounds} rounds are done."
+                return End("limit", f"{rounds} rounds are done")
             if quiet >= max(size, PATIENCE) * (1 if self.accepted else UNTIL_FIRST):
-                return f"{rounds} rounds are done, and {quiet} proposals brought nothing better."
+                why = f"{rounds} rounds are done, and {quiet} proposals brought nothing better"
+                return End("idle", why)
         spent = self._left() < self._sizes.rung or self._spending.calls_left() < 1 + CALLS_AN_EDIT
         if spent or not self._lab.may_continue(f"apo/{self.proposals:04d}"):
-            return "the budget is spent."
-        return ""
+            return SPENT
+        return None
 
     def _only_drafts_left(self) -> bool:
         """Whether nothing is awaited but drafts for which too few rollouts are left."""
         waits = all(name.startswith("draft/") for name in self._pending)
-        return bool(self._why) and waits and self._left() < self._sizes.rung
+        return self._end is not None and waits and self._left() < self._sizes.rung
 
     def _propose(self) -> None:
         number = self.proposals + 1
@@ -248,7 +250,7 @@ class Search:
     def _validate(self) -> None:
         """Let the leader run the val tasks while the last proposals race: slots are free."""
         leader = self.beam[0]
-        if self._why and self._racing and self.validated is None and leader.number:
+        if self._end and self._racing and self.validated is None and leader.number:
             self.validated = leader.number
             self._spending.drew(len(self._val))
             work = self._lab.evaluate(leader.candidate, self._val)
@@ -273,7 +275,7 @@ class Search:
         """
         size = self._sizes
         leaders = self._leaders()
-        if not self._why and not self._untried(leaders[0]) and len(self._panel) < len(self._order):
+        if not self._end and not self._untried(leaders[0]) and len(self._panel) < len(self._order):
             search = max(1, size.rollouts - self._reserve)
             spent = min(1.0, max(0.0, (search - self._left()) / search))
             target = size.panel + round((size.panel_most - size.panel) * spent)
@@ -449,7 +451,7 @@ class Search:
 
     def _ran_out(self, name: str, error: BudgetExhausted) -> None:
         """Something did not begin since the budget is spent: end with what is there."""
-        self._why = self._why or "the budget is spent."
+        self._end = self._end or SPENT
         kind, number, *_ = name.split("/")
         if kind == "draft":
             self._drafts[int(number)] = Draft(problem=error.message)

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ratchet.learn.algorithm import SPENT, End
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.evolve.breeding import Breeding, Nothing, Started
 from ratchet.learn.evolve.final import Final
@@ -94,11 +95,14 @@ class Engine:
         self._outstanding = 0
         # A few more than run at once: a part whose last rollout still runs holds a slot less.
         self._at_once = lab.concurrency + lab.concurrency // 4
-        self.ended = ""
-        """Why the search ended, for people; empty while it goes on."""
+        self.ended: End | None = None
+        """How the search ended; None while it goes on."""
 
-    async def run(self) -> None:
+    async def run(self) -> End:
         """Search until the budget is spent or nothing is left to try, and compare the finalists.
+
+        Returns:
+            How the search ended.
 
         Raises:
             CoachUnavailable: The coach cannot be asked, and nothing else can propose.
@@ -124,6 +128,7 @@ class Engine:
                 "The budget was spent before the source had run on any train task.",
                 hint="Raise it under [improve.budget].",
             )
+        return self.ended or SPENT
 
     # What begins.
 
@@ -144,7 +149,7 @@ class Engine:
             if not self._jobs:
                 self._roll_parts(waiting_too=True)
             if not self._jobs:
-                self.ended = self.roster.exhausted or "the budget is spent."
+                self.ended = self.roster.exhausted or SPENT
         if self.ended:
             if not self._awaits_others():
                 for candidate, tasks in self.final.next_parts():
@@ -211,7 +216,7 @@ class Engine:
     def _end_by_limits(self) -> None:
         self.ended = self.judging.ended or self.ended
         if not self.ended and not self._lab.may_continue(f"evolve/{self._events:06d}"):
-            self.ended = "the budget is spent."
+            self.ended = SPENT
 
     def _search_left(self) -> int:
         """Rollouts that the search may still commit, without those kept for the comparison."""
@@ -323,7 +328,7 @@ class Engine:
         except BudgetExhausted:
             # Dollars: rollouts cost more than those before them.
             self.ledger.release(job.candidate, job.tasks)
-            self.ended = self.ended or "the budget is spent."
+            self.ended = self.ended or SPENT
             if job.member is None:
                 self.final.gave_up(job.candidate)
             else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet.learn.algorithm import Finding
+from ratchet.learn.algorithm import End, Finding
 from ratchet.learn.evolve.engine import Engine
 from ratchet.learn.evolve.plan import make_plan
 from ratchet.learn.evolve.settings import Settings
@@ -127,14 +127,15 @@ class Evolve:
             at_once=lab.concurrency,
         )
         engine = Engine(lab, plan, self._settings, proposers)
-        await engine.run()
+        end = await engine.run()
         best, baseline_val, best_val = engine.final.result()
         return Finding(
             best=best,
             baseline_val=baseline_val,
             best_val=best_val,
             proposals=engine.judging.tried,
-            sentence=_sentence(engine),
+            sentence=_sentence(engine, end),
+            ended=end.cause,
         )
 
     def _useful(self, lab: Lab) -> list[Proposer]:
@@ -163,7 +164,7 @@ class Evolve:
         return able
 
 
-def _sentence(engine: Engine) -> str:
+def _sentence(engine: Engine, end: End) -> str:
     judging, breeding = engine.judging, engine.breeding
     made = ", ".join(f"{count} by {name}" for name, count in sorted(breeding.made.items()))
     parts = [f"Candidates: {made or 'none'}; {judging.tried} tried, {judging.kept} kept"]
@@ -178,6 +179,6 @@ def _sentence(engine: Engine) -> str:
     if judging.failed_tests:
         parts.append(f"the repository's own tests refused {judging.failed_tests}")
     lost = engine.roster.coach_lost
-    if lost is not None and lost.message not in engine.ended:
+    if lost is not None and end.cause != "coach":
         parts.append(f"the coach was lost ({lost.message})")
-    return f"{', '.join(parts)}; {engine.ended}"
+    return f"{', '.join(parts)}; {end.why}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from ratchet.learn.algorithm import End
 from ratchet.learn.evolve.bandit import Bandit
 from ratchet.learn.evolve.ending import is_within_chance
 from ratchet.learn.evolve.ledger import Ledger
@@ -60,8 +61,8 @@ class Judging:
         """Why the last of them was refused."""
         self.children: dict[int, list[tuple[str, float]]] = {}
         """What was tried of each member, and what it gained, the newest last."""
-        self.ended = ""
-        """Why the search is over; empty while it is not."""
+        self.ended: End | None = None
+        """How the search ended; None while it goes on."""
         self.on_kept: Callable[[Member], None] = lambda member: None
         self.on_ran: Callable[[Member, bool], None] = lambda member, ran: None
         """Told of each member whether it ran at all, as soon as that is known."""
@@ -270,9 +271,9 @@ class Judging:
         self.on_judged(member, better and leader is member)
         patience, most = self._settings.patience, self._settings.max_candidates
         if patience is not None and self._quiet >= patience:
-            self.ended = f"{self._quiet} candidates in a row brought nothing better."
+            self.ended = End("idle", f"{self._quiet} candidates in a row brought nothing better")
         if most is not None and self.tried >= most:
-            self.ended = f"the limit of {most} candidates was reached."
+            self.ended = End("limit", f"the limit of {most} candidates was reached")
 
     def _look_for_the_end(self) -> None:
         every = len(self._lab.train)
@@ -281,10 +282,12 @@ class Judging:
                 continue
             left = [self.top - score for score in member.scores.values()]
             if max(left) <= EVEN:
-                self.ended = "a candidate solves every train task."
+                self.ended = End("solved", "a candidate solves every train task")
                 return
             if member.parents and every > 1 and is_within_chance(left):
-                self.ended = "what a candidate leaves of the train tasks is within chance."
+                self.ended = End(
+                    "solved", "what a candidate leaves of the train tasks is within chance"
+                )
 
 
 def _runs(evaluations: Sequence[Evaluation], parents: Mapping[str, Evaluation]) -> bool:

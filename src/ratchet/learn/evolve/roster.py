@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ratchet.learn.algorithm import End
 from ratchet.learn.evolve.ledger import Ledger
 from ratchet.learn.evolve.population import Member
 from ratchet.learn.lab import Lab
@@ -31,6 +32,8 @@ that were judged when that is more, so that a search which got on for long is no
 
 UNTIL_FIRST = 2
 """How many times as many while none has led yet."""
+
+CALLS_SPENT = End("budget", "the budget's coach calls are spent")
 
 
 class Roster:
@@ -54,8 +57,8 @@ class Roster:
         self._judged: Counter[str] = Counter()
         """Candidates judged, by proposer."""
         self.coach_lost: CoachUnavailable | None = None
-        self.exhausted = ""
-        """Why nobody can propose any more, for people; empty while somebody can."""
+        self.exhausted: End | None = None
+        """Why nobody can propose any more; None while somebody can."""
 
     @property
     def waits(self) -> bool:
@@ -77,7 +80,7 @@ class Roster:
         able: dict[str, list[str]] = {}
         for name, proposer in self._proposers.items():
             if proposer.coach_calls and calls < 1:
-                self.exhausted = "the budget's coach calls are spent."
+                self.exhausted = CALLS_SPENT
                 continue
             targets = [
                 target
@@ -87,7 +90,7 @@ class Roster:
             if targets:
                 able[name] = targets
         if not able and not self.exhausted:
-            self.exhausted = "nobody can propose anything more."
+            self.exhausted = End("idle", "nobody can propose anything more")
         return able
 
     def drafted(self, proposer: Proposer, draft: Draft, *, new: bool) -> None:
@@ -97,11 +100,13 @@ class Roster:
         self._fruitless[name] = 0 if new else self._fruitless[name] + 1
         if self._fruitless[name] >= FRUITLESS[bool(proposer.coach_calls)]:
             self._dismiss(
-                name, f"{self._fruitless[name]} drafts of {name} in a row were nothing new."
+                name,
+                End("idle", f"{self._fruitless[name]} drafts of {name} in a row were nothing new"),
             )
         elif self._useless[name] >= USELESS:
             self._dismiss(
-                name, f"{self._useless[name]} drafts of {name} in a row could not be used."
+                name,
+                End("idle", f"{self._useless[name]} drafts of {name} in a row could not be used"),
             )
 
     def ran(self, member: Member, ran: bool) -> None:
@@ -111,7 +116,8 @@ class Roster:
         self._broken[name] = 0 if ran else self._broken[name] + 1
         proposer = self._proposers.get(name)
         if proposer and self._broken[name] >= FRUITLESS[bool(proposer.coach_calls)]:
-            self._dismiss(name, f"{self._broken[name]} candidates of {name} in a row did not run.")
+            why = f"{self._broken[name]} candidates of {name} in a row did not run"
+            self._dismiss(name, End("idle", why))
 
     def judged(self, member: Member, leads: bool) -> None:
         """Hear whether a candidate leads, now that it is judged."""
@@ -123,19 +129,17 @@ class Roster:
         enough = max(BARREN, self._judged[name] / 2) if has_led else UNTIL_FIRST * BARREN
         if proposer and proposer.coach_calls and self._barren[name] >= enough:
             count = self._barren[name]
-            self._dismiss(name, f"of {count} candidates of {name} in a row none led.")
+            self._dismiss(name, End("idle", f"of {count} candidates of {name} in a row none led"))
 
     def lost(self, name: str, error: CoachUnavailable | None) -> None:
         """Hear that a proposer cannot go on: its coach is gone, or the budget for it."""
         if error is not None:
             self.coach_lost = error
-        self._dismiss(
-            name,
-            f"the coach could not be asked any more: {error.message}"
-            if error
-            else "the budget's coach calls are spent.",
-        )
+            why = f"the coach could not be asked any more: {error.message.rstrip('.')}"
+            self._dismiss(name, End("coach", why))
+        else:
+            self._dismiss(name, CALLS_SPENT)
 
-    def _dismiss(self, name: str, why: str) -> None:
+    def _dismiss(self, name: str, end: End) -> None:
         self._proposers.pop(name, None)
-        self.exhausted = why if not self._proposers else ""
+        self.exhausted = None if self._proposers else end
