@@ -6,11 +6,11 @@ algorithms:
 
 - Is it worse? An e-process bets on each difference in turn that it is (`stats.EProcess`). The child
   is dropped for good when the stake has grown to `1 / ERROR`. Of children that are no worse at most
-  that share is dropped so, however often one looks (Ville 1939). Nothing else drops a child.
+  that share is dropped so, however often one looks (Ville 1939).
 - How good is it? `Estimate` fits all scores at once and shrinks a child towards its parent.
 - Is it worth the next rollouts? Whoever may lead runs on, in parts that double (Karnin et al.
-  2013), as long as it promises more gain over its parent per rollout than a new draft does. Who
-  does not waits; its turn may come later.
+  2013), as long as it gains over its parent, or promises more gain per rollout than a new draft
+  does. Who does not waits; its turn may come later.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Race(Generic[AnyEntry]):
         return is_worse([one / scale for one in entry.differences()], tasks)
 
     def is_worth(self, entry: AnyEntry, cost: int, *, share: float, draft: int) -> bool:
-        """Whether an entry promises more gain per rollout than a new draft.
+        """Whether an entry gained over its parent so far, or promises more than a new draft does.
 
         Args:
             entry: One with scores, and with a parent that has some.
@@ -161,6 +161,8 @@ class Race(Generic[AnyEntry]):
             draft: Rollouts that a draft runs first.
         """
         assert entry.parent is not None
+        if math.fsum(entry.differences()) > EVEN:
+            return True
         # Where half of the drafts are better, a draft promises what the estimate expects of one.
         return self.estimate.hope(entry.id, entry.parent.id) * draft > 2.0 * share * cost
 
