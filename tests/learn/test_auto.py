@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from ratchet.learn import Budget, BudgetExhausted, Finding, Lab, auto, mean
+from ratchet.learn.algorithm import Cause
 from ratchet.learn.arms import Arm
 from ratchet.learn.auto import Auto
 from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate, Resource
@@ -245,13 +246,22 @@ def test_an_algorithm_that_runs_whole_splits_gets_as_many_tasks_as_its_slice_bea
     assert len(lab.train) == 40
 
 
-def test_an_algorithm_that_ends_by_itself_without_a_gain_gets_no_second_slice(
-    make_store: MakeStore, seen: list[Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("ended", "sentence", "slices"),
+    [("idle", "Nothing new came; the budget is spent.", 1), ("budget", "That was all.", 2)],
+)
+def test_only_an_algorithm_that_spent_its_budget_gets_a_second_slice_without_a_gain(
+    make_store: MakeStore,
+    seen: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    ended: Cause,
+    sentence: str,
+    slices: int,
 ) -> None:
     class EndsByItself(Steps):
         async def learn(self, lab: Lab) -> Finding:
             finding = await super().learn(lab)
-            return msgspec.structs.replace(finding, ended="idle")
+            return msgspec.structs.replace(finding, ended=ended, sentence=sentence)
 
     knobs, rules, _ = auto.ARMS
     ends = Arm(
@@ -265,7 +275,7 @@ def test_an_algorithm_that_ends_by_itself_without_a_gain_gets_no_second_slice(
     monkeypatch.setattr(auto, "ARMS", (knobs, rules, ends))
     _, lab = lab_of(make_store)
     learn(lab)
-    assert [name for name, _, _ in seen].count("ends") == 1
+    assert [name for name, _, _ in seen].count("ends") == slices
 
 
 class Flattered(Steps):

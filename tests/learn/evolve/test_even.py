@@ -1,7 +1,8 @@
-"""Changes that gain nothing at first: whether they run on depends on what else there is to try."""
+"""Changes that gain nothing at first: when they run on depends on what else there is to try."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -96,3 +97,29 @@ def test_even_changes_do_not_take_the_place_of_the_source(make_store: MakeStore)
     )
     assert found.finding.best == SOURCE
     assert all(proposal.pruned for proposal in found.proposals)
+
+
+def test_a_change_that_lost_at_first_runs_on_when_there_are_no_others(
+    make_store: MakeStore,
+) -> None:
+    ran: Counter[str] = Counter()
+
+    def answer(resources: Mapping[str, Any], given: Any) -> Any:
+        text = str(resources["system"])
+        if "variant" not in text:
+            return {"score": 0.5}
+        ran[text] += 1
+        return {"score": 0.45 if ran[text] <= FIRST else 1.0}
+
+    found = learn(
+        make_store(),
+        coach=Rewrites(),
+        answer=answer,
+        evaluator=FunctionEvaluator(judge, name="objective", trusted=True),
+        budget=Budget(rollouts=300, coach_calls=1),
+    )
+    waited, kept = found.proposals
+    assert waited.pruned
+    assert waited.value < 0.5
+    assert kept.candidate_id == waited.candidate_id == found.finding.best.id
+    assert kept.accepted

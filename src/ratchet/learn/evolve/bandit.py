@@ -8,7 +8,7 @@ operator selection: Fialho et al. 2010).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 FADE = 0.985
 """What a count keeps of its weight at each further one."""
@@ -18,14 +18,9 @@ FLOOR = 0.15
 
 
 class Bandit:
-    """Counts of what survived, by arm.
+    """Counts of what survived, by arm; each begins with one success and one failure."""
 
-    Args:
-        prior: Successes and failures that an arm begins with, by name.
-    """
-
-    def __init__(self, prior: Mapping[str, tuple[float, float]] | None = None) -> None:
-        self._prior = dict(prior or {})
+    def __init__(self) -> None:
         self._counts: dict[str, tuple[float, float]] = {}
 
     def choose(self, arms: Iterable[str], rng: random.Random) -> str:
@@ -58,5 +53,4 @@ class Bandit:
 
     def _beta(self, arm: str) -> tuple[float, float]:
         good, bad = self._counts.get(arm, (0.0, 0.0))
-        first, second = self._prior.get(arm, (1.0, 1.0))
-        return good + first, bad + second
+        return good + 1.0, bad + 1.0

@@ -87,7 +87,10 @@ class Parts:
             and (waiting_too or not self._judging.waits(member))
         ]
         for member in sorted(racing, key=self.promise, reverse=True):
-            tasks = self._tasks_for(member)[:left]
+            tasks = self._tasks_for(member)
+            if waiting_too and len(tasks) > left:
+                continue  # the comparison on val makes more of what is left over
+            tasks = tasks[:left]
             if len(tasks) < min(2, self._plan.first) and not member.scores:
                 return None
             if tasks:
