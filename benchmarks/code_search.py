@@ -46,7 +46,7 @@ import mutating  # noqa: E402
 from problems import minimise, pack, rank, route  # noqa: E402
 from tests.simulator import SimulatorProcess  # noqa: E402
 
-from ratchet.sandbox import Limits, Warm  # noqa: E402
+from ratchet.sandbox import SandboxLimits, SandboxPool  # noqa: E402
 
 PROBLEMS: dict[str, tuple[Any, str]] = {
     "minimise": (minimise, "search"),
@@ -194,8 +194,8 @@ def search(
 
 async def held_out(sources: Sequence[tuple[str, str]]) -> list[float]:
     """Scores of functions on tasks that no search has seen, in the sandbox."""
-    limits = Limits(seconds=60, cpu_seconds=60)
-    async with Warm(
+    limits = SandboxLimits(seconds=60, cpu_seconds=60)
+    async with SandboxPool(
         "held_out:handle", path=[str(PARTS)], read=[str(rank.FILE)], limits=limits, slots=2
     ) as warm:
 

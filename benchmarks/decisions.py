@@ -27,7 +27,15 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ratchet.prove import Comparison, Guardrail, PairedScore, Plan, decision, verify, write_evidence
+from ratchet.prove import (
+    Comparison,
+    ExperimentPlan,
+    Guardrail,
+    PairedScore,
+    decision,
+    verify,
+    write_evidence,
+)
 
 ALPHA = 0.05
 PAIRS = 1000
@@ -161,11 +169,11 @@ def adversary(rng: np.random.Generator, kind: str) -> Callable[[int, float], tup
     return lambda t, e: (0.5, 0.5 + (0.03 if e < 2.0 else 0.4) * (1 if u[t] < 0.5 else -1))
 
 
-def plan_of(scenario: Scenario) -> Plan:
+def plan_of(scenario: Scenario) -> ExperimentPlan:
     guardrails = ()
     if scenario.safety is not None:
         guardrails = (Guardrail("safety", margin=MARGIN, lower_is_better=False),)
-    return Plan(
+    return ExperimentPlan(
         alpha=ALPHA,
         min_gain=scenario.min_gain,
         guardrails=guardrails,
@@ -305,7 +313,9 @@ def speed() -> float:
     ]
     best = math.inf
     for _ in range(20):
-        comparison = Comparison(Plan(max_pairs=PAIRS, futility_alpha=1e-9, harm_alpha=1e-9))
+        comparison = Comparison(
+            ExperimentPlan(max_pairs=PAIRS, futility_alpha=1e-9, harm_alpha=1e-9)
+        )
         began = time.perf_counter()
         for pair in pairs:
             if comparison.observe(pair) is not None:

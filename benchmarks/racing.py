@@ -37,7 +37,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-from ratchet.learn.race import ERROR, Entry, Race, is_worse, next_part
+from ratchet.learn.race import ERROR, Race, RaceEntry, is_worse, next_part
 from ratchet.types import Candidate, PromptTemplate
 
 TASKS = 40
@@ -116,11 +116,11 @@ def gains_of(pairs: Sequence[Pair]) -> list[float]:
 
 def stop_waiting(pairs: Sequence[Pair]) -> int | None:
     """After how many tasks a child is dropped or waits; None when it runs all."""
-    race: Race[Entry] = Race()
-    parent = Entry(0, Candidate.of({"p": PromptTemplate("parent")}))
+    race: Race[RaceEntry] = Race()
+    parent = RaceEntry(0, Candidate.of({"p": PromptTemplate("parent")}))
     parent.scores = {str(n): base for n, (base, _) in enumerate(pairs)}
     race.estimate.add(parent.id, None, parent.scores)
-    entry = Entry(1, Candidate.of({"p": PromptTemplate("child")}), parent)
+    entry = RaceEntry(1, Candidate.of({"p": PromptTemplate("child")}), parent)
     known = 0
     while count := next_part(known, FIRST, len(pairs)):
         if known and not race.is_worth(entry, count, share=SHARE, draft=FIRST):

@@ -38,7 +38,7 @@ from otlp_load import KINDS  # noqa: E402
 from tests.observe.redaction import corpus, ordinary  # noqa: E402
 
 from ratchet.observe.dialects import normalise  # noqa: E402
-from ratchet.observe.redaction import Redactor, Rules  # noqa: E402
+from ratchet.observe.redaction import RedactionRules, Redactor  # noqa: E402
 from ratchet.types import Span  # noqa: E402
 
 _MARK = re.compile(r"\[redacted:([a-z0-9_-]+)\]")
@@ -138,7 +138,7 @@ def main() -> None:
     dense = "\n".join(one.text for one in corpus.planted(rounds=1) if one.place == "prose")
     dense = "\n".join((dense, *said))[:100_000]
     every = cost_us_per_kb(lambda: redactor.text(dense), len(dense), seconds)
-    own = Redactor(Rules(patterns={"staff": r"EMP-\d{6}"}))
+    own = Redactor(RedactionRules(patterns={"staff": r"EMP-\d{6}"}))
     with_own = cost_us_per_kb(lambda: unseen(own), size, seconds)
     say(
         f"chat {new:.1f}, seen before {seen:.1f}, with a pattern {with_own:.1f},"

@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.sandbox.suite import measured  # noqa: E402
 
-from ratchet.sandbox import Limits, best_level, call, functions  # noqa: E402
+from ratchet.sandbox import SandboxLimits, best_level, call, function_pool  # noqa: E402
 from ratchet.sandbox.levels import why_no_bubblewrap, why_no_landlock  # noqa: E402
 
 SOURCE = """
@@ -46,13 +46,13 @@ async def warm_ms(level: str, calls: int) -> float:
     """What a call in a warm sandbox takes longer than in this process."""
     here: dict[str, Any] = {}
     inside, outside = [], []
-    async with functions(slots=1, level=level, limits=Limits()) as pool:
+    async with function_pool(slots=1, level=level, limits=SandboxLimits()) as pool:
         for _ in range(calls + 5):
             start = time.perf_counter()
             exec(compile(SOURCE, "rank", "exec"), here)
             expected = here["rank"](*ARGUMENTS)
             between = time.perf_counter()
-            called = await call(SOURCE, "rank", ARGUMENTS, warm=pool)
+            called = await call(SOURCE, "rank", ARGUMENTS, pool=pool)
             inside.append(time.perf_counter() - between)
             outside.append(between - start)
             assert called.value == expected, called
@@ -64,8 +64,8 @@ async def cold_ms(level: str, starts: int) -> float:
     took = []
     for _ in range(starts + 1):
         start = time.perf_counter()
-        async with functions(slots=1, level=level) as pool:
-            called = await call(SOURCE, "rank", ARGUMENTS, warm=pool)
+        async with function_pool(slots=1, level=level) as pool:
+            called = await call(SOURCE, "rank", ARGUMENTS, pool=pool)
             took.append(time.perf_counter() - start)
             assert called.status == "ok", called
     return 1000 * statistics.median(took[1:])

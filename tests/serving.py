@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import uvloop
 
-from ratchet.server.serve import Settings, make_server
+from ratchet.server.serve import ServeSettings, make_server
 from ratchet.store import Store
 
 
@@ -26,14 +26,14 @@ class RunningServer:
     def __init__(
         self,
         store_url: str,
-        settings: Settings | None = None,
+        settings: ServeSettings | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self.store_url = store_url
         self.url = ""
         self.failure: BaseException | None = None
         self._ready = threading.Event()
-        self._made = settings or Settings(port=0)
+        self._made = settings or ServeSettings(port=0)
         self._environ = environ or {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: Any = None

@@ -21,7 +21,7 @@ from typing import Any
 import uvloop
 
 import ratchet
-from ratchet.run import Runner, ServerLine
+from ratchet.run import Runner, ServerTransport
 from ratchet.store import Store
 from ratchet.types import Claim, Outcome, Resource, Rollout, content_hash
 
@@ -95,7 +95,7 @@ async def in_batches(url: str, count: int) -> float:
                     stop.set()
 
         begin = time.perf_counter()
-        runner = Runner(ServerLine(client), QUEUE, Nothing(), watcher=Watcher())
+        runner = Runner(ServerTransport(client), QUEUE, Nothing(), watcher=Watcher())
         async with asyncio.timeout(300), runner:
             await runner.serve(stop)
         took = time.perf_counter() - begin

@@ -13,8 +13,8 @@ from tests.autopilot.code_project import AGENT, HONEST, Given, build, go_around,
 from tests.repositories import git
 
 from ratchet.autopilot import Project
-from ratchet.autopilot.checking import make_checks
-from ratchet.autopilot.containing import hidden, is_self_graded
+from ratchet.autopilot.checks import make_checks
+from ratchet.autopilot.code_sandbox import hidden_paths, is_self_graded
 from ratchet.ship import make_patch
 from ratchet.types import Code
 
@@ -193,7 +193,7 @@ def test_what_no_sandbox_may_read_is_named(tmp_path: Path) -> None:
     (root / ".env.local").write_text("KEY=secret")
     with loaded(root):
         project = Project.find(root)
-        shown = {path.relative_to(root).as_posix() for path in hidden(project)}
+        shown = {path.relative_to(root).as_posix() for path in hidden_paths(project)}
         assert shown == {
             "tasks.jsonl",
             "gold",

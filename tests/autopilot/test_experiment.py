@@ -10,7 +10,7 @@ import pytest
 
 import ratchet
 from ratchet.autopilot import Watcher
-from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
+from ratchet.autopilot.experiment import ExperimentSettings, check_reach, run_experiment
 from ratchet.bind import current
 from ratchet.evaluate import Scorer, evaluator
 from ratchet.prove import Comparison, Guardrail, level, verify
@@ -41,13 +41,13 @@ def candidate(aim: float) -> Candidate:
 
 def setting(
     agent: str, number: int, *, before: float, after: float, project: str = "", tasks: int = 80
-) -> Setting:
+) -> ExperimentSettings:
     given = tuple(Task(f"t{n}", n) for n in range(tasks))
     run = Run(
         id=f"run-{agent}-{number}", agent=agent, seed=number, stage="prove", created_at=0.0,
         updated_at=0.0,
     )  # fmt: skip
-    return Setting(
+    return ExperimentSettings(
         project=project,
         run=run,
         baseline=candidate(before),
@@ -77,7 +77,7 @@ class KilledAtOnce(Watcher):
 
 
 def conduct(
-    store: Store, folder: Path, wanted: Setting, watcher: Watcher | None = None
+    store: Store, folder: Path, wanted: ExperimentSettings, watcher: Watcher | None = None
 ) -> Experiment:
     async def main() -> Experiment:
         spec = AgentSpec(entry="tests:aims", root=str(folder))
@@ -136,7 +136,7 @@ def test_a_decided_experiment_is_found_again_and_runs_nothing(local: Store, tmp_
 def test_alpha_is_shared_by_the_experiments_of_one_project_one_agent_and_one_objective(
     local: Store, tmp_path: Path
 ) -> None:
-    def begin(wanted: Setting) -> float:
+    def begin(wanted: ExperimentSettings) -> float:
         with pytest.raises(Killed):
             conduct(local, tmp_path, wanted, KilledAtOnce())
         return local.experiments.list(1)[0].alpha

@@ -13,8 +13,8 @@ from tests.autopilot.code_project import build, loaded
 from tests.repositories import git
 
 from ratchet.autopilot import Project
-from ratchet.autopilot.checking import make_checks
-from ratchet.autopilot.containing import hidden, release_tests, with_sandbox
+from ratchet.autopilot.checks import make_checks
+from ratchet.autopilot.code_sandbox import hidden_paths, release_tests, with_sandbox
 from ratchet.run import AsyncExecutor
 from ratchet.sandbox.levels import why_no_bubblewrap, why_no_landlock
 from ratchet.ship import check
@@ -276,9 +276,9 @@ def test_an_environment_named_like_a_secret_is_none(place: Place) -> None:
     folder = place.root / "service" / ".env"
     folder.mkdir()
     project = place.project()
-    assert folder in hidden(project)
+    assert folder in hidden_paths(project)
     (folder / "pyvenv.cfg").touch()
-    assert folder not in hidden(project)
+    assert folder not in hidden_paths(project)
 
 
 def test_a_project_inside_a_repository_hides_the_repositorys_secrets_too(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_project_inside_a_repository_hides_the_repositorys_secrets_too(tmp_pat
     git(place.root, "mv", "tasks.jsonl", "service/tasks.jsonl")
     for name in ("looking_agent.py", "ratchet.toml"):
         git(place.root, "mv", name, f"service/{name}")
-    found = hidden(Project.find(place.root / "service"))
+    found = hidden_paths(Project.find(place.root / "service"))
     assert place.root / ".env" in found
     assert place.root / ".git" in found
     assert place.root / "service" / "tasks.jsonl" in found

@@ -12,7 +12,7 @@ import pytest
 
 import ratchet
 from ratchet.bind import Binding, CodeRefused, bound, declarations
-from ratchet.bind.returns import WrongReturn
+from ratchet.bind.compiling import WrongReturn
 from ratchet.types import Code, InputError
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.effort import calls
 
 from ratchet.bind.align import align
-from ratchet.bind.discover import Discovery, Proposal, discover
+from ratchet.bind.discover import Discovery, TemplateProposal, discover
 from ratchet.bind.recognise import MAX_TEXT, recognise, refill, refusal, shape_of
 from ratchet.bind.slot_names import slot_names
 
@@ -178,7 +178,7 @@ def test_what_cannot_be_recognised_is_left_out_with_the_reason() -> None:
     assert discover([]) == Discovery((), 0, {})
 
 
-def recognised(proposal: Proposal, texts: Iterator[str]) -> int:
+def recognised(proposal: TemplateProposal, texts: Iterator[str]) -> int:
     return sum(recognise(proposal.template, text) is not None for text in texts)
 
 

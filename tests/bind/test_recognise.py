@@ -14,14 +14,14 @@ from ratchet.bind import recognise as module
 from ratchet.bind.recognise import (
     MIN_CONSTANT,
     MIN_PIECE,
-    Recognised,
+    RecognisedPrompt,
     Recogniser,
-    Registered,
-    placed,
+    RegisteredPrompt,
     recognise,
     refill,
     refusal,
     shape_of,
+    with_whitespace_of,
 )
 from ratchet.types import InputError, PromptTemplate
 
@@ -198,10 +198,10 @@ def test_an_empty_slot_at_an_end_may_have_been_stripped_with_its_white_space(
 
 
 def test_a_prompt_takes_the_place_of_another_as_it_stood_there() -> None:
-    assert placed("new\ntext\n", "old\r\ntext") == "new\r\ntext"
-    assert placed("new\n", "old") == "new"
-    assert placed("new\n", "old\n") == "new\n"
-    assert placed("a\r\nb\n", "x\r\ny\n") == "a\r\nb\n"
+    assert with_whitespace_of("new\ntext\n", "old\r\ntext") == "new\r\ntext"
+    assert with_whitespace_of("new\n", "old") == "new"
+    assert with_whitespace_of("new\n", "old\n") == "new\n"
+    assert with_whitespace_of("a\r\nb\n", "x\r\ny\n") == "a\r\nb\n"
 
 
 NAMES = st.sampled_from(["a", "b", "c", "day"])
@@ -300,12 +300,12 @@ def test_a_text_beyond_the_limit_is_not_looked_at() -> None:
     huge = "You are a helpful assistant. " + "x" * module.MAX_TEXT
     template = PromptTemplate("You are a helpful assistant. {rest}")
     assert recognise(template, huge) is None
-    assert Recogniser([Registered("system", "v1", template)]).find(huge) is None
+    assert Recogniser([RegisteredPrompt("system", "v1", template)]).find(huge) is None
 
 
-def registered(*texts: str, name: str = "system") -> list[Registered]:
+def registered(*texts: str, name: str = "system") -> list[RegisteredPrompt]:
     return [
-        Registered(name, f"v{number}", PromptTemplate(text))
+        RegisteredPrompt(name, f"v{number}", PromptTemplate(text))
         for number, text in enumerate(texts, start=1)
     ]
 
@@ -320,10 +320,10 @@ def test_of_several_templates_the_one_with_the_most_constant_text_is_found() -> 
         )
     )
     found = many.find("You are a helpful assistant. Today is Monday. Be kind.")
-    assert found == Recognised("system", "v2", {"date": "Monday", "rest": "Be kind."})
+    assert found == RecognisedPrompt("system", "v2", {"date": "Monday", "rest": "Be kind."})
     fixed = many.find("You are a helpful assistant. Today is Monday. Be brief.\n")
-    assert fixed == Recognised("system", "v4", {})
-    assert many.find("Wait. You are a helpful assistant.") == Recognised(
+    assert fixed == RecognisedPrompt("system", "v4", {})
+    assert many.find("Wait. You are a helpful assistant.") == RecognisedPrompt(
         "system", "v3", {"anything": "Wait."}
     )
     assert many.find("Something else altogether.") is None
@@ -333,11 +333,11 @@ def test_of_several_templates_the_one_with_the_most_constant_text_is_found() -> 
 def test_of_equal_templates_the_later_one_is_found() -> None:
     many = Recogniser(registered("You are a helper of {a}.", "You are a helper of {b}."))
     found = many.find("You are a helper of Ann.")
-    assert found == Recognised("system", "v2", {"b": "Ann"})
+    assert found == RecognisedPrompt("system", "v2", {"b": "Ann"})
     # But a text that is one of them to the letter is that one.
     exact = Recogniser(registered("You are a helper.\n", "You are a helper."))
-    assert exact.find("You are a helper.\n") == Recognised("system", "v1", {})
-    assert exact.find(" You are a helper.") == Recognised("system", "v2", {})
+    assert exact.find("You are a helper.\n") == RecognisedPrompt("system", "v1", {})
+    assert exact.find(" You are a helper.") == RecognisedPrompt("system", "v2", {})
 
 
 def test_templates_that_are_refused_are_named_with_the_reason() -> None:
@@ -353,7 +353,7 @@ def test_the_index_finds_what_trying_all_would_find(
 ) -> None:
     text = data.draw(st.sampled_from(some)).format(**values)
     text = data.draw(st.sampled_from([text, text.strip(), text.replace("\n", "\r\n")]))
-    found = Recogniser([Registered("n", str(k), t) for k, t in enumerate(some)]).find(text)
+    found = Recogniser([RegisteredPrompt("n", str(k), t) for k, t in enumerate(some)]).find(text)
     fitting = [t for t in some if recognise(t, text) is not None]
     assert (found is None) == (not fitting)
     if found is not None:
@@ -365,7 +365,7 @@ def test_the_index_finds_what_trying_all_would_find(
 def test_of_a_thousand_templates_few_are_looked_at() -> None:
     paragraphs = [f"Rule {n}: never {string.ascii_letters[n % 52] * 40}.\n" for n in range(250)]
     many = Recogniser(
-        Registered(
+        RegisteredPrompt(
             f"agent{n % 100}",
             str(n),
             PromptTemplate(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from ratchet.cli.lineage import Lineage, worth
+from ratchet.cli.candidate_tree import CandidateTree, score_text
 from ratchet.learn import Proposal
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def judged(number: int, id: str, value: float, *parents: str, **more: Any) -> Pr
     )
 
 
-def drawn(lineage: Lineage, most: int = 20, **options: Any) -> str:
+def drawn(lineage: CandidateTree, most: int = 20, **options: Any) -> str:
     console = Console(file=io.StringIO(), width=100, color_system=None)
     console.print(lineage.tree(most, **options))
     return str(console.file.getvalue())  # type: ignore[attr-defined]
@@ -46,7 +46,7 @@ FAMILY = [
 
 
 def test_children_hang_below_their_parents_with_worth_and_reasons() -> None:
-    lines = drawn(Lineage(FAMILY, "base")).splitlines()
+    lines = drawn(CandidateTree(FAMILY, "base")).splitlines()
     assert lines[0] == "source  0.500 on 10 tasks"
     assert [line.count("│") + line.count("├") + line.count("└") > 0 for line in lines[1:]]
     text = "\n".join(lines)
@@ -55,11 +55,11 @@ def test_children_hang_below_their_parents_with_worth_and_reasons() -> None:
     assert "It won 8 of 10." in text
     assert text.index("good") < text.index("0.900") < text.index("0.600") < text.index("poor")
     assert "given up early" in text
-    assert "It names" not in drawn(Lineage(FAMILY, "base"), reasons=False)
+    assert "It names" not in drawn(CandidateTree(FAMILY, "base"), reasons=False)
 
 
 def test_a_small_tree_keeps_the_best_with_its_ancestors_and_counts_the_rest() -> None:
-    text = drawn(Lineage(FAMILY, "base"), most=2)
+    text = drawn(CandidateTree(FAMILY, "base"), most=2)
     assert "good" in text
     assert "0.900" in text
     assert text.count("1 more, not kept") == 2
@@ -67,28 +67,28 @@ def test_a_small_tree_keeps_the_best_with_its_ancestors_and_counts_the_rest() ->
 
 def test_a_candidate_that_was_given_up_early_is_not_the_best_of_those_that_were_not() -> None:
     proposals = [judged(0, "lucky", 1.0, pruned=True, tasks=2), judged(1, "solid", 0.6)]
-    best = Lineage(proposals, "base").best
+    best = CandidateTree(proposals, "base").best
     assert best is not None
     assert best.candidate_id == "solid"
-    only = Lineage(proposals[:1], "base").best
+    only = CandidateTree(proposals[:1], "base").best
     assert only is not None
     assert only.candidate_id == "lucky"
 
 
 def test_a_candidate_that_the_repositorys_tests_refuse_is_never_the_best() -> None:
     refused = judged(1, "a", 1.0, "base", refused="test_it fails.", pruned=True)
-    lineage = Lineage([refused, judged(2, "b", 0.1, "base")], "base")
+    lineage = CandidateTree([refused, judged(2, "b", 0.1, "base")], "base")
     assert lineage.best is not None
     assert lineage.best.candidate_id == "b"
     assert "refused by the repository's tests" in drawn(lineage)
-    assert Lineage([refused], "base").best is None
+    assert CandidateTree([refused], "base").best is None
 
 
 def test_once_learning_has_chosen_on_val_that_candidate_is_marked_not_the_best_on_train() -> None:
-    before = Lineage(FAMILY, "base").best
+    before = CandidateTree(FAMILY, "base").best
     assert before is not None
     other = next(p for p in FAMILY if p.candidate_id not in ("base", before.candidate_id))
-    lineage = Lineage(FAMILY, "base", other.candidate_id)
+    lineage = CandidateTree(FAMILY, "base", other.candidate_id)
     assert lineage.best == other
     marked = [line for line in drawn(lineage).splitlines() if "chosen on val" in line]
     assert len(marked) == 1
@@ -97,12 +97,12 @@ def test_once_learning_has_chosen_on_val_that_candidate_is_marked_not_the_best_o
 
 def test_unknown_parents_and_circles_do_no_harm() -> None:
     proposals = [judged(0, "a", 0.5, "b"), judged(1, "b", 0.6, "a"), judged(2, "c", 0.4, "gone")]
-    assert "0.400" in drawn(Lineage(proposals, "base"))
-    assert Lineage(proposals, "base").shown(5) >= {"c"}
+    assert "0.400" in drawn(CandidateTree(proposals, "base"))
+    assert CandidateTree(proposals, "base").shown(5) >= {"c"}
 
 
 def test_worth_speaks_of_one_task_as_one() -> None:
-    assert worth(judged(0, "a", 1.0, tasks=1)) == "1.000 on 1 task"
+    assert score_text(judged(0, "a", 1.0, tasks=1)) == "1.000 on 1 task"
 
 
 def test_a_run_is_shown_as_a_tree_a_plot_and_json(improved: Project, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ratchet.cli import outcome as shown
-from ratchet.cli.looking import spent
-from ratchet.cli.outcome import RunCosts, print_decision
+from ratchet.cli import run_outcome as shown
+from ratchet.cli.backend import spent
+from ratchet.cli.run_outcome import RunCosts, print_decision
 from ratchet.types import Cost, Decision, GuardrailResult
 from ratchet.types.trace import Trace
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.cli.runner_executor import Wanted, joining
-from ratchet.run.routed import RoutedExecutor
+from ratchet.cli.runner_executor import RunnerOptions, runner_setup
+from ratchet.run.routing import RoutedExecutor
 from ratchet.types import Candidate, Claim, Code, Outcome, Rollout
 from tests.autopilot.code_project import loaded
 
@@ -32,11 +32,11 @@ BODIES = {
 }
 
 
-def outcomes(wanted: Wanted) -> dict[str, Outcome]:
+def outcomes(wanted: RunnerOptions) -> dict[str, Outcome]:
     """What becomes of these bodies of `double`."""
 
     async def main() -> dict[str, Outcome]:
-        plan = joining(wanted, "http://127.0.0.1:9", "")
+        plan = runner_setup(wanted, "http://127.0.0.1:9", "")
         try:
             await plan.executor.start()
             found = {}
@@ -71,7 +71,7 @@ def test_code_candidates_of_an_agent_on_the_command_line_are_contained(
     (tmp_path / "tasks.jsonl").write_text("secret")
     if config:
         (tmp_path / "ratchet.toml").write_text(config)
-    wanted = Wanted(
+    wanted = RunnerOptions(
         folder=tmp_path,
         agent=f"{module}:run",
         path=(Path("agents"),),
@@ -89,18 +89,18 @@ def test_code_candidates_of_an_agent_on_the_command_line_are_contained(
 
 def test_beside_ray_code_candidates_run_on_this_machine(tmp_path: Path) -> None:
     (tmp_path / "contained_beside_ray.py").write_text(AGENT)
-    wanted = Wanted(folder=tmp_path, agent="contained_beside_ray:run", ray="local")
+    wanted = RunnerOptions(folder=tmp_path, agent="contained_beside_ray:run", ray="local")
     with loaded(tmp_path):
-        plan = joining(wanted, "http://127.0.0.1:9", "")
+        plan = runner_setup(wanted, "http://127.0.0.1:9", "")
         assert isinstance(plan.executor, RoutedExecutor)
         plan.clean()
 
 
 def test_where_an_agent_loads_on_the_cluster_alone_that_is_said(tmp_path: Path) -> None:
     (tmp_path / "needs_the_cluster.py").write_text("import no_such_module\n")
-    wanted = Wanted(folder=tmp_path, agent="needs_the_cluster:run", ray="local")
+    wanted = RunnerOptions(folder=tmp_path, agent="needs_the_cluster:run", ray="local")
     with loaded(tmp_path):
-        plan = joining(wanted, "http://127.0.0.1:9", "")
+        plan = runner_setup(wanted, "http://127.0.0.1:9", "")
         assert not isinstance(plan.executor, RoutedExecutor)
         assert "candidates of code are refused" in plan.what
         plan.clean()

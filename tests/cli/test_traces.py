@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from ratchet.cli import traces as listing
 from ratchet.cli.app import run
-from ratchet.cli.console import out
-from ratchet.cli.looking import dollars, lately, moment
-from ratchet.cli.trace_tree import DEEPEST, MOST, branches, forest, lines
-from ratchet.cli.traces import Following
+from ratchet.cli.backend import parse_time
+from ratchet.cli.console import format_dollars, format_recent_time, out
+from ratchet.cli.trace_tree import MAX_DEPTH, MAX_LINES, branches, forest, tree_lines
+from ratchet.cli.traces import TraceFollower
 from ratchet.store import Store
 from ratchet.store import traces as stored_traces
 from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
@@ -99,7 +99,7 @@ def names(spans: list[Span], **options: Any) -> list[str]:
     """The tree as text: branches and names, or the words about folds."""
     return [
         branches(line.last) + (line.span.name if line.span else line.note)
-        for line in lines(forest(spans), **options)
+        for line in tree_lines(forest(spans), **options)
     ]
 
 
@@ -148,7 +148,7 @@ def test_parents_that_make_no_sense_lose_no_span(
     spans: list[tuple[str, str | None]], expected: dict[str, str]
 ) -> None:
     made = [span(id, parent) for id, parent in spans]
-    found = [(line.span, line.note) for line in lines(forest(made)) if line.span]
+    found = [(line.span, line.note) for line in tree_lines(forest(made)) if line.span]
     assert len(found) == len(made)
     notes = {each.span_id: note for each, note in found}
     assert {id: notes[id] for id in expected} == expected
@@ -164,7 +164,7 @@ def test_every_span_is_shown_once_or_counted(parents: list[tuple[int, int]], fol
         span(str(id), None if parent < 0 else str(parent), name=f"n{id % 2}")
         for id, parent in parents
     ]
-    shown = [line for line in lines(forest(spans), folded=folded) if line.span]
+    shown = [line for line in tree_lines(forest(spans), folded=folded) if line.span]
     assert len({id(line.span) for line in shown}) == len(shown)
     if folded:
         assert len(shown) <= len(spans)
@@ -175,8 +175,8 @@ def test_every_span_is_shown_once_or_counted(parents: list[tuple[int, int]], fol
 def test_a_chain_and_a_ring_of_ten_thousand_are_shown(capsys: Output, sqlite_url: str) -> None:
     chain = [span(str(n), str(n - 1) if n else None, start_ns=n) for n in range(10_000)]
     shown = names(chain)
-    assert len(shown) == DEEPEST + 1
-    assert shown[-1].strip() == f"└─ … {10_000 - DEEPEST} more steps below"
+    assert len(shown) == MAX_DEPTH + 1
+    assert shown[-1].strip() == f"└─ … {10_000 - MAX_DEPTH} more steps below"
     assert max(map(len, names(chain, folded=False))) < 200
     ring = [*chain[1:], span("0", "9999", start_ns=10_001)]
     assert len(names(ring, folded=False)) == 10_000
@@ -200,7 +200,7 @@ def test_a_trace_of_ten_thousand_opens_within_a_second(capsys: Output, sqlite_ur
     # The time of this process, so that what else runs on the machine does not count.
     assert time.process_time() - begun < 1.0
     assert "10000 spans" in shown
-    assert len(shown.splitlines()) <= MOST + 10
+    assert len(shown.splitlines()) <= MAX_LINES + 10
 
 
 def test_a_trace_is_shown_with_times_tokens_costs_and_errors(capsys: Output, url: str) -> None:
@@ -277,7 +277,7 @@ def test_an_order_goes_over_all_pages_and_says_how_far_it_looked_when_there_are_
     found = json.loads(ratchet(capsys, *arguments, "--json"))
     assert [trace["trace_id"] for trace in found["traces"]] == [slowest]
     assert (found["more"], found["looked_back_to_ns"]) == (False, None)
-    monkeypatch.setattr(listing, "SEARCHED", 2)
+    monkeypatch.setattr(listing, "MAX_PAGES", 2)
     found = json.loads(ratchet(capsys, *arguments, "--json"))
     assert found["looked_back_to_ns"] == 500 * SECOND
     assert run([*arguments]) == 0
@@ -431,7 +431,7 @@ def trace(id: str, **fields: Any) -> Trace:
 
 
 def test_a_trace_is_shown_once_when_its_root_is_there_or_after_a_while() -> None:
-    following = Following(quiet_s=10.0)
+    following = TraceFollower(root_wait_s=10.0)
     following.skip([trace("before")])
     assert following.ready([trace("before"), trace("a")], 0.0) == [trace("a")]
     assert following.ready([trace("a", spans=2), trace("b", rootless=True)], 1.0) == []
@@ -452,19 +452,21 @@ def test_a_moment_is_so_long_ago_or_a_time() -> None:
         ("2d", 172_800),
         ("1W", 604_800),
     ):
-        assert moment(text, NOW) == int((NOW - seconds) * 1e9)
-    assert moment("2026-03-01T09:30:00+00:00", NOW) == 1_772_357_400 * SECOND
+        assert parse_time(text, NOW) == int((NOW - seconds) * 1e9)
+    assert parse_time("2026-03-01T09:30:00+00:00", NOW) == 1_772_357_400 * SECOND
     for text in ("", "h", "1y", "-1h", "1.5h", "now", "2026-13-01"):
         with pytest.raises(InputError, match="no moment"):
-            moment(text, NOW)
+            parse_time(text, NOW)
 
 
 def test_of_today_the_time_alone_is_shown() -> None:
     noon = int(time.mktime((2026, 3, 2, 12, 0, 0, 0, 0, -1)))
-    assert lately(noon * SECOND, noon + 60) == "12:00:00"
-    assert lately(noon * SECOND, noon + 86_400 * 3) == "03-02 12:00"
-    assert lately(noon * SECOND, noon + 86_400 * 400) == "2026-03-02"
-    assert lately(2**62, noon).endswith("ns") or len(lately(2**62, noon)) <= 10
+    assert format_recent_time(noon * SECOND, noon + 60) == "12:00:00"
+    assert format_recent_time(noon * SECOND, noon + 86_400 * 3) == "03-02 12:00"
+    assert format_recent_time(noon * SECOND, noon + 86_400 * 400) == "2026-03-02"
+    assert (
+        format_recent_time(2**62, noon).endswith("ns") or len(format_recent_time(2**62, noon)) <= 10
+    )
 
 
 def test_to_look_makes_nothing_and_says_where_it_looked(
@@ -564,7 +566,7 @@ def test_steps_that_begin_at_once_are_in_the_order_they_end() -> None:
 
 
 def test_a_small_cost_is_not_shown_as_none() -> None:
-    assert [dollars(cost) for cost in (None, 0.0, 0.00001, 0.0001, 2.5)] == [
+    assert [format_dollars(cost) for cost in (None, 0.0, 0.00001, 0.0001, 2.5)] == [
         "",
         "$0.0000",
         "<$0.0001",

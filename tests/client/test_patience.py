@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.client.call import Answer, Request, Steps, batches, get
-from ratchet.client.events import Following
-from ratchet.client.failures import Refused, Unreached
-from ratchet.client.patience import LONGEST_PAUSE_S, Pause, patiently
+from ratchet.client.call import ApiRequest, ApiResponse, Steps, batches, get
+from ratchet.client.events import EventStream
+from ratchet.client.failures import RequestRefused, ServerUnreachable
+from ratchet.client.retry_policy import LONGEST_PAUSE_S, RetryPause, with_retries
 from ratchet.types import InputError, RatchetError, StoreError
 
-AWAY = Unreached(reason="refused", place="http://server")
-BUSY = Refused(status=503, detail="busy")
-WRONG = Refused(status=422, detail="wrong")
-GOOD = Answer(status=200, headers={}, body=b"1", place="http://server")
+AWAY = ServerUnreachable(reason="refused", place="http://server")
+BUSY = RequestRefused(status=503, detail="busy")
+WRONG = RequestRefused(status=422, detail="wrong")
+GOOD = ApiResponse(status=200, headers={}, body=b"1", place="http://server")
 
 
 def once() -> Steps[int]:
@@ -31,12 +31,12 @@ def go(
 ) -> tuple[Any, float, int]:
     """Go through a call against scripted answers: its result, the time it took, requests sent."""
     now, sent, script = 0.0, 0, list(came)
-    course = patiently(steps, patience_s, clock=lambda: now, luck=lambda: luck)
+    course = with_retries(steps, patience_s, clock=lambda: now, jitter=lambda: luck)
     answer: Any = None
     try:
         while True:
             wanted = course.send(answer)
-            if isinstance(wanted, Pause):
+            if isinstance(wanted, RetryPause):
                 now += wanted.seconds
                 answer = None
             else:
@@ -75,14 +75,14 @@ def test_patience_begins_anew_with_each_request_of_a_call() -> None:
 
 
 def test_retry_after_is_kept_to() -> None:
-    later = Refused(status=429, detail="much", retry_after_s=7.0)
+    later = RequestRefused(status=429, detail="much", retry_after_s=7.0)
     result, took, sent = go(once(), [later, GOOD], 30.0)
     assert (result, sent) == (1, 2)
     assert took >= 7.0
 
 
 def test_what_cannot_pass_is_told_at_once() -> None:
-    for failure in (WRONG, Unreached(reason="certificate", final=True)):
+    for failure in (WRONG, ServerUnreachable(reason="certificate", final=True)):
         error, took, sent = go(once(), [failure], 30.0)
         assert isinstance(error, RatchetError)
         assert (took, sent) == (0.0, 1)
@@ -119,9 +119,9 @@ def test_a_path_cannot_be_left_by_what_is_put_into_it() -> None:
     )
 
 
-def follow(**options: Any) -> tuple[Following, list[float]]:
+def follow(**options: Any) -> tuple[EventStream, list[float]]:
     now = [0.0]
-    return Following(None, 10.0, clock=lambda: now[0], luck=lambda: 1.0, **options), now
+    return EventStream(None, 10.0, clock=lambda: now[0], jitter=lambda: 1.0, **options), now
 
 
 def test_a_follower_of_events_goes_on_from_the_last_it_heard() -> None:
@@ -163,5 +163,5 @@ def test_a_follower_gives_up_when_nothing_is_heard_for_its_patience() -> None:
 
 def test_requests_are_what_the_api_expects() -> None:
     request = next(once())
-    assert isinstance(request, Request)
+    assert isinstance(request, ApiRequest)
     assert (request.method, request.path, request.body) == ("GET", "/v1/a", b"")

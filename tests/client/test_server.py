@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import ratchet
-from ratchet.client import Event
-from ratchet.server.serve import Settings
+from ratchet.client import ServerEvent
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import (
     AgentSettings,
@@ -112,7 +112,7 @@ def test_what_is_asked_of_nothing_is_not_sent(call: Call) -> None:
 
 def test_a_claim_waits_for_work(server: RunningServer, call: Call) -> None:
     def once_somebody_waits() -> None:
-        while not server.app.services.desk._waiting:
+        while not server.app.services.dispatcher._waiting:
             time.sleep(0.005)
         with ratchet.Client(server.url) as client:
             client.rollouts.create([rollout("r1")])
@@ -128,7 +128,7 @@ def test_a_claim_waits_for_work(server: RunningServer, call: Call) -> None:
 def test_a_claim_that_is_given_up_takes_nothing(server: RunningServer) -> None:
     async def main() -> None:
         async with ratchet.AsyncClient(server.url) as client:
-            waiting = server.app.services.desk._waiting
+            waiting = server.app.services.dispatcher._waiting
             claiming = asyncio.create_task(client.rollouts.claim("q", "me", 5, wait_s=30.0))
             async with asyncio.timeout(20):
                 while not waiting:
@@ -292,7 +292,7 @@ def test_a_call_outlasts_a_server_that_is_started_again(
     first = serving(sqlite_url)
     url, port = first.url, int(first.url.rpartition(":")[2])
     first.stop()
-    timer = threading.Timer(0.3, lambda: serving(sqlite_url, Settings(port=port)))
+    timer = threading.Timer(0.3, lambda: serving(sqlite_url, ServeSettings(port=port)))
     timer.start()
     assert call(url, "rollouts.create", [rollout("r1")]) == 1
     timer.join()
@@ -303,7 +303,7 @@ def test_a_key_is_needed_where_everybody_can_come(
 ) -> None:
     with Store.open(sqlite_url) as store:
         _, reader = store.keys.create("reader", ("read",), time.time())
-    server = serving(sqlite_url, Settings(host="0.0.0.0", port=0))
+    server = serving(sqlite_url, ServeSettings(host="0.0.0.0", port=0))
     url = server.url.replace("0.0.0.0", "127.0.0.1")
     with pytest.raises(ConfigError, match="none was given"):
         call(url, "rollouts.counts")
@@ -324,7 +324,7 @@ def test_events_are_followed_through_a_restart(
         event = next(events)
         assert (event.kind, event.body["created"]) == ("rollouts.created", 1)
         first.stop()
-        serving(sqlite_url, Settings(port=port))
+        serving(sqlite_url, ServeSettings(port=port))
         client.rollouts.create([rollout("r2")])
         following = next(events)
         assert following.kind == "rollouts.created"
@@ -333,7 +333,7 @@ def test_events_are_followed_through_a_restart(
 
 
 def test_events_are_followed_asynchronously(server: RunningServer) -> None:
-    async def main() -> Event:
+    async def main() -> ServerEvent:
         async with ratchet.AsyncClient(server.url) as client:
             await client.rollouts.create([rollout("r1")])
             async for event in client.events(after="0"):

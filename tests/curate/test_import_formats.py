@@ -9,15 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.curate.importing import FORMATS, Context, Imported, Unfit, format_of
-from ratchet.curate.importing.imported import moment, span_id_of, trace_id_of
+from ratchet.curate.importing import (
+    FORMATS,
+    FormatMismatch,
+    ImportContext,
+    ImportedRecords,
+    format_of,
+)
+from ratchet.curate.importing.records import span_id_of, trace_id_of, unix_ns
 from ratchet.types import Span
 from ratchet.types.feedback import fault
 
-CONTEXT = Context(at_ns=1_700_000_000_000_000_000)
+CONTEXT = ImportContext(at_ns=1_700_000_000_000_000_000)
 
 
-def read(value: Any, format: str | None = None, context: Context = CONTEXT) -> Imported:
+def read(
+    value: Any, format: str | None = None, context: ImportContext = CONTEXT
+) -> ImportedRecords:
     name = format or format_of(value)
     assert name is not None
     return FORMATS[name].read(value, context)
@@ -100,7 +108,7 @@ def test_ids_follow_from_the_content_and_from_what_the_source_says() -> None:
     assert one.spans[0].span.attributes["gen_ai.conversation.id"] == "c-17"
     assert one.spans[0].agent == "Help-Desk"
     assert read(OPENAI).spans[0].span.trace_id != one.spans[0].span.trace_id
-    later = Context(at_ns=CONTEXT.at_ns + 10**15)
+    later = ImportContext(at_ns=CONTEXT.at_ns + 10**15)
     assert [r.span.span_id for r in read(named, None, later).spans] == [
         r.span.span_id for r in one.spans
     ]
@@ -114,7 +122,7 @@ def test_other_tools_names_for_roles_and_times_of_messages_are_understood() -> N
         ]
     }
     agent, call = spans(talk)
-    assert agent.start_ns == moment("2026-05-02T10:00:00Z") == 1_777_716_000 * 10**9
+    assert agent.start_ns == unix_ns("2026-05-02T10:00:00Z") == 1_777_716_000 * 10**9
     assert call.end_ns == 1_777_716_002 * 10**9
     assert "ratchet.import.time" not in call.attributes
     logged = {"prompt": [{"role": "user", "content": "q"}], "completion": "a"}
@@ -142,14 +150,14 @@ def test_a_long_conversation_does_not_take_space_with_the_square_of_its_length()
     ],
 )
 def test_what_is_no_conversation_is_told_of(value: Any, why: str) -> None:
-    with pytest.raises(Unfit, match=why):
+    with pytest.raises(FormatMismatch, match=why):
         FORMATS["openai"].read(value, CONTEXT)
 
 
 def test_a_trajectory_is_a_rollout_that_ended_with_a_score() -> None:
     value = {**OPENAI, "reward": 0.75, "rewards": {"style": 3}, "task_id": "t9"}
     assert format_of(value) == "trajectories"
-    found = read(value, None, Context(agent="solver", at_ns=CONTEXT.at_ns))
+    found = read(value, None, ImportContext(agent="solver", at_ns=CONTEXT.at_ns))
     (rollout,) = found.rollouts
     assert (rollout.status, rollout.queue, rollout.task_id) == ("succeeded", "solver", "t9")
     assert (rollout.input, rollout.output) == ("What is 6 times 7?", "It is 42.")
@@ -178,7 +186,7 @@ def test_equal_trajectories_of_a_group_are_as_many_rollouts() -> None:
 
 def test_where_no_rollouts_are_taken_a_reward_is_feedback() -> None:
     value = {**OPENAI, "reward": 0.75}
-    found = read(value, None, Context(at_ns=1, rollouts=False))
+    found = read(value, None, ImportContext(at_ns=1, rollouts=False))
     assert not found.rollouts
     assert not found.scores
     assert (found.feedback[0].kind, found.feedback[0].value) == ("rating", 0.75)
@@ -484,7 +492,7 @@ def test_rows_and_the_older_form_of_mlflow_are_read_too() -> None:
     ],
 )
 def test_moments_are_understood_in_every_unit(given: Any, found: int | None) -> None:
-    assert moment(given) == found
+    assert unix_ns(given) == found
 
 
 def test_ids_of_opentelemetry_are_kept_and_others_are_made_into_such() -> None:
@@ -516,7 +524,7 @@ def test_any_value_is_read_or_told_of(format: str, value: Any) -> None:
     format_of(value)
     try:
         found = FORMATS[format].read(value, CONTEXT)
-    except Unfit:
+    except FormatMismatch:
         return
     assert found.spans
 
@@ -577,7 +585,7 @@ def test_a_score_of_langfuse_by_itself_is_feedback(score: dict[str, Any]) -> Non
 
 
 def test_a_score_of_a_session_is_left_out_with_a_reason() -> None:
-    with pytest.raises(Unfit, match="something else than a trace"):
+    with pytest.raises(FormatMismatch, match="something else than a trace"):
         read({"id": "c", "traceId": None, "name": "x", "value": 1, "source": "API"})
 
 

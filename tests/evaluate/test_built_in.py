@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ratchet.evaluate import (
     FunctionEvaluator,
-    contained,
+    check_process,
     contains,
     cost,
     exact_match,
@@ -112,7 +112,7 @@ def test_a_malformed_pattern_is_refused_or_an_error_score() -> None:
 
 
 def test_a_pattern_that_backtracks_for_ever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contained, "MATCH_S", 0.2)
+    monkeypatch.setattr(check_process, "MATCH_S", 0.2)
     hopeless = ended("a" * 60 + "!")
     for evaluator in (
         regex(pattern=r"(a|aa)+$"),

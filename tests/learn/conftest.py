@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
-from ratchet.learn import Budget, Lab, Proposal, Work
-from ratchet.llm import Asks
+from ratchet.learn import Budget, Lab, LabSettings, Proposal
+from ratchet.llm import ChatClient
 from ratchet.store import Store
 from ratchet.types import Candidate, Params, Resource, Rollout, Task
 
@@ -153,13 +153,13 @@ def make_lab(
     evaluator: Evaluator | None = None,
     on_proposal: Callable[[Proposal], None] | None = None,
     on_note: Callable[[str], None] | None = None,
-    coach: Asks | None = None,
+    coach: ChatClient | None = None,
     checks: Callable[[Candidate], Awaitable[str]] | None = None,
     tests: Callable[[Candidate], Awaitable[str]] | None = None,
 ) -> Lab:
     """A lab on train and val tasks."""
     return Lab(
-        Work(
+        LabSettings(
             run_id=f"run{seed}",
             stage="learn",
             queue="queue",

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.learn.race import ERROR, Entry, Race, is_worse, next_part, untried
+from ratchet.learn.race import ERROR, Race, RaceEntry, is_worse, next_part, untried
 from ratchet.learn.work import Evaluation
 from ratchet.types import Candidate, PromptTemplate, Rollout, Task
 
@@ -22,14 +22,16 @@ TASKS = [Task(f"t{n}", n) for n in range(40)]
 CHILDREN = 400
 
 
-def entry(number: int, scores: Mapping[int, float | None], parent: Entry | None = None) -> Entry:
-    made = Entry(number, Candidate.of({"p": PromptTemplate(f"v{number}")}), parent)
+def entry(
+    number: int, scores: Mapping[int, float | None], parent: RaceEntry | None = None
+) -> RaceEntry:
+    made = RaceEntry(number, Candidate.of({"p": PromptTemplate(f"v{number}")}), parent)
     made.add(evaluated(TASKS[n], value) for n, value in scores.items())
     return made
 
 
 def evaluated(task: Task, value: float | None) -> Evaluation:
-    rollout = Rollout.of(task, "c", scope=[], luck=[], queue="q", purpose="", max_attempts=1)
+    rollout = Rollout.of(task, "c", scope=[], seed_parts=[], queue="q", purpose="", max_attempts=1)
     return Evaluation(task=task, rollout=rollout, value=value, scores={})
 
 
@@ -89,7 +91,7 @@ def test_who_never_lost_is_never_dropped(gains: list[float]) -> None:
 
 
 def test_differences_on_another_scale_are_measured_by_it() -> None:
-    race: Race[Entry] = Race()
+    race: Race[RaceEntry] = Race()
     parent = entry(0, dict.fromkeys(range(10), 100.0))
     little = entry(1, dict.fromkeys(range(10), 99.9), parent)
     much = entry(2, dict.fromkeys(range(10), 0.0), parent)
@@ -149,12 +151,12 @@ def test_scores_that_nobody_knows_count_for_nothing() -> None:
 # Who is chosen.
 
 
-def raced(number: int, scores: Mapping[int, float | None]) -> tuple[Race[Entry], Entry]:
-    race: Race[Entry] = Race()
+def raced(number: int, scores: Mapping[int, float | None]) -> tuple[Race[RaceEntry], RaceEntry]:
+    race: Race[RaceEntry] = Race()
     return race, added(race, entry(number, scores))
 
 
-def added(race: Race[Entry], one: Entry) -> Entry:
+def added(race: Race[RaceEntry], one: RaceEntry) -> RaceEntry:
     race.add(one, list(one.evaluations.values()))
     return one
 

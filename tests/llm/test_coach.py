@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ratchet.llm import Coach, CoachUnavailable, Message, Model, Reply, Settings
+from ratchet.llm import Coach, CoachModel, CoachSettings, CoachUnavailable, Message, Reply
 from ratchet.types import ConfigError, InputError
 from tests.llm.endpoint import CUT, ENDLESS, HANG, Endpoint, Reaction, Request, answer, error
 
@@ -83,7 +83,7 @@ def ask(
     made: dict[str, Any] = {
         "base_url": endpoint if isinstance(endpoint, str) else endpoint.url,
         "environ": {"OPENAI_API_KEY": KEY} if environ is None else environ,
-        "settings": Settings(**(settings or {})),
+        "settings": CoachSettings(**(settings or {})),
         "sleep": at.sleep,
         "clock": at.clock,
         "chance": random.Random(0),
@@ -302,12 +302,12 @@ def test_a_usage_that_is_missing_is_estimated_and_said(serve: Serve) -> None:
 
 def test_a_price_that_nobody_publishes_is_said_or_given(serve: Serve) -> None:
     said: list[str] = []
-    own = Model(name="own-model")
+    own = CoachModel(name="own-model")
     endpoint = serve(lambda _: answer("Yes.", model="own-model"))
     replies = ask(endpoint, times=2, coach={"models": [own], "say": said.append})
     assert [reply.cost_usd for reply in replies] == [None, None]
     assert len([s for s in said if "own-model" in s and "input_price" in s]) == 1
-    own = Model(name="own-model", input_price=10.0, output_price=20.0)
+    own = CoachModel(name="own-model", input_price=10.0, output_price=20.0)
     (reply,) = ask(endpoint, coach={"models": [own], "say": said.append})
     assert reply.cost_usd == pytest.approx((100 * 10 + 10 * 20) / 1e6)
 
@@ -371,7 +371,7 @@ def test_a_hang_ends_at_the_time_out_and_is_tried_again(serve: Serve) -> None:
 
 
 def test_an_answer_without_end_is_cut_off(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ratchet.llm.line.MOST_BYTES", 2**20)
+    monkeypatch.setattr("ratchet.llm.transport.MOST_BYTES", 2**20)
     endpoint = serve([Reaction(how=ENDLESS), answer("Be brief.")])
     (reply,) = ask(endpoint)
     assert reply.text == "Be brief."
@@ -391,7 +391,7 @@ def test_one_prompt_that_always_fails_does_not_end_the_others(serve: Serve) -> N
     endpoint = serve(react)
 
     async def work() -> list[Reply]:
-        settings = Settings(retries=2)
+        settings = CoachSettings(retries=2)
         async with Coach(
             "gpt-4o-mini", base_url=endpoint.url, environ={}, settings=settings, sleep=Time().sleep
         ) as coach:
@@ -648,19 +648,19 @@ def test_a_schema_that_is_none_is_a_mistake(serve: Serve) -> None:
 
 
 def test_a_name_may_carry_its_provider() -> None:
-    from ratchet.llm.providers import place_of
+    from ratchet.llm.endpoint import endpoint_of
 
-    place = place_of(Model(name="openrouter/qwen/qwen3-32b"), {"OPENROUTER_API_KEY": KEY})
+    place = endpoint_of(CoachModel(name="openrouter/qwen/qwen3-32b"), {"OPENROUTER_API_KEY": KEY})
     assert place.model == "qwen/qwen3-32b"
     assert place.base_url == "https://openrouter.ai/api/v1"
     assert KEY not in repr(place)
     with pytest.raises(CoachUnavailable, match="GROQ_API_KEY is not set"):
-        place_of(Model(name="groq/llama-3.3-70b"), {})
-    own = place_of(Model(name="qwen/qwen3", base_url="http://gpu:8000/v1/"), {})
+        endpoint_of(CoachModel(name="groq/llama-3.3-70b"), {})
+    own = endpoint_of(CoachModel(name="qwen/qwen3", base_url="http://gpu:8000/v1/"), {})
     assert (own.model, own.base_url) == ("qwen/qwen3", "http://gpu:8000/v1")
-    assert place_of(Model(name="bedrock/claude"), {}).through == "litellm"
-    assert place_of(Model(name="litellm:vertex_ai/gemini"), {}).model == "vertex_ai/gemini"
-    named = place_of(Model(name="m"), {"OPENAI_BASE_URL": "http://proxy/v1"})
+    assert endpoint_of(CoachModel(name="bedrock/claude"), {}).through == "litellm"
+    assert endpoint_of(CoachModel(name="litellm:vertex_ai/gemini"), {}).model == "vertex_ai/gemini"
+    named = endpoint_of(CoachModel(name="m"), {"OPENAI_BASE_URL": "http://proxy/v1"})
     assert named.base_url == "http://proxy/v1"
 
 

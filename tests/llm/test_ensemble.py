@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
-from ratchet.llm import Ensemble, Model
+from ratchet.llm import CoachModel, Ensemble
 from ratchet.types import ConfigError
 
 
-def models(**weights: float) -> list[Model]:
-    return [Model(name=name, weight=weight) for name, weight in weights.items()]
+def models(**weights: float) -> list[CoachModel]:
+    return [CoachModel(name=name, weight=weight) for name, weight in weights.items()]
 
 
 def draws(ensemble: Ensemble, count: int, begin: int = 0) -> Counter[str]:
@@ -83,12 +83,12 @@ def test_credit_for_a_stranger_counts_nothing() -> None:
     ("given", "said"),
     [
         ([], "at least one model"),
-        ([Model(name="a"), Model(name="a")], "named twice"),
-        ([Model(name=" ")], "has no name"),
-        ([Model(name="a", weight=0)], "is not a positive number"),
-        ([Model(name="a", weight=float("nan"))], "is not a positive number"),
+        ([CoachModel(name="a"), CoachModel(name="a")], "named twice"),
+        ([CoachModel(name=" ")], "has no name"),
+        ([CoachModel(name="a", weight=0)], "is not a positive number"),
+        ([CoachModel(name="a", weight=float("nan"))], "is not a positive number"),
     ],
 )
-def test_what_makes_no_ensemble_is_told(given: list[Model], said: str) -> None:
+def test_what_makes_no_ensemble_is_told(given: list[CoachModel], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Ensemble(given)

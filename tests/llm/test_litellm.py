@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ratchet.llm import Coach, CoachUnavailable, Message, Model, Reply, Settings
+from ratchet.llm import Coach, CoachModel, CoachSettings, CoachUnavailable, Message, Reply
 from tests.llm.endpoint import HANG, Endpoint, Reaction, answer, error
 
 pytest.importorskip("litellm", reason="the extra litellm is not installed")
@@ -22,8 +22,8 @@ def ask(reactions: list[Reaction], **settings: float) -> tuple[Reply, Endpoint]:
         await asyncio.sleep(0)
 
     async def work(url: str) -> Reply:
-        model = Model(name="litellm:openai/gpt-4o-mini", base_url=url, key_env="MY_KEY")
-        made = Settings(**settings)  # type: ignore[arg-type]
+        model = CoachModel(name="litellm:openai/gpt-4o-mini", base_url=url, key_env="MY_KEY")
+        made = CoachSettings(**settings)  # type: ignore[arg-type]
         environ = {"MY_KEY": KEY}
         async with Coach([model], settings=made, environ=environ, sleep=no_wait) as coach:
             return await coach.ask([Message("user", "Count.")], schema=SCHEMA)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.llm import lenient
-from ratchet.llm.structured import Shape, values_in
+from ratchet.llm import lenient_json
+from ratchet.llm.structured import AnswerSchema, values_in
 
-SHAPE = Shape(
+SHAPE = AnswerSchema(
     {
         "type": "object",
         "properties": {"advice": {"type": "string"}, "edits": {"type": "array"}},
@@ -119,8 +119,8 @@ def test_no_text_breaks_it(text: str) -> None:
     data, problem = SHAPE.read(text)
     assert (data is None) == bool(problem)
     try:
-        lenient.read(text)
-    except lenient.NotJSON:
+        lenient_json.read_lenient_json(text)
+    except lenient_json.NotJSON:
         pass
 
 
@@ -138,8 +138,8 @@ def test_a_schema_that_may_be_held_to_the_letter_is_told_apart() -> None:
         "required": ["a"],
         "additionalProperties": False,
     }
-    assert Shape(closed).is_strict
-    assert not Shape({**closed, "required": []}).is_strict
-    assert not Shape({**closed, "additionalProperties": True}).is_strict
+    assert AnswerSchema(closed).is_strict
+    assert not AnswerSchema({**closed, "required": []}).is_strict
+    assert not AnswerSchema({**closed, "additionalProperties": True}).is_strict
     nested = {**closed, "properties": {"a": {"type": "array", "items": {"type": "object"}}}}
-    assert not Shape(nested).is_strict
+    assert not AnswerSchema(nested).is_strict

@@ -24,10 +24,10 @@ from ratchet.observe import delivery as delivery_module
 from ratchet.observe import outbox as module
 from ratchet.observe.delivery import Delivery
 from ratchet.observe.feedback_sending import flush
-from ratchet.observe.outbox import MOST_WAITING, Opened, Outbox
-from ratchet.observe.sending import Away, Refused
+from ratchet.observe.outbox import MAX_WAITING, FeedbackPipeline, Outbox
+from ratchet.observe.sending import RecordsRejected, TransportUnavailable
 from ratchet.observe.spool import MemoryBacklog, Spool
-from ratchet.server.serve import Settings
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import Feedback, is_bad
 from tests.serving import RunningServer
@@ -233,7 +233,7 @@ def test_what_counts_as_bad(fields: dict[str, Any], bad: bool) -> None:
 class Taker:
     """Takes feedback, or fails as it is told."""
 
-    place = "the test"
+    label = "the test"
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -247,7 +247,7 @@ class Taker:
         if self.failures:
             raise self.failures.pop(0)
         if any(item.id in self.refused for item in items):
-            raise Refused("one is wrong")
+            raise RecordsRejected("one is wrong")
         self.taken += [item.id for item in items]
 
     def close(self) -> None:
@@ -261,11 +261,11 @@ def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Taker]:
     return Taker()
 
 
-def opened(taker: Taker, spool: Path | None = None, **options: Any) -> Opened:
+def opened(taker: Taker, spool: Path | None = None, **options: Any) -> FeedbackPipeline:
     """With a taker behind it, what an outbox works with."""
     backlog = MemoryBacklog() if spool is None else Spool(spool)
-    delivery = Delivery(taker, backlog, time.monotonic, kind=Feedback, many="Statements")
-    return Opened(options.get("redact", lambda item: item), delivery)
+    delivery = Delivery(taker, backlog, time.monotonic, kind=Feedback, plural="Statements")
+    return FeedbackPipeline(options.get("redact", lambda item: item), delivery)
 
 
 def item(id: str) -> Feedback:
@@ -273,7 +273,11 @@ def item(id: str) -> Feedback:
 
 
 def test_what_a_target_that_is_away_did_not_take_is_sent_later_in_order(taker: Taker) -> None:
-    taker.failures = [Away("gone"), Away("gone"), Away("gone")]
+    taker.failures = [
+        TransportUnavailable("gone"),
+        TransportUnavailable("gone"),
+        TransportUnavailable("gone"),
+    ]
     box = Outbox(lambda: opened(taker))
     for number in range(5):
         assert box.put(item(str(number)))
@@ -282,9 +286,9 @@ def test_what_a_target_that_is_away_did_not_take_is_sent_later_in_order(taker: T
 
 
 def test_a_target_that_cannot_be_opened_yet_is_opened_later(taker: Taker) -> None:
-    failures: list[Exception] = [Away("no server"), RuntimeError("a defect")]
+    failures: list[Exception] = [TransportUnavailable("no server"), RuntimeError("a defect")]
 
-    def open() -> Opened:
+    def open() -> FeedbackPipeline:
         if failures:
             raise failures.pop(0)
         return opened(taker)
@@ -303,7 +307,7 @@ def test_one_statement_that_is_refused_costs_only_itself(
     taker.refused = {"1"}
     gate = threading.Event()
 
-    def open() -> Opened:
+    def open() -> FeedbackPipeline:
         gate.wait(60)
         return opened(taker)
 
@@ -321,14 +325,14 @@ def test_a_bounded_number_waits_and_the_program_never_does(
 ) -> None:
     gate = threading.Event()
 
-    def open() -> Opened:
+    def open() -> FeedbackPipeline:
         gate.wait(60)
         return opened(taker)
 
     box = Outbox(open)
-    sent = [box.put(item(str(number))) for number in range(MOST_WAITING + 300)]
+    sent = [box.put(item(str(number))) for number in range(MAX_WAITING + 300)]
     assert not all(sent)
-    assert sum(sent) <= MOST_WAITING + module.BATCH
+    assert sum(sent) <= MAX_WAITING + module.BATCH
     assert caplog.text.count("more are dropped") == 1
     assert not box.flush(0.01)
     gate.set()
@@ -349,7 +353,7 @@ def test_another_setting_opens_another_target(taker: Taker) -> None:
 
 def test_what_waits_in_memory_for_another_target_goes_where_all_goes_now(taker: Taker) -> None:
     setting, other = ["first"], Taker()
-    taker.failures = [Away("gone")] * 1_000
+    taker.failures = [TransportUnavailable("gone")] * 1_000
     box = Outbox(lambda: opened(taker if setting == ["first"] else other), lambda: list(setting))
     box.put(item("a"))
     assert not box.flush(0.05)
@@ -363,7 +367,7 @@ def test_what_nobody_takes_waits_on_disk_redacted_and_the_next_process_sends_it_
     taker: Taker, tmp_path: Path
 ) -> None:
     folder = tmp_path / "spool"
-    taker.failures = [Away("gone")] * 1_000
+    taker.failures = [TransportUnavailable("gone")] * 1_000
 
     def redact(item: Feedback) -> Feedback:
         return msgspec.structs.replace(item, comment="[gone]")
@@ -394,7 +398,7 @@ def test_what_a_target_that_hangs_was_given_waits_on_disk_when_the_process_ends(
             self.called.set()
             hangs.wait(30)
             given_up.set()
-            raise Away("gone")
+            raise TransportUnavailable("gone")
 
     hanging = Hanging()
     box = Outbox(lambda: opened(hanging, folder))
@@ -472,7 +476,7 @@ def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
     (waiting,) = (project / "cache").rglob("*.spool")
     assert waiting.parent.name.startswith("feedback.")
     assert b"ann@example.com" not in waiting.read_bytes()
-    server = serving(sqlite_url, Settings(port=port))
+    server = serving(sqlite_url, ServeSettings(port=port))
     # Whatever the next process does: `init` alone has it sent.
     code = "import ratchet\nassert ratchet.init('other', instrument=False).flush(60)\n"
     done = run(project, code, RATCHET_URL=server.url, XDG_CACHE_HOME=str(project / "cache"))

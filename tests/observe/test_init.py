@@ -15,7 +15,7 @@ import pytest
 
 import ratchet
 from ratchet.observe import Handle, destination
-from ratchet.observe.place import FILE_NAME
+from ratchet.observe.project_paths import FILE_NAME
 from tests.observe.conftest import count, stored
 
 Start = Callable[..., Handle]
@@ -23,8 +23,8 @@ Start = Callable[..., Handle]
 # What is not sent within seconds of the end waits on disk, and on a busy machine much of it would.
 AGENT = """
 import ratchet
-from ratchet.observe.live import Live
-Live.shutdown.__defaults__ = (60.0,)
+from ratchet.observe.live import LivePipeline
+LivePipeline.shutdown.__defaults__ = (60.0,)
 ratchet.init({arguments})
 
 @ratchet.tool
@@ -213,7 +213,7 @@ def broken_opentelemetry(monkeypatch: pytest.MonkeyPatch, project: Path) -> None
     def fail(*_: Any) -> Any:
         raise RuntimeError("no telemetry today")
 
-    monkeypatch.setattr("ratchet.observe.joining.Joining.join", fail)
+    monkeypatch.setattr("ratchet.observe.otel_bridge.OtelBridge.connect", fail)
 
 
 def file_in_place_of_the_folder(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:

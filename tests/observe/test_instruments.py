@@ -23,12 +23,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ratchet.observe import instruments
 from ratchet.observe.instruments import INSTRUMENTS, Instrument
-from ratchet.observe.instruments.imports import load, when_imported
-from ratchet.observe.instruments.layers import Silence, ToldSpan, told_already
+from ratchet.observe.instruments.delegating import DelegatingProvider
+from ratchet.observe.instruments.duplicates import DuplicateSpan, SilentTracer, duplicate_of
+from ratchet.observe.instruments.import_hook import load, when_imported
 from ratchet.observe.instruments.mcp import switch_on
-from ratchet.observe.instruments.route import Route
 from ratchet.observe.instruments.semantic_kernel import _ToEvents
-from ratchet.observe.joining import StandIn
+from ratchet.observe.otel_bridge import StandInProvider
 
 Exported = Callable[[], list[ReadableSpan]]
 
@@ -114,7 +114,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Library
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(instruments, "INSTRUMENTS", (made.instrument,))
     monkeypatch.setattr(instruments, "_installed", {})
-    monkeypatch.setattr(Route, "target", None)
+    monkeypatch.setattr(DelegatingProvider, "target", None)
     yield made
     for name in (made.name, f"{made.name}_instrumentor"):
         sys.modules.pop(name, None)
@@ -326,8 +326,11 @@ def test_a_call_within_a_call_of_the_same_model_is_told_once_with_its_tokens(
     exported: tuple[TracerProvider, Exported], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider, spans = exported
-    monkeypatch.setattr(Route, "target", provider)
-    framework, client = Route().get_tracer("framework"), Route(innermost=True).get_tracer("client")
+    monkeypatch.setattr(DelegatingProvider, "target", provider)
+    framework, client = (
+        DelegatingProvider().get_tracer("framework"),
+        DelegatingProvider(innermost=True).get_tracer("client"),
+    )
     kind = {"openinference.span.kind": "LLM"}
     with framework.start_as_current_span("outer", attributes=kind) as outer:
         with client.start_as_current_span("inner", attributes=kind) as inner:
@@ -348,10 +351,10 @@ def test_a_call_that_stands_alone_is_told(
     exported: tuple[TracerProvider, Exported], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider, spans = exported
-    monkeypatch.setattr(Route, "target", provider)
-    client = Route(innermost=True).get_tracer("client")
+    monkeypatch.setattr(DelegatingProvider, "target", provider)
+    client = DelegatingProvider(innermost=True).get_tracer("client")
     with (
-        Route().get_tracer("framework").start_as_current_span("agent"),
+        DelegatingProvider().get_tracer("framework").start_as_current_span("agent"),
         client.start_as_current_span("call", attributes={"openinference.span.kind": "LLM"}),
     ):
         pass
@@ -369,9 +372,9 @@ def test_a_tool_within_a_tool_of_its_name_is_told_once(
 ) -> None:
     tracer = exported[0].get_tracer("framework")
     with tracer.start_as_current_span("tool", attributes={"gen_ai.tool.name": "look"}) as outer:
-        assert isinstance(told_already(outer, {"gen_ai.tool.name": "look"}), ToldSpan)
-        assert told_already(outer, {"gen_ai.tool.name": "other"}) is None
-        assert told_already(outer, {}) is None
+        assert isinstance(duplicate_of(outer, {"gen_ai.tool.name": "look"}), DuplicateSpan)
+        assert duplicate_of(outer, {"gen_ai.tool.name": "other"}) is None
+        assert duplicate_of(outer, {}) is None
 
 
 def test_a_silent_tracer_keeps_the_place_in_the_trace(
@@ -380,7 +383,7 @@ def test_a_silent_tracer_keeps_the_place_in_the_trace(
     tracer = exported[0].get_tracer("framework")
     with (
         tracer.start_as_current_span("outer") as outer,
-        Silence().start_as_current_span("left out"),
+        SilentTracer().start_as_current_span("left out"),
         tracer.start_as_current_span("inner") as inner,
     ):
         assert inner.parent.span_id == outer.get_span_context().span_id  # type: ignore[attr-defined]
@@ -390,10 +393,10 @@ def test_a_silent_tracer_keeps_the_place_in_the_trace(
 def test_errors_inside_of_a_routed_span_are_recorded_and_raised(
     exported: tuple[TracerProvider, Exported], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Route, "target", exported[0])
+    monkeypatch.setattr(DelegatingProvider, "target", exported[0])
     with (
         pytest.raises(ValueError, match="no"),
-        Route().get_tracer("framework").start_as_current_span("step"),
+        DelegatingProvider().get_tracer("framework").start_as_current_span("step"),
     ):
         raise ValueError("no")
     (span,) = exported[1]()
@@ -401,7 +404,7 @@ def test_errors_inside_of_a_routed_span_are_recorded_and_raised(
 
 
 def test_a_span_of_ours_holds_the_attributes_of_a_long_conversation() -> None:
-    span = StandIn().get_tracer("x").start_span("chat")
+    span = StandInProvider().get_tracer("x").start_span("chat")
     for number in range(500):
         span.set_attribute(f"llm.input_messages.{number}.message.content", "x")
     assert len(span.attributes) == 500  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ import ratchet
 from ratchet.observe import Handle
 from ratchet.observe.buffer import Buffer
 from ratchet.observe.delivery import Delivery
-from ratchet.observe.sending import Away, Refused
+from ratchet.observe.sending import RecordsRejected, TransportUnavailable
 from ratchet.observe.spool import MemoryBacklog, Spool
 from ratchet.store import Store
 from ratchet.types import Span, SpanRecord
@@ -183,7 +183,7 @@ def test_a_key_that_is_refused_is_told_once(
 class Simulated:
     """A target that does as it is told."""
 
-    place = "nowhere"
+    label = "nowhere"
 
     def __init__(self) -> None:
         self.away = False
@@ -194,9 +194,9 @@ class Simulated:
     def send(self, records: Sequence[SpanRecord]) -> None:
         self.calls += 1
         if self.away:
-            raise Away("it sleeps")
+            raise TransportUnavailable("it sleeps")
         if self.bad & {record.span.name for record in records}:
-            raise Refused("a bad one is among them")
+            raise RecordsRejected("a bad one is among them")
         self.taken += [record.span.name for record in records]
 
     def close(self) -> None: ...
@@ -226,7 +226,7 @@ def backlog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def test_what_waits_goes_first_and_in_order(backlog: Any) -> None:
     target, clock = Simulated(), Clock()
-    delivery = Delivery(target, backlog, clock, kind=SpanRecord, many="Spans")
+    delivery = Delivery(target, backlog, clock, kind=SpanRecord, plural="Spans")
     delivery.deliver(records(1, 2))
     target.away = True
     delivery.deliver(records(3, 4))
@@ -246,7 +246,7 @@ def test_what_waits_goes_first_and_in_order(backlog: Any) -> None:
 
 def test_pauses_between_tries_grow_and_are_bounded(backlog: Any) -> None:
     target, clock = Simulated(), Clock()
-    delivery = Delivery(target, backlog, clock, kind=SpanRecord, many="Spans")
+    delivery = Delivery(target, backlog, clock, kind=SpanRecord, plural="Spans")
     target.away = True
     delivery.deliver(records(1))
     pauses = []
@@ -268,7 +268,7 @@ def test_one_span_that_is_never_taken_holds_up_no_other(
 ) -> None:
     target = Simulated()
     target.bad = {"13", "77"}
-    delivery = Delivery(target, backlog, Clock(), kind=SpanRecord, many="Spans")
+    delivery = Delivery(target, backlog, Clock(), kind=SpanRecord, plural="Spans")
     delivery.deliver(records(*range(100)))
     assert target.taken == [str(n) for n in range(100) if n not in (13, 77)]
     assert (delivery.refused, delivery.sent, delivery.waiting) == (2, 98, 0)
@@ -278,7 +278,7 @@ def test_one_span_that_is_never_taken_holds_up_no_other(
 def test_large_batches_wait_in_parts(tmp_path: Path) -> None:
     target, clock = Simulated(), Clock()
     spool = Spool(tmp_path)
-    delivery = Delivery(target, spool, clock, kind=SpanRecord, many="Spans")
+    delivery = Delivery(target, spool, clock, kind=SpanRecord, plural="Spans")
     target.away = True
     large = [
         replace(one, span=replace(one.span, message="x" * 2**20)) for one in records(*range(9))
@@ -299,7 +299,7 @@ def test_where_the_disk_takes_nothing_spans_wait_in_memory(
     (tmp_path / "file").write_text("")
     target, clock = Simulated(), Clock()
     delivery = Delivery(
-        target, Spool(tmp_path / "file" / "spool"), clock, kind=SpanRecord, many="Spans"
+        target, Spool(tmp_path / "file" / "spool"), clock, kind=SpanRecord, plural="Spans"
     )
     target.away = True
     delivery.deliver(records(1))
@@ -318,7 +318,7 @@ def test_a_batch_of_another_version_is_passed_over(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(Frame(b'[{"not": "a record"}]', 1))
     target = Simulated()
-    delivery = Delivery(target, spool, Clock(), kind=SpanRecord, many="Spans")
+    delivery = Delivery(target, spool, Clock(), kind=SpanRecord, plural="Spans")
     delivery.deliver(records(1))
     delivery.retry()
     assert target.taken == ["1"]

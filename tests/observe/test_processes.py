@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from ratchet.observe.background import silence_logs
 from ratchet.observe.delivery import Delivery
-from ratchet.observe.live import Live, Parts
-from ratchet.observe.prepare import Preparing
-from ratchet.observe.quiet import unlogged
+from ratchet.observe.live import LivePipeline, PipelineStages
+from ratchet.observe.record_builder import RecordBuilder
 from ratchet.observe.spool import MemoryBacklog
 from ratchet.types import Span, SpanRecord
 from tests.observe.conftest import count
@@ -32,7 +32,7 @@ def record(name: str) -> SpanRecord:
 class Failing:
     """A target that fails in ways that no target foresees."""
 
-    place = "nowhere"
+    label = "nowhere"
 
     def __init__(self) -> None:
         self.error: Exception | None = None
@@ -50,7 +50,7 @@ class Failing:
 
 
 def delivery(target: Failing, clock: Any = time.monotonic) -> Delivery[SpanRecord]:
-    return Delivery(target, MemoryBacklog(), clock, kind=SpanRecord, many="Spans")
+    return Delivery(target, MemoryBacklog(), clock, kind=SpanRecord, plural="Spans")
 
 
 @pytest.mark.parametrize("error", [ImportError("half made"), OSError("no"), MemoryError()])
@@ -88,14 +88,14 @@ def test_a_fork_waits_while_the_sending_thread_imports(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def parts() -> Parts:
+    def parts() -> PipelineStages:
         import slow_of_a_test  # type: ignore[import-not-found]  # noqa: F401
 
-        return Parts(Preparing("a"), delivery(Failing()))
+        return PipelineStages(RecordBuilder("a"), delivery(Failing()))
 
-    live = Live(parts, target="nowhere", agent="a")
+    live = LivePipeline(parts, target="nowhere", agent="a")
     live.start()
-    live._asked += 1  # it has something to do
+    live._flushes_requested += 1  # it has something to do
     live._wake.set()
     assert gate.entered.wait(60)
     settled = threading.Event()
@@ -158,7 +158,7 @@ def test_what_ratchets_threads_do_stays_out_of_the_agents_logs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def ours() -> None:
-        unlogged()
+        silence_logs()
         logging.getLogger("httpx2").info("POST /v1/spans")
         logging.getLogger("httpcore2.http11").debug("send")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 
-from ratchet.observe.sampling import HOLD_S, Sampled, Sampling
+from ratchet.observe.sampling import HOLD_S, SampledSpan, Sampling
 
 NOT_DRAWN = 2**64 - 1
 """A trace that no share below 1 draws."""
 
 
-def span(name: str, trace: int = NOT_DRAWN, *, error: bool = False, talk: str = "") -> Sampled:
-    return Sampled(trace, error, talk, 100, name)
+def span(name: str, trace: int = NOT_DRAWN, *, error: bool = False, talk: str = "") -> SampledSpan:
+    return SampledSpan(trace, error, talk, 100, name)
 
 
 def test_about_the_share_is_kept_and_whole_traces_are() -> None:

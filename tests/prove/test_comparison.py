@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.prove import Comparison, Guardrail, PairedScore, Plan, decision
+from ratchet.prove import Comparison, ExperimentPlan, Guardrail, PairedScore, decision
 from ratchet.prove.comparison import replay
 from ratchet.types import InputError
 
@@ -36,7 +36,7 @@ def pairs(
 
 
 def test_a_clear_gain_is_promoted_before_the_pairs_run_out() -> None:
-    comparison = replay(Plan(max_pairs=300), pairs(0.1, 300))
+    comparison = replay(ExperimentPlan(max_pairs=300), pairs(0.1, 300))
     assert comparison.verdict == "promote"
     result = decision(comparison)
     assert result.pairs < 80
@@ -47,27 +47,27 @@ def test_a_clear_gain_is_promoted_before_the_pairs_run_out() -> None:
 
 
 def test_a_worse_candidate_is_stopped_for_harm() -> None:
-    comparison = replay(Plan(max_pairs=300, futility_alpha=1e-9), pairs(-0.1, 300))
+    comparison = replay(ExperimentPlan(max_pairs=300, futility_alpha=1e-9), pairs(-0.1, 300))
     assert comparison.verdict == "harm"
     assert len(comparison.path) < 100
     assert "worse" in decision(comparison).sentence
 
 
 def test_equal_candidates_end_without_a_significant_gain() -> None:
-    comparison = replay(Plan(max_pairs=200, min_gain=0.0), pairs(0.0, 200, seed=3))
+    comparison = replay(ExperimentPlan(max_pairs=200, min_gain=0.0), pairs(0.0, 200, seed=3))
     assert comparison.verdict == "no_gain"
     assert "no significant gain" in decision(comparison).sentence
 
 
 def test_a_gain_proved_too_small_ends_early_as_futile() -> None:
-    comparison = replay(Plan(max_pairs=1000, min_gain=0.05), pairs(0.0, 1000))
+    comparison = replay(ExperimentPlan(max_pairs=1000, min_gain=0.05), pairs(0.0, 1000))
     assert comparison.verdict == "futile"
     assert len(comparison.path) < 500
     assert "no significant gain" in decision(comparison).sentence
 
 
 def test_a_better_candidate_that_breaks_a_guardrail_is_not_promoted() -> None:
-    plan = Plan(max_pairs=200, guardrails=(Guardrail("cost", 0.2, aggregate="relative"),))
+    plan = ExperimentPlan(max_pairs=200, guardrails=(Guardrail("cost", 0.2, aggregate="relative"),))
     comparison = replay(plan, pairs(0.1, 200, cost=(1.0, 1.5)))
     assert comparison.verdict == "guardrail"
     result = decision(comparison)
@@ -78,8 +78,8 @@ def test_a_better_candidate_that_breaks_a_guardrail_is_not_promoted() -> None:
 
 def test_promotion_waits_for_every_guardrail() -> None:
     rails = (Guardrail("cost", 0.2, aggregate="relative"), Guardrail("latency", 0.4))
-    plan = Plan(max_pairs=200, guardrails=rails)
-    alone = replay(Plan(max_pairs=200), pairs(0.15, 200))
+    plan = ExperimentPlan(max_pairs=200, guardrails=rails)
+    alone = replay(ExperimentPlan(max_pairs=200), pairs(0.15, 200))
     guarded = replay(plan, pairs(0.15, 200, cost=(1.0, 1.0), latency=(0.1, 0.1)))
     assert guarded.verdict == "promote"
     assert len(guarded.path) >= len(alone.path)
@@ -87,7 +87,7 @@ def test_promotion_waits_for_every_guardrail() -> None:
 
 
 def test_no_promotion_before_the_smallest_number_of_pairs() -> None:
-    plan = Plan(min_pairs=40, max_pairs=100)
+    plan = ExperimentPlan(min_pairs=40, max_pairs=100)
     assert replay(plan, [PairedScore(str(i), 0.0, 1.0) for i in range(100)]).scored == 40
     short = replay(plan, [PairedScore(str(i), 0.0, 1.0) for i in range(20)])
     assert short.verdict == "no_gain"
@@ -100,7 +100,7 @@ def test_unknown_scores_are_skipped_and_counted_never_zero() -> None:
         PairedScore(p.task_id, None if i % 15 == 0 else p.baseline, p.candidate)
         for i, p in enumerate(good)
     ]
-    comparison = replay(Plan(max_pairs=300), spoiled)
+    comparison = replay(ExperimentPlan(max_pairs=300), spoiled)
     assert comparison.verdict == "promote"
     assert comparison.missing >= 1
     assert f"{comparison.missing} of {len(comparison.path)} pairs" in decision(comparison).sentence
@@ -111,7 +111,7 @@ def test_nothing_is_promoted_when_more_than_a_tenth_of_the_pairs_is_unknown() ->
         PairedScore(p.task_id, p.baseline, None if i % 5 == 0 else p.candidate)
         for i, p in enumerate(pairs(0.1, 200))
     ]
-    comparison = replay(Plan(max_pairs=200), spoiled)
+    comparison = replay(ExperimentPlan(max_pairs=200), spoiled)
     assert comparison.verdict == "no_gain"
     sentence = decision(comparison).sentence
     assert "no significant gain" in sentence
@@ -119,7 +119,7 @@ def test_nothing_is_promoted_when_more_than_a_tenth_of_the_pairs_is_unknown() ->
 
 
 def test_a_guardrail_metric_that_is_mostly_unknown_cannot_pass() -> None:
-    plan = Plan(max_pairs=200, guardrails=(Guardrail("cost", 0.5),))
+    plan = ExperimentPlan(max_pairs=200, guardrails=(Guardrail("cost", 0.5),))
     mixed = [
         PairedScore(p.task_id, p.baseline, p.candidate, {"cost": (0.1, 0.1 if i % 2 else None)})
         for i, p in enumerate(pairs(0.1, 200))
@@ -136,7 +136,9 @@ def test_a_guardrail_metric_that_is_mostly_unknown_cannot_pass() -> None:
 
 
 def test_a_candidate_whose_cost_became_unknown_is_not_proved_to_cost_no_more() -> None:
-    plan = Plan(max_pairs=200, guardrails=(Guardrail("cost", 0.25, aggregate="relative"),))
+    plan = ExperimentPlan(
+        max_pairs=200, guardrails=(Guardrail("cost", 0.25, aggregate="relative"),)
+    )
     moved = [
         PairedScore(p.task_id, p.baseline, p.candidate, {"cost": (0.1, None)})
         for p in pairs(0.1, 200)
@@ -147,7 +149,9 @@ def test_a_candidate_whose_cost_became_unknown_is_not_proved_to_cost_no_more() -
 
 
 def test_a_cost_of_nothing_on_both_sides_is_measured_and_holds() -> None:
-    plan = Plan(max_pairs=200, guardrails=(Guardrail("cost", 0.25, aggregate="relative"),))
+    plan = ExperimentPlan(
+        max_pairs=200, guardrails=(Guardrail("cost", 0.25, aggregate="relative"),)
+    )
     free = [
         PairedScore(p.task_id, p.baseline, p.candidate, {"cost": (0.0, 0.0)})
         for p in pairs(0.3, 200)
@@ -168,7 +172,7 @@ def test_a_failed_rollout_counts_as_zero_only_when_the_caller_says_so() -> None:
 @settings(deadline=None)
 @given(st.lists(PAIR, max_size=40))
 def test_looking_never_changes_the_path(observed: list[PairedScore]) -> None:
-    plan = Plan(max_pairs=40, guardrails=(Guardrail("cost", 0.5, 3.0),))
+    plan = ExperimentPlan(max_pairs=40, guardrails=(Guardrail("cost", 0.5, 3.0),))
     peeked, silent = Comparison(plan), Comparison(plan)
     for pair in observed:
         if silent.observe(pair) is not None:
@@ -188,24 +192,24 @@ def test_looking_never_changes_the_path(observed: list[PairedScore]) -> None:
 @settings(deadline=None)
 @given(st.lists(PAIR, max_size=40))
 def test_pairs_are_kept_in_the_order_given(observed: list[PairedScore]) -> None:
-    comparison = replay(Plan(max_pairs=40), observed)
+    comparison = replay(ExperimentPlan(max_pairs=40), observed)
     assert list(comparison.pairs) == observed[: len(comparison.path)]
     assert comparison.scored + comparison.missing == len(comparison.pairs)
 
 
 def test_a_pair_after_the_verdict_is_refused() -> None:
-    comparison = replay(Plan(max_pairs=10), pairs(0.0, 10))
+    comparison = replay(ExperimentPlan(max_pairs=10), pairs(0.0, 10))
     with pytest.raises(InputError, match="came after the verdict"):
         comparison.observe(PairedScore("late", 0.1, 0.2))
 
 
 def test_an_unfinished_comparison_has_no_decision() -> None:
     with pytest.raises(InputError, match="not over"):
-        decision(Comparison(Plan()))
+        decision(Comparison(ExperimentPlan()))
 
 
 def test_an_empty_comparison_ends_without_a_gain() -> None:
-    comparison = Comparison(Plan())
+    comparison = Comparison(ExperimentPlan())
     assert comparison.finish() == "no_gain"
     assert decision(comparison).interval == (-1.0, 1.0)
 
@@ -231,4 +235,4 @@ def test_a_score_outside_zero_and_one_is_refused_naming_the_task(score: object) 
 )
 def test_a_plan_that_cannot_work_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        Plan(**fields)  # type: ignore[arg-type]
+        ExperimentPlan(**fields)  # type: ignore[arg-type]

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from ratchet.prove import (
     Comparison,
+    ExperimentPlan,
     Guardrail,
     PairedScore,
-    Plan,
     decision,
     level,
     verify,
@@ -36,7 +36,9 @@ HISTORY = [False, True]
 def compared(gain: float = 0.1, count: int = 60, seed: int = 5) -> Comparison:
     rng = random.Random(seed)
     rails = (Guardrail("cost", 0.02, 0.1, "USD"), Guardrail("latency", 0.5, aggregate="relative"))
-    plan = Plan(metric="mrr", alpha=level(0.05, HISTORY), guardrails=rails, max_pairs=count, seed=7)
+    plan = ExperimentPlan(
+        metric="mrr", alpha=level(0.05, HISTORY), guardrails=rails, max_pairs=count, seed=7
+    )
     rows = []
     for i in range(count):
         before = None if i % 20 == 3 else rng.uniform(0.2, 0.6)
@@ -134,7 +136,7 @@ def test_evidence_of_every_outcome_verifies(tmp_path: Path, gain: float, verdict
 
 
 def test_evidence_of_no_pairs_verifies(tmp_path: Path) -> None:
-    comparison = Comparison(Plan())
+    comparison = Comparison(ExperimentPlan())
     comparison.finish()
     path = tmp_path / "e.json"
     write_evidence(path, comparison, baseline={}, candidate={}, dataset={})

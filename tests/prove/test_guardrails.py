@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.prove import Comparison, Guardrail, PairedScore, Plan
+from ratchet.prove import Comparison, ExperimentPlan, Guardrail, PairedScore
 from ratchet.types import InputError
 
 FINITE = st.floats(-1e15, 1e15)
@@ -58,7 +58,7 @@ def test_two_zeros_are_neither_better_nor_worse() -> None:
 
 
 def test_a_relative_guardrail_refuses_negative_values() -> None:
-    plan = Plan(guardrails=(Guardrail("delta", 0.1, aggregate="relative"),))
+    plan = ExperimentPlan(guardrails=(Guardrail("delta", 0.1, aggregate="relative"),))
     with pytest.raises(InputError, match="negative"):
         Comparison(plan).observe(PairedScore("q1", 0.5, 0.5, {"delta": (1.0, -1.0)}))
 

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.observe.trace_context import attempt_span_id, attempt_trace_id
+from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.command import CommandExecutor, parse_command, result_of, task_json
 from ratchet.run.environment import gateway_variables, trace_variables
 from ratchet.types import (

@@ -14,7 +14,7 @@ import pytest
 
 from ratchet.run import AgentSpec, AsyncExecutor, load_agent
 from ratchet.run.contained import ContainedExecutor, Containment
-from ratchet.run.routed import RoutedExecutor, differs
+from ratchet.run.routing import RoutedExecutor, differs
 from ratchet.types import AgentError, Candidate, Claim, Code, Outcome, Resource, Rollout
 
 WriteAgent = Callable[..., AgentSpec]
@@ -196,11 +196,11 @@ def test_what_it_says_of_itself_is_not_believed(write_agent: WriteAgent) -> None
 
 def test_bytes_that_are_no_outcome_are_refused(write_agent: WriteAgent) -> None:
     body = """
-from ratchet.run import inside
+from ratchet.run import sandboxed_attempt
 class Forged:
     class json:
         encode = staticmethod(lambda outcome: b"{no")
-inside.msgspec = Forged
+sandboxed_attempt.msgspec = Forged
 return x
 """
     outcome = run_all(write_agent(AGENT), [(code(body), 1)])[0]

@@ -132,7 +132,7 @@ def test_attempts_are_spread_over_the_workers_that_are_there(
     executor = loops(write_agent(AGENT), workers=2)
 
     async def work() -> list[Outcome]:
-        while not all(seat.ready for seat in executor._seats):
+        while not all(slot.ready for slot in executor._worker_slots):
             await asyncio.sleep(0.005)
         return await asyncio.gather(
             *(executor.execute(c, candidate.resources) for c in claims(*["pid"] * 8))
@@ -370,7 +370,7 @@ def test_an_agent_that_does_not_load_in_a_worker_is_one_clear_error(
     with pytest.raises(AgentError) as raised:
         use(executor, work)
     assert shown in str(raised.value)
-    assert not executor._crew._all, "no worker is left"
+    assert not executor._worker_pool._all, "no worker is left"
 
 
 def test_a_worker_that_ends_between_two_attempts_fails_neither(
@@ -381,9 +381,9 @@ def test_a_worker_that_ends_between_two_attempts_fails_neither(
 
     async def work() -> list[Any]:
         before = await executor.execute(first, candidate.resources)
-        (worker,) = executor._crew._all
+        (worker,) = executor._worker_pool._all
         worker.kill()
-        while executor._seats[0].ready:
+        while executor._worker_slots[0].ready:
             await asyncio.sleep(0.005)
         after = await executor.execute(second, candidate.resources)
         return [before, after]

@@ -191,7 +191,7 @@ def test_a_flood_of_output_is_bounded_and_its_end_is_shown(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ratchet.run.crew.WATCH_S", 0.01)
+    monkeypatch.setattr("ratchet.run.worker_pool.WATCH_S", 0.01)
     monkeypatch.setattr("ratchet.run.worker_process.LOG_BYTES", 2**20)
     inputs = claims("a", ["flood", 8000], "b", "c")
     outcomes = execute(pool(write_agent(AGENT)), inputs, candidate)
@@ -255,7 +255,7 @@ def test_a_worker_that_ends_between_two_attempts_fails_neither(
 
     async def work() -> list[str]:
         outcomes = [await executor.execute(first, candidate.resources)]
-        (worker,) = executor._crew._all
+        (worker,) = executor._worker_pool._all
         os.write(gate, b"x")
         while not worker.gone():
             await asyncio.sleep(0.005)
@@ -306,7 +306,7 @@ def test_a_cancelled_attempt_is_stopped_and_its_slot_is_used_again(
         task = asyncio.create_task(executor.execute(first, candidate.resources))
         while not (Path(agent.root) / "started").exists():
             await asyncio.sleep(0.005)
-        (worker,) = executor._crew._all
+        (worker,) = executor._worker_pool._all
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -332,7 +332,7 @@ def test_an_agent_that_does_not_load_in_a_worker_is_one_clear_error(
         with pytest.raises(AgentError, match="agent_") as caught:
             await executor.start()
         assert shown in str(caught.value)
-        assert not executor._crew._all, "no worker is left"
+        assert not executor._worker_pool._all, "no worker is left"
 
     asyncio.run(main())
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.observe.redaction import corpus
 
-from ratchet.observe.redaction import Redactor, Rules
+from ratchet.observe.redaction import RedactionRules, Redactor
 from ratchet.run import AgentSpec, AsyncExecutor, Executor, ProcessExecutor, Runner, load_agent
-from ratchet.run.messages import Setup
+from ratchet.run.messages import WorkerSetup
 from ratchet.run.worker import _store
 from ratchet.store import Store
 from ratchet.types import Candidate, Outcome, Rollout, Span
@@ -120,7 +120,7 @@ def test_inputs_and_outputs_that_evaluators_compare_are_kept_and_rules_are_the_p
             """
         )
     )
-    rules = Rules(patterns={"staff": r"EMP-\d{6}"}, rules=("-email",))
+    rules = RedactionRules(patterns={"staff": r"EMP-\d{6}"}, rules=("-email",))
     executor = AsyncExecutor(agent, slots=1, timeout_s=60)
     runner = Runner(lite, "agent", executor, redactor=Redactor(rules))
     done = run(runner, rollouts(MAIL), candidate)
@@ -160,7 +160,7 @@ def test_a_worker_whose_parent_is_gone_redacts_what_it_stores(
         output=MAIL,
         spans=(span,),
     )
-    setup = Setup(
+    setup = WorkerSetup(
         agent=AgentSpec(entry="a:b", root="."),
         store_url=sqlite_url,
         timeout_s=1.0,

@@ -16,7 +16,7 @@ import pytest
 from tests.serving import RunningServer
 
 from ratchet.run import AgentSpec, ProcessExecutor
-from ratchet.server.serve import Settings
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import Claim, Outcome, Rollout
 
@@ -30,7 +30,8 @@ from pathlib import Path
 import msgspec
 import pytest
 import ratchet
-from ratchet.run import AgentSpec, PatientLine, ProcessExecutor, Runner, RunnerWatcher, ServerLine
+from ratchet.run import AgentSpec, ProcessExecutor, Runner, RunnerWatcher
+from ratchet.run import RetryingTransport, ServerTransport
 
 given = json.loads(sys.argv[1])
 
@@ -41,7 +42,7 @@ async def main():
                                    store_url=given["url"], store_key=key,
                                    state=Path(given["state"]), slots=2,
                                    timeout_s=60, memory_bytes=2**31)
-        line = PatientLine(ServerLine(client), RunnerWatcher())
+        line = RetryingTransport(ServerTransport(client), RunnerWatcher())
         async with Runner(line, "agent", executor) as runner:
             await runner.serve(asyncio.Event())
 
@@ -78,7 +79,7 @@ def test_workers_whose_runner_is_killed_report_to_the_server_themselves(
 ) -> None:
     with Store.open(sqlite_url) as store:
         _, key = store.keys.create("runner", ("run",), time.time())
-    server = serving(sqlite_url, Settings(host="0.0.0.0", port=0))
+    server = serving(sqlite_url, ServeSettings(host="0.0.0.0", port=0))
     spec = write_agent(AGENT)
     started = Path(spec.root) / "started"
     os.mkfifo(Path(spec.root) / "gate")

@@ -15,16 +15,16 @@ import ratchet
 from ratchet.run import (
     AgentSpec,
     AsyncExecutor,
-    PatientLine,
+    RetryingTransport,
     Runner,
     RunnerWatcher,
-    ServerLine,
+    ServerTransport,
     load_agent,
 )
-from ratchet.run import patience as patience_module
-from ratchet.run.idleness import UNANSWERED_S, Idleness
-from ratchet.server.limits import Limits
-from ratchet.server.serve import Settings
+from ratchet.run import transport as patience_module
+from ratchet.run.pending import UNANSWERED_S, Idleness
+from ratchet.server.limits import ServerLimits
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import (
     AgentError,
@@ -98,7 +98,7 @@ class Setting:
         self.gate: asyncio.Event = module["gate"]
 
     def runner(self, client: ratchet.AsyncClient, slots: int = 4, **options: Any) -> Runner:
-        line = PatientLine(ServerLine(client), self.watcher)
+        line = RetryingTransport(ServerTransport(client), self.watcher)
         executor = options.pop("executor", None)
         executor = executor or AsyncExecutor(self.agent, slots=slots, timeout_s=30)
         return Runner(line, "agent", executor, watcher=self.watcher, **options)
@@ -213,7 +213,7 @@ def test_outcomes_that_end_while_the_server_is_away_are_reported_when_it_is_back
         setting.gate.set()
         await until(lambda: runner._reports.pending)
         port = int(server.url.rpartition(":")[2])
-        again = await asyncio.to_thread(serving, sqlite_url, Settings(port=port))
+        again = await asyncio.to_thread(serving, sqlite_url, ServeSettings(port=port))
         await until(lambda: len(watcher.ends) == 3)
         again.app.services.store.rollouts.create(numbered(7), 0.0)
         await until(lambda: len(watcher.ends) == 4)
@@ -314,16 +314,16 @@ def test_a_runner_whose_first_claim_is_answered_late_does_not_end_before(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting.store.rollouts.create(numbered(1), 0.0)
-    asked = ServerLine.claim
+    asked = ServerTransport.claim
     claims: list[float] = []
 
-    async def late(self: ServerLine, *args: Any, **options: Any) -> list[Claim]:
+    async def late(self: ServerTransport, *args: Any, **options: Any) -> list[Claim]:
         claims.append(1.0)
         if len(claims) == 1:
             await asyncio.sleep(0.3)  # six times as long as it may be idle
         return await asked(self, *args, **options)
 
-    monkeypatch.setattr(ServerLine, "claim", late)
+    monkeypatch.setattr(ServerTransport, "claim", late)
 
     async def main() -> None:
         async with (
@@ -354,7 +354,7 @@ def test_idleness_is_known_once_somebody_said_that_there_is_nothing_to_do() -> N
 def test_an_outcome_that_the_server_does_not_take_fails_and_the_others_are_kept(
     write_agent: WriteAgent, serving: Serving, sqlite_url: str
 ) -> None:
-    server = serving(sqlite_url, Settings(port=0, limits=Limits(body_bytes=100_000)))
+    server = serving(sqlite_url, ServeSettings(port=0, limits=ServerLimits(body_bytes=100_000)))
     setting = Setting(write_agent(AGENT), server)
     large = rollout("large", "large", max_attempts=1)
     setting.store.rollouts.create([large, *numbered(*range(6))], 0.0)
@@ -458,11 +458,11 @@ def test_a_server_can_be_asked_for_rollouts_of_ones_own(setting: Setting) -> Non
 
 
 def test_a_blocking_client_is_a_store_to_a_runner(setting: Setting) -> None:
-    from ratchet.run.line import StoreLine
+    from ratchet.run.transport import StoreTransport
 
     async def main(client: ratchet.Client) -> dict[str, Rollout]:
         executor = AsyncExecutor(setting.agent, slots=2, timeout_s=30)
-        async with Runner(StoreLine(client), "agent", executor) as runner:
+        async with Runner(StoreTransport(client), "agent", executor) as runner:
             return await runner.run(numbered(*range(5)), [])
 
     with ratchet.Client(setting.server.url) as client:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.run.told import told
+from ratchet.run.outcomes import normalised
 from ratchet.types import Outcome, Span
 
 COST = "ratchet.cost_usd"
@@ -57,24 +57,24 @@ def test_a_library_that_has_names_of_its_own_is_translated_and_priced() -> None:
         "llm.input_messages.0.message.role": "user",
         "llm.input_messages.0.message.content": "Which room?",
     }
-    kept = told(outcome(own))
+    kept = normalised(outcome(own))
     assert "Which room?" in kept.spans[0].attributes["gen_ai.input.messages"]
     assert kept.spans[0].attributes[COST] == pytest.approx(PRICE)
 
 
 def test_each_call_is_priced_and_twice_is_as_good_as_once() -> None:
-    kept = told(outcome(CALL, CALL))
+    kept = normalised(outcome(CALL, CALL))
     assert [span.attributes[COST] for span in kept.spans] == [pytest.approx(PRICE)] * 2
-    assert told(kept) == kept
+    assert normalised(kept) == kept
 
 
 def test_what_said_its_cost_is_not_priced_again() -> None:
-    kept = told(outcome({**CALL, COST: 0.5}, CALL))
+    kept = normalised(outcome({**CALL, COST: 0.5}, CALL))
     assert [span.attributes[COST] for span in kept.spans] == [0.5, pytest.approx(PRICE)]
 
 
 def test_dollars_in_spans_are_left_for_the_store_to_count() -> None:
-    assert told(outcome({**CALL, COST: 0.5}, CALL)).cost_usd == 0.0
+    assert normalised(outcome({**CALL, COST: 0.5}, CALL)).cost_usd == 0.0
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_dollars_in_spans_are_left_for_the_store_to_count() -> None:
     ],
 )
 def test_a_call_that_cannot_be_priced_gets_no_price(odd: dict[str, Any]) -> None:
-    assert COST not in told(outcome({**CALL, **odd})).spans[0].attributes
+    assert COST not in normalised(outcome({**CALL, **odd})).spans[0].attributes
 
 
 def test_an_outcome_without_model_calls_stays_the_same_object() -> None:
     plain = outcome({"ratchet.input": "1"})
-    assert told(plain) is plain
-    assert told(outcome()).spans == ()
+    assert normalised(plain) is plain
+    assert normalised(outcome()).spans == ()

@@ -43,7 +43,7 @@ async def main():
             )
         candidate = Candidate.of({})
         rollout = Rollout.of(
-            Task("t", "Which room?"), candidate.id, scope=["s"], luck=[0], queue="q",
+            Task("t", "Which room?"), candidate.id, scope=["s"], seed_parts=[0], queue="q",
             purpose="test", max_attempts=1,
         )
         async with Runner(store, "q", executor) as runner:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ratchet.sandbox import Warm
+from ratchet.sandbox import SandboxPool
 from ratchet.sandbox.levels import why_no_bubblewrap, why_no_landlock
 from tests.sandbox.suite import Surroundings, healthy
 
@@ -63,13 +63,13 @@ class Shared:
         self._thread.start()
         self._around = ExitStack()
         self._pools = AsyncExitStack()
-        self._made: dict[tuple[str, int], tuple[Surroundings, Warm, dict[str, Any]]] = {}
+        self._made: dict[tuple[str, int], tuple[Surroundings, SandboxPool, dict[str, Any]]] = {}
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def get(self, level: str, landlock: int) -> tuple[Surroundings, Warm, dict[str, Any]]:
+    def get(self, level: str, landlock: int) -> tuple[Surroundings, SandboxPool, dict[str, Any]]:
         """Surroundings, a pool in them, and what a harmless evaluation finds there."""
         if (level, landlock) not in self._made:
             around = Surroundings(self._around)

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.sandbox import Called, Limits, Warm, call
-from ratchet.sandbox.inside import census
+from ratchet.sandbox import CallResult, SandboxLimits, SandboxPool, call
+from ratchet.sandbox.inside import process_table
 from tests.sandbox.hostile import PROGRAMS, Program
 
 MIB = 1024 * 1024
-LIMITS = Limits(
+LIMITS = SandboxLimits(
     seconds=2.0,
     memory_bytes=192 * MIB,
     processes=12,
@@ -31,7 +31,9 @@ LIMITS = Limits(
     scratch_bytes=16 * MIB,
     result_bytes=MIB,
 )
-SHORT = Limits(**{**{f: getattr(LIMITS, f) for f in LIMITS.__struct_fields__}, "seconds": 0.4})
+SHORT = SandboxLimits(
+    **{**{f: getattr(LIMITS, f) for f in LIMITS.__struct_fields__}, "seconds": 0.4}
+)
 """For programs that may end by running out of time."""
 
 SECRETS = (
@@ -80,7 +82,7 @@ class Outcome:
     contained: bool
     why: str
     """Why it was not; empty when it was."""
-    called: Called
+    called: CallResult
 
 
 class Surroundings:
@@ -221,9 +223,9 @@ class Surroundings:
                 found.append(f"{path} was made")
         return found
 
-    def pool(self, level: str, landlock: int = 99) -> Warm:
+    def pool(self, level: str, landlock: int = 99) -> SandboxPool:
         """A sandbox in these surroundings, with that version of Landlock at most."""
-        return Warm(
+        return SandboxPool(
             "inside.functions:handle",
             root=self.root,
             hide=[self.hidden],
@@ -243,16 +245,16 @@ def surroundings() -> Iterator[Surroundings]:
         yield Surroundings(stack)
 
 
-async def healthy(warm: Warm) -> dict[str, Any]:
+async def healthy(warm: SandboxPool) -> dict[str, Any]:
     """What an evaluation finds in a sandbox where nothing happened before."""
-    called = await call(NEXT, "after", warm=warm)
+    called = await call(NEXT, "after", pool=warm)
     assert called.status == "ok", called
     assert isinstance(called.value, dict)
     return called.value
 
 
 async def attempt(
-    program: Program, warm: Warm, around: Surroundings, healthy: dict[str, Any]
+    program: Program, warm: SandboxPool, around: Surroundings, healthy: dict[str, Any]
 ) -> Outcome:
     """Run a program, see what it did, and run another evaluation after it.
 
@@ -263,11 +265,11 @@ async def attempt(
         healthy: What `healthy` found before.
     """
     limits = SHORT if "timed_out" in program.ends else LIMITS
-    called = await call(program.source, program.name, [around.facts], warm=warm, limits=limits)
+    called = await call(program.source, program.name, [around.facts], pool=warm, limits=limits)
     wrong = _wrong(program, called)
     wrong += around.harm()
     wrong += _left(warm)
-    after = await call(NEXT, "after", warm=warm)
+    after = await call(NEXT, "after", pool=warm)
     if after.status != "ok":
         wrong.append(f"the next evaluation: {after.status}: {after.error}")
     elif after.value != healthy:
@@ -276,7 +278,7 @@ async def attempt(
     return Outcome(contained=not wrong, why="; ".join(wrong), called=called)
 
 
-def _wrong(program: Program, called: Called) -> list[str]:
+def _wrong(program: Program, called: CallResult) -> list[str]:
     if called.status not in program.ends:
         return [f"it ended {called.status!r}: {called.error}"]
     if called.status == "ok" and called.value:
@@ -287,12 +289,12 @@ def _wrong(program: Program, called: Called) -> list[str]:
     return []
 
 
-def _left(warm: Warm) -> list[str]:
+def _left(warm: SandboxPool) -> list[str]:
     """Processes of the sandbox that are left, beside those that wait for requests."""
     left = []
-    for slot in warm._all:
+    for slot in warm._workers:
         if slot._started is not None:
-            pids = census.processes(slot._started.process.pid)
+            pids = process_table.processes(slot._started.process.pid)
             left += [f"process {pid} is left" for pid in pids[1:]]
     return left
 

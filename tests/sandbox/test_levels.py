@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ratchet.sandbox import SandboxUnavailable, Warm, best_level, bubblewrap, levels
+from ratchet.sandbox import SandboxPool, SandboxUnavailable, best_level, bubblewrap, levels
 from ratchet.sandbox.inside import landlock, seccomp
 
 
@@ -25,12 +25,12 @@ def test_without_any_sandbox_the_code_is_refused_with_what_to_do(
 ) -> None:
     assert best_level() == "none"
     with pytest.raises(SandboxUnavailable, match="this machine can make none") as caught:
-        Warm("module:function")
+        SandboxPool("module:function")
     said = str(caught.value)
     assert "bwrap is not installed" in said
     assert "the kernel has no Landlock" in said
     assert "Install bubblewrap" in said
-    assert Warm("module:function", unsafe=True).level == "none"
+    assert SandboxPool("module:function", unsafe=True).level == "none"
 
 
 def test_landlock_is_taken_where_bubblewrap_is_absent(bare_machine: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_landlock_is_taken_where_bubblewrap_is_absent(bare_machine: pytest.Monke
     bare_machine.setattr(seccomp, "available", lambda: True)
     assert best_level() == "landlock"
     with pytest.raises(SandboxUnavailable, match="no bubblewrap sandbox here: bwrap is not inst"):
-        Warm("module:function", level="bubblewrap")
+        SandboxPool("module:function", level="bubblewrap")
     bare_machine.setattr(seccomp, "available", lambda: False)
     assert best_level() == "none"
 
@@ -53,20 +53,20 @@ def test_a_bubblewrap_that_may_not_make_namespaces_is_not_taken(
 
 def test_no_sandbox_has_to_be_asked_for_twice() -> None:
     with pytest.raises(SandboxUnavailable, match="'none' is no sandbox"):
-        Warm("module:function", level="none")
-    assert Warm("module:function", level="none", unsafe=True).level == "none"
+        SandboxPool("module:function", level="none")
+    assert SandboxPool("module:function", level="none", unsafe=True).level == "none"
 
 
 def test_an_unknown_level_is_named() -> None:
     with pytest.raises(ValueError, match="not 'jail'"):
-        Warm("module:function", level="jail")
+        SandboxPool("module:function", level="jail")
 
 
 def test_elsewhere_than_on_linux_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(SandboxUnavailable, match="sandboxes need Linux"):
-        levels.chosen("auto", unsafe=True)
+        levels.resolve_level("auto", unsafe=True)
 
 
 def test_unsafe_does_not_weaken_what_can_be_had() -> None:
-    assert levels.chosen("auto", unsafe=True) == best_level()
+    assert levels.resolve_level("auto", unsafe=True) == best_level()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.sandbox import Limits, SandboxFailed, SandboxUnavailable, Warm, relay
+from ratchet.sandbox import SandboxFailed, SandboxLimits, SandboxPool, SandboxUnavailable, relay
 from ratchet.sandbox.inside import landlock
 from ratchet.sandbox.levels import why_no_bubblewrap, why_no_landlock
 
@@ -47,15 +47,15 @@ def port() -> Iterator[int]:
             thread.join()
 
 
-def pool(level: str, connect: list[tuple[str, int]]) -> Warm:
-    return Warm(
+def pool(level: str, connect: list[tuple[str, int]]) -> SandboxPool:
+    return SandboxPool(
         "handlers.calling:handle",
         path=[HERE],
         level=level,
         connect=connect,
         slots=1,
         bare=True,
-        limits=Limits(seconds=20),
+        limits=SandboxLimits(seconds=20),
     )
 
 

@@ -17,10 +17,10 @@ from sqlalchemy import text
 
 from ratchet.server import key_cache
 from ratchet.server.access import Caller, Gatekeeper, check_attempt
-from ratchet.server.limits import Limits
+from ratchet.server.limits import ServerLimits
 from ratchet.server.origin import granted_headers
 from ratchet.server.problems import Problem
-from ratchet.server.serve import Settings, make_app
+from ratchet.server.serve import ServeSettings, make_app
 from ratchet.store import Store
 from ratchet.types import SCOPES, ConfigError, Key, Scope, StoreError
 from tests.serving import RunningServer
@@ -141,27 +141,29 @@ def test_what_came_through_a_proxy_needs_a_key_even_by_an_open_server(
 def test_an_open_server_whose_store_has_keys_says_at_its_start_that_it_asks_for_none(
     sqlite_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def log_of_start(settings: Settings) -> str:
+    def log_of_start(settings: ServeSettings) -> str:
         caplog.clear()
         make_app(store, settings, {})
         return caplog.text
 
     with Store.open(sqlite_url) as store:
-        assert log_of_start(Settings()) == ""
+        assert log_of_start(ServeSettings()) == ""
         key, _ = made(store, "admin")
-        assert "The store has keys, but on 127.0.0.1 requests need none" in log_of_start(Settings())
+        assert "The store has keys, but on 127.0.0.1 requests need none" in log_of_start(
+            ServeSettings()
+        )
         assert "require_key = true" in caplog.text
-        assert log_of_start(Settings(require_key=True)) == ""
+        assert log_of_start(ServeSettings(require_key=True)) == ""
         store.keys.revoke(key.id, 1.0)
-        assert log_of_start(Settings()) == ""
+        assert log_of_start(ServeSettings()) == ""
 
 
 def test_a_server_may_ask_for_keys_on_loopback_too(sqlite_url: str) -> None:
     with Store.open(sqlite_url) as store:
         with pytest.raises(ConfigError, match=r"require_key is set, and the store has no key"):
-            make_app(store, Settings(require_key=True), {})
+            make_app(store, ServeSettings(require_key=True), {})
         made(store)
-        app = make_app(store, Settings(require_key=True), {})
+        app = make_app(store, ServeSettings(require_key=True), {})
 
         async def test() -> None:
             refused = await refusal(app.services.gatekeeper.admit(request()))
@@ -329,7 +331,7 @@ def test_right_keys_of_one_address_never_count_as_guesses(
 
 
 def test_memory_of_keys_is_bounded(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_cache, "MOST", 5)
+    monkeypatch.setattr(key_cache, "MAX_KEYS", 5)
     with Store.open(sqlite_url) as store:
         secrets = [made(store)[1] for _ in range(8)]
 
@@ -464,7 +466,7 @@ def keeper_alone(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A gatekeeper for tests of tokens alone."""
     path = tmp_path_factory.mktemp("tokens") / "ratchet.db"
     with Store.open(f"sqlite:///{path}") as store:
-        yield Gatekeeper(store, open_to_all=False, limits=Limits(burst=1_000_000))
+        yield Gatekeeper(store, open_to_all=False, limits=ServerLimits(burst=1_000_000))
 
 
 @given(st.text(min_size=1, max_size=300), st.integers(1, 10**6))
@@ -524,7 +526,7 @@ def test_limits_belong_to_a_key_and_not_to_its_address(store: Store) -> None:
     first, second = made(store)[1], made(store)[1]
 
     async def test() -> None:
-        limits = Limits(requests_per_s=1.0, burst=3, streams=1)
+        limits = ServerLimits(requests_per_s=1.0, burst=3, streams=1)
         async with gatekeeper(store, limits=limits) as keeper:
             for _ in range(3):
                 caller = await keeper.admit(request(first))
@@ -545,7 +547,7 @@ def test_limits_belong_to_a_key_and_not_to_its_address(store: Store) -> None:
 
 def test_tokens_of_attempts_are_limited_like_keys(store: Store) -> None:
     async def test() -> None:
-        async with gatekeeper(store, limits=Limits(requests_per_s=1.0, burst=1)) as keeper:
+        async with gatekeeper(store, limits=ServerLimits(requests_per_s=1.0, burst=1)) as keeper:
             await keeper.admit(request(keeper.token("a", 1)))
             await keeper.admit(request(keeper.token("b", 1)))
             assert (await refusal(keeper.admit(request(keeper.token("a", 2))))).status == 429
@@ -676,7 +678,7 @@ def test_a_real_server_asks_for_a_key_and_notes_who_changed_what(
 ) -> None:
     admin, secret = made(store, "admin")
     _, of_reader = made(store, "read")
-    server = serving(store_url, Settings(host="0.0.0.0", port=0))
+    server = serving(store_url, ServeSettings(host="0.0.0.0", port=0))
     server.url = server.url.replace("0.0.0.0", "127.0.0.1")
     with server.client() as nobody, server.client(of_reader) as reader:
         assert nobody.get("/healthz").status_code == 200
@@ -713,7 +715,7 @@ def test_a_real_server_asks_for_a_key_and_notes_who_changed_what(
 def test_a_page_of_a_named_origin_reads_answers_of_a_real_server_and_others_do_not(
     serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
-    server = serving(sqlite_url, Settings(port=0, cors=("https://app.example",)))
+    server = serving(sqlite_url, ServeSettings(port=0, cors=("https://app.example",)))
     ours, others = {"origin": "https://app.example"}, {"origin": "https://evil.example"}
     asks = {"access-control-request-method": "POST"}
     with server.client() as http:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.server.limits import Buckets, Limiter, Limits, neighbourhood, retry_after
+from ratchet.server.limits import RateLimiter, ServerLimits, TokenBuckets, network_of, retry_after
 from ratchet.server.problems import Problem
 
 
@@ -32,7 +32,7 @@ def test_no_stretch_of_time_admits_more_than_the_burst_and_what_came_back_in_it(
     gaps: list[float], rate: float, burst: int, start: float
 ) -> None:
     time = Time()
-    buckets = Buckets(rate, burst, time)
+    buckets = TokenBuckets(rate, burst, time)
     admitted = []
     for time.now in accumulate(gaps, initial=start):
         if buckets.take("a") == 0.0:
@@ -48,7 +48,7 @@ def test_it_behaves_as_a_bucket_that_is_counted_token_by_token(
     gaps: list[float], rate: float, burst: int
 ) -> None:
     time = Time()
-    buckets = Buckets(rate, burst, time)
+    buckets = TokenBuckets(rate, burst, time)
     tokens, counted_at = float(burst), 0.0
     for time.now in accumulate(gaps):
         tokens = min(burst, tokens + (time.now - counted_at) * rate)
@@ -67,7 +67,7 @@ def test_whoever_waits_as_long_as_told_is_admitted(
     gaps: list[float], rate: float, burst: int
 ) -> None:
     time = Time()
-    buckets = Buckets(rate, burst, time)
+    buckets = TokenBuckets(rate, burst, time)
     for gap in gaps:
         time.now += gap
         if wait := buckets.take("a"):
@@ -76,7 +76,7 @@ def test_whoever_waits_as_long_as_told_is_admitted(
 
 
 def test_names_do_not_share_and_a_token_may_be_given_back() -> None:
-    buckets = Buckets(1.0, 2, Time())
+    buckets = TokenBuckets(1.0, 2, Time())
     assert [buckets.take("a") for _ in range(3)] == [0.0, 0.0, 1.0]
     assert buckets.take("b") == 0.0
     buckets.give_back("a")
@@ -87,7 +87,7 @@ def test_names_do_not_share_and_a_token_may_be_given_back() -> None:
 
 def test_names_that_are_idle_take_no_memory() -> None:
     time = Time()
-    buckets = Buckets(10.0, 5, time)
+    buckets = TokenBuckets(10.0, 5, time)
     for number in range(20_000):
         buckets.take(f"caller {number}")
         time.now += 0.01
@@ -96,7 +96,7 @@ def test_names_that_are_idle_take_no_memory() -> None:
 
 
 def test_names_that_are_all_busy_are_bounded_and_the_newest_stays() -> None:
-    buckets = Buckets(0.001, 1, Time(), most=3_000)
+    buckets = TokenBuckets(0.001, 1, Time(), most=3_000)
     for number in range(10_000):
         assert buckets.take(f"caller {number}") == 0.0
     assert len(buckets) <= 3_000
@@ -105,7 +105,7 @@ def test_names_that_are_all_busy_are_bounded_and_the_newest_stays() -> None:
 
 def test_too_many_requests_are_told_when_to_come_again() -> None:
     time = Time()
-    limiter = Limiter(Limits(requests_per_s=0.4, burst=1), time)
+    limiter = RateLimiter(ServerLimits(requests_per_s=0.4, burst=1), time)
     limiter.request("a")
     with pytest.raises(Problem, match=r"more than 0\.4 requests a second") as raised:
         limiter.request("a")
@@ -120,7 +120,7 @@ def test_retry_after_is_whole_seconds_and_never_too_early() -> None:
 
 
 def test_a_stream_counts_until_it_ends_however_it_ends() -> None:
-    limiter = Limiter(Limits(streams=2))
+    limiter = RateLimiter(ServerLimits(streams=2))
     with limiter.stream("a"):
         with pytest.raises(KeyError), limiter.stream("a"):
             raise KeyError
@@ -136,10 +136,10 @@ def test_a_stream_counts_until_it_ends_however_it_ends() -> None:
 
 
 def test_an_ipv6_network_is_one_caller() -> None:
-    assert neighbourhood("2001:db8:1:2:3:4:5:6") == neighbourhood("2001:db8:1:2::9") != ""
-    assert neighbourhood("2001:db8:1:3::9") != neighbourhood("2001:db8:1:2::9")
-    assert neighbourhood("::ffff:10.1.2.3") == neighbourhood("10.1.2.3") == "10.1.2.3"
-    assert neighbourhood("fe80::1%eth0") == neighbourhood("fe80::2")
-    assert neighbourhood("::1") == "::"
+    assert network_of("2001:db8:1:2:3:4:5:6") == network_of("2001:db8:1:2::9") != ""
+    assert network_of("2001:db8:1:3::9") != network_of("2001:db8:1:2::9")
+    assert network_of("::ffff:10.1.2.3") == network_of("10.1.2.3") == "10.1.2.3"
+    assert network_of("fe80::1%eth0") == network_of("fe80::2")
+    assert network_of("::1") == "::"
     for odd in ("", "a:b", "unix:"):
-        assert neighbourhood(odd) == odd
+        assert network_of(odd) == odd

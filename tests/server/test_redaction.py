@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ratchet.observe.redaction import Rules
+from ratchet.observe.redaction import RedactionRules
 from ratchet.server.gateway import Upstream
-from ratchet.server.serve import Settings
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import ConfigError
 from tests.observe.redaction import corpus
@@ -127,7 +127,7 @@ def test_a_call_through_the_gateway_is_redacted(
     serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
     away = Upstream(name="openai", dialect="openai", base_url="http://127.0.0.1:9/v1")
-    server = serving(sqlite_url, Settings(port=0, upstreams=(away,)))
+    server = serving(sqlite_url, ServeSettings(port=0, upstreams=(away,)))
     with server.client() as client:
         answer = client.post(
             "/gateway/helper/openai/v1/chat/completions",
@@ -183,7 +183,9 @@ def test_feedback_and_spans_of_rollouts_are_redacted_and_their_inputs_are_not(
 def test_content_can_be_left_out_altogether(
     serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
-    server = serving(sqlite_url, Settings(port=0, redaction=Rules(capture_content=False)))
+    server = serving(
+        sqlite_url, ServeSettings(port=0, redaction=RedactionRules(capture_content=False))
+    )
     with server.client() as client:
         client.post("/v1/traces", json=otlp(["Book me a flight"] * 4))
     found = stored(sqlite_url)
@@ -194,8 +196,8 @@ def test_content_can_be_left_out_altogether(
 def test_a_project_s_own_rules_hold_at_the_server(
     serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
-    rules = Rules(patterns={"staff": r"EMP-\d{6}"}, rules=("-email",))
-    server = serving(sqlite_url, Settings(port=0, redaction=rules))
+    rules = RedactionRules(patterns={"staff": r"EMP-\d{6}"}, rules=("-email",))
+    server = serving(sqlite_url, ServeSettings(port=0, redaction=rules))
     with server.client() as client:
         client.post("/v1/traces", json=otlp([f"EMP-123456 is {MAIL}"]))
     found = stored(sqlite_url)
@@ -205,7 +207,7 @@ def test_a_project_s_own_rules_hold_at_the_server(
 def test_a_server_with_rules_that_cannot_hold_does_not_start(
     serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
-    settings = Settings(port=0, redaction=Rules(patterns={"p": "(a+)+b"}))
+    settings = ServeSettings(port=0, redaction=RedactionRules(patterns={"p": "(a+)+b"}))
     with pytest.raises(RuntimeError) as failure:
         serving(sqlite_url, settings)
     assert isinstance(failure.value.__cause__, ConfigError)

@@ -17,7 +17,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.server.retention import DAY_S, LARGEST, SMALLEST, Pruner, Retention, next_limit
 from ratchet.store import Store
 from ratchet.store.audit import AuditRow
-from ratchet.store.pruning import Step, is_needed
+from ratchet.store.pruning import PruningStep, is_needed
 from ratchet.types import (
     STAGE_TRANSITIONS,
     Feedback,
@@ -244,7 +244,7 @@ def test_many_rows_go_in_many_small_transactions(
     sizes: list[int] = []
     rollouts = store.pruning.rollouts
 
-    def step(before: float, after: int, limit: int) -> Step:
+    def step(before: float, after: int, limit: int) -> PruningStep:
         held = {table: rows_of(store, table) for table in ("rollouts", "spans")}
         done = rollouts(before, after, limit)
         sizes.extend(held[table] - rows_of(store, table) for table in held)
@@ -270,11 +270,11 @@ def test_two_servers_of_one_postgres_step_aside_for_one_another(postgres_url: st
         here.events.add([("k", n) for n in range(5)], now=days_ago(99))
         lock = text("SELECT pg_advisory_xact_lock(7236142459)")
 
-        def meanwhile(connection: Any) -> Step:
+        def meanwhile(connection: Any) -> PruningStep:
             connection.execute(lock)
             return there.pruning.events(NOW)
 
-        assert here._database.write(meanwhile) == Step(0, None)
+        assert here._database.write(meanwhile) == PruningStep(0, None)
         assert rows_of(here, "events") == 5
         assert there.pruning.events(NOW).deleted == 4
 
@@ -313,17 +313,21 @@ def test_it_runs_in_the_background_again_and_again_and_survives_a_failing_store(
 ) -> None:
     monkeypatch.setattr(retention, "FIRST_S", 0.0)
     monkeypatch.setattr(retention, "EVERY_S", 0.0)
-    answers: list[Step | Exception] = [StoreError("away"), ValueError("odd"), Step(7, None)]
+    answers: list[PruningStep | Exception] = [
+        StoreError("away"),
+        ValueError("odd"),
+        PruningStep(7, None),
+    ]
     with Store.open(sqlite_url) as store:
 
         async def test() -> None:
             done = asyncio.Event()
             loop = asyncio.get_running_loop()
 
-            def step(before: float, after: int, limit: int) -> Step:
+            def step(before: float, after: int, limit: int) -> PruningStep:
                 if not answers:
                     loop.call_soon_threadsafe(done.set)
-                    return Step(0, None)
+                    return PruningStep(0, None)
                 answer = answers.pop(0)
                 if isinstance(answer, Exception):
                     raise answer
@@ -362,10 +366,10 @@ def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
         run(between)
         go_on, hangs = threading.Event(), threading.Event()
 
-        def hang(before: float, after: int, limit: int) -> Step:
+        def hang(before: float, after: int, limit: int) -> PruningStep:
             hangs.set()
             go_on.wait(60)
-            return Step(0, None)
+            return PruningStep(0, None)
 
         monkeypatch.setattr(store.pruning, "events", hang)
 

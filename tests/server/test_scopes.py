@@ -11,21 +11,21 @@ import pytest
 
 from ratchet.server.api import GROUPS
 from ratchet.server.gateway import Upstream
-from ratchet.server.limits import Limits
-from ratchet.server.routes import SEND, Route
-from ratchet.server.serve import Settings
+from ratchet.server.limits import ServerLimits
+from ratchet.server.routes import INGEST, ApiRoute
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import SCOPES, Scope
 from tests.serving import RunningServer
 
 ROUTES = [route for group in GROUPS for route in group.routes]
 RAW: list[tuple[str, str, frozenset[Scope]]] = [
-    ("POST", "/v1/traces", SEND),
-    ("POST", "/gateway/agent/openai/v1/chat/completions", SEND),
-    ("POST", "/gateway/agent/openai/v1/responses", SEND),
-    ("POST", "/gateway/agent/openai/v1/completions", SEND),
-    ("POST", "/gateway/agent/openai/v1/embeddings", SEND),
-    ("POST", "/gateway/agent/anthropic/v1/messages", SEND),
+    ("POST", "/v1/traces", INGEST),
+    ("POST", "/gateway/agent/openai/v1/chat/completions", INGEST),
+    ("POST", "/gateway/agent/openai/v1/responses", INGEST),
+    ("POST", "/gateway/agent/openai/v1/completions", INGEST),
+    ("POST", "/gateway/agent/openai/v1/embeddings", INGEST),
+    ("POST", "/gateway/agent/anthropic/v1/messages", INGEST),
 ]
 ALL = [(route.method, route.path, route.scopes) for route in ROUTES] + RAW
 
@@ -89,7 +89,7 @@ EXPECTED: dict[str, set[Scope]] = {
 
 
 def test_the_table_grants_what_is_meant_to_be_granted() -> None:
-    def granted(route: Route) -> set[Scope]:
+    def granted(route: ApiRoute) -> set[Scope]:
         return set(route.scopes)
 
     assert {f"{r.method} {r.path}": granted(r) for r in ROUTES} == EXPECTED
@@ -109,8 +109,8 @@ def guarded(
         Upstream(name=name, dialect=name, base_url="http://127.0.0.1:9/v1", key_env="PROVIDER")
         for name in ("openai", "anthropic")
     ]
-    limits = Limits(public_burst=10_000)
-    settings = Settings(host="0.0.0.0", port=0, limits=limits, upstreams=tuple(nobody))
+    limits = ServerLimits(public_burst=10_000)
+    settings = ServeSettings(host="0.0.0.0", port=0, limits=limits, upstreams=tuple(nobody))
     server = RunningServer(url, settings, {"PROVIDER": "sk-test"})
     keys["revoked"] = token[1]
     keys["unknown"] = "rk_" + "x" * 40
@@ -194,5 +194,5 @@ def test_it_refuses_to_listen_to_everybody_without_a_key(
     serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
     with pytest.raises(RuntimeError) as refused:
-        serving(sqlite_url, Settings(host="0.0.0.0", port=0))
+        serving(sqlite_url, ServeSettings(host="0.0.0.0", port=0))
     assert "ratchet keys create" in str(refused.value.__cause__)

@@ -9,26 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.source import Tree, touching_tests
+from ratchet.source import SourceTree, related_tests
 from ratchet.source.closure import closure_of
 from ratchet.source.targets import target_named, targets_in
 from ratchet.types import InputError
 
-Make = Callable[[Mapping[str, str]], Tree]
+Make = Callable[[Mapping[str, str]], SourceTree]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    def of(files: Mapping[str, str]) -> Tree:
+    def of(files: Mapping[str, str]) -> SourceTree:
         for name, text in files.items():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(text)
-        return Tree(tmp_path)
+        return SourceTree(tmp_path)
 
     return of
 
 
-def needed(tree: Tree, module: str, name: str) -> dict[str, list[str]]:
+def needed(tree: SourceTree, module: str, name: str) -> dict[str, list[str]]:
     """First lines of the needed statements by file."""
     found = tree.module(module)
     assert found is not None
@@ -168,14 +168,14 @@ def test_tests_that_touch_a_module_are_found_by_imports(make: Make) -> None:
             "tests/helping.py": "from pkg import words\n",
         }
     )
-    found = touching_tests(tree, tree.root / "pkg/words.py", "split")
+    found = related_tests(tree, tree.root / "pkg/words.py", "split")
     assert [(t.file.name, t.kind, t.distance, t.mentions) for t in found] == [
         ("test_near.py", "pytest", 1, True)
     ]
-    far = touching_tests(tree, tree.root / "pkg/words.py", "other")
+    far = related_tests(tree, tree.root / "pkg/words.py", "other")
     assert [t.file.name for t in far] == ["test_near.py"]
     (tree.root / "tests/test_near.py").unlink()
-    far = touching_tests(Tree(tree.root), tree.root / "pkg/words.py", "split")
+    far = related_tests(SourceTree(tree.root), tree.root / "pkg/words.py", "split")
     assert [(t.file.name, t.kind, t.distance, t.mentions) for t in far] == [
         ("test_far.py", "pytest", 2, False),
         ("test_unit.py", "unittest", 2, False),

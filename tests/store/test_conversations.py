@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.store import Store
-from ratchet.store.dialogue import Heard, Step, dialogue
+from ratchet.store.dialogue import ConversationStep, RecordedCall, dialogue
 from ratchet.store.messages import messages_in
 from ratchet.types import Feedback, InputError, Rollout, Span, SpanRecord
-from ratchet.types.trace import Said
+from ratchet.types.trace import ConversationMessage
 
 _numbers = itertools.count(1)
 SECOND = 1_000_000_000
@@ -87,10 +87,10 @@ class Talk:
         }
         return self.span(trace, "chat gpt", parent, **messages, **attributes)
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ConversationStep]:
         """As the store reads them."""
         return [
-            Step(
+            ConversationStep(
                 each.trace_id,
                 each.span_id,
                 each.parent_id,
@@ -98,7 +98,7 @@ class Talk:
                 each.start_ns,
                 each.end_ns,
                 str(each.attributes.get("gen_ai.conversation.id", "")),
-                Heard(
+                RecordedCall(
                     operation=each.attributes.get("gen_ai.operation.name"),
                     agent=each.attributes.get("gen_ai.agent.name"),
                     given=each.attributes.get("gen_ai.input.messages"),
@@ -116,7 +116,7 @@ class Talk:
         return [shown(one) for one in dialogue(self.steps(), self.id).messages]
 
 
-def shown(said: Said) -> Turn:
+def shown(said: ConversationMessage) -> Turn:
     words = []
     for part in said.parts:
         if part["type"] == "tool_call":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ratchet._private_files import make_folder
-from ratchet.observe.place import prepare_state
+from ratchet.observe.project_paths import prepare_state
 from ratchet.observe.spool import Frame, Spool
 from ratchet.run.locks import FileLock
 from ratchet.ship.pull_request import write_text_file

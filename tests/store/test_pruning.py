@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from ratchet.store import Store
-from ratchet.store.pruning import Step
+from ratchet.store.pruning import PruningStep
 from ratchet.types import (
     STAGE_TRANSITIONS,
     Activation,
@@ -30,7 +30,7 @@ BEFORE = 100.0
 """What is from before this moment is old."""
 
 
-def prune(step: Callable[[float, int, int], Step], limit: int = 500) -> int:
+def prune(step: Callable[[float, int, int], PruningStep], limit: int = 500) -> int:
     """Take steps until there is nothing left to do; rows that were deleted."""
     deleted, after = 0, 0
     for _ in range(1000):

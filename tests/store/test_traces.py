@@ -14,7 +14,7 @@ from sqlalchemy import text
 from ratchet.store import Store
 from ratchet.store import traces as module
 from ratchet.store.counting import Used
-from ratchet.store.traces import whole
+from ratchet.store.traces import merged_trace
 from ratchet.store.usage import total, usage_text, used_by
 from ratchet.types import Cost, Feedback, InputError, Rollout, Span, SpanRecord
 from ratchet.types.trace import ModelCall, Sort, Trace, TraceFilter, first_of
@@ -433,7 +433,7 @@ def test_parts_of_a_trace_make_one() -> None:
 
     late = part(start_ns=5 * SECOND, rootless=True, errors=1, cost_usd=0.5, worst=0.25, name="x")
     early = part(start_ns=SECOND, models=("m",), conversation_id="c", feedback=2)
-    assert whole([late, early]) == part(
+    assert merged_trace([late, early]) == part(
         start_ns=SECOND,
         duration_s=5.0,
         spans=2,

@@ -1,4 +1,4 @@
-"""Scores a function on tasks, inside of a sandbox: a handler for `ratchet.sandbox.Warm`."""
+"""Scores a function on tasks, inside of a sandbox: a handler for `ratchet.sandbox.SandboxPool`."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from ratchet.bind import registry
 from ratchet.evaluate import FunctionEvaluator, Judgement, Scorer
-from ratchet.learn import Budget, Lab, Work
+from ratchet.learn import Budget, Lab, LabSettings
 from ratchet.learn.evolve import Evolve
 from ratchet.llm import Coach
 from ratchet.run import AgentSpec, AsyncExecutor, Runner, load_agent
 from ratchet.run.contained import ContainedExecutor, Containment
-from ratchet.run.routed import RoutedExecutor
+from ratchet.run.routing import RoutedExecutor
 from ratchet.store import Store
 from ratchet.types import Candidate, Code, Task
 
@@ -60,7 +60,7 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
             return [Task(f"{split}{n}", task, expected=task) for n, task in enumerate(tasks)]
 
         lab = Lab(
-            Work(
+            LabSettings(
                 run_id="run",
                 stage="learn",
                 queue="benchmark",

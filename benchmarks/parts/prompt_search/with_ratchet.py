@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.evaluate import Scorer, make_evaluator
-from ratchet.learn import Algorithm, Budget, Lab, Proposal, Work
+from ratchet.learn import Algorithm, Budget, Lab, LabSettings, Proposal
 from ratchet.llm.coach import Coach
 from ratchet.run import AgentSpec, LoopExecutor, Runner, workers_for
 from ratchet.store import Store
@@ -79,7 +79,7 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
 
     async with coach, Runner(store, "benchmark", executor) as runner:
         lab = Lab(
-            Work(
+            LabSettings(
                 run_id=f"run-{given['seed']}",
                 stage="learn",
                 queue="benchmark",

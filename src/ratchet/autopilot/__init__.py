@@ -10,10 +10,10 @@ from ratchet.autopilot.project import Project
 
 if TYPE_CHECKING:
     from ratchet.autopilot.loop import improve
-    from ratchet.autopilot.session import open_runner
+    from ratchet.autopilot.runner import open_runner
     from ratchet.autopilot.watcher import Watcher
 
-_LATER = {"Watcher": "watcher", "improve": "loop", "open_runner": "session"}
+_LATER = {"Watcher": "watcher", "improve": "loop", "open_runner": "runner"}
 """What a look at a project does not need is imported when it is named."""
 
 

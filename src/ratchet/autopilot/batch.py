@@ -57,7 +57,7 @@ async def evaluate_batch(
             task,
             candidate.id,
             scope=[queue, repetition, marker],
-            luck=[repetition],
+            seed_parts=[repetition],
             queue=queue,
             purpose=queue.partition("-")[0],
             max_attempts=attempts,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ratchet.autopilot.coach_config import CoachSection
-from ratchet.autopilot.sandbox_config import ChecksSection, SandboxSection
 from ratchet.autopilot.sections import (
     Level,
     Positive,
@@ -17,16 +15,170 @@ from ratchet.autopilot.sections import (
     Share,
     read_sections,
 )
-from ratchet.autopilot.server_config import (
-    Name,
-    RedactionSection,
-    RetentionSection,
-    ServerConfig,
-    ServerSection,
-    StoreSection,
-    UpstreamSection,
-)
 from ratchet.run import Kind
+
+Url = Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
+KeyVariable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")]
+Temperature = Annotated[float, Field(ge=0, le=10)]
+Tokens = Annotated[int, Field(ge=1)]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class CoachModelSection(Section):
+    """[[coach.models]]: one model of several."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    weight: Positive = 1.0
+    base_url: Url | None = None
+    key_env: KeyVariable | None = None
+    temperature: Temperature | None = None
+    max_tokens: Tokens | None = None
+    input_price: Price | None = None
+    output_price: Price | None = None
+
+
+class CoachSection(Section):
+    """[coach]: the LLM that algorithms ask."""
+
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    models: Several[CoachModelSection] = ()
+    base_url: Url | None = None
+    key_env: KeyVariable | None = None
+    timeout_s: Positive = 120.0
+    total_s: Positive = 600.0
+    retries: Annotated[int, Field(ge=0, le=20)] = 6
+    concurrency: Annotated[int, Field(ge=1, le=4096)] = 16
+    temperature: Temperature | None = None
+    max_tokens: Tokens | None = 16_000
+    input_price: Price | None = None
+    output_price: Price | None = None
+
+    @model_validator(mode="after")
+    def _model_or_models(self) -> CoachSection:
+        if self.model is not None and self.models:
+            raise ValueError("[coach] takes either model or [[coach.models]]")
+        names = [each.name for each in self.models]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"[[coach.models]] names {name!r} twice")
+        return self
+
+
+HostAndPort = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-]+:\d{1,5}$")]
+EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class SandboxSection(Section):
+    """[sandbox]: where candidates of code run."""
+
+    level: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
+    memory_mb: Annotated[int, Field(ge=64)] = 512
+    seconds: Positive | None = None
+    slots: Annotated[int, Field(ge=1, le=256)] | None = None
+    connect: Several[HostAndPort] = ()
+    environment: Several[EnvironmentVariable] = ()
+    read: Several[str] = ()
+    hide: Several[str] = ()
+    check_returns: bool = True
+    unsafe: bool = False
+    unsafe_self_graded: bool = False
+
+
+class ChecksSection(Section):
+    """[checks]: what a candidate must pass before it costs a rollout."""
+
+    prompt_growth: Annotated[float, Field(ge=1, le=1000)] = 4.0
+    types: bool = True
+    tests: bool = True
+    tests_s: Positive = 120.0
+
+
+Days = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
+
+
+class LimitsSection(Section):
+    """[server.limits]: how much at once."""
+
+    body_mb: Annotated[float, Field(gt=0, le=1024)] = 32.0
+    requests_per_s: Positive = 2000.0
+    burst: Annotated[int, Field(ge=1)] = 4000
+    streams: Annotated[int, Field(ge=1)] = 512
+    pending_spans: Annotated[int, Field(ge=1000)] = 50_000
+    public_per_s: Positive = 5.0
+    public_burst: Annotated[int, Field(ge=1)] = 30
+    public_body_kb: Annotated[float, Field(gt=0, le=32_768)] = 64.0
+
+
+class ServerSection(Section):
+    """[server]: where it listens, and who may come."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8765
+    require_key: bool = False
+    hosts: Several[str] = ()
+    cors: Several[str] = ()
+    limits: LimitsSection = LimitsSection()
+
+
+class RetentionSection(Section):
+    """[retention]: days that each noun is kept; what is left out is kept for ever."""
+
+    spans_days: Days = None
+    rollouts_days: Days = None
+    journal_days: Days = None
+    candidates_days: Days = None
+    datasets_days: Days = None
+    feedback_days: Days = None
+    audit_days: Days = 365.0
+    events_days: Days = 7.0
+
+
+class UpstreamSection(Section):
+    """[upstreams.NAME]: a provider behind the gateway."""
+
+    dialect: Literal["openai", "anthropic"]
+    base_url: Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
+    key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    models: dict[str, str] = {}
+    timeout_s: Positive = 600.0
+    concurrency: Annotated[int, Field(ge=1, le=100_000)] = 256
+    retries: Annotated[int, Field(ge=0, le=10)] = 0
+
+    @model_validator(mode="after")
+    def _known_patterns(self) -> UpstreamSection:
+        for asked in self.models:
+            if "*" in asked[:-1]:
+                raise ValueError(f"the model name {asked!r} may end with a star, not hold one")
+        return self
+
+
+class RedactionSection(Section):
+    """[redaction]: what is taken out of spans and feedback before they are stored."""
+
+    enabled: bool = True
+    rules: Several[str] = ()
+    keys: Several[str] = ()
+    patterns: dict[str, str] = {}
+    allow: Several[str] = ()
+    pseudonyms: bool = False
+    capture_content: bool = True
+
+
+class StoreSection(Section):
+    """[store]: where everything is kept."""
+
+    url: str | None = None
+
+
+class ServerConfig(Section):
+    """What a server reads of a `ratchet.toml`; the file need not name an agent."""
+
+    server: ServerSection = ServerSection()
+    retention: RetentionSection = RetentionSection()
+    upstreams: dict[Name, UpstreamSection] = {}
+    store: StoreSection = StoreSection()
+    redaction: RedactionSection = RedactionSection()
 
 
 class ProjectSection(Section):

@@ -14,12 +14,12 @@ from ratchet.evaluate import Scorer
 from ratchet.learn import objective_value
 from ratchet.prove import (
     Comparison,
+    ExperimentPlan,
     Guardrail,
     PairedScore,
-    Plan,
     decision,
+    fewest_pairs_to_promote,
     level,
-    pairs_at_best,
     write_evidence,
 )
 from ratchet.run import Runner
@@ -41,7 +41,7 @@ from ratchet.types import (
 FAILED = ("failed", "timed_out", "crashed")
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What an experiment is to compare, and how."""
 
     project: str
@@ -63,7 +63,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_experiment(
-    setting: Setting,
+    setting: ExperimentSettings,
     *,
     store: Store,
     runner: Runner,
@@ -122,7 +122,7 @@ async def run_experiment(
     return _end(experiment, decided, path, store)
 
 
-def check_reach(setting: Setting, store: Store) -> None:
+def check_reach(setting: ExperimentSettings, store: Store) -> None:
     """See that there are enough test tasks to prove anything, before anything is spent.
 
     The level is that of the experiment that would begin now.
@@ -133,17 +133,17 @@ def check_reach(setting: Setting, store: Store) -> None:
     _level(setting, store.experiments.promotions(_stream(setting)))
 
 
-def _level(setting: Setting, history: Sequence[bool]) -> float:
+def _level(setting: ExperimentSettings, history: Sequence[bool]) -> float:
     """The level after such a history; a ConfigError when it is out of reach of the test tasks."""
     tasks = len(setting.dataset.split("test"))
     alpha = level(setting.alpha, history)
-    if pairs_at_best(_plan(setting, alpha, tasks)) is not None:
+    if fewest_pairs_to_promote(_plan(setting, alpha, tasks)) is not None:
         return alpha
     enough = next(
         (
             pairs
             for most in (2 * tasks, 4 * tasks, 8 * tasks, 100, 1000, 10_000)
-            if most > tasks and (pairs := pairs_at_best(_plan(setting, alpha, most)))
+            if most > tasks and (pairs := fewest_pairs_to_promote(_plan(setting, alpha, most)))
         ),
         None,
     )
@@ -156,8 +156,8 @@ def _level(setting: Setting, history: Sequence[bool]) -> float:
     )
 
 
-def _plan(setting: Setting, alpha: float, tasks: int) -> Plan:
-    return Plan(
+def _plan(setting: ExperimentSettings, alpha: float, tasks: int) -> ExperimentPlan:
+    return ExperimentPlan(
         metric=setting.objective,
         alpha=alpha,
         min_gain=setting.min_gain,
@@ -170,13 +170,13 @@ def _plan(setting: Setting, alpha: float, tasks: int) -> Plan:
     )
 
 
-def _stream(setting: Setting) -> str:
+def _stream(setting: ExperimentSettings) -> str:
     """The experiments that share one alpha budget: those of a project's agent for one objective."""
     key = [setting.project, setting.run.agent, setting.objective]
     return msgspec.json.encode(key).decode()
 
 
-def _begin(setting: Setting, store: Store) -> Experiment:
+def _begin(setting: ExperimentSettings, store: Store) -> Experiment:
     stream = _stream(setting)
     begins = Experiment(
         id=content_hash([setting.run.id, setting.candidate.id, stream, "experiment"]),
@@ -210,7 +210,11 @@ def _described(candidate: Candidate) -> dict[str, object]:
 
 
 async def _pairs(
-    setting: Setting, tasks: Sequence[Task], runner: Runner, scorer: Scorer, watcher: Watcher
+    setting: ExperimentSettings,
+    tasks: Sequence[Task],
+    runner: Runner,
+    scorer: Scorer,
+    watcher: Watcher,
 ) -> list[PairedScore]:
     sides = (setting.baseline, setting.candidate)
     rollouts: list[Rollout] = []
@@ -234,7 +238,7 @@ async def _pairs(
 
 
 def _paired(
-    setting: Setting,
+    setting: ExperimentSettings,
     task: Task,
     baseline: Rollout,
     candidate: Rollout,
@@ -267,12 +271,12 @@ def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float |
     return score.value if score is not None else None
 
 
-def _rollout(setting: Setting, candidate: Candidate, task: Task) -> Rollout:
+def _rollout(setting: ExperimentSettings, candidate: Candidate, task: Task) -> Rollout:
     return Rollout.of(
         task,
         candidate.id,
         scope=[setting.run.id, "prove"],
-        luck=[setting.run.seed, "prove"],
+        seed_parts=[setting.run.seed, "prove"],
         queue=setting.queue,
         purpose=f"prove/{setting.run.id}",
         max_attempts=setting.max_attempts,

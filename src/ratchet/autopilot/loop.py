@@ -16,18 +16,18 @@ import msgspec
 
 from ratchet._version import __version__
 from ratchet.autopilot.algorithms import make_algorithm
-from ratchet.autopilot.checking import if_sound, make_checks
-from ratchet.autopilot.coaching import identity_of, open_coach, will_be_asked
-from ratchet.autopilot.containing import release_tests
-from ratchet.autopilot.experiment import Setting, check_reach, run_experiment
+from ratchet.autopilot.checks import checked_finding, make_checks
+from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
+from ratchet.autopilot.code_sandbox import release_tests
+from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
+from ratchet.autopilot.experiment import ExperimentSettings, check_reach, run_experiment
 from ratchet.autopilot.project import Project
-from ratchet.autopilot.rehearsal import Nobody, RehearsalLab, rehearse
-from ratchet.autopilot.session import open_runner
-from ratchet.autopilot.story import how_it_was_found
+from ratchet.autopilot.release_notes import release_notes
+from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Evaluator, Scorer
-from ratchet.learn import Budget, Finding, Lab, Work, mean
-from ratchet.learn.work import Executes
+from ratchet.learn import Budget, Finding, Lab, LabSettings, mean
+from ratchet.learn.work import RolloutRunner
 from ratchet.llm import Coach
 from ratchet.run import Agent, FileLock, Runner
 from ratchet.ship import check_clean, ship
@@ -77,11 +77,11 @@ async def improve(
     with FileLock(
         project.prepare_state() / "locks" / "improve.lock", "`ratchet improve` in this project"
     ):
-        journey = _Journey(project, store, watcher, seed, skip_bad)
-        return await journey.go(ship_it)
+        improve_run = _ImproveRun(project, store, watcher, seed, skip_bad)
+        return await improve_run.advance(ship_it)
 
 
-class _Journey:
+class _ImproveRun:
     """One run on its way."""
 
     def __init__(
@@ -96,7 +96,7 @@ class _Journey:
         self.dataset: Dataset
         self.dataset, bad = project.dataset(skip_bad=skip_bad)
         for sentence in bad:
-            watcher.said(f"Left out: {sentence}")
+            watcher.message(f"Left out: {sentence}")
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
         self.guardrails = project.guardrails(self.evaluators)
@@ -119,7 +119,7 @@ class _Journey:
             msgspec.to_builtins(self.guardrails),
             __version__,
             self.seed,
-            *identity_of(self.project.config.coach, self.algorithm),
+            *coach_identity(self.project.config.coach, self.algorithm),
         ]
         run_id = content_hash(identity)
         known = self.store.runs.find(run_id)
@@ -141,13 +141,13 @@ class _Journey:
         self.store.runs.put(run)
         return run
 
-    async def go(self, ship_it: bool) -> Run:
+    async def advance(self, ship_it: bool) -> Run:
         """Go through the stages that are left."""
         if self.run.stage == "failed":
             if self.run.failed_at == "baseline":
                 # What the agent failed for (a service that was down, a key that was missing) may be
                 # mended by now: its failures are not taken for its answers again.
-                again = self._times_begun_anew() + 1
+                again = self._retries() + 1
                 self.store.journal.append(self.run.id, f"again/{again:03d}", True, time.time())
             self._enter(self.run.failed_at, message="")
             resumed = True
@@ -162,7 +162,7 @@ class _Journey:
                 # Said before anything is spent: a dirty tree would be refused at the end anyway.
                 check_clean(self.project.root)
             if self.run.stage == "baseline":
-                await self._rehearse()
+                await self._dry_run()
             if self.run.stage != "ship":
                 async with AsyncExitStack() as stack:
                     if self.run.stage in ("baseline", "learn"):
@@ -173,7 +173,7 @@ class _Journey:
                             self.store,
                             self.agent,
                             self.run.id,
-                            self.watcher.said,
+                            self.watcher.message,
                             take_over=True,
                         )
                     )
@@ -189,12 +189,12 @@ class _Journey:
             raise
         return self.run
 
-    async def _rehearse(self) -> None:
+    async def _dry_run(self) -> None:
         """Have the algorithm refuse now what it would refuse once the baseline has run."""
         config = self.project.config
         algorithm = make_algorithm(config.improve.algorithm, config.improve.options)
-        coach = Nobody() if will_be_asked(config.coach, algorithm) else None
-        await rehearse(algorithm, self._lab_of(RehearsalLab, Nobody(), coach))
+        coach = NoRunner() if uses_coach(config.coach, algorithm) else None
+        await dry_run(algorithm, self._lab_of(DryRunLab, NoRunner(), coach))
 
     def _open_coach(self) -> AbstractAsyncContextManager[Coach | None]:
         return open_coach(
@@ -204,10 +204,10 @@ class _Journey:
             run_id=self.run.id,
             seed=self.run.seed,
             redactor=self.project.redactor(),
-            say=self.watcher.said,
+            say=self.watcher.message,
         )
 
-    def _times_begun_anew(self) -> int:
+    def _retries(self) -> int:
         times = 0
         while self.store.journal.get(self.run.id, f"again/{times + 1:03d}"):
             times += 1
@@ -241,7 +241,7 @@ class _Journey:
     async def _learn(self, runner: Runner) -> None:
         async with self._lab(runner) as lab:
             self.watcher.expects(lab.budget.rollouts or 0)
-            finding = await if_sound(lab, await self.algorithm.learn(lab))
+            finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
         both = len(lab.compared("finding", self.baseline, finding.best))
         finding = msgspec.structs.replace(finding, val_tasks=both)
@@ -305,7 +305,7 @@ class _Journey:
             now=time.time(),
             tests=release_tests(self.project),
             agent_entry=self.agent.spec.entry,
-            notes=how_it_was_found(self.store, self.run),
+            notes=release_notes(self.store, self.run),
         )
         self.store.releases.put(release)
         self.watcher.released(release)
@@ -323,9 +323,9 @@ class _Journey:
         self.run = msgspec.structs.replace(self.run, stage=stage, updated_at=time.time(), **changes)
         self.store.runs.put(self.run)
 
-    def _setting(self, candidate: Candidate) -> Setting:
+    def _setting(self, candidate: Candidate) -> ExperimentSettings:
         config = self.project.config
-        return Setting(
+        return ExperimentSettings(
             project=self.identity,
             run=self.run,
             baseline=self.baseline,
@@ -345,21 +345,21 @@ class _Journey:
     def _scorer(self) -> Scorer:
         return Scorer(self.store, self.evaluators)
 
-    def _lab(self, runner: Executes) -> Lab:
+    def _lab(self, runner: RolloutRunner) -> Lab:
         return self._lab_of(Lab, runner, self.coach)
 
-    def _lab_of(self, kind: type[L], runner: Executes, coach: Any) -> L:
+    def _lab_of(self, kind: type[L], runner: RolloutRunner, coach: Any) -> L:
         budget = self.project.config.improve.budget
-        checks = make_checks(self.project, self.agent, self.baseline, self.watcher.said)
+        checks = make_checks(self.project, self.agent, self.baseline, self.watcher.message)
         return kind(
-            Work(
+            LabSettings(
                 run_id=self.run.id,
                 stage="learn",
                 queue=self.run.id,
                 objective=self.objective,
                 seed=self.run.seed,
                 max_attempts=self.project.config.run.attempts,
-                again=self._times_begun_anew(),
+                again=self._retries(),
             ),
             baseline=self.baseline,
             train=self.dataset.split("train"),
@@ -378,7 +378,7 @@ class _Journey:
             tests=checks.test,
             on_rollout=self.watcher.rollout,
             on_proposal=self.watcher.proposal,
-            on_note=self.watcher.said,
+            on_note=self.watcher.message,
             redact=self.project.redactor().text,
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ratchet.autopilot.config import Config, read_config
-from ratchet.observe.place import (
+from ratchet.observe.project_paths import (
     FILE_NAME,
     STATE_NAME,
     folder_with_config,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ratchet.prove import Guardrail
     from ratchet.run import Agent, AgentSpec
 
-AT_ONCE_S = 0.1
+LATENCY_FLOOR_S = 0.1
 """What takes less seems to happen at once (Miller 1968; Nielsen 1993). It is also what a process, a
 sandbox or a busy machine may add to an agent that takes next to no time."""
 
@@ -131,9 +131,9 @@ class Project:
         Raises:
             ConfigError: A rule is unknown, a pattern is refused, or pseudonyms have no secret.
         """
-        from ratchet.observe.redaction import Rules, redactor_of
+        from ratchet.observe.redaction import RedactionRules, redactor_of
 
-        return redactor_of(Rules(**self.config.redaction.model_dump()), os.environ)
+        return redactor_of(RedactionRules(**self.config.redaction.model_dump()), os.environ)
 
     @property
     def agent_spec(self) -> AgentSpec:
@@ -246,7 +246,7 @@ class Project:
 
         unnamed = (
             Guardrail("errors", 0.1),
-            Guardrail("latency", 0.5, unit="s", aggregate="relative", floor=AT_ONCE_S),
+            Guardrail("latency", 0.5, unit="s", aggregate="relative", floor=LATENCY_FLOOR_S),
             Guardrail("cost", 0.25, unit="USD", aggregate="relative"),
         )
         units = {**UNITS, **{evaluator.name: evaluator.unit for evaluator in evaluators}}

@@ -10,7 +10,7 @@ from ratchet.types import Decision, Release, Rollout, Run, Stage
 class Watcher:
     """Hears nothing; subclasses override what they want to hear. No method may block or raise."""
 
-    def said(self, text: str) -> None:
+    def message(self, text: str) -> None:
         """Something to tell a person."""
 
     def entered(self, run: Run, stage: Stage, resumed: bool) -> None:

@@ -1,7 +1,6 @@
 """What a resource's name means here and now."""
 
-from ratchet.bind.behaviour import same_behaviour
-from ratchet.bind.code import CodeRefused, evolve, source_of
+from ratchet.bind.code import CodeRefused, evolve, same_behaviour, source_of
 from ratchet.bind.context import (
     BINDING_VARIABLE,
     SEED_VARIABLE,

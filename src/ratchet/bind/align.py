@@ -123,7 +123,9 @@ def _common(
 def _anchors(tokens: Sequence[list[str]], gap: _Gap, size: int) -> list[tuple[int, ...]]:
     """Where runs of that size stand that are in every text once, in the same order in all."""
     places = {
-        run: [at] for run, at in _once(tokens[0], gap, 0, size).items() if any(map(_tells, run))
+        run: [at]
+        for run, at in _once(tokens[0], gap, 0, size).items()
+        if any(map(_is_distinctive, run))
     }
     for number in range(1, len(tokens)):
         if not places:
@@ -149,7 +151,7 @@ def _once(tokens: list[str], gap: _Gap, number: int, size: int) -> dict[tuple[st
     return {run: at for run, at in found.items() if at >= 0}
 
 
-def _tells(word: str) -> bool:
+def _is_distinctive(word: str) -> bool:
     return word in _LINE_END or word[0].isalnum()
 
 
@@ -193,7 +195,7 @@ def _pieces(islands: list[list[str]], gaps: list[set[str]], count: int) -> list[
         island = islands[number + 1]
         inner = number + 1 < len(islands) - 1
         joins_dates = inner and gap_is_dated and dated[number + 1] and _is_date_part(island)
-        if inner and (joins_dates or not _is_told_apart(island, count)):
+        if inner and (joins_dates or not _separates_slots(island, count)):
             # The gap goes on: the next one is part of the same slot.
             dated[number + 1] = gap_is_dated and dated[number + 1]
             continue
@@ -211,7 +213,7 @@ def _pieces(islands: list[list[str]], gaps: list[set[str]], count: int) -> list[
     return [ends[0], *(piece for piece in inner_pieces if piece), *ends[1:]]
 
 
-def _is_told_apart(island: Sequence[str], count: int) -> bool:
+def _separates_slots(island: Sequence[str], count: int) -> bool:
     """Whether common text between two slots is more than a coincidence of few texts."""
     words = sum(token[0].isalnum() for token in island)
     if not words:

@@ -13,8 +13,42 @@ from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from ratchet.bind import context, registry
-from ratchet.bind.behaviour import same_behaviour
 from ratchet.types import Code, Declaration, InputError, RatchetError
+
+
+def same_behaviour(one: Code, other: Code) -> bool:
+    """Whether two sources differ in nothing that runs: comments, layout and docstring may differ.
+
+    A description of a tool is such a docstring: another one needs no sandbox.
+    """
+    return one.source == other.source or _behaviour(one.source) == _behaviour(other.source)
+
+
+def docstring_of(code: Code) -> str:
+    """The docstring that a source gives its function, cleaned; empty when it has none."""
+    return _docstring(code.source)
+
+
+@functools.lru_cache(maxsize=1024)
+def _behaviour(source: str) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # such as invalid escapes, in the user's own strings
+        node = ast.parse(source).body[0]
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    if ast.get_docstring(node, clean=False) is not None:
+        # A body of a docstring alone does what `pass` does.
+        node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(node)
+
+
+@functools.lru_cache(maxsize=1024)
+def _docstring(source: str) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        node = ast.parse(source).body[0]
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    return ast.get_docstring(node) or ""
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,12 +96,12 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
             " a candidate would lose what the decorators below do.",
             hint="Put it directly above the def, below the other decorators.",
         )
-    target = Target(name or function.__name__, function)
+    target = EvolvableFunction(name or function.__name__, function)
     target.declare()
     return target.wrapper()
 
 
-class Target:
+class EvolvableFunction:
     """A function of the source under a resource's name.
 
     Args:
@@ -89,7 +123,7 @@ class Target:
         file = function.__code__.co_filename
         registry.declare(
             self.name,
-            registry.Place(file, f"function {function.__qualname__}"),
+            registry.DeclarationSite(file, f"function {function.__qualname__}"),
             lambda: Declaration(
                 self.name,
                 _source_or_none(function) or source_of(function),
@@ -101,27 +135,27 @@ class Target:
 
     def wrapper(self) -> Callable[..., Any]:
         """A function of the same kind that calls what is bound here and now."""
-        chosen = self.chosen
+        bound_function = self.bound_function
         function = self.function
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
             async def run_async(*args: Any, **kwargs: Any) -> Any:
-                return await chosen()(*args, **kwargs)
+                return await bound_function()(*args, **kwargs)
 
             return run_async
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
             def run_generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-                return (yield from chosen()(*args, **kwargs))
+                return (yield from bound_function()(*args, **kwargs))
 
             return run_generator
         if inspect.isasyncgenfunction(function):
 
             @functools.wraps(function)
             async def run_async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-                inner = chosen()(*args, **kwargs)
+                inner = bound_function()(*args, **kwargs)
                 try:
                     item = await anext(inner)
                     while True:
@@ -142,11 +176,11 @@ class Target:
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            return chosen()(*args, **kwargs)
+            return bound_function()(*args, **kwargs)
 
         return run
 
-    def chosen(self) -> Callable[..., Any]:
+    def bound_function(self) -> Callable[..., Any]:
         """The function to call here and now.
 
         Raises:
@@ -207,10 +241,9 @@ def _source_or_none(function: Callable[..., Any]) -> Code | None:
 @functools.lru_cache(maxsize=256)
 def _candidate(code: Code, original: Callable[..., Any], check: bool) -> Callable[..., Any]:
     # Imported by sandboxed workers alone: what only they use is not part of `import ratchet`.
-    from ratchet.bind.compiling import in_place_of
-    from ratchet.bind.returns import check_return
+    from ratchet.bind.compiling import check_return, compile_candidate
 
-    made = in_place_of(code, cast("FunctionType", original), _source_or_none(original))
+    made = compile_candidate(code, cast("FunctionType", original), _source_or_none(original))
     generates = inspect.isgeneratorfunction(made) or inspect.isasyncgenfunction(made)
     if not check or generates:
         return made

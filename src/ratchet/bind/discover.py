@@ -6,17 +6,18 @@ What no proposal recognises is sampled again, so that rare prompts have their tu
 
 from __future__ import annotations
 
+import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from ratchet.bind.align import align
-from ratchet.bind.alike import groups
 from ratchet.bind.recognise import (
     MAX_TEXT,
     Recogniser,
-    Registered,
+    RegisteredPrompt,
     recognise,
     refusal,
     shape_of,
@@ -53,7 +54,7 @@ _LONG = 60
 _EXAMPLES = 5
 
 
-class Slot(msgspec.Struct, frozen=True):
+class TemplateSlot(msgspec.Struct, frozen=True):
     """A slot of a proposed template."""
 
     name: str
@@ -63,11 +64,11 @@ class Slot(msgspec.Struct, frozen=True):
     """How many different values were seen."""
 
 
-class Proposal(msgspec.Struct, frozen=True):
+class TemplateProposal(msgspec.Struct, frozen=True):
     """A template that recorded texts were made of, as it seems."""
 
     template: PromptTemplate
-    slots: tuple[Slot, ...]
+    slots: tuple[TemplateSlot, ...]
     texts: int
     """Different texts that it recognises."""
     count: int
@@ -79,7 +80,7 @@ class Proposal(msgspec.Struct, frozen=True):
 class Discovery(msgspec.Struct, frozen=True):
     """What was found in recorded texts."""
 
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[TemplateProposal, ...]
     """The most frequent first."""
     total: int
     """Texts that were recorded, each as often as it was."""
@@ -162,7 +163,7 @@ class _Search:
             pool += shown
             owner += [draft] * len(shown)
         new = False
-        for places in groups(pool, share):
+        for places in group_similar(pool, share):
             fresh = [pool[n] for n in places if owner[n] is None]
             if not fresh:
                 continue
@@ -274,13 +275,15 @@ def _recogniser(
     drafts: Iterable[tuple[str, ...]],
 ) -> tuple[Recogniser, dict[str, tuple[str, ...]]]:
     pieces = {str(number): draft for number, draft in enumerate(drafts)}
-    registered = (Registered("", version, _template(draft)) for version, draft in pieces.items())
+    registered = (
+        RegisteredPrompt("", version, _template(draft)) for version, draft in pieces.items()
+    )
     return Recogniser(registered), pieces
 
 
 def _proposal(
     pieces: tuple[str, ...], texts: Sequence[str], counts: dict[str, int], total: int
-) -> Proposal:
+) -> TemplateProposal:
     template = _template(pieces)
     keys = shape_of(template).slots
     values: list[dict[str, int]] = [{} for _ in keys]
@@ -292,13 +295,77 @@ def _proposal(
     examples = [tuple(sorted(seen, key=lambda v: -seen[v])[:_EXAMPLES]) for seen in values]
     names = slot_names(pieces, examples)
     count = sum(counts[text] for text in texts)
-    return Proposal(
+    return TemplateProposal(
         _template(pieces, names),
         tuple(
-            Slot(name, shown, len(seen))
+            TemplateSlot(name, shown, len(seen))
             for name, shown, seen in zip(names, examples, values, strict=True)
         ),
         len(texts),
         count,
         count / total,
     )
+
+
+_WORD = re.compile(r"\w+")
+_SHINGLE = 4
+"""Words in a row that are compared."""
+
+_BEGINNING, _END = 3_000, 1_000
+"""Words of a text that are looked at."""
+
+LEAST_SIMILARITY = 0.5
+"""Share of their common and different shingles, by weight, that texts of a group have in common."""
+
+MAX_GROUPS = 64
+
+
+def group_similar(texts: Sequence[str], least_share: float) -> list[list[int]]:
+    """Group texts.
+
+    Runs of words that many texts have are likely constant text and count more, by the square of how
+    many; runs that few have are likely what fills slots.
+
+    Args:
+        texts: The texts.
+        least_share: Share of the texts that has a run of words which counts at all.
+
+    Returns:
+        Places in `texts`, by group; a text that is like no other is in a group of its own.
+    """
+    shingles = [_shingles(text) for text in texts]
+    found = Counter(shingle for each in shingles for shingle in each)
+    least = max(2.0, least_share * len(texts))
+    weights = {shingle: n * n for shingle, n in found.items() if n >= least}
+    leaders: list[tuple[set[int], int]] = []
+    members: list[list[int]] = []
+    alone: list[list[int]] = []
+    for number, every in enumerate(shingles):
+        own = {shingle for shingle in every if shingle in weights}
+        total = sum(weights[shingle] for shingle in own)
+        if not own:
+            alone.append([number])
+            continue
+        best, best_likeness = -1, LEAST_SIMILARITY
+        for place, (leader, leaders_total) in enumerate(leaders):
+            common = sum(weights[shingle] for shingle in own & leader)
+            likeness = common / (total + leaders_total - common)
+            if likeness >= best_likeness:
+                best, best_likeness = place, likeness
+        if best >= 0:
+            members[best].append(number)
+        elif len(leaders) < MAX_GROUPS:
+            leaders.append((own, total))
+            members.append([number])
+        else:
+            alone.append([number])
+    return members + alone
+
+
+def _shingles(text: str) -> set[int]:
+    words = _WORD.findall(text)
+    if len(words) > _BEGINNING + _END:
+        words = words[:_BEGINNING] + words[-_END:]
+    if len(words) < _SHINGLE:
+        return {hash(tuple(words))} if words else set()
+    return {hash(run) for run in zip(*(words[n:] for n in range(_SHINGLE)), strict=False)}

@@ -55,6 +55,6 @@ def model(name: str, default: str, *, base_url: str | None = None, **sampling: A
     frame = registry.caller()
     file, line = frame.f_code.co_filename, frame.f_lineno
     registry.declare(
-        name, registry.place_of(frame, "model"), lambda: Declaration(name, resource, file, line)
+        name, registry.site_of(frame, "model"), lambda: Declaration(name, resource, file, line)
     )
     return ModelHandle(name, resource)

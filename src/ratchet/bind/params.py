@@ -91,6 +91,6 @@ def params(name: str, /, **knobs: Any) -> Knobs:
     frame = registry.caller()
     file, line = frame.f_code.co_filename, frame.f_lineno
     registry.declare(
-        name, registry.place_of(frame, "params"), lambda: Declaration(name, default, file, line)
+        name, registry.site_of(frame, "params"), lambda: Declaration(name, default, file, line)
     )
     return Knobs(name, default)

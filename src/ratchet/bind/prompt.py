@@ -73,6 +73,6 @@ def prompt(name: str, default: str, *, engine: Engine = "f-string") -> Prompt:
     frame = registry.caller()
     file, line = frame.f_code.co_filename, frame.f_lineno
     registry.declare(
-        name, registry.place_of(frame, "prompt"), lambda: Declaration(name, template, file, line)
+        name, registry.site_of(frame, "prompt"), lambda: Declaration(name, template, file, line)
     )
     return Prompt(name, template)

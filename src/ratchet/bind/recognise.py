@@ -33,7 +33,7 @@ _TAIL = 24
 ones are found faster, and versions of one prompt often differ in them."""
 
 
-class Shape(msgspec.Struct, frozen=True):
+class TemplateShape(msgspec.Struct, frozen=True):
     """A template taken apart."""
 
     pieces: tuple[str, ...]
@@ -49,7 +49,7 @@ class Shape(msgspec.Struct, frozen=True):
         return sum(map(len, self.pieces))
 
 
-class Registered(msgspec.Struct, frozen=True):
+class RegisteredPrompt(msgspec.Struct, frozen=True):
     """A prompt that may be recognised."""
 
     name: str
@@ -57,7 +57,7 @@ class Registered(msgspec.Struct, frozen=True):
     template: PromptTemplate
 
 
-class Recognised(msgspec.Struct, frozen=True):
+class RecognisedPrompt(msgspec.Struct, frozen=True):
     """A prompt that was recognised."""
 
     name: str
@@ -66,7 +66,7 @@ class Recognised(msgspec.Struct, frozen=True):
     """What filled the slots."""
 
 
-def shape_of(template: PromptTemplate) -> Shape:
+def shape_of(template: PromptTemplate) -> TemplateShape:
     """Take a template apart.
 
     Raises:
@@ -132,7 +132,7 @@ def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
     return _filled(shape, slots)
 
 
-def placed(text: str, original: str) -> str:
+def with_whitespace_of(text: str, original: str) -> str:
     """A text with the line ends of the one whose place it takes, and its white space at both ends
     where it has none."""
     if "\r\n" in original and "\r" not in text:
@@ -143,7 +143,7 @@ def placed(text: str, original: str) -> str:
 class _Entry(NamedTuple):
     name: str
     version: str
-    shape: Shape
+    shape: TemplateShape
 
 
 class Recogniser:
@@ -153,7 +153,7 @@ class Recogniser:
         registered: The prompts; of two that fit a text alike the later one is found.
     """
 
-    def __init__(self, registered: Iterable[Registered]) -> None:
+    def __init__(self, registered: Iterable[RegisteredPrompt]) -> None:
         self.refused: dict[tuple[str, str], str] = {}
         """Why a prompt is never recognised, by name and version."""
         self._fixed: dict[str, list[_Entry]] = {}
@@ -192,7 +192,7 @@ class Recogniser:
     def __len__(self) -> int:
         return len(self._open) + sum(map(len, self._fixed.values()))
 
-    def find(self, text: str) -> Recognised | None:
+    def find(self, text: str) -> RecognisedPrompt | None:
         """The prompt that has the most constant text of those that the text is, or None."""
         if len(text) > MAX_TEXT:
             return None
@@ -201,14 +201,14 @@ class Recogniser:
         if fixed:
             same = (entry for entry in fixed if entry.shape.pieces[0] == text)
             entry = next(same, fixed[0])
-            return Recognised(entry.name, entry.version, {})
+            return RecognisedPrompt(entry.name, entry.version, {})
         for rank in sorted(self._likely(plain)):
             if not all(end in plain for end in self._ends[rank]):
                 continue
             entry = self._open[rank]
             slots = _match(entry.shape, text)
             if slots is not None:
-                return Recognised(entry.name, entry.version, slots)
+                return RecognisedPrompt(entry.name, entry.version, slots)
         return None
 
     def _likely(self, plain: str) -> Iterator[int]:
@@ -225,18 +225,18 @@ def _plain(text: str) -> str:
     return text.replace("\r\n", "\n").strip()
 
 
-def _match(shape: Shape, text: str) -> dict[str, str] | None:
+def _match(shape: TemplateShape, text: str) -> dict[str, str] | None:
     found = _fill(shape.pieces, shape.slots, text)
     if found is not None:
         return found
     found = _fill_stripped(shape, text)
     if found is None and ("\r\n" in text or any("\r\n" in piece for piece in shape.pieces)):
         pieces = tuple(piece.replace("\r\n", "\n") for piece in shape.pieces)
-        found = _fill_stripped(Shape(pieces, shape.slots), text.replace("\r\n", "\n"))
+        found = _fill_stripped(TemplateShape(pieces, shape.slots), text.replace("\r\n", "\n"))
     return found
 
 
-def _fill_stripped(shape: Shape, text: str) -> dict[str, str] | None:
+def _fill_stripped(shape: TemplateShape, text: str) -> dict[str, str] | None:
     """The slots of a text that may have been stripped since it was made."""
     pieces = (*shape.pieces[:-1], shape.pieces[-1].rstrip())
     pieces = (pieces[0].lstrip(), *pieces[1:])
@@ -309,7 +309,7 @@ def _fill(pieces: Sequence[str], slots: Sequence[str], text: str) -> dict[str, s
     return None
 
 
-def _filled(shape: Shape, values: Mapping[str, str]) -> str:
+def _filled(shape: TemplateShape, values: Mapping[str, str]) -> str:
     parts = [shape.pieces[0]]
     for slot, piece in zip(shape.slots, shape.pieces[1:], strict=True):
         parts += (values[slot], piece)
@@ -317,7 +317,7 @@ def _filled(shape: Shape, values: Mapping[str, str]) -> str:
 
 
 @functools.lru_cache(maxsize=8192)
-def _shape(template: PromptTemplate) -> Shape | str:
+def _shape(template: PromptTemplate) -> TemplateShape | str:
     """The shape, or why there is none."""
     parts = _jinja_parts(template.text) if template.engine == "jinja2" else _parts(template.text)
     if parts is None:
@@ -336,7 +336,7 @@ def _shape(template: PromptTemplate) -> Shape | str:
         else:
             slots.append(slot)
             pieces.append("")
-    return Shape(tuple(pieces), tuple(slots))
+    return TemplateShape(tuple(pieces), tuple(slots))
 
 
 def _parts(text: str) -> list[tuple[str, str | None]]:

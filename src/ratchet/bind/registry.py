@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ratchet.types import Declaration, InputError
 
 
-class Place(NamedTuple):
+class DeclarationSite(NamedTuple):
     """Where a resource is declared."""
 
     file: str
@@ -20,7 +20,7 @@ class Place(NamedTuple):
     """The code that the declaring call stands in; None when `kind` names the one place."""
     line: int = 0
 
-    def is_same(self, other: Place) -> bool:
+    def is_same(self, other: DeclarationSite) -> bool:
         """Whether a declaration at the one place, run again, would stand at the other.
 
         A reload runs another code object, in which lines may have moved; within one code object
@@ -36,15 +36,15 @@ class Place(NamedTuple):
 
 
 _declared: dict[str, Callable[[], Declaration]] = {}
-_places: dict[str, Place] = {}
+_sites: dict[str, DeclarationSite] = {}
 
 
-def declare(name: str, place: Place, declaration: Callable[[], Declaration]) -> None:
+def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declaration]) -> None:
     """Register a resource.
 
     Args:
         name: Its name; letters, digits, `_`, `-` and `.`.
-        place: Where: declaring it there again (a reload) is no conflict.
+        site: Where: declaring it there again (a reload) is no conflict.
         declaration: Makes the declaration, when somebody asks.
 
     Raises:
@@ -54,13 +54,13 @@ def declare(name: str, place: Place, declaration: Callable[[], Declaration]) -> 
         raise InputError(
             f"{name!r} cannot name a resource.", hint="Use letters, digits, '_', '-' and '.'."
         )
-    known = _places.get(name)
-    if known is not None and not known.is_same(place):
+    known = _sites.get(name)
+    if known is not None and not known.is_same(site):
         raise InputError(
-            f"Two resources are named {name!r}: {known} and {place}.",
+            f"Two resources are named {name!r}: {known} and {site}.",
             hint="Give each resource a name of its own.",
         )
-    _places[name] = place
+    _sites[name] = site
     _declared[name] = declaration
 
 
@@ -72,12 +72,12 @@ def declarations() -> dict[str, Declaration]:
 def forget() -> None:
     """Forget every declaration; for tests that load several agents in one process."""
     _declared.clear()
-    _places.clear()
+    _sites.clear()
 
 
-def place_of(frame: FrameType, kind: str) -> Place:
+def site_of(frame: FrameType, kind: str) -> DeclarationSite:
     """The place of a declaring call."""
-    return Place(frame.f_code.co_filename, kind, frame.f_code, frame.f_lineno)
+    return DeclarationSite(frame.f_code.co_filename, kind, frame.f_code, frame.f_lineno)
 
 
 def caller(depth: int = 2) -> FrameType:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ratchet.bind import context
-from ratchet.bind.behaviour import docstring_of
+from ratchet.bind.code import docstring_of
 from ratchet.bind.registry import declarations
 from ratchet.types import Code, InputError
 

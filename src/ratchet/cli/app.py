@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from ratchet._version import __version__
-from ratchet.cli.failure import fail
+from ratchet.cli.errors import fail
 from ratchet.types import RatchetError
 
 

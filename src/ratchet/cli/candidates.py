@@ -8,21 +8,21 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from ratchet.cli.candidate_tree import CandidateTree
 from ratchet.cli.console import (
     Folder,
     Json,
     counted,
-    near,
+    display_path,
     out,
     print_json,
     project_in,
     short,
     table,
 )
-from ratchet.cli.lineage import Lineage
-from ratchet.cli.outcome import Outcome, outcome_of
 from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.refusals import Refusal, print_refusals, refusals_in
+from ratchet.cli.run_outcome import RunOutcome, outcome_of
 from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Cost, InputError, Run
@@ -78,7 +78,7 @@ def candidates(
             out.print(f"  {sentence}", style="dim", markup=False)
         print_refusals(refusals)
         return
-    lineage = Lineage(proposals, outcome.run.baseline_id, _chosen(outcome.run))
+    lineage = CandidateTree(proposals, outcome.run.baseline_id, _chosen(outcome.run))
     out.print(lineage.tree(limit, metric=metric))
     last = proposals[-1]
     spent = table("", "")
@@ -94,7 +94,7 @@ def candidates(
         out.print()
         out.file.write(text_plot(proposals, metric, color=out.is_terminal) + "\n")
     if png is not None:
-        out.print(f"Plot: {near(png)}", markup=False)
+        out.print(f"Plot: {display_path(png)}", markup=False)
     if lineage.best is not None:
         best = short(lineage.best.candidate_id)
         out.print(f"See what changed: ratchet diff source {best}", style="dim")
@@ -118,7 +118,7 @@ def _chosen(run: Run) -> str:
     return run.best_id if run.best_id != run.baseline_id else ""
 
 
-def _metric(outcome: Outcome) -> str:
+def _metric(outcome: RunOutcome) -> str:
     return outcome.decision.metric if outcome.decision else "score"
 
 
@@ -131,7 +131,7 @@ def _spent(rollouts: int, coach_calls: int, cost: Cost) -> str:
     return ", ".join(parts)
 
 
-def _for_machines(outcome: Outcome, notes: list[Any], refusals: list[Refusal]) -> dict[str, Any]:
+def _for_machines(outcome: RunOutcome, notes: list[Any], refusals: list[Refusal]) -> dict[str, Any]:
     return {
         "run": outcome.run.id,
         "stage": outcome.run.stage,

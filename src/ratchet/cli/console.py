@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Coroutine
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ratchet.autopilot import Project
-from ratchet.types import RatchetError
+from ratchet.types import RatchetError, dollars_text
 
 Result = TypeVar("Result")
 
@@ -84,7 +85,7 @@ def print_table(rows: Table) -> None:
         out.width = width
 
 
-def near(path: str | Path) -> str:
+def display_path(path: str | Path) -> str:
     """A path as seen from here, when that is shorter."""
     relative = os.path.relpath(path)
     return relative if len(relative) < len(str(path)) else str(path)
@@ -118,3 +119,52 @@ def one_line(value: Any, width: int = 72) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(printable(text).split())
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def format_time(ns: int) -> str:
+    """A moment for people, in local time."""
+    try:
+        return f"{datetime.fromtimestamp(ns / 1e9).astimezone():%Y-%m-%d %H:%M:%S}"
+    except (ValueError, OverflowError, OSError):
+        return f"{ns} ns"
+
+
+def format_recent_time(ns: int, now: float) -> str:
+    """A moment for people, as short as it can be: of today the time alone."""
+    full = format_time(ns)
+    today = format_time(int(now * 1e9))
+    if full[:10] == today[:10]:
+        return full[11:]
+    return full[5:16] if full[:4] == today[:4] else full[:10]
+
+
+def format_duration(seconds: float) -> str:
+    """How long something took, for people."""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.2f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def format_dollars(cost: float | None) -> str:
+    """Dollars for people; nothing where they are not known."""
+    return "" if cost is None else dollars_text(cost)
+
+
+def format_count(number: int) -> str:
+    """A number for people."""
+    if number < 10_000:
+        return str(number)
+    return f"{number / 1e3:.1f}k" if number < 1_000_000 else f"{number / 1e6:.1f}M"
+
+
+def format_feedback(value: Any) -> str:
+    """A worst value of feedback, for people."""
+    if value is None:
+        return ""
+    return {0.0: "down", 1.0: "up"}.get(value, f"{value:.2g}")

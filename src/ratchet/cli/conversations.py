@@ -9,9 +9,19 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ratchet.cli.console import Folder, Json, one_line, out, print_json, print_table, table
+from ratchet.cli.backend import ServerUrl, open_backend
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    format_feedback,
+    format_recent_time,
+    one_line,
+    out,
+    print_json,
+    print_table,
+    table,
+)
 from ratchet.cli.keys import StoreUrl
-from ratchet.cli.looking import ServerUrl, lately, look, named
 
 
 def conversations(
@@ -30,17 +40,17 @@ def conversations(
 
       ratchet show chat-4711
     """
-    with look(folder, store, server) as place:
-        found, cursor = place.conversations(agent, limit)
+    with open_backend(folder, store, server) as backend:
+        found, cursor = backend.conversations(agent, limit)
     if json:
         print_json({"conversations": found, "more": cursor is not None})
         return
     if not found and agent is not None:
-        out.print(f"No conversation fits in {place.where}.", markup=False)
+        out.print(f"No conversation fits in {backend.label}.", markup=False)
         return
     if not found:
         out.print(
-            f"No conversation yet in {place.where}. A span belongs to one by"
+            f"No conversation yet in {backend.label}. A span belongs to one by"
             " gen_ai.conversation.id or session.id; in Python: with ratchet.conversation(ID).",
             markup=False,
         )
@@ -49,13 +59,13 @@ def conversations(
     rows = table("conversation", "agent", "turns", "began", "last", "feedback", right=("turns",))
     for held in found:
         bad = held.worst is not None and held.worst < 0.5
-        said = named(held.worst) or (str(held.feedback) if held.feedback else "")
+        said = format_feedback(held.worst) or (str(held.feedback) if held.feedback else "")
         rows.add_row(
             Text(one_line(held.id, 60)),
             Text(one_line(held.agent, 24), no_wrap=True, overflow="ellipsis"),
             Text(str(held.turns)),
-            Text(lately(held.start_ns, now)),
-            Text(lately(held.last_ns, now)),
+            Text(format_recent_time(held.start_ns, now)),
+            Text(format_recent_time(held.last_ns, now)),
             Text(said, style="red" if bad else ""),
         )
     for column in rows.columns:  # what is to be copied stays whole

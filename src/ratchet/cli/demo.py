@@ -14,10 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
-from ratchet.cli.console import near, one_line, out, project_in, short
+from ratchet.cli.console import display_path, one_line, out, project_in, short
 from ratchet.cli.improve import improve_project, show_plot
-from ratchet.cli.outcome import Outcome, print_outcome
-from ratchet.observe.place import prepare_state
+from ratchet.cli.run_outcome import RunOutcome, print_outcome
+from ratchet.observe.project_paths import prepare_state
 from ratchet.ship import check_clean
 from ratchet.types import ConfigError, ShipError
 
@@ -64,7 +64,7 @@ def demo(
     metric = project.config.evaluators[0].use
     png = show_plot(project, outcome, metric, project.state / f"score-seed-{seed}.png")
     if png is not None:
-        out.print(f"[dim]The same plot as a picture: {near(png)}[/]")
+        out.print(f"[dim]The same plot as a picture: {display_path(png)}[/]")
     print_outcome(outcome)
     _show_patch(root, outcome)
     sys.stdout.flush()
@@ -85,7 +85,7 @@ def _introduce(root: Path, fresh: bool, shuffled: bool) -> None:
         out.print("  [yellow]negative control: the answers are shuffled among the questions[/]")
 
 
-def _show_patch(root: Path, outcome: Outcome) -> None:
+def _show_patch(root: Path, outcome: RunOutcome) -> None:
     release = outcome.release
     if release is None:
         return
@@ -100,7 +100,7 @@ def _show_patch(root: Path, outcome: Outcome) -> None:
         )
 
 
-def _last_line(outcome: Outcome) -> dict[str, Any]:
+def _last_line(outcome: RunOutcome) -> dict[str, Any]:
     machine = outcome.for_machines()
     keys = ("baseline", "candidate", "e_value", "pairs", "branch", "verdict", "seed", "evidence")
     return {key: machine[key] for key in keys}

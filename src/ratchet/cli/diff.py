@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
 from rich.markup import escape
 from rich.text import Text
 
-from ratchet.cli.chosen import candidate_named
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
-from ratchet.cli.words import Change, colored, folded, marked, word_changes
+from ratchet.cli.selection import select_candidate
 from ratchet.ship import make_patch
 from ratchet.types import Candidate, Code, Params, PromptTemplate, Resource
 
@@ -42,8 +42,8 @@ def diff(
     project = project_in(folder)
     agent = project.load_agent()
     with project.open_store() as store:
-        one = candidate_named(project, store, agent, before)
-        other = candidate_named(project, store, agent, after)
+        one = select_candidate(project, store, agent, before)
+        other = select_candidate(project, store, agent, after)
     if before == "source":
         text = make_patch(one, other, agent.declarations, project.root).diff()
     else:
@@ -81,7 +81,7 @@ def diff(
         out.print(line, style=style, markup=False, soft_wrap=True)
 
 
-def _worded(one: Candidate, other: Candidate) -> Iterator[tuple[str, list[Change]]]:
+def _worded(one: Candidate, other: Candidate) -> Iterator[tuple[str, list[WordChange]]]:
     for name in other.changed_from(one):
         before, after = one.resources.get(name), other.resources.get(name)
         if isinstance(before, PromptTemplate) and isinstance(after, PromptTemplate):
@@ -114,3 +114,100 @@ def _text(resource: Resource | None) -> list[str]:
             return resource.source.splitlines()
         case _:
             return [f"{key} = {value!r}" for key, value in msgspec.to_builtins(resource).items()]
+
+
+ChangeOp = Literal["same", "out", "in"]
+WordChange = tuple[ChangeOp, str]
+
+MAX_WORDS = 6_000
+"""Words that differ, of both texts together, above which lines are compared instead."""
+
+CONTEXT = 160
+"""Characters of unchanged text that are shown on each side of a change."""
+
+STYLES: dict[ChangeOp, str] = {"same": "", "out": "red strike", "in": "green underline"}
+MARKS: dict[ChangeOp, tuple[str, str]] = {"same": ("", ""), "out": ("[-", "-]"), "in": ("{+", "+}")}
+
+
+def word_changes(before: str, after: str) -> list[WordChange]:
+    """The pieces of both texts in order; those that are `same` or `in` make up the second.
+
+    Args:
+        before: The first text.
+        after: The second.
+    """
+    pattern = r"\w+|\s+|[^\w\s]"
+    one, other = re.findall(pattern, before), re.findall(pattern, after)
+    head = _common_prefix(one, other)
+    tail = _common_prefix(one[head:][::-1], other[head:][::-1])
+    begin, end = "".join(one[:head]), "".join(one[len(one) - tail :])
+    one, other = one[head : len(one) - tail], other[head : len(other) - tail]
+    are_many = len(one) + len(other) > MAX_WORDS
+    if are_many:
+        one = "".join(one).splitlines(keepends=True)
+        other = "".join(other).splitlines(keepends=True)
+    # Lines that stand everywhere tell nothing in a long text, and would take minutes.
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=are_many)
+    changes: list[WordChange] = [("same", begin)]
+    for op, i, j, k, m in matcher.get_opcodes():
+        if op == "equal":
+            changes.append(("same", "".join(one[i:j])))
+            continue
+        changes.extend((("out", "".join(one[i:j])), ("in", "".join(other[k:m]))))
+    changes.append(("same", end))
+    return [change for change in _joined(changes) if change[1]]
+
+
+def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many of the first are the same."""
+    for number, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return number
+    return min(len(one), len(other))
+
+
+def _joined(changes: Sequence[WordChange]) -> Iterator[WordChange]:
+    """Changes with nothing but white space or a mark between them are one."""
+    gone, new = "", ""
+    for number, (op, text) in enumerate(changes):
+        is_gap = op == "same" and (gone or new) and not re.search(r"\w", text)
+        if is_gap and len(text) <= 2 and number + 1 < len(changes):
+            gone, new = gone + text, new + text
+        elif op == "same":
+            yield ("out", gone)
+            yield ("in", new)
+            yield ("same", text)
+            gone, new = "", ""
+        elif op == "out":
+            gone += text
+        else:
+            new += text
+    yield ("out", gone)
+    yield ("in", new)
+
+
+def folded(changes: Sequence[WordChange], context: int = CONTEXT) -> list[WordChange]:
+    """The same with long unchanged stretches cut in their middle."""
+    shown: list[WordChange] = []
+    for number, (op, text) in enumerate(changes):
+        head = context if number else 0
+        tail = context if number + 1 < len(changes) else 0
+        if op == "same" and len(text) > head + tail + 40:
+            left_out = len(text) - head - tail
+            middle = f" […{left_out} characters as before…] "
+            text = text[:head] + middle + (text[-tail:] if tail else "")
+        shown.append((op, text))
+    return shown
+
+
+def colored(changes: Sequence[WordChange]) -> Text:
+    """For a terminal."""
+    text = Text()
+    for op, piece in changes:
+        text.append(piece, STYLES[op])
+    return text
+
+
+def marked(changes: Sequence[WordChange]) -> str:
+    """For anything else: what went in [-…-], what came in {+…+}."""
+    return "".join(f"{MARKS[op][0]}{piece}{MARKS[op][1]}" for op, piece in changes)

@@ -11,7 +11,6 @@ import typer
 
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.batch import Batch, evaluate_batch
-from ratchet.cli.chosen import candidates_named, tasks_of
 from ratchet.cli.console import (
     Folder,
     Json,
@@ -24,8 +23,9 @@ from ratchet.cli.console import (
     table,
     wait_for,
 )
-from ratchet.cli.failure import err
+from ratchet.cli.errors import err
 from ratchet.cli.progress import TerminalWatcher
+from ratchet.cli.selection import select_candidates, select_tasks
 from ratchet.run import FileLock
 from ratchet.store import Store
 from ratchet.types import Candidate
@@ -79,12 +79,12 @@ async def _evaluate(
     skip_bad: bool,
 ) -> list[Batch]:
     agent = project.load_agent()
-    tasks = tasks_of(project, split, limit=limit, skip_bad=skip_bad, say=watcher.said)
-    candidates: list[Candidate] = candidates_named(project, store, agent, names or ["source"])
+    tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
+    candidates: list[Candidate] = select_candidates(project, store, agent, names or ["source"])
     evaluators = project.evaluators(agent)
     queue = f"eval-{agent.source_version()}"
     watcher.expects(len(tasks) * len(candidates) * repeat)
-    async with open_runner(project, store, agent, queue, watcher.said, take_over=True) as runner:
+    async with open_runner(project, store, agent, queue, watcher.message, take_over=True) as runner:
         return await evaluate_batch(
             candidates,
             tasks,

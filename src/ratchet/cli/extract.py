@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from ratchet.autopilot import Config, read_config
-from ratchet.cli.console import Folder, Json, counted, near, out, print_json, printable
-from ratchet.observe.place import FILE_NAME, folder_with_config
-from ratchet.source import Tree
-from ratchet.source.staging import Bare, Staged, stage
+from ratchet.cli.console import Folder, Json, counted, display_path, out, print_json, printable
+from ratchet.observe.project_paths import FILE_NAME, folder_with_config
+from ratchet.source import SourceTree
+from ratchet.source.staging import StagedFunction, UndecoratedTree, stage
 from ratchet.source.targets import target_named, targets_in
 from ratchet.types import InputError
 
@@ -48,9 +48,9 @@ def extract(
     """
     root = folder_with_config(folder) or folder.resolve()
     config = read_config(root / FILE_NAME) if (root / FILE_NAME).is_file() else None
-    whole_tree = Tree(root, _path(config))
+    whole_tree = SourceTree(root, _path(config))
     found = [target_named(whole_tree, target)] if target else targets_in(whole_tree)
-    tree = Bare(root, _path(config))
+    tree = UndecoratedTree(root, _path(config))
     if not found:
         raise InputError(
             f"No function in {root} is marked to evolve.",
@@ -83,7 +83,7 @@ def _path(config: Config | None) -> Sequence[str]:
     return tuple(dict.fromkeys((*config.agent.path, ".", "src"))) if config else (".", "src")
 
 
-def _fault(staged: Staged) -> str:
+def _fault(staged: StagedFunction) -> str:
     """Why it does not load alone; empty when it does."""
     try:
         done = subprocess.run(
@@ -102,7 +102,7 @@ def _fault(staged: Staged) -> str:
     return "" if done.returncode == 0 else printable(last[0])
 
 
-def _described(staged: Staged, fault: str | None) -> dict[str, Any]:
+def _described(staged: StagedFunction, fault: str | None) -> dict[str, Any]:
     return {
         "name": staged.name,
         "function": staged.function,
@@ -119,11 +119,11 @@ def _described(staged: Staged, fault: str | None) -> dict[str, Any]:
     }
 
 
-def _print(staged: Staged, fault: str | None) -> None:
+def _print(staged: StagedFunction, fault: str | None) -> None:
     def say(text: str, style: str | None = None) -> None:
         out.print(text, style=style, markup=False, soft_wrap=True)
 
-    say(f"{staged.function} → {near(staged.folder)}", "bold")
+    say(f"{staged.function} → {display_path(staged.folder)}", "bold")
     files = counted(len(staged.files), "file")
     say(f"  {staged.lines} lines of {staged.lines_before}, in {files}: {', '.join(staged.files)}")
     if staged.data:
@@ -136,4 +136,4 @@ def _print(staged: Staged, fault: str | None) -> None:
         say(f"  It does not load alone: {fault}", "red")
     elif fault is not None:
         say("  It loads alone.", "green")
-    say(f"  Run it: cd {near(staged.folder)} && {staged.command}")
+    say(f"  Run it: cd {display_path(staged.folder)} && {staged.command}")

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 import typer
 
+from ratchet.cli.backend import Backend, ServerUrl, StoreBackend, open_backend
 from ratchet.cli.console import Folder, Json, out, print_json
 from ratchet.cli.keys import StoreUrl
-from ratchet.cli.looking import Place, ServerUrl, StorePlace, look
 from ratchet.types import Feedback, FeedbackKind, InputError, fault
 from ratchet.types.trace import TraceDetail
 
@@ -61,7 +61,7 @@ def feedback(
         "rating": "rating",
         "correction": "correction",
     }
-    with look(folder, store, server) as place:
+    with open_backend(folder, store, server) as backend:
         item = Feedback(
             id=uuid.uuid4().hex,
             kind=kinds[said[0]] if said else "comment",
@@ -69,12 +69,12 @@ def feedback(
             comment=comment,
             content=None if correction is None else _value(correction),
             created_at=time.time(),
-            **_about(place, identity, span),
+            **_about(backend, identity, span),
         )
         wrong = fault(item)
         if wrong is not None:
             raise InputError(wrong[1])
-        place.tell(item)
+        backend.give_feedback(item)
     if json:
         print_json(item)
         return
@@ -86,24 +86,24 @@ def feedback(
     out.print(f"Noted on {next(f'{noun} {id}' for noun, id in abouts if id)}.", markup=False)
 
 
-def _about(place: Place, identity: str, span: str) -> dict[str, str]:
-    detail = place.trace(identity) if len(identity) >= 4 else None
+def _about(backend: Backend, identity: str, span: str) -> dict[str, str]:
+    detail = backend.trace(identity) if len(identity) >= 4 else None
     if detail is not None:
         return {"trace_id": detail.trace.trace_id, "span_id": _step(detail, span)}
     if span:
         raise InputError(
-            f"There is no trace {identity!r} in {place.where} for --span to be a step of.",
+            f"There is no trace {identity!r} in {backend.label} for --span to be a step of.",
             hint="See: ratchet traces.",
         )
-    log = place.conversation(identity)
+    log = backend.conversation(identity)
     if log is not None:
         return {"conversation_id": log.conversation.id}
-    if isinstance(place, StorePlace) and len(identity) >= 4:
-        rollouts = place.store.rollouts.find(identity)
+    if isinstance(backend, StoreBackend) and len(identity) >= 4:
+        rollouts = backend.store.rollouts.find(identity)
         if len(rollouts) == 1:
             return {"rollout_id": rollouts[0].id}
     raise InputError(
-        f"There is no trace, conversation or rollout {identity!r} in {place.where}.",
+        f"There is no trace, conversation or rollout {identity!r} in {backend.label}.",
         hint="See: ratchet traces. -C, --store and --server look elsewhere.",
     )
 

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ratchet.autopilot import read_server_config
-from ratchet.cli.console import Folder, Interrupted, Json, near, out, print_json
-from ratchet.cli.import_progress import Bookmarks, Meter
+from ratchet.cli.console import Folder, Interrupted, Json, display_path, out, print_json
+from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.client import Client, is_server
 from ratchet.curate.importing import (
-    Context,
     Format,
-    Imported,
-    Unfit,
+    FormatMismatch,
+    ImportContext,
+    ImportedRecords,
     format_of,
-    read_units,
+    read_values,
     rows_of,
     unwrapped,
 )
-from ratchet.curate.importing.storing import Storing
-from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state
-from ratchet.observe.redaction import Redactor, Rules, redactor_of
+from ratchet.curate.importing.writer import ImportWriter
+from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
+from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.types import InputError, RatchetError
 
-MOST_REASONS = 20
+MAX_REASONS = 20
 """Reasons that are shown with their line, of each file."""
 
 ServerUrl = Annotated[
@@ -81,23 +86,25 @@ def import_(
     chosen = formats if format == "auto" else {format: formats[format]}
     _check(files, store, server)
     with ExitStack() as stack:
-        target, place = _target(stack, folder, store, server, dry_run)
+        target, destination = _target(stack, folder, store, server, dry_run)
         bookmarks = Bookmarks(None if dry_run else _state(folder), target)
         redactor = _redactor(folder)
-        course = _Course(chosen, redactor, target, bookmarks)
+        importer = _Importer(chosen, redactor, target, bookmarks)
         reports = []
         for file in files:
-            context = Context(
+            context = ImportContext(
                 agent=agent or "", at_ns=file.stat().st_mtime_ns, rollouts=server is None
             )
             try:
-                reports.append(course.read(file, context, f"{place} {format} {agent or ''}"))
+                reports.append(
+                    importer.read(file, context, f"{destination} {format} {agent or ''}")
+                )
             except KeyboardInterrupt:
                 raise Interrupted(
-                    f"Interrupted while {near(file)} was read. What is stored is kept; the same"
-                    " command goes on from there."
+                    f"Interrupted while {display_path(file)} was read. What is stored is kept;"
+                    " the same command goes on from there."
                 ) from None
-    _tell(reports, dry_run, json)
+    _print_reports(reports, dry_run, json)
     if not any(report["read"].get("spans") or report["read"].get("feedback") for report in reports):
         raise InputError(
             "Nothing was imported.",
@@ -150,9 +157,9 @@ def _state(folder: Path) -> Path:
 def _redactor(folder: Path) -> Redactor:
     root = folder_with_config(folder)
     if root is None:
-        return redactor_of(Rules(), os.environ)
+        return redactor_of(RedactionRules(), os.environ)
     found = read_server_config(root / FILE_NAME).redaction
-    return redactor_of(Rules(**found.model_dump()), os.environ)
+    return redactor_of(RedactionRules(**found.model_dump()), os.environ)
 
 
 class _Skipped:
@@ -165,11 +172,11 @@ class _Skipped:
     def add(self, line: int, why: str) -> None:
         # Of one kind are those that differ in what stands behind a colon alone.
         self.reasons[why.partition(":")[0][:80]] += 1
-        if len(self.lines) < MOST_REASONS:
+        if len(self.lines) < MAX_REASONS:
             self.lines.append({"line": line, "why": why[:500]})
 
 
-class _Course:
+class _Importer:
     """Reads files and stores what they hold."""
 
     def __init__(
@@ -180,14 +187,14 @@ class _Course:
         self._target = target
         self._bookmarks = bookmarks
 
-    def read(self, file: Path, context: Context, place: str) -> dict[str, Any]:
+    def read(self, file: Path, context: ImportContext, destination: str) -> dict[str, Any]:
         """Read a file and store it; return what became of it."""
-        storing = Storing(self._target, self._redactor)
+        writer = ImportWriter(self._target, self._redactor)
         skipped = _Skipped()
         used: Counter[str] = Counter()
-        number = begin = self._bookmarks.begin(file, place)
-        with Meter(file) as meter:
-            for unit in read_units(file, begin):
+        number = begin = self._bookmarks.begin(file, destination)
+        with ReadProgress(file) as meter:
+            for unit in read_values(file, begin):
                 number += 1
                 meter.at(unit.end)
                 if unit.error:
@@ -195,27 +202,27 @@ class _Course:
                 for value in () if unit.error else self._values(unit.value):
                     try:
                         name, imported = self._read(value, context)
-                    except Unfit as unfit:
+                    except FormatMismatch as unfit:
                         skipped.add(unit.line, str(unfit))
                         continue
                     used[name] += 1
-                    storing.add(imported)
+                    writer.add(imported)
                     for why in imported.skipped:
                         skipped.add(unit.line, why)
-                if storing.is_full:
-                    storing.flush()
-                    self._bookmarks.put(number, storing.last_trace)
-            storing.flush()
+                if writer.is_full:
+                    writer.flush()
+                    self._bookmarks.put(number, writer.last_trace)
+            writer.flush()
         self._bookmarks.end()
         return {
             "file": str(file),
             "formats": dict(used),
             "begun_at": begin,
             "values": number - begin,
-            "read": {key: count for key, count in storing.read.items() if count},
-            "new": {key: count for key, count in storing.new.items() if count},
+            "read": {key: count for key, count in writer.read.items() if count},
+            "new": {key: count for key, count in writer.new.items() if count},
             "skipped": skipped.reasons.total(),
-            "reasons": dict(skipped.reasons.most_common(MOST_REASONS)),
+            "reasons": dict(skipped.reasons.most_common(MAX_REASONS)),
             "lines": skipped.lines,
         }
 
@@ -226,7 +233,7 @@ class _Course:
             return rows or [value]
         return unwrapped(value) or [value]
 
-    def _read(self, value: Any, context: Context) -> tuple[str, Imported]:
+    def _read(self, value: Any, context: ImportContext) -> tuple[str, ImportedRecords]:
         """The format of a value, and what is read of it.
 
         Raises:
@@ -239,19 +246,21 @@ class _Course:
             keys = (
                 f": its keys are {sorted(map(str, value))[:8]}" if isinstance(value, dict) else ""
             )
-            raise Unfit(f"it looks like none of the formats{keys}")
+            raise FormatMismatch(f"it looks like none of the formats{keys}")
         try:
             return name, self._formats[name].read(value, context)
         except RatchetError as error:
-            raise Unfit(error.message) from None
+            raise FormatMismatch(error.message) from None
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             # A shape that nobody thought of costs this value, and not those behind it.
-            raise Unfit(f"it is not what {name} writes: {type(error).__name__}: {error}") from None
+            raise FormatMismatch(
+                f"it is not what {name} writes: {type(error).__name__}: {error}"
+            ) from None
         except RecursionError:
-            raise Unfit("nested too deeply") from None
+            raise FormatMismatch("nested too deeply") from None
 
 
-def _tell(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> None:
+def _print_reports(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> None:
     if json:
         print_json({"dry_run": dry_run, "files": reports})
         return
@@ -259,7 +268,7 @@ def _tell(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> None:
         read = report["read"]
         counts = _counts(read) or "nothing"
         formats = ", ".join(report["formats"]) or "no known format"
-        line = f"{near(report['file'])} ({formats}): {counts}"
+        line = f"{display_path(report['file'])} ({formats}): {counts}"
         out.print(line, markup=False, soft_wrap=True)
         if report["begun_at"]:
             out.print(f"  went on after {report['begun_at']} values that are stored", markup=False)
@@ -293,3 +302,111 @@ def _counts(counted: dict[str, int]) -> str:
         for noun, one in _NOUNS.items()
         if counted.get(noun)
     )
+
+
+BOOKMARKS = "imports.json"
+LONG_BYTES = 4 * 1024 * 1024
+"""A larger file has a bar."""
+
+PLAIN_EVERY_S = 10.0
+"""How often a log that is no terminal hears of progress."""
+
+
+class ReadProgress:
+    """A bar of how much of a file is read; a line now and then where there is no terminal."""
+
+    def __init__(self, file: Path) -> None:
+        self._name = file.name
+        self._size = file.stat().st_size
+        self._bar: Progress | None = None
+        self._printed_at = time.monotonic()
+
+    def __enter__(self) -> ReadProgress:
+        if self._size > LONG_BYTES and err.is_terminal:
+            self._bar = Progress(
+                TextColumn("  {task.description}"),
+                BarColumn(bar_width=28),
+                DownloadColumn(),
+                TimeRemainingColumn(),
+                console=err,
+                transient=True,
+            )
+            self._task = self._bar.add_task(self._name, total=self._size)
+            self._bar.start()
+        return self
+
+    def at(self, read: int) -> None:
+        """Tell how many bytes are read."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=min(read, self._size))
+        elif time.monotonic() - self._printed_at > PLAIN_EVERY_S:
+            self._printed_at = time.monotonic()
+            share = read / self._size if self._size else 1.0
+            err.print(f"  {self._name}: {share:.0%} read", markup=False, highlight=False)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+class Bookmarks:
+    """Where in each file a run stands that has not come to its end.
+
+    A bookmark holds for the same file, unchanged, into the same place, and only while what it says
+    to be stored is there.
+
+    Args:
+        state: The state folder; None keeps none.
+        target: Where it is stored.
+    """
+
+    def __init__(self, state: Path | None, target: Any) -> None:
+        self._path = None if state is None else state / BOOKMARKS
+        self._target = target
+        self._key = ""
+
+    def begin(self, file: Path, destination: str) -> int:
+        """How many values of the file are stored already."""
+        status = file.stat()
+        self._key = f"{file.resolve()} {status.st_size} {status.st_mtime_ns} {destination}"
+        found = self._read().get(self._key)
+        if not isinstance(found, dict):
+            return 0
+        number, trace = found.get("values"), found.get("trace")
+        if not isinstance(number, int) or number < 0 or not isinstance(trace, str) or not trace:
+            return 0
+        return number if self._target.spans.of_trace(trace) else 0
+
+    def put(self, values: int, trace: str) -> None:
+        """Note that so many values are stored, the last of them in that trace."""
+        if trace:
+            self._write({**self._read(), self._key: {"values": values, "trace": trace}})
+
+    def end(self) -> None:
+        """The file is read to its end."""
+        bookmarks = self._read()
+        if bookmarks.pop(self._key, None) is not None:
+            self._write(bookmarks)
+
+    def _read(self) -> dict[str, Any]:
+        if self._path is None:
+            return {}
+        try:
+            found = json.loads(self._path.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _write(self, bookmarks: dict[str, Any]) -> None:
+        if self._path is None:
+            return
+        fresh = self._path.with_suffix(f".{os.getpid()}.tmp")
+        # Without a bookmark the next run reads what is stored again, and stores it once.
+        with contextlib.suppress(OSError):
+            fresh.write_text(json.dumps(bookmarks))
+            fresh.replace(self._path)

@@ -7,19 +7,19 @@ from typing import Any
 
 import msgspec
 
-from ratchet.curate.importing import Context, Format, Imported, Unfit
+from ratchet.curate.importing import Format, FormatMismatch, ImportContext, ImportedRecords
 from ratchet.server.otlp import otlp_json
 from ratchet.server.otlp.received import MAX_SPANS, Malformed, TooMany
 from ratchet.server.otlp.records import UNKNOWN_AGENT, describe, records_of
 from ratchet.types import SpanRecord
 
 
-def is_one(value: Any) -> bool:
+def matches(value: Any) -> bool:
     """Whether a value looks like an ExportTraceServiceRequest."""
     return isinstance(value, Mapping) and isinstance(value.get("resourceSpans"), list)
 
 
-def read(value: Any, context: Context) -> Imported:
+def read(value: Any, context: ImportContext) -> ImportedRecords:
     """A request's spans, which are live traffic here, whatever rollouts they name.
 
     Raises:
@@ -28,24 +28,26 @@ def read(value: Any, context: Context) -> Imported:
     try:
         groups = otlp_json.decode(msgspec.json.encode(value))
     except Malformed as error:
-        raise Unfit(str(error).rstrip(".")) from None
+        raise FormatMismatch(str(error).rstrip(".")) from None
     except TooMany:
-        raise Unfit(f"it holds more than {MAX_SPANS} spans, or too many parts of them") from None
+        raise FormatMismatch(
+            f"it holds more than {MAX_SPANS} spans, or too many parts of them"
+        ) from None
     records = records_of(groups, None)
     if not records.kept:
         why = describe(records.rejected).removesuffix(".")
-        raise Unfit(why[:1].lower() + why[1:] if why else "it holds no spans")
+        raise FormatMismatch(why[:1].lower() + why[1:] if why else "it holds no spans")
     rejected = describe(records.rejected)
-    return Imported(
+    return ImportedRecords(
         spans=tuple(_renamed(record, context) for record in records.kept),
         skipped=(rejected,) if rejected else (),
     )
 
 
-def _renamed(record: SpanRecord, context: Context) -> SpanRecord:
+def _renamed(record: SpanRecord, context: ImportContext) -> SpanRecord:
     named = record.agent if record.agent != UNKNOWN_AGENT else ""
     agent = context.agent_name(named)
     return record if record.agent == agent else msgspec.structs.replace(record, agent=agent)
 
 
-OTLP = Format(is_one, read)
+OTLP = Format(matches, read)

@@ -9,12 +9,12 @@ import typer
 
 from ratchet.autopilot import Project
 from ratchet.autopilot import improve as go_around
-from ratchet.autopilot.containing import GIVES_UP
+from ratchet.autopilot.code_sandbox import UNSAFE_WARNING
 from ratchet.cli.console import Folder, Json, SkipBad, out, print_json, project_in, wait_for
-from ratchet.cli.failure import err
-from ratchet.cli.outcome import Outcome, outcome_of, print_outcome
+from ratchet.cli.errors import err
 from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.progress import TerminalWatcher
+from ratchet.cli.run_outcome import RunOutcome, outcome_of, print_outcome
 
 
 def improve(
@@ -68,7 +68,7 @@ def improve(
 
 def improve_project(
     project: Project, *, seed: int | None, ship: bool, skip_bad: bool, quiet: bool
-) -> Outcome:
+) -> RunOutcome:
     """Go around the loop with a view for people, on standard error when `quiet`."""
     with project.open_store() as store, TerminalWatcher(err if quiet else out) as watcher:
         run = wait_for(
@@ -77,7 +77,7 @@ def improve_project(
         return outcome_of(store, run)
 
 
-def show_plot(project: Project, outcome: Outcome, metric: str, path: Path) -> Path | None:
+def show_plot(project: Project, outcome: RunOutcome, metric: str, path: Path) -> Path | None:
     """Draw the score over trials in the terminal and write it as a PNG; None without trials."""
     if not outcome.proposals:
         return None
@@ -114,6 +114,6 @@ def _with_budget(project: Project, rollouts: int | None, seconds: float | None) 
 
 
 def _without_sandbox(project: Project) -> Project:
-    err.print(GIVES_UP, style="yellow", markup=False)
+    err.print(UNSAFE_WARNING, style="yellow", markup=False)
     said = project.config.sandbox.model_copy(update={"unsafe": True})
     return Project(project.root, project.config.model_copy(update={"sandbox": said}))

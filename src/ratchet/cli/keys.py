@@ -13,8 +13,8 @@ import typer
 
 from ratchet.autopilot import read_server_config
 from ratchet.cli.console import Folder, Json, out, print_json, short, table
-from ratchet.cli.failure import err
-from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state, store_url
+from ratchet.cli.errors import err
+from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state, store_url
 from ratchet.store import Store
 from ratchet.types import SCOPES, InputError, Key
 

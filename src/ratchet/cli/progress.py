@@ -24,8 +24,8 @@ from rich.progress import (
 from rich.text import Text
 
 from ratchet.autopilot import Watcher
+from ratchet.cli.candidate_tree import CandidateTree, score_text
 from ratchet.cli.console import counted, number, short
-from ratchet.cli.lineage import Lineage, worth
 from ratchet.learn import Finding, Proposal
 from ratchet.prove import Comparison
 from ratchet.types import Cost, Decision, Release, Rollout, Run, Stage
@@ -87,7 +87,7 @@ class TerminalWatcher(Watcher):
         if self._live.is_started:
             self._live.stop()
 
-    def said(self, text: str) -> None:
+    def message(self, text: str) -> None:
         """Print a sentence above the bar."""
         self._console.print(f"  {text}", style="dim", markup=False)
 
@@ -146,14 +146,14 @@ class TerminalWatcher(Watcher):
         """What stands at the bottom of the terminal now."""
         if self._run is None or not self._proposals:
             return self._progress
-        lineage = Lineage(self._proposals, self._run.baseline_id)
+        lineage = CandidateTree(self._proposals, self._run.baseline_id)
         lines: list[RenderableType] = [self._progress]
         if lineage.best is not None:
             best, last = lineage.best, self._proposals[-1]
             spent = f"  {last.cost} spent" if last.cost != Cost() else ""
             line = Text("  best so far ")
             line.append(short(best.candidate_id), "bold green")
-            line.append(f": {worth(best)}{spent}")
+            line.append(f": {score_text(best)}{spent}")
             lines.append(line)
         lines.append(Padding(lineage.tree(SHOWN, reasons=False), (0, 0, 0, 2)))
         return Group(*lines)

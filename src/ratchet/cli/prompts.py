@@ -15,15 +15,18 @@ from rich.text import Text
 from ratchet.bind.recognise import refusal
 from ratchet.cli.console import Folder, Json, one_line, out, print_json, short, table
 from ratchet.cli.keys import StoreUrl, open_store
-from ratchet.cli.proposals import (
+from ratchet.cli.prompt_proposals import (
+    active_candidate,
     for_machines,
     highlighted,
     named_proposals,
-    print_found,
     print_proposal,
+    print_recorded_prompts,
+    prompt_names,
+    prompt_versions,
+    recorded_prompts,
     register_proposals,
 )
-from ratchet.cli.recorded import active_candidate, look_at, names_of, versions_of
 from ratchet.store import Store
 from ratchet.types import AgentSettings, Candidate, InputError, PromptTemplate
 
@@ -74,14 +77,14 @@ def discover(
     """
     check_name(agent)
     with open_store(folder, store) as opened:
-        found = look_at(opened, agent, limit)
+        found = recorded_prompts(opened, agent, limit)
         shown = [p for p in found.discovery.proposals if p.share >= least]
         named = named_proposals(opened, agent, shown, name or [])
         candidate = register_proposals(opened, agent, named) if register and named else None
     if json:
         print_json(for_machines(agent, found, named, candidate))
         return
-    print_found(agent, found, len(found.discovery.proposals) - len(shown))
+    print_recorded_prompts(agent, found, len(found.discovery.proposals) - len(shown))
     for number, (chosen, proposal) in enumerate(named, start=1):
         print_proposal(number, chosen, proposal)
     if candidate is not None:
@@ -111,7 +114,7 @@ def list_(
       ratchet prompts list --agent support --json
     """
     with open_store(folder, store) as opened:
-        names = names_of(opened, agent) if agent else opened.resources.names("prompt")
+        names = prompt_names(opened, agent) if agent else opened.resources.names("prompt")
         rows = [_row(opened, name) for name in names]
         agents = [s for s in opened.agents.list() if agent in (None, s.name)]
     if json:
@@ -224,11 +227,11 @@ def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -
         settings = AgentSettings(name=agent, substitute=on)
         opened.agents.put(settings, time.time())
         active = active_candidate(opened, agent)
-        names = names_of(opened, agent)
+        names = prompt_names(opened, agent)
         refused = {
             name: reason
             for name in names
-            for _, template in versions_of(opened, name, 1)
+            for _, template in prompt_versions(opened, name, 1)
             if (reason := refusal(template))
         }
     held = (
@@ -290,7 +293,7 @@ def _row(store: Store, name: str) -> dict[str, Any]:
 
 def _chosen(store: Store, name: str, version: str | None) -> tuple[str, PromptTemplate]:
     """The version that is meant, and its template."""
-    known = list(versions_of(store, name, 10_000 if version else 1))
+    known = list(prompt_versions(store, name, 10_000 if version else 1))
     if not known:
         raise InputError(f"No prompt is named {name!r}.", hint="List them: ratchet prompts list.")
     fitting = [one for one in known if one[0].startswith(version or "")]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ratchet.autopilot import Project
-from ratchet.autopilot.containing import release_tests
+from ratchet.autopilot.code_sandbox import release_tests
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short, table
 from ratchet.ship import refresh
 from ratchet.ship import rollback as undo

@@ -14,7 +14,6 @@ from rich.markup import escape
 
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.batch import Batch, evaluate_batch
-from ratchet.cli.chosen import candidate_named, tasks_of
 from ratchet.cli.console import (
     Folder,
     Json,
@@ -27,8 +26,9 @@ from ratchet.cli.console import (
     table,
     wait_for,
 )
-from ratchet.cli.failure import err
+from ratchet.cli.errors import err
 from ratchet.cli.progress import TerminalWatcher
+from ratchet.cli.selection import select_candidate, select_tasks
 from ratchet.cli.show import print_rollout
 from ratchet.store import Store
 from ratchet.types import AgentError, InputError, Task, content_hash
@@ -65,12 +65,12 @@ def run(
         if given is not None:
             tasks = [_ad_hoc(given)]
         else:
-            tasks = tasks_of(
+            tasks = select_tasks(
                 project,
                 split or "all",
                 limit=limit if split else None,
                 skip_bad=skip_bad,
-                say=watcher.said,
+                say=watcher.message,
             )
         if task is not None:
             tasks = [known for known in tasks if known.id == task]
@@ -96,10 +96,12 @@ async def _run(
     project: Project, store: Store, watcher: TerminalWatcher, tasks: list[Task], name: str
 ) -> Batch:
     agent = project.load_agent()
-    chosen = candidate_named(project, store, agent, name)
+    chosen = select_candidate(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()
     queue = f"run-{uuid4().hex}"  # its own: nobody else takes from it
-    async with open_runner(project, store, agent, queue, watcher.said, take_over=False) as runner:
+    async with open_runner(
+        project, store, agent, queue, watcher.message, take_over=False
+    ) as runner:
         batches = await evaluate_batch(
             [chosen],
             tasks,

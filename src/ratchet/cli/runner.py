@@ -6,28 +6,39 @@ import asyncio
 import os
 import signal
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
+from rich.console import Console
 
 from ratchet.cli.console import Folder, Interrupted, Json, print_json
-from ratchet.cli.failure import err
-from ratchet.cli.runner_executor import Joining, Wanted, joining
-from ratchet.cli.runner_progress import RunnerProgress
-from ratchet.client import KEY_VARIABLE, AsyncClient, Key
-from ratchet.run import Kind, PatientLine, Runner, ServerLine
-from ratchet.types import AgentError, ConfigError, RatchetError, Span, SpanRecord
+from ratchet.cli.errors import err
+from ratchet.cli.runner_executor import RunnerOptions, RunnerSetup, runner_setup
+from ratchet.client import KEY_VARIABLE, AsyncClient, ClientKey
+from ratchet.run import Kind, RetryingTransport, Runner, ServerTransport
+from ratchet.run.watcher import RunnerWatcher
+from ratchet.types import (
+    AgentError,
+    ConfigError,
+    Outcome,
+    RatchetError,
+    RolloutStatus,
+    Span,
+    SpanRecord,
+    StoreError,
+)
 
-HICCUP_S = 2.0
+RETRY_S = 2.0
 """How long the server may be busy or away before that is worth a word."""
 
 JOIN_S = 30.0
 """How long the server may be away when the runner wants to join it."""
 
-TELL_AFTER_S = 3.0
+NOTICE_AFTER_S = 3.0
 """When that is told."""
 
 
@@ -103,7 +114,7 @@ def runner(
       ratchet runner --server http://10.0.0.5:8765 --agent my_agent:answer --ray auto
     """
     key = _take_key(key_env)
-    wanted = Wanted(
+    options = RunnerOptions(
         folder=folder,
         agent=agent,
         path=tuple(path or ()),
@@ -115,31 +126,33 @@ def runner(
         timeout_s=timeout,
     )
     progress = RunnerProgress(err)
-    client = AsyncClient(server, key, patience_s=HICCUP_S)
-    work = _Work(client, key, queue, progress, lease_s=lease, drain_s=drain, max_idle_s=max_idle)
-    plan: Joining | None = None
+    client = AsyncClient(server, key, patience_s=RETRY_S)
+    session = _RunnerSession(
+        client, key, queue, progress, lease_s=lease, drain_s=drain, max_idle_s=max_idle
+    )
+    setup: RunnerSetup | None = None
     try:
-        plan = joining(wanted, client.url, key.secret)
-        asyncio.run(work.do(plan))
+        setup = runner_setup(options, client.url, key.secret)
+        asyncio.run(session.do(setup))
     except AgentError as error:
-        asyncio.run(_tell_server(client.url, key, queue, error))
+        asyncio.run(_report_load_error(client.url, key, queue, error))
         raise
     finally:
-        if plan is not None:
-            plan.clean()
+        if setup is not None:
+            setup.clean()
         if json:
             print_json({"server": client.url, "queue": queue, **progress.figures()})
-    if work.was_cut:
+    if session.was_cut:
         raise Interrupted("Ended at once; what ran was given back to the queue.")
 
 
-class _Work:
+class _RunnerSession:
     """A runner from joining to leaving."""
 
     def __init__(
         self,
         client: AsyncClient,
-        key: Key,
+        key: ClientKey,
         queue: str,
         progress: RunnerProgress,
         *,
@@ -158,32 +171,32 @@ class _Work:
         self._stop = asyncio.Event()
         self.was_cut = False
 
-    async def do(self, plan: Joining) -> None:
+    async def do(self, setup: RunnerSetup) -> None:
         """Join, serve until told to end, and leave."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._told)
+            loop.add_signal_handler(number, self._on_signal)
         say = self._progress.say
-        line = PatientLine(ServerLine(self._client), self._progress)
+        transport = RetryingTransport(ServerTransport(self._client), self._progress)
         self._runner = runner = Runner(
-            line,
+            transport,
             self._queue,
-            plan.executor,
+            setup.executor,
             lease_s=self._lease_s,
             drain_s=self._drain_s,
             watcher=self._progress,
-            redactor=plan.redactor,
+            redactor=setup.redactor,
         )
         async with self._client, runner:
             # Only now: an agent that does not load must not be seen at the server.
-            await self._join(runner, plan)
+            await self._join(runner, setup)
             if not self._stop.is_set():
                 await runner.serve(self._stop, max_idle_s=self._max_idle_s)
                 if not self._stop.is_set():
                     say(f"Nothing to do for {self._max_idle_s:g} s.")
         say(f"Left: {self._progress.summary('given back')}.")
 
-    async def _join(self, runner: Runner, plan: Joining) -> None:
+    async def _join(self, runner: Runner, setup: RunnerSetup) -> None:
         """See that the server is there and takes the key.
 
         Raises:
@@ -195,7 +208,7 @@ class _Work:
             stopped = asyncio.create_task(self._stop.wait())
             either = {asking, stopped}
             first = asyncio.FIRST_COMPLETED
-            done, _ = await asyncio.wait(either, timeout=TELL_AFTER_S, return_when=first)
+            done, _ = await asyncio.wait(either, timeout=NOTICE_AFTER_S, return_when=first)
             if not done:
                 self._progress.say(f"No answer from {self._client.url} yet; trying on.", "yellow")
                 done, _ = await asyncio.wait(either, return_when=first)
@@ -205,11 +218,11 @@ class _Work:
                 return
             queued = asking.result().get("queued", 0)
         self._progress.say(
-            f"Joined {self._client.url}, queue {self._queue} ({queued} queued): {plan.what},"
-            f" {plan.executor.slots} at a time, as {runner.name}."
+            f"Joined {self._client.url}, queue {self._queue} ({queued} queued): {setup.what},"
+            f" {setup.executor.slots} at a time, as {runner.name}."
         )
 
-    def _told(self) -> None:
+    def _on_signal(self) -> None:
         """SIGINT or SIGTERM came."""
         if not self._stop.is_set():
             self._stop.set()
@@ -222,7 +235,7 @@ class _Work:
             self._runner.cut()
 
 
-def _take_key(variable: str) -> Key:
+def _take_key(variable: str) -> ClientKey:
     """The server's key; it is taken out of the environment, which is the agent's too.
 
     Raises:
@@ -232,10 +245,10 @@ def _take_key(variable: str) -> Key:
     os.environ.pop(KEY_VARIABLE, None)
     if not key and variable != KEY_VARIABLE:
         raise ConfigError(f"The environment variable {variable} holds no key.")
-    return Key(key, variable)
+    return ClientKey(key, variable)
 
 
-async def _tell_server(url: str, key: Key, queue: str, error: RatchetError) -> None:
+async def _report_load_error(url: str, key: ClientKey, queue: str, error: RatchetError) -> None:
     """Leave a note of an agent that does not load, where somebody looks for its rollouts."""
     now = time.time_ns()
     span = Span(
@@ -250,3 +263,99 @@ async def _tell_server(url: str, key: Key, queue: str, error: RatchetError) -> N
     with suppress(RatchetError):  # the error itself is told here in any case
         async with AsyncClient(url, key, patience_s=0.0, timeout_s=5.0) as client:
             await client.spans.put([SpanRecord(span=span, agent=queue)])
+
+
+PRINT_EVERY_S = 10.0
+"""How often figures are printed, when they have changed."""
+
+
+class RunnerProgress(RunnerWatcher):
+    """A line now and then, and one whenever something happens that people should know.
+
+    Args:
+        console: Where to.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._begun = time.monotonic()
+        self._printed_at = self._begun
+        self._printed = ""
+        self._claimed = 0
+        self._lost = 0
+        self._ended: Counter[str] = Counter()
+        self._first_failure = True
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print a sentence."""
+        # Whole lines: logs are read line by line.
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def claimed(self, number: int) -> None:
+        """Count."""
+        self._claimed += number
+        self._now_and_then()
+
+    def ended(self, outcome: Outcome, status: RolloutStatus | None) -> None:
+        """Count; the first failure is told, so that nobody waits for a thousand of them."""
+        self._ended["refused" if status is None else outcome.status] += 1
+        if self._first_failure and outcome.status in ("failed", "crashed", "timed_out"):
+            self._first_failure = False
+            error = " ".join(outcome.error.split())[:500]
+            self.say(f"Rollout {outcome.rollout_id} {outcome.status}: {error}", "yellow")
+        self._now_and_then()
+
+    def lost(self, number: int) -> None:
+        """Tell."""
+        self._lost += number
+        self.say(f"{number} stopped: cancelled, or claimed by another runner meanwhile.", "yellow")
+
+    def away(self, error: StoreError) -> None:
+        """Tell."""
+        self.say(
+            f"{error.message} What runs goes on and is reported later; trying again until then.",
+            "yellow",
+        )
+
+    def back(self, after_s: float) -> None:
+        """Tell."""
+        self.say(f"The server is back, after {after_s:.0f} s.")
+
+    def figures(self) -> dict[str, Any]:
+        """Counts since the beginning."""
+        ended = sum(self._ended.values())
+        return {
+            "claimed": self._claimed,
+            "succeeded": self._ended["succeeded"],
+            "failed": self._ended["failed"],
+            "timed_out": self._ended["timed_out"],
+            "crashed": self._ended["crashed"],
+            "inconclusive": self._ended["inconclusive"],
+            "refused": self._ended["refused"],
+            "lost": self._lost,
+            "unfinished": max(0, self._claimed - ended - self._lost),
+            "seconds": round(time.monotonic() - self._begun, 3),
+        }
+
+    def summary(self, unfinished: str) -> str:
+        """The counts in words.
+
+        Args:
+            unfinished: What those are that were claimed and have not ended.
+        """
+        figures = self.figures()
+        parts = [f"{figures['claimed']} claimed", f"{figures['succeeded']} succeeded"]
+        named = ("failed", "timed_out", "crashed", "inconclusive", "refused", "lost")
+        parts += [f"{figures[name]} {name.replace('_', ' ')}" for name in named if figures[name]]
+        if figures["unfinished"]:
+            parts.append(f"{figures['unfinished']} {unfinished}")
+        return ", ".join(parts)
+
+    def _now_and_then(self) -> None:
+        now = time.monotonic()
+        if now - self._printed_at < PRINT_EVERY_S:
+            return
+        summary = self.summary("under way")
+        if summary != self._printed:
+            self._printed_at, self._printed = now, summary
+            self.say(f"  {summary}", "dim")

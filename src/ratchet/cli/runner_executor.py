@@ -11,15 +11,15 @@ import msgspec
 
 from ratchet._private_files import make_folder
 from ratchet.autopilot import Project
+from ratchet.autopilot.code_sandbox import with_sandbox
 from ratchet.autopilot.config import AgentSection, Config, RunSection, read_config
-from ratchet.autopilot.containing import with_sandbox
-from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state
-from ratchet.observe.redaction import Redactor, Rules, redactor_of
+from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
+from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.run import Agent, AgentSpec, Executor, Kind, executor_for, load_agent
 from ratchet.types import AgentError, ConfigError
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the command line asks for."""
 
     folder: Path
@@ -33,7 +33,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
 
 
-class Joining(msgspec.Struct, frozen=True, kw_only=True):
+class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
     """What a runner joins a server with."""
 
     executor: Executor
@@ -52,11 +52,11 @@ class Joining(msgspec.Struct, frozen=True, kw_only=True):
                 folder.rmdir()
 
 
-def joining(wanted: Wanted, url: str, key: str) -> Joining:
+def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
     """The executor, not started yet.
 
     Args:
-        wanted: What the command line asks for.
+        options: What the command line asks for.
         url: The server's address.
         key: Its key, for workers that outlive this process; empty for none.
 
@@ -65,59 +65,61 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
             something that cannot be done.
         AgentError: The agent does not import.
     """
-    _check(wanted)
-    root = folder_with_config(wanted.folder)
+    _check(options)
+    root = folder_with_config(options.folder)
     config = None
     if root is not None:
         config = read_config(root / FILE_NAME)
-    elif wanted.agent is None and wanted.command is None:
+    elif options.agent is None and options.command is None:
         raise ConfigError(
-            f"There is no agent to run: no {FILE_NAME} is in {wanted.folder.resolve()} or above.",
+            f"There is no agent to run: no {FILE_NAME} is in {options.folder.resolve()} or above.",
             hint='Say --agent module:function or --command "node agent.js".',
         )
-    place = root or wanted.folder.resolve()
-    state = _own_state(prepare_state(place))
+    project_folder = root or options.folder.resolve()
+    state = _own_state(prepare_state(project_folder))
     run = config.run if config is not None else RunSection()
-    rules = Rules(**config.redaction.model_dump()) if config is not None else Rules()
+    rules = (
+        RedactionRules(**config.redaction.model_dump()) if config is not None else RedactionRules()
+    )
     redactor = redactor_of(rules, os.environ)
-    timeout_s = wanted.timeout_s or run.timeout_s
-    cores = wanted.concurrency or run.concurrency or os.cpu_count() or 1
-    if wanted.command is not None:
+    timeout_s = options.timeout_s or run.timeout_s
+    cores = options.concurrency or run.concurrency or os.cpu_count() or 1
+    if options.command is not None:
         from ratchet.run.command import CommandExecutor, parse_command
 
         commands = CommandExecutor(
-            parse_command(wanted.command),
-            folder=wanted.folder.resolve(),
+            parse_command(options.command),
+            folder=options.folder.resolve(),
             state=state,
             slots=cores,
             timeout_s=timeout_s,
             server=url,
         )
-        return Joining(executor=commands, what=wanted.command, state=state, redactor=redactor)
-    if wanted.agent is not None:
-        folders = tuple(str(folder) for folder in wanted.path) or (".",)
-        spec = AgentSpec(entry=wanted.agent, root=str(wanted.folder.resolve()), path=folders)
+        return RunnerSetup(executor=commands, what=options.command, state=state, redactor=redactor)
+    if options.agent is not None:
+        folders = tuple(str(folder) for folder in options.path) or (".",)
+        spec = AgentSpec(entry=options.agent, root=str(options.folder.resolve()), path=folders)
     else:
         assert config is not None
-        spec = AgentSpec(entry=config.agent.entry, root=str(place), path=config.agent.path)
-    gateway = url if wanted.gateway else ""
-    if wanted.ray is not None:
+        spec = AgentSpec(entry=config.agent.entry, root=str(project_folder), path=config.agent.path)
+    gateway = url if options.gateway else ""
+    if options.ray is not None:
         from ratchet.run.on_ray import RayExecutor
 
         on_ray = RayExecutor(
-            spec, address=wanted.ray, slots=cores, timeout_s=timeout_s, gateway=gateway
+            spec, address=options.ray, slots=cores, timeout_s=timeout_s, gateway=gateway
         )
-        what = f"{spec.entry} on Ray {wanted.ray}"
+        what = f"{spec.entry} on Ray {options.ray}"
         try:
             # The cluster's machines need not have a sandbox: this one contains code.
-            mixed = _contained(place, config, wanted, load_agent(spec), on_ray)
+            mixed = _contained(project_folder, config, options, load_agent(spec), on_ray)
         except AgentError:
             mixed = on_ray
             what += " (it does not load on this machine, so candidates of code are refused)"
-        return Joining(executor=mixed, what=what, state=state, redactor=redactor)
+        return RunnerSetup(executor=mixed, what=what, state=state, redactor=redactor)
     agent = load_agent(spec)
-    kind = wanted.executor
-    if kind == "auto" and wanted.agent is None:
+    kind = options.executor
+    if kind == "auto" and options.agent is None:
         kind = run.executor
     usual = executor_for(
         kind,
@@ -127,52 +129,56 @@ def joining(wanted: Wanted, url: str, key: str) -> Joining:
         store_url=url,
         store_key=key,
         gateway=gateway,
-        concurrency=wanted.concurrency or run.concurrency,
+        concurrency=options.concurrency or run.concurrency,
         timeout_s=timeout_s,
         memory_mb=run.memory_mb,
         redaction=rules,
     )
-    chosen = _contained(place, config, wanted, agent, usual)
-    return Joining(executor=chosen, what=spec.entry, state=state, redactor=redactor)
+    chosen = _contained(project_folder, config, options, agent, usual)
+    return RunnerSetup(executor=chosen, what=spec.entry, state=state, redactor=redactor)
 
 
 def _contained(
-    place: Path, config: Config | None, wanted: Wanted, agent: Agent, usual: Executor
+    project_folder: Path,
+    config: Config | None,
+    options: RunnerOptions,
+    agent: Agent,
+    usual: Executor,
 ) -> Executor:
     """Candidates of code run in a sandbox: as ratchet.toml describes it, or the usual one."""
-    if wanted.agent is not None:
-        folders = wanted.path or (Path("."),)
-        path = tuple(str((wanted.folder / folder).resolve()) for folder in folders)
-        section = AgentSection(entry=wanted.agent, path=path)
+    if options.agent is not None:
+        folders = options.path or (Path("."),)
+        path = tuple(str((options.folder / folder).resolve()) for folder in folders)
+        section = AgentSection(entry=options.agent, path=path)
         known = config or Config(agent=section)
         config = known.model_copy(update={"agent": section})
     assert config is not None
-    if wanted.timeout_s is not None:
-        run = config.run.model_copy(update={"timeout_s": wanted.timeout_s})
+    if options.timeout_s is not None:
+        run = config.run.model_copy(update={"timeout_s": options.timeout_s})
         config = config.model_copy(update={"run": run})
-    return with_sandbox(Project(place, config), agent, usual)
+    return with_sandbox(Project(project_folder, config), agent, usual)
 
 
-def _check(wanted: Wanted) -> None:
-    if wanted.agent is not None and wanted.command is not None:
+def _check(options: RunnerOptions) -> None:
+    if options.agent is not None and options.command is not None:
         raise ConfigError("A runner runs an agent or a command: say --agent or --command.")
-    if wanted.command is not None:
+    if options.command is not None:
         for option, given in (
-            ("--ray", wanted.ray is not None),
-            ("--path", bool(wanted.path)),
-            ("--executor", wanted.executor != "auto"),
+            ("--ray", options.ray is not None),
+            ("--path", bool(options.path)),
+            ("--executor", options.executor != "auto"),
         ):
             if given:
                 raise ConfigError(f"{option} is for agents in Python, not for --command.")
-    if wanted.path and wanted.agent is None:
+    if options.path and options.agent is None:
         raise ConfigError("--path goes with --agent; ratchet.toml has a path of its own.")
-    if wanted.ray is not None and wanted.executor != "auto":
+    if options.ray is not None and options.executor != "auto":
         raise ConfigError("--ray and --executor say two things; leave one out.")
-    if wanted.gateway and wanted.executor in ("async", "inline"):
+    if options.gateway and options.executor in ("async", "inline"):
         raise ConfigError(
             "--gateway needs a process for each attempt that runs: environment variables lead"
             " there, and attempts in one process would share them.",
-            hint=f"Leave --executor {wanted.executor} out.",
+            hint=f"Leave --executor {options.executor} out.",
         )
 
 

@@ -13,18 +13,18 @@ import typer
 
 from ratchet.autopilot.config import ServerConfig, read_server_config
 from ratchet.cli.console import Folder, Json
-from ratchet.cli.failure import err
-from ratchet.observe.place import FILE_NAME, folder_with_config, prepare_state, store_url
-from ratchet.observe.redaction import Rules
+from ratchet.cli.errors import err
+from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state, store_url
+from ratchet.observe.redaction import RedactionRules
 from ratchet.server.gateway.upstream import STANDARD, Upstream
-from ratchet.server.limits import Limits
+from ratchet.server.limits import ServerLimits
 from ratchet.server.retention import Retention
-from ratchet.server.serve import Settings
+from ratchet.server.serve import ServeSettings
 from ratchet.server.serve import serve as run
 from ratchet.store import Store
 from ratchet.types import ConfigError
 
-PATIENCE_S = 10.0
+OPEN_TIMEOUT_S = 10.0
 """How long a server waits for a database that starts beside it."""
 
 
@@ -55,7 +55,7 @@ def serve(
 
       OPENAI_BASE_URL=http://127.0.0.1:8765/gateway/my-agent/openai/v1 python my_agent.py
     """
-    root, config = _place(folder)
+    root, config = _project_folder(folder)
     settings = _settings(config, host, port, tls_cert, tls_key)
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
@@ -82,12 +82,12 @@ def serve(
             soft_wrap=True,
         )
 
-    run(Store.open(store, patience_s=PATIENCE_S), settings, on_ready=ready)
+    run(Store.open(store, patience_s=OPEN_TIMEOUT_S), settings, on_ready=ready)
     if not json:
         err.print("Ended; everything that was acknowledged is stored.")
 
 
-def _place(folder: Path) -> tuple[Path, ServerConfig]:
+def _project_folder(folder: Path) -> tuple[Path, ServerConfig]:
     """The project's folder and what its `ratchet.toml` says; the defaults when there is none."""
     root = folder_with_config(folder)
     if root is None:
@@ -97,7 +97,7 @@ def _place(folder: Path) -> tuple[Path, ServerConfig]:
 
 def _settings(
     config: ServerConfig, host: str | None, port: int | None, cert: Path | None, key: Path | None
-) -> Settings:
+) -> ServeSettings:
     """What the file says, and the command line instead where it says something."""
     if (cert is None) != (key is None):
         raise ConfigError("HTTPS takes both --tls-cert and --tls-key.")
@@ -109,13 +109,13 @@ def _settings(
         Upstream(name=name, **{**found.model_dump(), "key_env": found.key_env or ""})
         for name, found in config.upstreams.items()
     )
-    return Settings(
+    return ServeSettings(
         host=host or section.host,
         port=section.port if port is None else port,
         require_key=section.require_key,
         hosts=section.hosts,
         cors=section.cors,
-        limits=Limits(
+        limits=ServerLimits(
             body_bytes=int(limits.body_mb * 1024 * 1024),
             requests_per_s=limits.requests_per_s,
             burst=limits.burst,
@@ -126,7 +126,7 @@ def _settings(
             public_body_bytes=int(limits.public_body_kb * 1024),
         ),
         retention=Retention(**config.retention.model_dump()),
-        redaction=Rules(**config.redaction.model_dump()),
+        redaction=RedactionRules(**config.redaction.model_dump()),
         upstreams=upstreams or STANDARD,
         tls_cert=str(cert or ""),
         tls_key=str(key or ""),

@@ -11,6 +11,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
+from ratchet.cli.backend import Backend, ServerUrl, StoreBackend, open_backend
 from ratchet.cli.console import (
     Folder,
     Json,
@@ -22,13 +23,11 @@ from ratchet.cli.console import (
     table,
 )
 from ratchet.cli.keys import StoreUrl
-from ratchet.cli.looking import Place, ServerUrl, StorePlace, look
-from ratchet.cli.outcome import outcome_of, print_decision, print_outcome
 from ratchet.cli.refusals import print_judgement
-from ratchet.cli.said import print_conversation
-from ratchet.cli.show_trace import print_trace, print_tree
+from ratchet.cli.run_outcome import outcome_of, print_decision, print_outcome
+from ratchet.cli.show_trace import print_conversation, print_trace, print_tree
 from ratchet.client import URL_VARIABLE, is_server
-from ratchet.observe.place import STATE_NAME, folder_with_config
+from ratchet.observe.project_paths import STATE_NAME, folder_with_config
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, Experiment, InputError, Params, Release, Rollout, Run
 from ratchet.types.trace import ConversationLog, TraceDetail
@@ -73,27 +72,27 @@ def show(
 
       ratchet show chat-4711 --server http://127.0.0.1:8765
     """
-    places = []
-    for address in _where(folder, store, server):
-        with look(folder, store, address, by_environment=False) as place:
-            places.append(place.where)
-            found = _find(place, identity)
+    labels = []
+    for address in _addresses(folder, store, server):
+        with open_backend(folder, store, address, by_environment=False) as backend:
+            labels.append(backend.label)
+            found = _find(backend, identity)
             if found is None:
                 continue
             if json:
-                print_json({"kind": _kind(found), **_details(place, found)})
+                print_json({"kind": _kind(found), **_details(backend, found)})
             else:
-                _print(place, found, full=full, everything=everything)
+                _print(backend, found, full=full, everything=everything)
             return
     if len(identity) < 4:
         raise InputError(f"{identity!r} is too short for an id.", hint="Give at least 4 digits.")
     raise InputError(
-        f"Nothing in {' or '.join(places)} has an id that begins with {identity!r}.",
+        f"Nothing in {' or '.join(labels)} has an id that begins with {identity!r}.",
         hint="See: ratchet status, ratchet traces. -C, --store and --server look elsewhere.",
     )
 
 
-def _where(folder: Path, store: str | None, server: str | None) -> list[str | None]:
+def _addresses(folder: Path, store: str | None, server: str | None) -> list[str | None]:
     """Addresses of servers to look at, None for a store: what is here comes first."""
     if store is not None or server is not None:
         return [server]
@@ -106,16 +105,16 @@ def _where(folder: Path, store: str | None, server: str | None) -> list[str | No
     return [None, *elsewhere]
 
 
-def _find(place: Place, identity: str) -> Shown | None:
+def _find(backend: Backend, identity: str) -> Shown | None:
     found: list[Shown] = []
     if len(identity) >= 4:
-        found = _nouns(place, identity) if isinstance(place, StorePlace) else []
-        trace = place.trace(identity)
+        found = _nouns(backend, identity) if isinstance(backend, StoreBackend) else []
+        trace = backend.trace(identity)
         if trace is not None:
             found.append(trace)
     if not found:
         # Their ids are their owners': of any length, and seldom meant when something else fits.
-        return place.conversation(identity)
+        return backend.conversation(identity)
     if len(found) == 1:
         return found[0]
     kinds = ", ".join(f"{_kind(one)} {_id(one)[:16]}" for one in found[:6])
@@ -134,8 +133,8 @@ def _id(found: Shown) -> str:
     return found.conversation.id if isinstance(found, ConversationLog) else found.id
 
 
-def _nouns(place: StorePlace, identity: str) -> list[Shown]:
-    store = place.store
+def _nouns(backend: StoreBackend, identity: str) -> list[Shown]:
+    store = backend.store
     shelves: Sequence[Callable[[str], Sequence[Shown]]] = (
         store.runs.find,
         store.candidates.find,
@@ -146,23 +145,23 @@ def _nouns(place: StorePlace, identity: str) -> list[Shown]:
     return [noun for find in shelves for noun in find(identity)]
 
 
-def _details(place: Place, found: Shown) -> dict[str, Any]:
+def _details(backend: Backend, found: Shown) -> dict[str, Any]:
     details: dict[str, Any] = msgspec.to_builtins(found)
-    if isinstance(found, Rollout) and isinstance(place, StorePlace):
-        store = place.store
+    if isinstance(found, Rollout) and isinstance(backend, StoreBackend):
+        store = backend.store
         details["scores"] = msgspec.to_builtins(store.scores.of([found.id]).get(found.id, []))
         details["spans"] = msgspec.to_builtins(store.spans.of(found.id))
         details["attempts_made"] = msgspec.to_builtins(store.rollouts.attempts(found.id))
     return details
 
 
-def _print(place: Place, found: Shown, *, full: bool, everything: bool) -> None:
+def _print(backend: Backend, found: Shown, *, full: bool, everything: bool) -> None:
     if isinstance(found, TraceDetail):
         print_trace(found, full=full, everything=everything)
     elif isinstance(found, ConversationLog):
         print_conversation(found, full=full)
-    elif isinstance(place, StorePlace):
-        _print_noun(place.store, found, full=full, everything=everything)
+    elif isinstance(backend, StoreBackend):
+        _print_noun(backend.store, found, full=full, everything=everything)
 
 
 def _print_noun(

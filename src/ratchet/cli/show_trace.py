@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.text import Text
 
-from ratchet.cli.console import counted, one_line, out
-from ratchet.cli.looking import count, dollars, named, price, took, when
-from ratchet.cli.said import parts_text
-from ratchet.cli.trace_tree import Line, bars, branches, forest, lines
+from ratchet.cli.backend import price
+from ratchet.cli.console import (
+    counted,
+    format_count,
+    format_dollars,
+    format_duration,
+    format_feedback,
+    format_time,
+    one_line,
+    out,
+    printable,
+)
+from ratchet.cli.trace_tree import TreeLine, bars, branches, forest, tree_lines
 from ratchet.store.messages import messages_in
 from ratchet.store.usage import cost_of, used_in
 from ratchet.types import Feedback, Span
-from ratchet.types.trace import Trace, TraceDetail
+from ratchet.types.trace import ConversationLog, ConversationMessage, Trace, TraceDetail
 
-_OTHERS = (
+_VALUES = (
     ("in", "ratchet.input"),
     ("out", "ratchet.output"),
     ("in", "gen_ai.tool.call.arguments"),
@@ -43,7 +53,7 @@ def print_trace(detail: TraceDetail, *, full: bool = False, everything: bool = F
 def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = False) -> None:
     """Show spans as a tree; arguments as for `print_trace`."""
     shown: list[Text] = []
-    for line in lines(forest(spans), folded=not everything):
+    for line in tree_lines(forest(spans), folded=not everything):
         shown.append(_line(line, ids=full))
         if full and line.span is not None:
             for said in _content(line.span):
@@ -51,14 +61,14 @@ def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = 
                 # What has lines of its own stays beside the branches.
                 said.plain = said.plain.replace("\n", f"\n{beside.plain}")
                 shown.append(beside.append_text(said))
-        if len(shown) >= _TOGETHER:
+        if len(shown) >= _LINES_AT_ONCE:
             out.print(Text("\n").join(shown), soft_wrap=True)
             shown = []
     if shown:
         out.print(Text("\n").join(shown), soft_wrap=True)
 
 
-_TOGETHER = 200
+_LINES_AT_ONCE = 200
 """Lines that are printed at once: to begin takes longer than a line does."""
 
 
@@ -66,11 +76,13 @@ def _print_head(trace: Trace) -> None:
     head = Text.assemble(("Trace ", "bold"), (one_line(trace.trace_id), "bold"))
     if trace.agent:
         head.append(f" of {one_line(trace.agent)}")
-    head.append(f", {when(trace.start_ns)}")
+    head.append(f", {format_time(trace.start_ns)}")
     out.print(head, soft_wrap=True)
-    facts = [took(trace.duration_s), counted(trace.spans, "span")]
+    facts = [format_duration(trace.duration_s), counted(trace.spans, "span")]
     if trace.input_tokens or trace.output_tokens:
-        facts.append(f"{count(trace.input_tokens)}→{count(trace.output_tokens)} tokens")
+        facts.append(
+            f"{format_count(trace.input_tokens)}→{format_count(trace.output_tokens)} tokens"
+        )
     if trace.cost.unpriced or trace.cost.known_usd or trace.models:
         facts.append(str(trace.cost))
     facts += [one_line(model) for model in trace.models]
@@ -88,7 +100,7 @@ def feedback_line(item: Feedback) -> Text:
     """One statement on a line."""
     line = Text("feedback ", style="dim").append(item.kind, style="not dim")
     if item.value is not None:
-        worth = named(item.value) if item.kind == "thumbs" else f"{item.value:.2g}"
+        worth = format_feedback(item.value) if item.kind == "thumbs" else f"{item.value:.2g}"
         line.append(f" {worth}", style="red not dim" if item.value < 0.5 else "not dim")
     if item.span_id:
         line.append(f" on {one_line(item.span_id, 20)}")
@@ -99,14 +111,14 @@ def feedback_line(item: Feedback) -> Text:
     return line
 
 
-def _line(line: Line, *, ids: bool = False) -> Text:
+def _line(line: TreeLine, *, ids: bool = False) -> Text:
     made = Text(branches(line.last), style="dim")
     span = line.span
     if span is None:
         return made.append(one_line(line.note, 200), style="dim")
     failed = span.status == "error"
     made.append(one_line(span.name, 80), style="bold red not dim" if failed else "bold not dim")
-    made.append(f"  {took(max(0, span.end_ns - span.start_ns) / 1e9)}", style="not dim")
+    made.append(f"  {format_duration(max(0, span.end_ns - span.start_ns) / 1e9)}", style="not dim")
     used = used_in(span)
     model = used.call.model if used else span.attributes.get("gen_ai.request.model", "")
     if isinstance(model, str) and model and model not in span.name:
@@ -114,10 +126,10 @@ def _line(line: Line, *, ids: bool = False) -> Text:
     if used is not None:
         call = used.call
         if call.input_tokens or call.output_tokens:
-            tokens = f"  {count(call.input_tokens)}→{count(call.output_tokens)} tok"
+            tokens = f"  {format_count(call.input_tokens)}→{format_count(call.output_tokens)} tok"
             made.append(tokens, style="cyan not dim")
         cost = cost_of(call, price)
-        priced = dollars(cost) if cost is not None else "price unknown"
+        priced = format_dollars(cost) if cost is not None else "price unknown"
         made.append(f"  {priced}", style="green not dim" if cost is not None else "dim")
     if failed:
         made.append(f"  {one_line(span.message or 'failed', 160)}", style="red not dim")
@@ -142,7 +154,90 @@ def _content(span: Span) -> Iterator[Text]:
             yield Text.assemble((f"{one_line(message['role'], 40)} ", "bold"), said)
         if cut:
             yield Text("… it was cut when it was recorded", style="dim")
-    for word, key in _OTHERS:
+    for word, key in _VALUES:
         value = span.attributes.get(key)
         if value is not None:
             yield Text.assemble((f"{word} ", "bold"), one_line(value, 2_000))
+
+
+STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
+
+MAX_CHARACTERS = 2_000
+"""Characters of a message that are shown, unless all is asked for."""
+
+
+def parts_text(parts: Iterable[Any], limit: int = MAX_CHARACTERS) -> str:
+    """The parts of a message as text."""
+    texts = [_part(part) for part in parts if isinstance(part, Mapping)]
+    text = printable("\n".join(part for part in texts if part))
+    if len(text) > limit:
+        return f"{text[:limit]}… {len(text) - limit} more characters"
+    return text
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    kind = part.get("type")
+    if kind == "text":
+        content = part.get("content")
+        return content if isinstance(content, str) else one_line(content, MAX_CHARACTERS)
+    if kind == "reasoning":
+        return f"(thought: {one_line(part.get('content'), 400)})"
+    if kind == "tool_call":
+        return f"→ {part.get('name')}({_arguments(part.get('arguments'))})"
+    if kind == "tool_call_response":
+        answer = part.get("response", part.get("result"))
+        return f"← {one_line(answer, MAX_CHARACTERS)}"
+    return f"[{part.get('modality') or kind or 'part'}]"
+
+
+def _arguments(given: Any) -> str:
+    if isinstance(given, Mapping):
+        return ", ".join(f"{name}={one_line(value, 200)}" for name, value in given.items())
+    return "" if given is None else one_line(given, 400)
+
+
+def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
+    """Show a conversation as a log with roles.
+
+    Args:
+        log: The conversation.
+        full: Also what agents said to one another, and long messages whole.
+    """
+    head = log.conversation
+    out.print(
+        Text.assemble(
+            ("Conversation ", "bold"),
+            (one_line(head.id, 200), "bold"),
+            f" with {one_line(head.agent, 100) or 'a rollout'}, {counted(head.turns, 'trace')},"
+            f" {format_time(head.start_ns)} to {format_time(head.last_ns)}",
+        ),
+        soft_wrap=True,
+    )
+    limit = 10**9 if full else MAX_CHARACTERS
+    for one in log.instructions:
+        whose = f" of {one_line(one.agent, 60)}" if one.agent else ""
+        text = printable(one.text) if full else one_line(one.text, 300)
+        out.print(Text.assemble((f"system{whose} ", "bold magenta"), (text, "dim")), soft_wrap=True)
+    hidden = 0
+    for message in log.messages:
+        if message.nested and not full:
+            hidden += 1
+            continue
+        out.print(_message_line(message, limit), soft_wrap=True)
+    if hidden:
+        out.print(f"{hidden} messages between agents are shown by --full.", style="dim")
+    if log.cut:
+        out.print("Something is missing: it was too long when it was recorded.", style="dim")
+
+
+def _message_line(message: ConversationMessage, limit: int) -> Text:
+    indent = "   " if message.nested else ""
+    role = one_line(message.role, 40)
+    if message.nested and message.agent:
+        role += f" ({one_line(message.agent, 60)})"
+    text = parts_text(message.parts, limit).replace("\n", f"\n{indent}   ")
+    return Text.assemble(
+        (f"{indent}{format_time(message.at_ns)[11:]} ", "dim"),
+        (f"{role} ", STYLES.get(message.role, "bold")),
+        text,
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
-from ratchet.cli.outcome import Outcome, outcome_of
+from ratchet.cli.run_outcome import RunOutcome, outcome_of
 from ratchet.store import Store
 from ratchet.types import Stage
 
@@ -29,14 +29,14 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         summary = store.summary()
         run = store.runs.latest()
         outcome = outcome_of(store, run) if run else None
-        means = _means(store, outcome) if outcome else {}
+        learning = _learning(store, outcome) if outcome else {}
     if json:
         print_json(
             {
                 "project": str(project.root),
                 "summary": summary,
                 "newest_run": outcome.for_machines() if outcome else None,
-                "learning": means,
+                "learning": learning,
             }
         )
         return
@@ -45,10 +45,10 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
     if outcome is None:
         out.print("\nNothing has run yet. Start with: ratchet improve")
         return
-    _print_run(outcome, means)
+    _print_run(outcome, learning)
 
 
-def _means(store: Store, outcome: Outcome) -> dict[str, Any]:
+def _learning(store: Store, outcome: RunOutcome) -> dict[str, Any]:
     finding = outcome.finding or {}
     proposals = outcome.proposals
     return {
@@ -71,21 +71,23 @@ def _print_counts(summary: dict[str, Any]) -> None:
     out.print(rows)
 
 
-def _print_run(outcome: Outcome, means: dict[str, Any]) -> None:
+def _print_run(outcome: RunOutcome, learning: dict[str, Any]) -> None:
     run = outcome.run
     when = datetime.fromtimestamp(run.updated_at).astimezone()
     out.print(
         f"\nNewest run [bold]{short(run.id)}[/], seed {run.seed}:"
         f" [bold]{run.stage.replace('_', ' ')}[/] since {when:%Y-%m-%d %H:%M}"
     )
-    if means["proposals"]:
+    if learning["proposals"]:
         out.print(
-            f"  {means['proposals']} candidates tried, best mean on train"
-            f" {number(means['best_train'])}"
+            f"  {learning['proposals']} candidates tried, best mean on train"
+            f" {number(learning['best_train'])}"
         )
-    if means["best_val"] is not None:
-        tasks = f"{means['val_tasks']} val tasks" if means["val_tasks"] else "val"
-        out.print(f"  on {tasks}: {number(means['baseline_val'])} → {number(means['best_val'])}")
+    if learning["best_val"] is not None:
+        tasks = f"{learning['val_tasks']} val tasks" if learning["val_tasks"] else "val"
+        out.print(
+            f"  on {tasks}: {number(learning['baseline_val'])} → {number(learning['best_val'])}"
+        )
     if outcome.costs.rollouts or outcome.costs.coach_calls:
         out.print(f"  it has taken {outcome.costs}", markup=False)
     if run.message:

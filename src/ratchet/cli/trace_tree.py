@@ -13,14 +13,14 @@ SHOWN = 5
 FAILED = 3
 """Further ones that are shown since they failed."""
 
-DEEPEST = 40
+MAX_DEPTH = 40
 """Levels that are shown."""
 
-MOST = 500
+MAX_LINES = 500
 """Lines that are shown."""
 
 
-class Line(NamedTuple):
+class TreeLine(NamedTuple):
     """One line of a tree: a span, or a word about spans that are folded."""
 
     depth: int
@@ -31,18 +31,18 @@ class Line(NamedTuple):
     """Of a span what is unusual about it; of a fold what is in it."""
 
 
-class Forest(NamedTuple):
+class SpanForest(NamedTuple):
     """Who called whom, whatever the parents say."""
 
     spans: Sequence[Span]
     roots: list[int]
-    """Places in `spans`."""
+    """Indexes in `spans`."""
     children: list[list[int]]
-    """By place."""
+    """By index."""
     notes: dict[int, str]
 
 
-def forest(spans: Sequence[Span]) -> Forest:
+def forest(spans: Sequence[Span]) -> SpanForest:
     """Put spans under their parents.
 
     A span whose parent is unknown is a root, and so is the first of those that are each other's
@@ -51,29 +51,29 @@ def forest(spans: Sequence[Span]) -> Forest:
     Args:
         spans: In the order they started.
     """
-    places: dict[tuple[str, str], int] = {}
+    indexes: dict[tuple[str, str], int] = {}
     notes: dict[int, str] = {}
-    for place, span in enumerate(spans):
-        if places.setdefault((span.trace_id, span.span_id), place) != place:
-            notes[place] = "its id is there twice"
+    for index, span in enumerate(spans):
+        if indexes.setdefault((span.trace_id, span.span_id), index) != index:
+            notes[index] = "its id is there twice"
     children: list[list[int]] = [[] for _ in spans]
     parents: list[int] = []
     roots: list[int] = []
-    for place, span in enumerate(spans):
+    for index, span in enumerate(spans):
         parent = -1
         if span.parent_id is not None:
-            parent = places.get((span.trace_id, span.parent_id), -1)
-            if parent == place:
-                parent, notes[place] = -1, "it is its own parent"
+            parent = indexes.get((span.trace_id, span.parent_id), -1)
+            if parent == index:
+                parent, notes[index] = -1, "it is its own parent"
             elif parent < 0:
-                notes[place] = "its parent is not here"
+                notes[index] = "its parent is not here"
         parents.append(parent)
-        (roots if parent < 0 else children[parent]).append(place)
+        (roots if parent < 0 else children[parent]).append(index)
     _cut_rings(parents, roots, children, notes)
     # Clocks of some languages know milliseconds: of those that begin at once the shorter is first.
     for siblings in children:
-        siblings.sort(key=lambda place: (spans[place].start_ns, spans[place].end_ns))
-    return Forest(spans, roots, children, notes)
+        siblings.sort(key=lambda index: (spans[index].start_ns, spans[index].end_ns))
+    return SpanForest(spans, roots, children, notes)
 
 
 def _cut_rings(
@@ -85,10 +85,10 @@ def _cut_rings(
     at = 0
     while True:
         while stack:
-            place = stack.pop()
-            if not reached[place]:
-                reached[place] = 1
-                stack += children[place]
+            index = stack.pop()
+            if not reached[index]:
+                reached[index] = 1
+                stack += children[index]
         while at < len(parents) and reached[at]:
             at += 1
         if at == len(parents):
@@ -99,9 +99,9 @@ def _cut_rings(
         stack.append(at)
 
 
-def lines(
-    trees: Forest, *, folded: bool = True, most: int = MOST, deepest: int = DEEPEST
-) -> Iterator[Line]:
+def tree_lines(
+    trees: SpanForest, *, folded: bool = True, most: int = MAX_LINES, deepest: int = MAX_DEPTH
+) -> Iterator[TreeLine]:
     """The lines of a tree, from the top.
 
     Args:
@@ -124,70 +124,74 @@ def lines(
         # Levels beyond the deepest are drawn alike: a line is not to be longer than its tree.
         last = (*above, is_last) if len(above) < deepest else above
         if isinstance(what, str):
-            yield Line(len(stack) - 1, last, None, what)
+            yield TreeLine(len(stack) - 1, last, None, what)
             continue
         if folded and shown >= most:
-            yield Line(0, (True,), None, f"… {len(spans) - shown} more steps, some of them folded")
+            yield TreeLine(
+                0, (True,), None, f"… {len(spans) - shown} more steps, some of them folded"
+            )
             return
         shown += 1
-        yield Line(len(stack) - 1, last, spans[what], notes.get(what, ""))
+        yield TreeLine(len(stack) - 1, last, spans[what], notes.get(what, ""))
         below = trees.children[what]
         if not below:
             continue
         if folded and len(stack) >= deepest:
             number = _below(trees, what)
-            yield Line(len(stack), (*last, True), None, f"… {number} more steps below")
+            yield TreeLine(len(stack), (*last, True), None, f"… {number} more steps below")
             continue
         stack.append((_entries(trees, below, folded), last))
 
 
-def _entries(trees: Forest, places: list[int], folded: bool) -> Iterator[tuple[int | str, bool]]:
-    """Places and words about folds, in order, each with whether it is the last one."""
-    found = list(_folded(trees, places) if folded else places)
+def _entries(
+    trees: SpanForest, indexes: list[int], folded: bool
+) -> Iterator[tuple[int | str, bool]]:
+    """Indexes and words about folds, in order, each with whether it is the last one."""
+    found = list(_folded(trees, indexes) if folded else indexes)
     for number, what in enumerate(found):
         yield what, number == len(found) - 1
 
 
-def _folded(trees: Forest, places: list[int]) -> Iterator[int | str]:
+def _folded(trees: SpanForest, indexes: list[int]) -> Iterator[int | str]:
     spans = trees.spans
     counts: dict[str, int] = {}
-    for place in places:
-        counts[spans[place].name] = counts.get(spans[place].name, 0) + 1
+    for index in indexes:
+        counts[spans[index].name] = counts.get(spans[index].name, 0) + 1
     shown: dict[str, int] = {}
     failed: dict[str, int] = {}
     folds: dict[str, list[int]] = {}
     left = dict(counts)
-    for place in places:
-        span = spans[place]
+    for index in indexes:
+        span = spans[index]
         name = span.name
         left[name] -= 1
         if counts[name] <= SHOWN + 1 or shown.get(name, 0) < SHOWN:
             shown[name] = shown.get(name, 0) + 1
-            yield place
+            yield index
         elif span.status == "error" and failed.get(name, 0) < FAILED:
             failed[name] = failed.get(name, 0) + 1
-            yield place
+            yield index
         else:
-            folds.setdefault(name, []).append(place)
+            folds.setdefault(name, []).append(index)
         if not left[name] and name in folds:
             yield _fold(trees, name, folds.pop(name))
 
 
-def _fold(trees: Forest, name: str, places: list[int]) -> str:
-    spans = [trees.spans[place] for place in places]
+def _fold(trees: SpanForest, name: str, indexes: list[int]) -> str:
+    spans = [trees.spans[index] for index in indexes]
     seconds = sum(max(0, span.end_ns - span.start_ns) for span in spans) / 1e9
     errors = sum(span.status == "error" for span in spans)
-    below = sum(_below(trees, place) for place in places)
-    said = f"… {len(places)} more {name}, {seconds:.2f} s together"
+    below = sum(_below(trees, index) for index in indexes)
+    said = f"… {len(indexes)} more {name}, {seconds:.2f} s together"
     if errors:
         said += f", {errors} failed"
     return said + (f", {below} steps below them" if below else "")
 
 
-def _below(trees: Forest, place: int) -> int:
+def _below(trees: SpanForest, index: int) -> int:
     """How many stand under one."""
     number = 0
-    stack = list(trees.children[place])
+    stack = list(trees.children[index])
     while stack:
         number += 1
         stack += trees.children[stack.pop()]

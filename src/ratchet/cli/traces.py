@@ -14,31 +14,34 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ratchet.cli.console import Folder, Json, one_line, out, print_json, print_table, short, table
-from ratchet.cli.failure import err
-from ratchet.cli.keys import StoreUrl
-from ratchet.cli.looking import (
-    Place,
-    ServerUrl,
-    count,
-    lately,
-    look,
-    moment,
-    named,
-    spent,
-    took,
-    when,
+from ratchet.cli.backend import Backend, ServerUrl, open_backend, parse_time, spent
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    format_count,
+    format_duration,
+    format_feedback,
+    format_recent_time,
+    format_time,
+    one_line,
+    out,
+    print_json,
+    print_table,
+    short,
+    table,
 )
+from ratchet.cli.errors import err
+from ratchet.cli.keys import StoreUrl
 from ratchet.types import InputError
 from ratchet.types.trace import Sort, Trace, TraceFilter, first_of
 
-LOOK_S = 1.0
+POLL_S = 1.0
 """How often is looked for new traces."""
 
-QUIET_S = 10.0
+ROOT_WAIT_S = 10.0
 """After so long a trace is shown whose root has not come: it is somebody else's, or runs long."""
 
-SEARCHED = 20
+MAX_PAGES = 20
 """Pages that are looked through for what is rare."""
 
 _REMEMBERED = 20_000
@@ -95,11 +98,11 @@ def traces(
       ratchet traces --follow
     """
     now = time.time()
-    wanted = TraceFilter(
+    filters = TraceFilter(
         agent=agent,
         errors=errors,
-        since_ns=None if since is None else moment(since, now),
-        until_ns=None if until is None else moment(until, now),
+        since_ns=None if since is None else parse_time(since, now),
+        until_ns=None if until is None else parse_time(until, now),
         min_duration_s=min_duration,
         min_cost_usd=min_cost,
         name=name,
@@ -112,11 +115,11 @@ def traces(
     order: Sort = "slowest" if slow else sort
     if follow and order != "newest":
         raise InputError("--follow shows traces as they come; leave the order out.")
-    with look(folder, store, server, make=follow) as place:
+    with open_backend(folder, store, server, make=follow) as backend:
         if follow:
-            _follow(place, wanted, json)
+            _follow(backend, filters, json)
             return
-        found, looked_back_to = _search(place, wanted, order, limit)
+        found, looked_back_to = _search(backend, filters, order, limit)
     more = looked_back_to is not None
     if json:
         # Whether there are others that might have been listed: older ones, or of an order any.
@@ -124,17 +127,17 @@ def traces(
         return
     if not found:
         out.print(
-            f"No trace {'yet' if wanted == TraceFilter() else 'fits'} in {place.where}."
-            f"{_NONE if wanted == TraceFilter() else ''}",
+            f"No trace {'yet' if filters == TraceFilter() else 'fits'} in {backend.label}."
+            f"{_NONE if filters == TraceFilter() else ''}",
             markup=False,
         )
     else:
         _print(found)
     if looked_back_to is not None and (order != "newest" or len(found) < limit):
         # A second later: those that began within it may not have been looked at.
-        until = when(looked_back_to + 10**9).replace(" ", "T")
+        until = format_time(looked_back_to + 10**9).replace(" ", "T")
         err.print(
-            f"Looked back to {when(looked_back_to)}; --until {until} goes on from there.",
+            f"Looked back to {format_time(looked_back_to)}; --until {until} goes on from there.",
             style="dim",
         )
 
@@ -146,14 +149,14 @@ _NONE = (
 
 
 def _search(
-    place: Place, wanted: TraceFilter, sort: Sort, limit: int
+    backend: Backend, filters: TraceFilter, sort: Sort, limit: int
 ) -> tuple[list[Trace], int | None]:
     """So many traces, and how far was looked for them; None when all were looked at."""
     found: list[Trace] = []
     cursor: str | None = None
-    for _ in range(SEARCHED):
+    for _ in range(MAX_PAGES):
         room = limit - len(found) if sort == "newest" else limit
-        page, cursor = place.traces(wanted, sort=sort, limit=room, cursor=cursor)
+        page, cursor = backend.traces(filters, sort=sort, limit=room, cursor=cursor)
         found = found + page if sort == "newest" else first_of(found + page, sort, limit)
         if cursor is None or (sort == "newest" and len(found) >= limit):
             break
@@ -181,16 +184,16 @@ def _print(found: Iterable[Trace]) -> None:
     now = time.time()
     cells = [_cells(trace, now) for trace in found]
     # What nothing is known of would only take the room.
-    said = [n for n, _ in enumerate(_COLUMNS) if any(row[n].plain for row in cells)]
-    rows = _table(cells, said)
+    shown = [n for n, _ in enumerate(_COLUMNS) if any(row[n].plain for row in cells)]
+    rows = _table(cells, shown)
     if not out.is_terminal:  # a file or another program has room for all of it
         print_table(rows)
         return
     for name in _FIRST_TO_GO:
-        if _needed(cells, said) + _SLACK <= out.width:
+        if _needed(cells, shown) + _SLACK <= out.width:
             break
-        said = [n for n in said if _COLUMNS[n] != name]
-        rows = _table(cells, said)
+        shown = [n for n in shown if _COLUMNS[n] != name]
+        rows = _table(cells, shown)
     out.print(rows)
 
 
@@ -200,41 +203,41 @@ _FIRST_TO_GO = ("spans", "tokens", "agent", "errors", "cost", "started")
 """Columns that are left out where there is no room for all: half a number is a wrong one."""
 
 
-def _needed(cells: list[list[Text]], said: list[int]) -> int:
+def _needed(cells: list[list[Text]], shown: list[int]) -> int:
     """Characters that a line takes at least."""
     needed = 0
-    for n in said:
+    for n in shown:
         widest = max(len(_COLUMNS[n]), *(row[n].cell_len for row in cells))
         needed += 2 + min(widest, _BROAD.get(_COLUMNS[n], widest))
     return needed
 
 
-def _table(cells: list[list[Text]], said: list[int]) -> Table:
-    rows = table(*(_COLUMNS[n] for n in said), right=_RIGHT)
+def _table(cells: list[list[Text]], shown: list[int]) -> Table:
+    rows = table(*(_COLUMNS[n] for n in shown), right=_RIGHT)
     for column in rows.columns:
         column.no_wrap = column.header not in _BROAD
         column.min_width = _BROAD.get(str(column.header))
     for row in cells:
-        rows.add_row(*(row[n] for n in said))
+        rows.add_row(*(row[n] for n in shown))
     return rows
 
 
 def _cells(trace: Trace, now: float) -> list[Text]:
-    tokens = f"{count(trace.input_tokens)}→{count(trace.output_tokens)}"
+    tokens = f"{format_count(trace.input_tokens)}→{format_count(trace.output_tokens)}"
     used = trace.input_tokens or trace.output_tokens
-    said = named(trace.worst) or (str(trace.feedback) if trace.feedback else "")
+    shown = format_feedback(trace.worst) or (str(trace.feedback) if trace.feedback else "")
     bad = trace.worst is not None and trace.worst < 0.5
     return [
-        Text(lately(trace.start_ns, now)),
+        Text(format_recent_time(trace.start_ns, now)),
         Text(one_line(short(trace.trace_id))),
         Text(one_line(trace.agent, 24), no_wrap=True, overflow="ellipsis"),
         Text(one_line(trace.name, 48), no_wrap=True, overflow="ellipsis"),
-        Text(took(trace.duration_s)),
+        Text(format_duration(trace.duration_s)),
         Text(str(trace.spans)),
         Text(str(trace.errors), style="red") if trace.errors else Text(""),
         Text(tokens if used else ""),
         Text(spent(trace)),
-        Text(said, style="red" if bad else ""),
+        Text(shown, style="red" if bad else ""),
     ]
 
 
@@ -250,15 +253,15 @@ def _print_line(trace: Trace) -> None:
     out.print(line, soft_wrap=True)
 
 
-class Following:
+class TraceFollower:
     """Decides when a trace that is being stored is shown: once, when its root is there.
 
     Args:
-        quiet_s: After so long it is shown without.
+        root_wait_s: After so long it is shown without.
     """
 
-    def __init__(self, quiet_s: float = QUIET_S) -> None:
-        self._quiet_s = quiet_s
+    def __init__(self, root_wait_s: float = ROOT_WAIT_S) -> None:
+        self._root_wait_s = root_wait_s
         self._shown: OrderedDict[tuple[str, str, int], None] = OrderedDict()
         self._pending: dict[tuple[str, str, int], tuple[Trace, float]] = {}
 
@@ -281,7 +284,7 @@ class Following:
         due = [
             trace
             for trace, since in self._pending.values()
-            if not trace.rootless or now - since >= self._quiet_s
+            if not trace.rootless or now - since >= self._root_wait_s
         ]
         for trace in due:
             del self._pending[_key(trace)]
@@ -295,22 +298,22 @@ def _key(trace: Trace) -> tuple[str, str, int]:
     return trace.trace_id, trace.rollout_id, trace.fence
 
 
-def _follow(place: Place, wanted: TraceFilter, json: bool) -> None:
-    following = Following()
+def _follow(backend: Backend, filters: TraceFilter, json: bool) -> None:
+    follower = TraceFollower()
     try:
-        mark = place.mark()
-        before, _ = place.after(mark, msgspec.structs.replace(wanted, since_ns=None))
-        following.skip(before)
+        mark = backend.mark()
+        before, _ = backend.after(mark, msgspec.structs.replace(filters, since_ns=None))
+        follower.skip(before)
         if not json:
             err.print("Waiting for traces; Ctrl-C ends.", style="dim")
         while True:
-            found, mark = place.after(mark, wanted)
-            for trace in following.ready(found, time.monotonic()):
+            found, mark = backend.after(mark, filters)
+            for trace in follower.ready(found, time.monotonic()):
                 if json:
                     print_json(trace)
                     sys.stdout.flush()
                 else:
                     _print_line(trace)
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
     except KeyboardInterrupt:
         return

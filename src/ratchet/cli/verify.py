@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ratchet.cli.console import Folder, Json, out, print_json, project_in
-from ratchet.cli.outcome import print_decision
+from ratchet.cli.run_outcome import print_decision
 from ratchet.prove import verify as recompute
 from ratchet.types import InputError
 

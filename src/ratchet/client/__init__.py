@@ -5,19 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ratchet.client.address import KEY_VARIABLE, URL_VARIABLE, Key, is_server
+from ratchet.client.address import KEY_VARIABLE, URL_VARIABLE, ClientKey, is_server
 
 if TYPE_CHECKING:
     from ratchet.client.agents import Active
-    from ratchet.client.awaiting import AsyncClient
-    from ratchet.client.blocking import Client
-    from ratchet.client.events import Event
+    from ratchet.client.async_client import AsyncClient
+    from ratchet.client.events import ServerEvent
+    from ratchet.client.sync_client import Client
 
 _LATER = {
     "Active": "agents",
-    "AsyncClient": "awaiting",
-    "Client": "blocking",
-    "Event": "events",
+    "AsyncClient": "async_client",
+    "Client": "sync_client",
+    "ServerEvent": "events",
 }
 """Modules by name: each is imported when it is first named."""
 
@@ -34,7 +34,7 @@ __all__ = [
     "Active",
     "AsyncClient",
     "Client",
-    "Event",
-    "Key",
+    "ClientKey",
+    "ServerEvent",
     "is_server",
 ]

@@ -14,7 +14,7 @@ URL_VARIABLE = "RATCHET_URL"
 KEY_VARIABLE = "RATCHET_KEY"
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
+class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
     """Where a server is. The key stays out of what is printed of it."""
 
     url: str
@@ -22,7 +22,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     loopback: bool
 
 
-class Key(msgspec.Struct, frozen=True):
+class ClientKey(msgspec.Struct, frozen=True):
     """A key and where it came from."""
 
     secret: str
@@ -38,7 +38,7 @@ def is_server(url: str) -> bool:
     return url.lower().startswith(("http://", "https://"))
 
 
-def address_of(url: str | None) -> Address:
+def address_of(url: str | None) -> ServerAddress:
     """Check the address of a server, RATCHET_URL when none is given.
 
     Raises:
@@ -67,16 +67,16 @@ def address_of(url: str | None) -> Address:
         raise ConfigError(f"{origin} of the server is not usable: {given!r}.", hint=form)
     if parts.query or parts.fragment:
         raise ConfigError(f"{origin} of the server ends in a query: {given!r}.", hint=form)
-    return Address(url=given.rstrip("/"), loopback=_is_loopback(host))
+    return ServerAddress(url=given.rstrip("/"), loopback=_is_loopback(host))
 
 
-def key_of(key: str | Key | None) -> Key | None:
+def key_of(key: str | ClientKey | None) -> ClientKey | None:
     """Check a key, that of RATCHET_KEY when none is given.
 
     Raises:
         ConfigError: It holds what no header can.
     """
-    if isinstance(key, Key):
+    if isinstance(key, ClientKey):
         secret, origin = key.secret.strip(), key.origin
     elif key is not None:
         secret, origin = key.strip(), "the call"
@@ -89,7 +89,7 @@ def key_of(key: str | Key | None) -> Key | None:
             f"The key of {origin} holds spaces, line breaks or letters that no key has.",
             hint="Copy it anew, as `ratchet keys create` printed it.",
         )
-    return Key(secret, origin)
+    return ClientKey(secret, origin)
 
 
 def _is_loopback(host: str) -> bool:

@@ -7,7 +7,16 @@ import threading
 
 import msgspec
 
-from ratchet.client.call import Carrier, Request, Room, Steps, endpoint, get, json_of, path
+from ratchet.client.call import (
+    ApiRequest,
+    Carrier,
+    RemoteRepository,
+    Steps,
+    endpoint,
+    get,
+    json_of,
+    path,
+)
 from ratchet.types import Activation, AgentSettings, Resource
 
 KNOWN = 256
@@ -36,7 +45,7 @@ class _History(msgspec.Struct, frozen=True):
     activations: builtins.list[Activation]
 
 
-class Agents(Room[Carrier]):
+class Agents(RemoteRepository[Carrier]):
     """Settings and activations by agent. An agent that nobody configured has the defaults."""
 
     def __init__(self, carrier: Carrier) -> None:
@@ -106,5 +115,5 @@ class Agents(Room[Carrier]):
         return answer.read(_Agents).agents
 
 
-def _put(*parts: str, body: object) -> Request:
-    return Request(method="PUT", path=path(*parts), body=json_of(body))
+def _put(*parts: str, body: object) -> ApiRequest:
+    return ApiRequest(method="PUT", path=path(*parts), body=json_of(body))

@@ -1,8 +1,8 @@
 """Calls of the API without any I/O: what is sent, what comes back, and who carries it.
 
 A method of a repository is written once, as a generator: it yields requests, is sent their answers
-and returns its result. `Room` and `endpoint` make of it a method that blocks or one to await,
-according to the carrier that the repository was made with.
+and returns its result. `RemoteRepository` and `endpoint` turn it into a method that blocks or is
+awaited, as the repository's transport does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_ITEMS = 1_000
 """Items in one request."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request to the server."""
 
     method: str
@@ -48,7 +48,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """How long the server was asked to wait before it answers."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ApiResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What the server answered: a success, or 304."""
 
     status: int
@@ -74,11 +74,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return read
 
 
-Steps: TypeAlias = Generator[Request, Answer, T]
+Steps: TypeAlias = Generator[ApiRequest, ApiResponse, T]
 """The course of a call: yields requests, is sent answers, returns the result."""
 
 
-class Blocking(Protocol):
+class BlockingTransport(Protocol):
     """Carries requests while the caller's thread waits."""
 
     def carry(self, steps: Steps[T]) -> T:
@@ -86,7 +86,7 @@ class Blocking(Protocol):
         ...
 
 
-class Awaiting(Protocol):
+class AsyncTransport(Protocol):
     """Carries requests while the caller's task waits."""
 
     async def carry(self, steps: Steps[T], /) -> T:
@@ -94,10 +94,10 @@ class Awaiting(Protocol):
         ...
 
 
-Carrier = TypeVar("Carrier", bound="Blocking | Awaiting")
+Carrier = TypeVar("Carrier", bound="BlockingTransport | AsyncTransport")
 
 
-class Room(Generic[Carrier]):
+class RemoteRepository(Generic[Carrier]):
     """A repository at the server; its methods block or are awaited as its carrier is."""
 
     def __init__(self, carrier: Carrier) -> None:
@@ -105,7 +105,7 @@ class Room(Generic[Carrier]):
 
 
 class endpoint(Generic[P, T]):  # noqa: N801 - a decorator
-    """Makes a method of a `Room` out of the course of a call."""
+    """Makes a method of a `RemoteRepository` out of the course of a call."""
 
     def __init__(self, course: Callable[Concatenate[Any, P], Steps[T]]) -> None:
         self._course = course
@@ -115,10 +115,12 @@ class endpoint(Generic[P, T]):  # noqa: N801 - a decorator
         self._name = name
 
     @overload
-    def __get__(self, room: Room[Blocking], owner: Any = None) -> Callable[P, T]: ...
+    def __get__(
+        self, room: RemoteRepository[BlockingTransport], owner: Any = None
+    ) -> Callable[P, T]: ...
     @overload
     def __get__(
-        self, room: Room[Awaiting], owner: Any = None
+        self, room: RemoteRepository[AsyncTransport], owner: Any = None
     ) -> Callable[P, Coroutine[Any, Any, T]]: ...
     @overload
     def __get__(self, room: None, owner: Any = None) -> endpoint[P, T]: ...
@@ -144,14 +146,14 @@ def path(*parts: str, **query: str | int | float | None) -> str:
     return f"{address}?{urlencode(asked)}" if asked else address
 
 
-def get(*parts: str, **query: str | int | float | None) -> Request:
+def get(*parts: str, **query: str | int | float | None) -> ApiRequest:
     """A request that reads."""
-    return Request(method="GET", path=path(*parts, **query))
+    return ApiRequest(method="GET", path=path(*parts, **query))
 
 
-def post(*parts: str, body: Any, waits_s: float = 0.0) -> Request:
+def post(*parts: str, body: Any, waits_s: float = 0.0) -> ApiRequest:
     """A request that sends JSON."""
-    return Request(method="POST", path=path(*parts), body=json_of(body), waits_s=waits_s)
+    return ApiRequest(method="POST", path=path(*parts), body=json_of(body), waits_s=waits_s)
 
 
 _encoder = msgspec.json.Encoder()

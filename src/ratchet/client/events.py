@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from ratchet.client.call import Request, get
-from ratchet.client.failures import Refused, Unreached, error_of
-from ratchet.client.patience import AGAIN, FIRST_PAUSE_S, LONGEST_PAUSE_S
+from ratchet.client.call import ApiRequest, get
+from ratchet.client.failures import RequestRefused, ServerUnreachable, error_of
+from ratchet.client.retry_policy import AGAIN, FIRST_PAUSE_S, LONGEST_PAUSE_S
 
 READ_S = 60.0
 """A stream that is silent for so long is dead: servers send a comment every quarter of that."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class ServerEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Something that changed."""
 
     id: str
@@ -30,7 +30,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     """What it is about: ids, counts."""
 
 
-class Following:
+class EventStream:
     """Where a follower of the stream stands, and how long it still tries.
 
     Args:
@@ -44,16 +44,16 @@ class Following:
         patience_s: float,
         *,
         clock: Callable[[], float] = time.monotonic,
-        luck: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self._last = after
         self._patience_s = patience_s
         self._clock = clock
-        self._luck = luck
+        self._jitter = jitter
         self._lost_at: float | None = None
         self._pause_s = FIRST_PAUSE_S
 
-    def request(self) -> Request:
+    def request(self) -> ApiRequest:
         """The request that (re)connects."""
         headers = {"accept": "text/event-stream"}
         if self._last is not None:
@@ -65,7 +65,7 @@ class Following:
         self._lost_at = None
         self._pause_s = FIRST_PAUSE_S
 
-    def heard(self, kind: str, data: str, id: str) -> Event | None:
+    def heard(self, kind: str, data: str, id: str) -> ServerEvent | None:
         """The event in a message of the stream; None when it is none that can be read."""
         self.connected()
         if id and id.isascii() and id.isprintable():  # else no header can hold it
@@ -75,11 +75,11 @@ class Following:
         except (msgspec.MsgspecError, RecursionError):
             return None
         at = body.pop("at", 0.0)
-        return Event(
+        return ServerEvent(
             id=id, kind=kind, at=float(at) if isinstance(at, (int, float)) else 0.0, body=body
         )
 
-    def lost(self, failure: Refused | Unreached) -> float:
+    def lost(self, failure: RequestRefused | ServerUnreachable) -> float:
         """The connection broke, or was refused.
 
         Returns:
@@ -90,8 +90,8 @@ class Following:
         """
         now = self._clock()
         self._lost_at = now if self._lost_at is None else self._lost_at
-        pause_s = self._pause_s * (0.5 + 0.5 * self._luck())
-        if isinstance(failure, Refused):
+        pause_s = self._pause_s * (0.5 + 0.5 * self._jitter())
+        if isinstance(failure, RequestRefused):
             hopeless = failure.status not in AGAIN
             pause_s += failure.retry_after_s or 0.0
         else:

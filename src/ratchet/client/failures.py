@@ -20,7 +20,7 @@ MAX_DETAIL = 2_000
 """Characters of a server's sentence that are repeated."""
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class RequestRefused(msgspec.Struct, frozen=True, kw_only=True):
     """The server answered with an error."""
 
     status: int
@@ -37,7 +37,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """Where the key came from that was shown, such as RATCHET_KEY; empty without one."""
 
 
-class Unreached(msgspec.Struct, frozen=True, kw_only=True):
+class ServerUnreachable(msgspec.Struct, frozen=True, kw_only=True):
     """No answer came."""
 
     reason: str
@@ -56,7 +56,7 @@ class _Problem(msgspec.Struct, frozen=True):
 
 def refusal(
     status: int, headers: Mapping[str, str], body: bytes, *, place: str, request: str, key: str
-) -> Refused:
+) -> RequestRefused:
     """What an answer with an error's status says."""
     detail = type = ""
     if "json" in headers.get("content-type", ""):
@@ -65,7 +65,7 @@ def refusal(
             detail, type = (problem.detail or problem.title)[:MAX_DETAIL], problem.type
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             pass  # told as an error without words
-    return Refused(
+    return RequestRefused(
         status=status,
         detail=detail,
         type=type,
@@ -76,9 +76,9 @@ def refusal(
     )
 
 
-def error_of(failure: Refused | Unreached) -> RatchetError:
+def error_of(failure: RequestRefused | ServerUnreachable) -> RatchetError:
     """The error for people."""
-    if isinstance(failure, Unreached):
+    if isinstance(failure, ServerUnreachable):
         return StoreError(
             f"The server {failure.place} cannot be reached: {failure.reason}.",
             hint="Name the file of who signed it in SSL_CERT_FILE, if it is to be trusted."

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from ratchet._version import __version__
-from ratchet.client.address import Address, Key, address_of, key_of
-from ratchet.client.call import Answer, Request
-from ratchet.client.failures import Refused, Unreached, refusal
+from ratchet.client.address import ClientKey, ServerAddress, address_of, key_of
+from ratchet.client.call import ApiRequest, ApiResponse
+from ratchet.client.failures import RequestRefused, ServerUnreachable, refusal
 from ratchet.types import StoreError
 
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
@@ -21,15 +21,15 @@ MAX_ANSWER_BYTES = 512 * 1024 * 1024
 CONNECT_S = 10.0
 
 
-class Unread(Exception):
+class UnreadableResponse(Exception):
     """An answer that is not read to its end; the text says why."""
 
 
-class Server(msgspec.Struct, frozen=True, kw_only=True):
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a server is spoken to."""
 
-    address: Address
-    key: Key | None
+    address: ServerAddress
+    key: ClientKey | None
     timeout_s: float
     """For an answer, beyond what the server was asked to wait."""
 
@@ -53,7 +53,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             "limits": httpx2.Limits(max_connections=256, max_keepalive_connections=64),
         }
 
-    def arguments(self, request: Request) -> dict[str, Any]:
+    def arguments(self, request: ApiRequest) -> dict[str, Any]:
         """Arguments of httpx2's `build_request`."""
         import httpx2
 
@@ -70,16 +70,16 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def came(
-        self, request: Request, status: int, headers: Mapping[str, str], body: bytes
-    ) -> Answer | Refused:
+        self, request: ApiRequest, status: int, headers: Mapping[str, str], body: bytes
+    ) -> ApiResponse | RequestRefused:
         """What an answer is."""
         if 200 <= status < 300 or status == 304:
-            return Answer(status=status, headers=headers, body=body, place=self.address.url)
+            return ApiResponse(status=status, headers=headers, body=body, place=self.address.url)
         return self.refused(request, status, headers, body)
 
     def refused(
-        self, request: Request, status: int, headers: Mapping[str, str], body: bytes
-    ) -> Refused:
+        self, request: ApiRequest, status: int, headers: Mapping[str, str], body: bytes
+    ) -> RequestRefused:
         """What an answer says that is an error."""
         return refusal(
             status,
@@ -90,13 +90,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
             key=self.key.origin if self.key else "",
         )
 
-    def unreached(self, error: Exception) -> Unreached:
+    def unreached(self, error: Exception) -> ServerUnreachable:
         """Why no answer came."""
         import httpx2
 
         place = self.address.url
-        if isinstance(error, Unread):
-            return Unreached(reason=str(error), place=place)
+        if isinstance(error, UnreadableResponse):
+            return ServerUnreachable(reason=str(error), place=place)
         certificate = _certificate(error)
         if certificate:
             reason = f"its certificate is not trusted ({certificate})"
@@ -107,10 +107,10 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         else:
             # Some have no text of their own; no text of httpx2's holds headers.
             reason = str(error).strip().rstrip(".") or type(error).__name__
-        return Unreached(reason=reason, place=place, final=bool(certificate))
+        return ServerUnreachable(reason=reason, place=place, final=bool(certificate))
 
 
-class Arriving:
+class ResponseBody:
     """The body of an answer as it arrives: bounded in size and time."""
 
     def __init__(self, deadline: float) -> None:
@@ -127,22 +127,22 @@ class Arriving:
         self._parts.append(part)
         self._size += len(part)
         if self._size > MAX_ANSWER_BYTES:
-            raise Unread(f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
+            raise UnreadableResponse(f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
         if now > self._deadline:
-            raise Unread("its answer comes too slowly")
+            raise UnreadableResponse("its answer comes too slowly")
 
     def body(self) -> bytes:
         """All of it."""
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
 
-class Contact:
+class BaseClient:
     """What the two clients have in common: the server, and how patient they are with it."""
 
     def __init__(
-        self, url: str | None, key: str | Key | None, patience_s: float, timeout_s: float
+        self, url: str | None, key: str | ClientKey | None, patience_s: float, timeout_s: float
     ) -> None:
-        self._server = Server(address=address_of(url), key=key_of(key), timeout_s=timeout_s)
+        self._server = ServerSettings(address=address_of(url), key=key_of(key), timeout_s=timeout_s)
         self._patience_s = patience_s
         self._closed = False
 
@@ -164,7 +164,7 @@ def transport_errors() -> tuple[type[Exception], ...]:
     """What a request may end with when no whole answer came."""
     import httpx2
 
-    return (httpx2.RequestError, Unread)
+    return (httpx2.RequestError, UnreadableResponse)
 
 
 def _certificate(error: BaseException | None) -> str:

@@ -8,7 +8,16 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ratchet.client.call import Carrier, Room, Steps, batches, chunks, endpoint, get, post
+from ratchet.client.call import (
+    Carrier,
+    RemoteRepository,
+    Steps,
+    batches,
+    chunks,
+    endpoint,
+    get,
+    post,
+)
 from ratchet.types import Attempt, Claim, InputError, Outcome, Rollout, RolloutStatus
 
 Pair: TypeAlias = tuple[str, int]
@@ -80,7 +89,7 @@ class _Attempts(msgspec.Struct, frozen=True):
     attempts: builtins.list[Attempt]
 
 
-class Rollouts(Room[Carrier]):
+class Rollouts(RemoteRepository[Carrier]):
     """Rollouts by id and by queue; and the queue that hands them out.
 
     `now` is there for the store's sake: at a server its own clock counts.

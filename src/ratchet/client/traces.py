@@ -1,176 +1,187 @@
-"""What is said of rollouts and of live traffic, at the server: spans, scores, feedback."""
+"""What live agents did, at the server: traces and conversations. They are only read here."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from urllib.parse import quote
 
 import msgspec
 
-from ratchet.client.call import Carrier, Room, Steps, batches, endpoint, get, post
-from ratchet.types import Feedback, Score, Span, SpanRecord
+from ratchet.client.call import Carrier, RemoteRepository, Steps, endpoint, get
+from ratchet.types import NotFound
+from ratchet.types.trace import (
+    EVERY,
+    Conversation,
+    ConversationLog,
+    Operation,
+    Sort,
+    Trace,
+    TraceDetail,
+    TraceFilter,
+)
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server is told of a span. Its cost is counted from its attributes, there."""
-
-    span: Span
-    rollout_id: str | None
-    fence: int
-    agent: str | None
-
-
-class _Scored(msgspec.Struct, frozen=True):
-    rollout_id: str
-    score: Score
-
-
-class _Stored(msgspec.Struct, frozen=True):
-    stored: int
-
-
-class _Spans(msgspec.Struct, frozen=True):
-    spans: list[Span]
+class _Traces(msgspec.Struct, frozen=True):
+    traces: builtins.list[Trace]
+    mark: int
     next_cursor: str | None = None
 
 
-class _Scores(msgspec.Struct, frozen=True):
-    scores: list[Score]
-
-
-class _Feedback(msgspec.Struct, frozen=True):
-    feedback: builtins.list[Feedback]
+class _Conversations(msgspec.Struct, frozen=True):
+    conversations: builtins.list[Conversation]
     next_cursor: str | None = None
 
 
-class Spans(Room[Carrier]):
-    """Spans by rollout, by trace, by live agent; the same span is stored once."""
+class _Operations(msgspec.Struct, frozen=True):
+    operations: builtins.list[Operation]
+    next_cursor: str | None = None
+
+
+class Traces(RemoteRepository[Carrier]):
+    """Traces of live agents, and of rollouts where they are asked for."""
 
     @endpoint
-    def put(self, records: Sequence[SpanRecord]) -> Steps[int]:
-        """Store spans; they are in the database when this returns.
-
-        Returns:
-            How many were taken.
-        """
-        stored = 0
-        told = [
-            _Record(
-                span=record.span,
-                rollout_id=record.rollout_id or None,
-                fence=record.fence,
-                agent=record.agent or None,
-            )
-            for record in records
-        ]
-        for _, part in batches(told):
-            answer = yield post("spans", body={"records": part})
-            stored += answer.read(_Stored).stored
-        return stored
-
-    @endpoint
-    def of(self, rollout_id: str, fence: int | None = None) -> Steps[list[Span]]:
-        """Spans of a rollout in the order they started.
+    def list(
+        self,
+        wanted: TraceFilter = EVERY,
+        *,
+        sort: Sort = "newest",
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Steps[tuple[builtins.list[Trace], str | None]]:
+        """One page of traces.
 
         Args:
-            rollout_id: The rollout.
-            fence: Only those of this attempt; all attempts when left out.
-
-        Raises:
-            InputError: The rollout is unknown.
-        """
-        answer = yield get("rollouts", rollout_id, "spans", fence=fence)
-        return answer.read(_Spans).spans
-
-    @endpoint
-    def of_trace(self, trace_id: str) -> Steps[list[Span]]:
-        """Spans of a trace in the order they started."""
-        answer = yield get("spans", trace_id=trace_id)
-        return answer.read(_Spans).spans
-
-    @endpoint
-    def live(
-        self, agent: str, limit: int = 100, cursor: str | None = None
-    ) -> Steps[tuple[list[Span], str | None]]:
-        """One page of a live agent's spans, newest first.
+            wanted: Which.
+            sort: `newest`; or `slowest` or `costliest`, each page among 2,000 traces, the next
+                among the 2,000 before. `ratchet.types.trace.first_of` lays pages together.
+            limit: How many on a page, 1,000 at most.
+            cursor: As the page before returned it.
 
         Returns:
-            The page, and the cursor of the next or None after the last.
+            The page, and the cursor of the next or None after the last. A page may be short, or
+            empty, and yet have a next.
         """
-        answer = yield get("spans", agent=agent, limit=limit, cursor=cursor)
-        page = answer.read(_Spans)
-        return page.spans, page.next_cursor
-
-
-class Scores(Room[Carrier]):
-    """Scores by rollout; an evaluator of one version has one score for a rollout, its last."""
+        answer = yield get("traces", sort=sort, limit=limit, cursor=cursor, **_query(wanted))
+        page = answer.read(_Traces)
+        return page.traces, page.next_cursor
 
     @endpoint
-    def add(self, items: Sequence[tuple[str, Score]], now: float | None = None) -> Steps[None]:
-        """Store scores, each with the id of its rollout.
+    def get(self, trace_id: str, *, limit: int = 10_000) -> Steps[TraceDetail | None]:
+        """A trace with its spans and its feedback; None when it is unknown.
+
+        Args:
+            trace_id: Its id, or the start of it.
+            limit: Spans to return at most, those that started first.
 
         Raises:
-            InputError: A rollout is unknown.
+            InputError: Several traces begin so.
         """
-        for _, part in batches([_Scored(id, score) for id, score in items]):
-            answer = yield post("scores", body={"scores": part})
-            answer.read(_Stored)
+        try:
+            answer = yield get("traces", trace_id, spans=limit)
+        except NotFound:
+            return None
+        return answer.read(TraceDetail)
 
     @endpoint
-    def of(self, rollout_ids: Sequence[str]) -> Steps[dict[str, list[Score]]]:
-        """Scores by rollout id, in the order they were first given.
-
-        Raises:
-            InputError: A rollout is unknown.
-        """
-        found: dict[str, list[Score]] = {}
-        for rollout_id in rollout_ids:
-            answer = yield get("rollouts", rollout_id, "scores")
-            found[rollout_id] = answer.read(_Scores).scores
-        return found
-
-
-class FeedbackLog(Room[Carrier]):
-    """Feedback by what it is about; the first of an id is the one that is kept."""
+    def mark(self) -> Steps[int]:
+        """How far the store has come; `after` goes on from there."""
+        answer = yield get("traces", limit=1)
+        return answer.read(_Traces).mark
 
     @endpoint
-    def add(self, items: Sequence[Feedback], now: float | None = None) -> Steps[int]:
-        """Give feedback. Returns how much of it was new."""
-        stored = 0
-        for _, part in batches(items):
-            answer = yield post("feedback", body={"feedback": part})
-            stored += answer.read(_Stored).stored
-        return stored
+    def after(
+        self, mark: int, wanted: TraceFilter = EVERY
+    ) -> Steps[tuple[builtins.list[Trace], int]]:
+        """Traces of which something was stored after a mark, the earliest first.
+
+        Args:
+            mark: As `mark` or this method returned it.
+            wanted: Which.
+
+        Returns:
+            The traces, and a mark to go on from. One may come several times, as its spans do.
+        """
+        answer = yield get("traces", after=mark, **_query(wanted))
+        page = answer.read(_Traces)
+        return page.traces, page.mark
+
+
+class Conversations(RemoteRepository[Carrier]):
+    """Conversations by id; traces are their turns."""
 
     @endpoint
     def list(
         self,
         *,
-        rollout_id: str | None = None,
-        trace_id: str | None = None,
-        conversation_id: str | None = None,
+        agent: str | None = None,
+        rollouts: bool = False,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> Steps[tuple[builtins.list[Feedback], str | None]]:
-        """One page, newest first.
+    ) -> Steps[tuple[builtins.list[Conversation], str | None]]:
+        """One page of conversations, those first that went on last.
 
         Args:
-            rollout_id: Only about this rollout.
-            trace_id: Only about this trace.
-            conversation_id: Only about this conversation.
+            agent: Only those with this live agent.
+            rollouts: Those of rollouts instead of live ones.
             limit: How many on a page, 1,000 at most.
             cursor: As the page before returned it.
 
         Returns:
             The page, and the cursor of the next or None after the last.
         """
+        of_rollouts = "true" if rollouts else None
         answer = yield get(
-            "feedback",
-            rollout_id=rollout_id,
-            trace_id=trace_id,
-            conversation_id=conversation_id,
-            limit=limit,
-            cursor=cursor,
+            "conversations", agent=agent, rollouts=of_rollouts, limit=limit, cursor=cursor
         )
-        page = answer.read(_Feedback)
-        return page.feedback, page.next_cursor
+        page = answer.read(_Conversations)
+        return page.conversations, page.next_cursor
+
+    @endpoint
+    def log(self, id: str) -> Steps[ConversationLog | None]:
+        """What was said, by people and by models, each message once; None when it is unknown."""
+        try:
+            answer = yield get("conversations", _in_path(id))
+        except NotFound:
+            return None
+        return answer.read(ConversationLog)
+
+    @endpoint
+    def operations(
+        self, id: str, *, limit: int = 100, cursor: str | None = None
+    ) -> Steps[tuple[builtins.list[Operation], str | None]]:
+        """One page of the steps of a conversation, in the order they began.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+        """
+        answer = yield get("conversations", _in_path(id), "operations", limit=limit, cursor=cursor)
+        page = answer.read(_Operations)
+        return page.operations, page.next_cursor
+
+
+def _in_path(id: str) -> str:
+    # A slash would end it there, and dots would lead elsewhere, however they are quoted: such an id
+    # is quoted once more, and so is one that looks as if it were.
+    if "/" in id or "%" in id or id in (".", ".."):
+        return quote(id, safe="").replace(".", "%2E")
+    return id
+
+
+def _query(wanted: TraceFilter) -> dict[str, str | int | float | None]:
+    return {
+        "agent": wanted.agent,
+        "errors": _flag(wanted.errors),
+        "since": None if wanted.since_ns is None else wanted.since_ns / 1e9,
+        "until": None if wanted.until_ns is None else wanted.until_ns / 1e9,
+        "min_duration_s": wanted.min_duration_s,
+        "min_cost_usd": wanted.min_cost_usd,
+        "name": wanted.name,
+        "conversation_id": wanted.conversation_id,
+        "feedback": _flag(wanted.feedback),
+        "rollouts": _flag(wanted.rollouts),
+    }
+
+
+def _flag(given: bool) -> str | None:
+    return "true" if given else None

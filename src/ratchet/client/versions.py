@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.client.call import Carrier, Room, Steps, endpoint, get, post
+from ratchet.client.call import Carrier, RemoteRepository, Steps, endpoint, get, post
 from ratchet.types import Candidate, Dataset, Provenance, Resource, Split, Task
 
 CACHED = 512
@@ -69,7 +69,7 @@ class _Remembered:
                 self._known.popitem(last=False)
 
 
-class Resources(Room[Carrier]):
+class Resources(RemoteRepository[Carrier]):
     """Resources by version; fetched once, remembered as long as there is room."""
 
     def __init__(self, carrier: Carrier) -> None:
@@ -109,7 +109,7 @@ class Resources(Room[Carrier]):
         return resource
 
 
-class Candidates(Room[Carrier]):
+class Candidates(RemoteRepository[Carrier]):
     """Candidates by id; the resources they share are fetched once."""
 
     def __init__(self, carrier: Carrier, resources: Resources[Carrier]) -> None:
@@ -153,7 +153,7 @@ class Candidates(Room[Carrier]):
         )
 
 
-class Datasets(Room[Carrier]):
+class Datasets(RemoteRepository[Carrier]):
     """Datasets by version and by name."""
 
     @endpoint

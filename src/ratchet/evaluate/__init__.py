@@ -1,14 +1,12 @@
 """Scores: evaluators and the scorer that applies them."""
 
 from ratchet.evaluate.catalog import BUILT_IN, make_evaluator
+from ratchet.evaluate.cost_and_latency import cost, latency
 from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, Judgement, evaluator
-from ratchet.evaluate.match import contains, exact_match, regex
-from ratchet.evaluate.measure import cost, latency
+from ratchet.evaluate.match import contains, exact_match, reciprocal_rank, regex
 from ratchet.evaluate.numeric import numeric
-from ratchet.evaluate.ranking import reciprocal_rank
 from ratchet.evaluate.schema import json_schema
-from ratchet.evaluate.scoring import Scorer
-from ratchet.evaluate.stream import ScoreStream
+from ratchet.evaluate.scoring import Scorer, ScoreStream
 
 __all__ = [
     "BUILT_IN",

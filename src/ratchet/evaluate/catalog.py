@@ -10,11 +10,10 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from ratchet.evaluate.cost_and_latency import cost, latency
 from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, evaluator
-from ratchet.evaluate.match import contains, exact_match, regex
-from ratchet.evaluate.measure import cost, latency
+from ratchet.evaluate.match import contains, exact_match, reciprocal_rank, regex
 from ratchet.evaluate.numeric import numeric
-from ratchet.evaluate.ranking import reciprocal_rank
 from ratchet.evaluate.schema import json_schema
 from ratchet.types import ConfigError, InputError, RatchetError
 

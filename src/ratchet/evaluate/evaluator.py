@@ -94,10 +94,10 @@ class FunctionEvaluator:
         self._timeout_s = timeout_s
         self._is_async = inspect.iscoroutinefunction(function)
         parameters = inspect.signature(function).parameters
-        self._wants = tuple(parameters)
+        self._asks_for = tuple(parameters)
         expected = parameters.get("expected")
         self._needs_expected = expected is not None and expected.default is expected.empty
-        unknown = [p for p in self._wants if p not in PARAMETERS]
+        unknown = [p for p in self._asks_for if p not in PARAMETERS]
         if unknown:
             raise InputError(
                 f"The evaluator {name!r} has a parameter {unknown[0]!r};"
@@ -151,7 +151,7 @@ class FunctionEvaluator:
             "rollout": lambda: rollout,
             "spans": lambda: spans_of(rollout.id),
         }
-        return {name: values[name]() for name in self._wants}
+        return {name: values[name]() for name in self._asks_for}
 
     def _judged(self, returned: Any) -> Score:
         judgement = returned if isinstance(returned, Judgement) else Judgement(returned)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ratchet.evaluate.contained import first_misfit, misfit
+from ratchet.evaluate.check_process import schema_error, schema_error_within_limit
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.types import ConfigError, InputError
 
@@ -33,7 +33,7 @@ def json_schema(
     known = _read(file) if file is not None else dict(schema or {})
     _check(known)
     endless = '"pattern' in json.dumps(known)
-    check = misfit if endless else first_misfit
+    check = schema_error_within_limit if endless else schema_error
 
     def judge(output: Any) -> Judgement:
         if isinstance(output, str):

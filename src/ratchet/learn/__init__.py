@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ratchet.learn.budget import Budget, BudgetExhausted, Spent
     from ratchet.learn.lab import Lab
     from ratchet.learn.tune import Tune
-    from ratchet.learn.work import Evaluation, Proposal, Work, mean, objective_value
+    from ratchet.learn.work import Evaluation, LabSettings, Proposal, mean, objective_value
 
 _LATER = {
     "Algorithm": "algorithm",
@@ -22,7 +22,7 @@ _LATER = {
     "Proposal": "work",
     "Spent": "budget",
     "Tune": "tune",
-    "Work": "work",
+    "LabSettings": "work",
     "mean": "work",
     "objective_value": "work",
 }
@@ -42,10 +42,10 @@ __all__ = [
     "Evaluation",
     "Finding",
     "Lab",
+    "LabSettings",
     "Proposal",
     "Spent",
     "Tune",
-    "Work",
     "mean",
     "objective_value",
 ]

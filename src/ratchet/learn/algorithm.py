@@ -14,7 +14,7 @@ Cause: TypeAlias = Literal["budget", "solved", "limit", "idle", "coach"]
 reached, nothing new or better comes, or the coach is lost."""
 
 
-class End(msgspec.Struct, frozen=True):
+class SearchEnd(msgspec.Struct, frozen=True):
     """How a search ended."""
 
     cause: Cause
@@ -22,7 +22,7 @@ class End(msgspec.Struct, frozen=True):
     """The same for people: a clause."""
 
 
-SPENT = End("budget", "the budget is spent")
+SPENT = SearchEnd("budget", "the budget is spent")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

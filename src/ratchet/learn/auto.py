@@ -21,7 +21,7 @@ from ratchet.learn.algorithm import Finding
 from ratchet.learn.arms import ARMS
 from ratchet.learn.attribution import blame
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.course import SOLVED, Course, Plan, Record
+from ratchet.learn.budget_scheduler import SOLVED, ArmRecord, BudgetScheduler, BudgetSlices
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation, mean
 from ratchet.types import InputError
@@ -84,10 +84,10 @@ class Auto:
         seen = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
         own = await lab.evaluate(lab.baseline, lab.val[: plan.val])
         await self._survey(lab, records, seen)
-        course = Course(lab, records, plan, _known(mean(own)))
+        course = BudgetScheduler(lab, records, plan, _known(mean(own)))
         return await course.finding(await course.run())
 
-    def _possible(self, lab: Lab) -> list[Record]:
+    def _possible(self, lab: Lab) -> list[ArmRecord]:
         """The arms that can work here, with a note on each that cannot."""
         records, left_out = [], []
         for arm in ARMS:
@@ -97,7 +97,7 @@ class Auto:
             if arm.asks and not lab.has_coach:
                 left_out.append(f"{arm.name} ({arm.what}) asks a coach LLM, and none is configured")
                 continue
-            records.append(Record(arm, targets, arm.prior))
+            records.append(ArmRecord(arm, targets, arm.prior))
         if not records:
             kinds = ", ".join(sorted(lab.targets)) or "none"
             reason = f" {'; '.join(left_out)}." if left_out else ""
@@ -111,12 +111,12 @@ class Auto:
             lab.note(f"Left out: {sentence}.")
         return records
 
-    def _plan(self, lab: Lab, arms: int) -> Plan:
+    def _plan(self, lab: Lab, arms: int) -> BudgetSlices:
         """How the budget is divided; a small one buys a shorter look and fewer slices."""
         train, val = len(lab.train), len(lab.val)
         if lab.budget.rollouts is None:
             survey = min(self._surveyed, train)
-            return Plan(survey, val, reserve=0, slices=max(self._slices, arms))
+            return BudgetSlices(survey, val, reserve=0, slices=max(self._slices, arms))
         left = lab.budget.rollouts - lab.spent.rollouts
         survey = min(self._surveyed, train, max(LEAST_SURVEY, left // 16))
         compared = min(val, max(LEAST_VAL, left // 8))
@@ -131,10 +131,10 @@ class Auto:
                 hint="Raise rollouts under [improve.budget]; a few hundred are usual.",
             )
         slices = min(max(self._slices, arms), max(1, rest // LEAST_SLICE))
-        return Plan(survey, compared, reserve=reserve, slices=slices)
+        return BudgetSlices(survey, compared, reserve=reserve, slices=slices)
 
     async def _survey(
-        self, lab: Lab, records: Sequence[Record], seen: Sequence[Evaluation]
+        self, lab: Lab, records: Sequence[ArmRecord], seen: Sequence[Evaluation]
     ) -> None:
         """Weigh the arms by where the failures of the source's own candidate point."""
         low = [e for e in seen if e.value is not None and e.value < SOLVED]

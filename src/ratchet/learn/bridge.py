@@ -1,7 +1,7 @@
 """A library's synchronous engine in a thread of its own, which calls back into the loop.
 
 Whatever ends the work in the loop (the budget, a coach that is gone, a kill) ends the engine, too:
-it is raised there as a `Halt`, which no `except Exception` of a library catches.
+it is raised there as a `EngineStopped`, which no `except Exception` of a library catches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Halt(BaseException):
+class EngineStopped(BaseException):
     """The engine is to end."""
 
 
@@ -34,12 +34,12 @@ class Bridge:
         """
         if self._cause is not None:
             work.close()
-            raise Halt
+            raise EngineStopped
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except BaseException as error:
             self._cause = self._cause or error
-            raise Halt from error
+            raise EngineStopped from error
 
     def do(self, work: Callable[[], T]) -> T:
         """The same with a plain function."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from ratchet.learn.algorithm import SPENT, End, Finding
+from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.attribution import uses
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.demonstrations import (
@@ -26,7 +26,7 @@ from ratchet.learn.demonstrations import (
     with_section,
 )
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import Entry, Race, next_part
+from ratchet.learn.race import Race, RaceEntry, next_part
 from ratchet.learn.transcript import text_of
 from ratchet.learn.work import Evaluation, Proposal, scores_of
 from ratchet.types import InputError, PromptTemplate, Task
@@ -113,7 +113,7 @@ class FewShot:
             )
         train = lab.shuffled("few_shot/train", lab.train)
         val = lab.shuffled("few_shot/val", lab.val)
-        source = Entry(0, lab.baseline)
+        source = RaceEntry(0, lab.baseline)
         val_count = min(len(val), self._val, max(LEAST_VAL, left // 10))
         seen = min(len(train), max(LEAST_TASKS, min((left - 2 * val_count) // 2, 60)))
         source.add(await lab.evaluate(lab.baseline, train[:seen]))
@@ -123,7 +123,7 @@ class FewShot:
         race = _Race(lab, source, train[:seen], target, reserve=val_count * 3)
         sets = self._choose_sets(lab, source, train)
         if not sets:
-            race.ended = End(
+            race.ended = SearchEnd(
                 "idle",
                 f"fewer than {MIN_POOL} of {seen} train tasks went well enough to be shown",
             )
@@ -146,7 +146,7 @@ class FewShot:
             )
         return [self._prompt]
 
-    async def _target(self, lab: Lab, prompts: Sequence[str], source: Entry) -> str:
+    async def _target(self, lab: Lab, prompts: Sequence[str], source: RaceEntry) -> str:
         """The prompt that traces show to be used most."""
         if len(prompts) == 1:
             return prompts[0]
@@ -157,7 +157,7 @@ class FewShot:
         return max(prompts, key=lambda name: (counts[name], -prompts.index(name)))
 
     def _choose_sets(
-        self, lab: Lab, source: Entry, train: Sequence[Task]
+        self, lab: Lab, source: RaceEntry, train: Sequence[Task]
     ) -> list[list[Demonstration]]:
         """Sets of several sizes, from the rollouts that went well."""
         pool = self._pool(source)
@@ -190,7 +190,7 @@ class FewShot:
         # The most telling example stands last, next to the task.
         return [[demos[n] for n in reversed(taken)] for taken in found]
 
-    def _pool(self, source: Entry) -> list[Evaluation]:
+    def _pool(self, source: RaceEntry) -> list[Evaluation]:
         done = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
         scored = [e for e in done if e.value is not None]
         good = [e for e in scored if e.value is not None and e.value >= self._good]
@@ -230,11 +230,11 @@ class FewShot:
         )
 
 
-class _Race(Race[Entry]):
+class _Race(Race[RaceEntry]):
     """Sets of demonstrations against the source, on the same tasks."""
 
     def __init__(
-        self, lab: Lab, source: Entry, tasks: Sequence[Task], target: str, *, reserve: int
+        self, lab: Lab, source: RaceEntry, tasks: Sequence[Task], target: str, *, reserve: int
     ) -> None:
         super().__init__()
         self.add(source, list(source.evaluations.values()))
@@ -245,8 +245,8 @@ class _Race(Race[Entry]):
         self._reserve = reserve
         self._shown: dict[int, set[str]] = {}
         """Ids of the tasks that each set shows."""
-        self.entered: list[Entry] = []
-        self.ended = End("idle", "the best were compared on val")
+        self.entered: list[RaceEntry] = []
+        self.ended = SearchEnd("idle", "the best were compared on val")
 
     async def run(self, sets: Sequence[Sequence[Demonstration]], first: int) -> None:
         """Run them, fewer on more tasks each time."""
@@ -281,7 +281,7 @@ class _Race(Race[Entry]):
                     self._tell(entry, pruned=not whole)
             racing = [] if whole else keep
 
-    def finalists(self) -> list[Entry]:
+    def finalists(self) -> list[RaceEntry]:
         """Those that seem better than the source, best first."""
         least = self.standing(self.source).mean
         known = self._ranked(self.entered)
@@ -292,7 +292,7 @@ class _Race(Race[Entry]):
         count = f"{len(self.entered)} sets of demonstrations for {self._target!r}"
         return f"{count}; {self.ended.why}."
 
-    async def _entry(self, number: int, shown: Sequence[Demonstration]) -> Entry | None:
+    async def _entry(self, number: int, shown: Sequence[Demonstration]) -> RaceEntry | None:
         parent = self._lab.baseline.resources[self._target]
         assert isinstance(parent, PromptTemplate)
         try:
@@ -308,13 +308,13 @@ class _Race(Race[Entry]):
         if await self._lab.check(candidate):
             return None
         self._shown[number] = {each.task_id for each in shown}
-        return Entry(number, candidate, self.source)
+        return RaceEntry(number, candidate, self.source)
 
-    async def _evaluate(self, entry: Entry, tasks: Sequence[Task]) -> None:
+    async def _evaluate(self, entry: RaceEntry, tasks: Sequence[Task]) -> None:
         hidden = [t for t in tasks if t.id not in self._shown[entry.number]]
         self.add(entry, await self._lab.evaluate(entry.candidate, hidden) if hidden else [])
 
-    def _ranked(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _ranked(self, entries: Sequence[RaceEntry]) -> list[RaceEntry]:
         """Those that have run and may prove to be the best, best first."""
         able = [
             entry
@@ -327,7 +327,7 @@ class _Race(Race[Entry]):
         able = [entry for entry in able if self.may_lead(entry, leader)]
         return sorted(able, key=lambda one: (-self.standing(one).mean, one.number))
 
-    def _tell(self, entry: Entry, *, pruned: bool) -> None:
+    def _tell(self, entry: RaceEntry, *, pruned: bool) -> None:
         kept = not pruned and entry in self.finalists()
         self._lab.judged(
             Proposal(

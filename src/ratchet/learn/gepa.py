@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.learn.algorithm import SPENT, End, Finding
+from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.bridge import Bridge
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
@@ -179,7 +179,7 @@ class _Search:
         self._spent = (-1, -1)
         self._ran = self._ran_before = 0
         self._problem = ""
-        self.end = End("idle", "nothing is left to try")
+        self.end = SearchEnd("idle", "nothing is left to try")
 
     # The adapter.
 
@@ -272,15 +272,17 @@ class _Search:
         if not self._bridge.do(lambda: self._lab.may_continue(f"gepa/{iteration:06d}")):
             self.end = SPENT
         elif self._max_iterations is not None and iteration >= self._max_iterations:
-            self.end = End("limit", f"the limit of {self._max_iterations} iterations was reached")
+            self.end = SearchEnd(
+                "limit", f"the limit of {self._max_iterations} iterations was reached"
+            )
         elif max((value for value, _ in self._on_val.values()), default=0.0) >= 1.0:
-            self.end = End("solved", "a candidate solves every val task")
+            self.end = SearchEnd("solved", "a candidate solves every val task")
         elif self._idle >= IDLE:
-            self.end = End("idle", f"{IDLE} iterations in a row tried nothing new")
+            self.end = SearchEnd("idle", f"{IDLE} iterations in a row tried nothing new")
         elif self._fruitless >= FRUITLESS:
             last = f" (the last: {self._problem.rstrip('.')})" if self._problem else ""
             why = f"{FRUITLESS} answers of the coach in a row could not be tried{last}"
-            self.end = End("idle", why)
+            self.end = SearchEnd("idle", why)
         else:
             return False
         return True
@@ -295,7 +297,7 @@ class _Search:
         if event["iteration"] and made is not None and made.id in self._on_val:
             self._settle(made)
 
-    def finding(self, end: End) -> Finding:
+    def finding(self, end: SearchEnd) -> Finding:
         """What the search came to."""
         baseline = self._lab.baseline
         if baseline.id not in self._on_val:

@@ -19,14 +19,13 @@ from typing import Any
 import msgspec
 
 from ratchet.evaluate import Scorer, ScoreStream
-from ratchet.learn.asking import Question, Unfinished, ask_and_pay, paid_before
-from ratchet.learn.budget import Budget, BudgetExhausted, Spent, unpriced_sentence
-from ratchet.learn.purse import Purse
+from ratchet.learn.budget import Budget, BudgetExhausted, BudgetLedger, Spent, unpriced_sentence
+from ratchet.learn.candidate_stats import CandidateStats
+from ratchet.learn.coach_calls import CoachQuestion, PendingCoachCalls, ask_and_charge, paid_before
 from ratchet.learn.run_journal import RunJournal
-from ratchet.learn.tried import Tried
 from ratchet.learn.verdicts import Judge, Verdicts
-from ratchet.learn.work import Evaluation, Executes, Proposal, Work, objective_value
-from ratchet.llm import Asks, Message, Reply
+from ratchet.learn.work import Evaluation, LabSettings, Proposal, RolloutRunner, objective_value
+from ratchet.llm import ChatClient, Message, Reply
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task
 
@@ -57,16 +56,16 @@ class Lab:
 
     def __init__(
         self,
-        work: Work,
+        work: LabSettings,
         *,
         baseline: Candidate,
         train: Sequence[Task],
         val: Sequence[Task],
-        runner: Executes,
+        runner: RolloutRunner,
         scorer: Scorer,
         store: Store,
         budget: Budget,
-        coach: Asks | None = None,
+        coach: ChatClient | None = None,
         checks: Judge | None = None,
         tests: Judge | None = None,
         on_rollout: Callable[[Rollout], None] | None = None,
@@ -87,10 +86,12 @@ class Lab:
         self.train = tuple(train)
         self._train_ids = {task.id for task in self.train}
         self.val = tuple(val)
-        self._purse: Purse = Purse(budget, now=clock(), whole=whole._purse if whole else None)
+        self._purse: BudgetLedger = BudgetLedger(
+            budget, now=clock(), whole=whole._purse if whole else None
+        )
         self._whole = whole
-        luck = f"{work.seed}/{work.part}" if work.part else work.seed
-        self.rng = random.Random(luck)  # noqa: S311 - reproducible, not secret
+        seed = f"{work.seed}/{work.part}" if work.part else work.seed
+        self.rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
         self.seed = work.seed
         self._work = work
         self._runner = runner
@@ -102,7 +103,7 @@ class Lab:
         )
         own = Verdicts(store, work.run_id, checks, tests)
         self._verdicts: Verdicts = whole._verdicts if whole else own
-        self._calls: Unfinished = whole._calls if whole else Unfinished()
+        self._calls: PendingCoachCalls = whole._calls if whole else PendingCoachCalls()
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._on_note = on_note
@@ -116,7 +117,7 @@ class Lab:
         """Models whose price was said to be unknown."""
         self._judged = 0
         self._notes = 0
-        self._tried: dict[str, Tried] = {} if whole is None else whole._tried
+        self._tried: dict[str, CandidateStats] = {} if whole is None else whole._tried
 
     async def __aenter__(self) -> Lab:
         """Read what an earlier try of the run has journaled."""
@@ -187,7 +188,7 @@ class Lab:
             )
             for task, rollout in zip(tasks, rollouts, strict=True)
         ]
-        self._tried.setdefault(candidate.id, Tried(candidate)).add(evaluations)
+        self._tried.setdefault(candidate.id, CandidateStats(candidate)).add(evaluations)
         return evaluations
 
     @property
@@ -224,7 +225,7 @@ class Lab:
             BudgetExhausted: The dollars or coach calls are spent; nobody was asked.
             CoachUnavailable: There is no coach, or it cannot be reached.
         """
-        question = Question(tuple(messages), schema, temperature, max_tokens, model)
+        question = CoachQuestion(tuple(messages), schema, temperature, max_tokens, model)
         key = f"{self._key('coach', step)}/{question.digest}"
         known = await self._known(key)
         if known is not None:
@@ -233,7 +234,7 @@ class Lab:
             await self._new.wait()  # the end comes first, as it did the first time
         await self._journal.flush()
         return await self._calls.finish(
-            ask_and_pay(
+            ask_and_charge(
                 self._coach,
                 question,
                 step=step,

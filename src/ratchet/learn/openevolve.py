@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from ratchet.learn import openevolve_child
-from ratchet.learn.algorithm import SPENT, End, Finding
+from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.texts import counted, texts_of, with_text
@@ -219,10 +219,10 @@ class _Search:
         self._best = 0.0
         self._fruitless = 0
         self._serving: set[asyncio.Task[Any]] = set()
-        self._ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[SearchEnd] = asyncio.get_running_loop().create_future()
         self.judged = 0
 
-    async def run(self, text: str, config: dict[str, Any]) -> End:
+    async def run(self, text: str, config: dict[str, Any]) -> SearchEnd:
         """Have the library search; returns how it ended."""
         # The address of a Unix socket has about a hundred characters.
         near = None if len(tempfile.gettempdir()) < MOST_FOLDER else "/tmp"  # noqa: S108
@@ -232,7 +232,7 @@ class _Search:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _run_in(self, folder: Path, text: str, config: dict[str, Any]) -> End:
+    async def _run_in(self, folder: Path, text: str, config: dict[str, Any]) -> SearchEnd:
         code = isinstance(self._lab.targets[self._name], Code)
         program = "program.py" if code else "program.txt"
         config = {**config, "language": "python" if code else "text"}
@@ -265,7 +265,7 @@ class _Search:
                     f"openevolve ended with an error ({process.returncode}):"
                     f" {said[-1][:300] if said else 'it said nothing'}"
                 )
-            return End("limit", f"all {config['max_iterations']} iterations were made")
+            return SearchEnd("limit", f"all {config['max_iterations']} iterations were made")
         finally:
             server.close()
             for task in self._serving:
@@ -319,7 +319,7 @@ class _Search:
         self._fruitless += 1
         if self._fruitless > FRUITLESS:
             why = f"{FRUITLESS} answers of the coach in a row led to nothing new to try"
-            self._end(End("idle", why))
+            self._end(SearchEnd("idle", why))
         return {"text": reply.text, "problem": reply.problem}
 
     async def _evaluate(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -389,7 +389,7 @@ class _Search:
         if reply is not None:
             self._lab.credit(reply, survived)
 
-    def _end(self, end: End) -> None:
+    def _end(self, end: SearchEnd) -> None:
         if not self._ended.done():
             self._ended.set_result(end)
 

@@ -61,7 +61,7 @@ def evaluated(text: str) -> Any:
     return made.EvaluationResult(metrics=found["metrics"], artifacts=found["artifacts"])
 
 
-class Coach:
+class ParentCoach:
     """The package's interface of a language model, answered by the lab's coach."""
 
     def __init__(self, config: Any) -> None:
@@ -83,11 +83,11 @@ class Coach:
         return str(found["text"])
 
 
-def client(config: Any) -> Coach:
+def client(config: Any) -> ParentCoach:
     """Made by the package for each of its processes."""
     if os.environ[DRIVER] != str(os.getpid()):
         seeded("worker")
-    return Coach(config)
+    return ParentCoach(config)
 
 
 _seeded = 0
@@ -99,9 +99,9 @@ def seeded(name: str) -> None:
     if _seeded == os.getpid():
         return
     _seeded = os.getpid()
-    luck = random.Random(f"{os.environ[SEED]}/{name}")  # noqa: S311
-    uuid.uuid4 = lambda: uuid.UUID(int=luck.getrandbits(128), version=4)
-    random.seed(luck.getrandbits(64))
+    rng = random.Random(f"{os.environ[SEED]}/{name}")  # noqa: S311
+    uuid.uuid4 = lambda: uuid.UUID(int=rng.getrandbits(128), version=4)
+    random.seed(rng.getrandbits(64))
 
 
 def main(folder: str) -> None:

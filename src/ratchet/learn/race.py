@@ -36,7 +36,7 @@ EVEN = 1e-9
 """Differences below this are none."""
 
 
-class Entry:
+class RaceEntry:
     """A candidate in a race.
 
     Args:
@@ -45,7 +45,7 @@ class Entry:
         parent: The entry that it was made from and is compared with.
     """
 
-    def __init__(self, number: int, candidate: Candidate, parent: Entry | None = None) -> None:
+    def __init__(self, number: int, candidate: Candidate, parent: RaceEntry | None = None) -> None:
         self.number = number
         self.candidate = candidate
         self.parent = parent
@@ -99,10 +99,10 @@ class Entry:
         return f"{after:.3g} instead of its parent's {before:.3g} on {tasks}."
 
 
-AnyEntry = TypeVar("AnyEntry", bound=Entry)
+AnyEntry = TypeVar("AnyEntry", bound=RaceEntry)
 
 
-class Choice(msgspec.Struct, Generic[AnyEntry], frozen=True):
+class RaceResult(msgspec.Struct, Generic[AnyEntry], frozen=True):
     """The entry that was chosen, with the means of the first and its own on the same val tasks."""
 
     entry: AnyEntry
@@ -168,7 +168,7 @@ class Race(Generic[AnyEntry]):
 
     def choose(
         self, first: AnyEntry, others: Sequence[AnyEntry], val: Mapping[str, Mapping[str, float]]
-    ) -> Choice[AnyEntry]:
+    ) -> RaceResult[AnyEntry]:
         """The best by train and val together, which have to be with it, or else the first.
 
         The highest of many noisy means is mostly luck, so the shrunken estimate decides. Train, on
@@ -192,7 +192,7 @@ class Race(Generic[AnyEntry]):
             if holds and self.standing(entry).mean > self.standing(best).mean + EVEN:
                 best = entry
         shared = [task for task in val[best.id] if task in own]
-        return Choice(
+        return RaceResult(
             best,
             math.fsum(own[task] for task in shared) / len(shared),
             math.fsum(val[best.id][task] for task in shared) / len(shared),
@@ -219,6 +219,6 @@ def next_part(known: int, first: int, limit: int) -> int:
     return max(0, min(max(known, first), limit - known))
 
 
-def untried(entry: Entry, tasks: Sequence[Task]) -> list[Task]:
+def untried(entry: RaceEntry, tasks: Sequence[Task]) -> list[Task]:
     """Those of the tasks that an entry has not run."""
     return [task for task in tasks if task.id not in entry.evaluations]

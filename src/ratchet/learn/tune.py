@@ -15,11 +15,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ratchet.learn.algorithm import SPENT, End, Finding
+from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import Choice as Chosen
-from ratchet.learn.race import Entry, Race
+from ratchet.learn.race import Race, RaceEntry
+from ratchet.learn.race import RaceResult as Chosen
 from ratchet.learn.work import Proposal, mean, scores_of
 from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Knob, Params, Task, Value
 
@@ -97,19 +97,19 @@ class Tune:
             ended=end.cause,
         )
 
-    async def _search(self, lab: Lab, search: _Search, reserve: int) -> End:
+    async def _search(self, lab: Lab, search: _Search, reserve: int) -> SearchEnd:
         quiet = 0
         while lab.may_continue(f"tune/{search.asked:06d}"):
             if self._max_trials is not None and search.asked >= self._max_trials:
-                return End("limit", f"the limit of {self._max_trials} trials was reached")
+                return SearchEnd("limit", f"the limit of {self._max_trials} trials was reached")
             if search.best >= 1.0:
-                return End("solved", "a candidate solves every train task")
+                return SearchEnd("solved", "a candidate solves every train task")
             if self._patience is not None and quiet >= self._patience:
-                return End("idle", f"{quiet} batches in a row brought nothing better")
+                return SearchEnd("idle", f"{quiet} batches in a row brought nothing better")
             if search.stale >= STALE_BATCHES:
-                return End("idle", f"{search.stale} batches in a row tried nothing new")
+                return SearchEnd("idle", f"{search.stale} batches in a row tried nothing new")
             if search.seen >= search.points:
-                return End("idle", f"all {search.points:g} combinations were tried")
+                return SearchEnd("idle", f"all {search.points:g} combinations were tried")
             count = min(self._batch, _affordable(lab, reserve) // len(lab.train))
             if self._max_trials is not None:
                 count = min(count, self._max_trials - search.asked)
@@ -124,7 +124,7 @@ class Tune:
 
     async def _choose(
         self, lab: Lab, search: _Search, val: dict[str, dict[str, float]]
-    ) -> Chosen[Entry]:
+    ) -> Chosen[RaceEntry]:
         finalists = search.finalists(self._finalists)
         judged = await asyncio.gather(
             *(lab.evaluate(entry.candidate, lab.val) for entry in finalists),
@@ -145,8 +145,8 @@ class _Search:
     def __init__(self, lab: Lab, batch: int, rungs: Sequence[Sequence[Task]]) -> None:
         self._lab = lab
         self._rungs = rungs
-        self.race: Race[Entry] = Race()
-        self.source = Entry(0, lab.baseline)
+        self.race: Race[RaceEntry] = Race()
+        self.source = RaceEntry(0, lab.baseline)
         self._entries = {self.source.id: self.source}
         self._params = {
             name: resource
@@ -176,7 +176,7 @@ class _Search:
         """How many combinations there are."""
         self.stale = 0
         """Batches in a row that tried nothing new."""
-        self._complete: dict[str, Entry] = {}
+        self._complete: dict[str, RaceEntry] = {}
         self.asked = 0
         self.pruned = 0
         self.best = float("-inf")
@@ -211,14 +211,14 @@ class _Search:
         for i, trial in enumerate(trials):
             self._tell(trial, entries[i], values[i])
 
-    def _goes_on(self, entry: Entry, leader: Entry) -> bool:
+    def _goes_on(self, entry: RaceEntry, leader: RaceEntry) -> bool:
         """Whether an entry may be the best; the source, with which all are compared, runs all."""
         if entry is self.source:
             return True
         worse = self.race.is_worse(entry, len(self._rungs[-1]))
         return not worse and self.race.may_lead(entry, leader)
 
-    def finalists(self, count: int) -> list[Entry]:
+    def finalists(self, count: int) -> list[RaceEntry]:
         """The best over all train tasks, best first, without the source."""
         others = [entry for entry in self._complete.values() if entry is not self.source]
         return sorted(others, key=lambda one: (-one.mean(), one.number))[:count]
@@ -228,12 +228,12 @@ class _Search:
         """How many different candidates were tried."""
         return len(self._entries)
 
-    def _entry(self, candidate: Candidate) -> Entry:
+    def _entry(self, candidate: Candidate) -> RaceEntry:
         """The entry of a candidate; a new one if it was not tried before."""
-        new = Entry(len(self._entries), candidate, self.source)
+        new = RaceEntry(len(self._entries), candidate, self.source)
         return self._entries.setdefault(candidate.id, new)
 
-    def _tell(self, trial: Any, entry: Entry, values: Sequence[float]) -> None:
+    def _tell(self, trial: Any, entry: RaceEntry, values: Sequence[float]) -> None:
         from optuna.trial import TrialState
 
         number = self.asked

@@ -10,7 +10,7 @@ import msgspec
 from ratchet.types import Candidate, Cost, Rollout, Score, Task
 
 
-class Executes(Protocol):
+class RolloutRunner(Protocol):
     """Runs rollouts to their ends; a Runner does."""
 
     async def run(
@@ -79,7 +79,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         return Cost(known_usd=self.dollars, unpriced=self.unpriced)
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a lab works on."""
 
     run_id: str
@@ -101,7 +101,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
             task,
             candidate_id,
             scope=[self.run_id, self.again, repetition],
-            luck=[self.seed, repetition],
+            seed_parts=[self.seed, repetition],
             queue=self.queue,
             purpose=f"{self.stage}/{self.run_id}",
             max_attempts=self.max_attempts,

@@ -6,29 +6,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ratchet.llm.asking import STEP, Asks, CoachUnavailable, Message, Reply
-    from ratchet.llm.call import Settings
+    from ratchet.llm.call import CoachSettings
+    from ratchet.llm.chat import STEP, ChatClient, CoachUnavailable, Message, Reply
     from ratchet.llm.coach import Coach
-    from ratchet.llm.ensemble import Ensemble, Model
-    from ratchet.llm.prices import Usage, dollars, load, loaded
-    from ratchet.llm.recorded import price, with_price
+    from ratchet.llm.ensemble import CoachModel, Ensemble
+    from ratchet.llm.prices import Usage, dollars, load, loaded, price, with_price
 
 _LATER = {
-    "Asks": "asking",
+    "ChatClient": "chat",
     "Coach": "coach",
-    "CoachUnavailable": "asking",
+    "CoachUnavailable": "chat",
     "Ensemble": "ensemble",
-    "Message": "asking",
-    "Model": "ensemble",
-    "Reply": "asking",
-    "STEP": "asking",
-    "Settings": "call",
+    "Message": "chat",
+    "CoachModel": "ensemble",
+    "Reply": "chat",
+    "STEP": "chat",
+    "CoachSettings": "call",
     "Usage": "prices",
     "dollars": "prices",
     "load": "prices",
     "loaded": "prices",
-    "price": "recorded",
-    "with_price": "recorded",
+    "price": "prices",
+    "with_price": "prices",
 }
 """Modules by name: each is imported when it is first named."""
 
@@ -41,14 +40,14 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "STEP",
-    "Asks",
+    "ChatClient",
     "Coach",
+    "CoachModel",
+    "CoachSettings",
     "CoachUnavailable",
     "Ensemble",
     "Message",
-    "Model",
     "Reply",
-    "Settings",
     "Usage",
     "dollars",
     "load",

@@ -28,7 +28,7 @@ def delay(tries: int, asked_s: float | None, chance: random.Random) -> float:
     return asked_s + min(own, 1.0) * chance.random()
 
 
-def asked_for(headers: Mapping[str, str], now: float) -> float | None:
+def requested_delay(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds that an answer's headers ask to wait: `Retry-After` as seconds or a date, RFC 9110
     section 10.2.3, or `retry-after-ms`.
 

@@ -10,24 +10,24 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ratchet.llm.answer import Answer, NoAnswer, read_answer
-from ratchet.llm.asking import STEP, CoachUnavailable, Message, Reply
 from ratchet.llm.backoff import delay
-from ratchet.llm.dialect import Dialect
-from ratchet.llm.ensemble import Model
-from ratchet.llm.line import Line, timed_out
+from ratchet.llm.chat import STEP, CoachUnavailable, Message, Reply
+from ratchet.llm.completion import Completion, NotACompletion, read_completion
+from ratchet.llm.dialect import EndpointDialect
+from ratchet.llm.endpoint import Endpoint
+from ratchet.llm.ensemble import CoachModel
+from ratchet.llm.failures import RequestFailed, of_status, quote
 from ratchet.llm.prices import Usage, dollars
-from ratchet.llm.providers import Place
 from ratchet.llm.recording import CallRecord
-from ratchet.llm.structured import Shape
-from ratchet.llm.trouble import Trouble, of_status, quote
+from ratchet.llm.structured import AnswerSchema
+from ratchet.llm.transport import ChatTransport, timed_out
 from ratchet.types import Cost, total_cost
 
 MOST_SHOWN = 6_000
 """Characters of a malformed answer that the model is shown again."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a coach asks."""
 
     timeout_s: float = 120.0
@@ -44,11 +44,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Of one answer, thoughts included; no limit when None."""
 
 
-class Means(Protocol):
+class CallContext(Protocol):
     """What calls share; a coach."""
 
     @property
-    def settings(self) -> Settings: ...
+    def settings(self) -> CoachSettings: ...
     @property
     def slots(self) -> asyncio.Semaphore: ...
     @property
@@ -62,28 +62,28 @@ class Means(Protocol):
         ...
 
 
-class Desk:
+class EndpointState:
     """What is known of a model at its endpoint."""
 
-    def __init__(self, place: Place, line: Line) -> None:
+    def __init__(self, place: Endpoint, line: ChatTransport) -> None:
         self.place = place
         self.line = line
-        self.dialect = Dialect.of(place.model, place.host)
+        self.dialect = EndpointDialect.of(place.model, place.host)
         self.answered = 0
         """Answers that came."""
         self.opens_at = 0.0
         """When requests may go out again, by the coach's clock: it asked to wait."""
 
 
-class Call:
+class CoachCall:
     """One call on its way: a request, perhaps a repair."""
 
     def __init__(
         self,
-        coach: Means,
-        model: Model,
-        desk: Desk,
-        shape: Shape | None,
+        coach: CallContext,
+        model: CoachModel,
+        desk: EndpointState,
+        shape: AnswerSchema | None,
         *,
         temperature: float | None,
         max_tokens: int | None,
@@ -102,19 +102,19 @@ class Call:
         self._clock = coach.clock
         self._since = self._clock()
         self._until = self._since + coach.settings.total_s
-        self._paid: list[tuple[Answer, float | None]] = []
+        self._paid: list[tuple[Completion, float | None]] = []
 
     async def run(self, messages: Sequence[Message]) -> Reply:
         """The reply; one repair is tried."""
         try:
             answer = await self._request(messages)
-        except Trouble as trouble:
+        except RequestFailed as trouble:
             return self._no_answer(trouble)
         data, problem, mend = self._read(answer)
         if problem and mend:
             try:
                 second = await self._request([*messages, *_mending(answer, problem, mend)])
-            except (Trouble, CoachUnavailable):
+            except (RequestFailed, CoachUnavailable):
                 pass  # what was paid for is kept, with its problem
             else:
                 again = self._read(second)
@@ -122,7 +122,7 @@ class Call:
                     answer, (data, problem, _) = second, again
         return self._reply(answer.text, data, problem)
 
-    def _read(self, answer: Answer) -> tuple[Any, str, str]:
+    def _read(self, answer: Completion) -> tuple[Any, str, str]:
         """What an answer holds, what is wrong with it, and how the model is told to mend that."""
         limit = f" of {self._max_tokens} tokens" if self._max_tokens else ""
         if answer.refusal:
@@ -149,7 +149,7 @@ class Call:
         )
         return None, f"The answer does not fit its schema: {wrong}.", mend
 
-    async def _request(self, messages: Sequence[Message]) -> Answer:
+    async def _request(self, messages: Sequence[Message]) -> Completion:
         """One answer, asked for as often as it takes.
 
         Raises:
@@ -167,7 +167,7 @@ class Call:
             since_ns = time.time_ns()
             try:
                 answer = await self._try(body, messages)
-            except Trouble as trouble:
+            except RequestFailed as trouble:
                 self.record.request(desk.place, body, since_ns, tries, trouble)
                 other = None
                 if adapted < _MOST_ADAPTED:
@@ -208,7 +208,7 @@ class Call:
             # Not all at once when it opens.
             await self._coach.sleep(wait * (1 + 0.1 * self._coach.chance.random()))
 
-    async def _try(self, body: dict[str, Any], messages: Sequence[Message]) -> Answer:
+    async def _try(self, body: dict[str, Any], messages: Sequence[Message]) -> Completion:
         desk, settings = self._desk, self._coach.settings
         queued = self._clock()
         async with self._coach.slots:
@@ -220,9 +220,9 @@ class Call:
             except TimeoutError:
                 raise timed_out(desk.place, seconds) from None
         try:
-            answer = read_answer(raw, sum(len(message.content) for message in messages))
-        except NoAnswer as error:
-            raise Trouble(
+            answer = read_completion(raw, sum(len(message.content) for message in messages))
+        except NotACompletion as error:
+            raise RequestFailed(
                 f"{desk.place.model!r} at {desk.place.shown} answered with something that is no"
                 f" chat completion: {quote(desk.place, error)}",
                 "again",
@@ -237,7 +237,7 @@ class Call:
             raise of_status(desk.place, status, {}, text, said, time.time())
         return answer
 
-    def _cost(self, answer: Answer) -> float | None:
+    def _cost(self, answer: Completion) -> float | None:
         model, usage = self._model, answer.usage
         if model.input_price is not None or model.output_price is not None:
             given = usage.input_tokens * (model.input_price or 0.0)
@@ -259,7 +259,7 @@ class Call:
             )
         return known
 
-    def _no_answer(self, trouble: Trouble) -> Reply:
+    def _no_answer(self, trouble: RequestFailed) -> Reply:
         return self._reply("", None, f"There is no answer: {trouble.sentence}")
 
     def _reply(self, text: str, data: Any, problem: str) -> Reply:
@@ -279,7 +279,7 @@ class Call:
 _MOST_ADAPTED = 6
 
 
-def _published(place: Place, answer: Answer, usage: Usage) -> float | None:
+def _published(place: Endpoint, answer: Completion, usage: Usage) -> float | None:
     """Dollars by the provider at that address, else by OpenAI for a model that it has, which
     companies' own gateways sell on."""
     sellers = (place.base_url, "openai") if place.base_url else ("",)
@@ -292,14 +292,14 @@ def _published(place: Place, answer: Answer, usage: Usage) -> float | None:
     return None
 
 
-def _unavailable(trouble: Trouble, tries: int = 0) -> CoachUnavailable:
+def _unavailable(trouble: RequestFailed, tries: int = 0) -> CoachUnavailable:
     after = f" It was tried {tries} times." if tries > 1 else ""
     said = trouble.sentence.rstrip()
     said += "" if said.endswith((".", "!", "?")) else "."
     return CoachUnavailable(f"The coach cannot be asked: {said}{after}", hint=trouble.hint or None)
 
 
-def _mending(answer: Answer, problem: str, mend: str) -> list[Message]:
+def _mending(answer: Completion, problem: str, mend: str) -> list[Message]:
     shown = answer.text[:MOST_SHOWN]
     asked = Message(role="user", content=mend)
     return [Message(role="assistant", content=shown), asked] if shown else [asked]

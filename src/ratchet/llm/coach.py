@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from ratchet.llm.asking import STEP, CoachUnavailable, Message, Reply
-from ratchet.llm.call import Call, Desk, Settings
-from ratchet.llm.ensemble import Ensemble, Model
-from ratchet.llm.line import OpenAILine
-from ratchet.llm.litellm_line import LitellmLine
-from ratchet.llm.providers import place_of
-from ratchet.llm.structured import Shape
+from ratchet.llm.call import CoachCall, CoachSettings, EndpointState
+from ratchet.llm.chat import STEP, CoachUnavailable, Message, Reply
+from ratchet.llm.endpoint import endpoint_of
+from ratchet.llm.ensemble import CoachModel, Ensemble
+from ratchet.llm.litellm_transport import LitellmTransport
+from ratchet.llm.structured import AnswerSchema
+from ratchet.llm.transport import OpenAITransport
 from ratchet.types import InputError, Span, content_hash
 
 CHECK_TOKENS, CHECK_RETRIES = 16, 2
@@ -52,11 +52,11 @@ class Coach:
 
     def __init__(
         self,
-        models: str | Sequence[str | Model],
+        models: str | Sequence[str | CoachModel],
         *,
         base_url: str | None = None,
         key_env: str | None = None,
-        settings: Settings | None = None,
+        settings: CoachSettings | None = None,
         seed: int = 0,
         environ: Mapping[str, str] | None = None,
         hear: Hear | None = None,
@@ -66,7 +66,7 @@ class Coach:
         chance: random.Random | None = None,
     ) -> None:
         named = [models] if isinstance(models, str) else models
-        made = [Model(name=each) if isinstance(each, str) else each for each in named]
+        made = [CoachModel(name=each) if isinstance(each, str) else each for each in named]
         self._ensemble = Ensemble(
             [
                 msgspec.structs.replace(
@@ -78,7 +78,7 @@ class Coach:
             ],
             seed,
         )
-        self.settings = settings or Settings()
+        self.settings = settings or CoachSettings()
         self._environ = os.environ if environ is None else environ
         self._hear = hear
         self._say = say or (lambda _: None)
@@ -86,7 +86,7 @@ class Coach:
         self.clock = clock
         self.chance = chance or random.Random()  # noqa: S311
         self.slots = asyncio.Semaphore(self.settings.concurrency)
-        self._desks: dict[str, Desk] = {}
+        self._desks: dict[str, EndpointState] = {}
         self._gone: dict[str, CoachUnavailable] = {}
         self._told: set[str] = set()
         self._calls = 0
@@ -106,7 +106,7 @@ class Coach:
         model: str | None = None,
     ) -> Reply:
         """As `Asks.ask`."""
-        shape = None if schema is None else Shape(schema)
+        shape = None if schema is None else AnswerSchema(schema)
         if model is not None:
             return await self._ask(self._named(model), messages, shape, temperature, max_tokens)
         about = content_hash([self._occasion(), [[m.role, m.content] for m in messages]])
@@ -167,7 +167,7 @@ class Coach:
         self._calls += 1
         return STEP.get() or str(self._calls)
 
-    def _named(self, name: str) -> Model:
+    def _named(self, name: str) -> CoachModel:
         found = self._ensemble.models.get(name)
         if found is None:
             raise InputError(
@@ -176,21 +176,21 @@ class Coach:
             )
         return found
 
-    def _desk(self, model: Model) -> Desk:
+    def _desk(self, model: CoachModel) -> EndpointState:
         if model.name in self._gone:
             raise self._gone[model.name]
         desk = self._desks.get(model.name)
         if desk is None:
-            place = place_of(model, self._environ)
-            line = LitellmLine(place) if place.through == "litellm" else OpenAILine(place)
-            desk = self._desks[model.name] = Desk(place, line)
+            place = endpoint_of(model, self._environ)
+            line = LitellmTransport(place) if place.through == "litellm" else OpenAITransport(place)
+            desk = self._desks[model.name] = EndpointState(place, line)
         return desk
 
     async def _ask(
         self,
-        model: Model,
+        model: CoachModel,
         messages: Sequence[Message],
-        shape: Shape | None,
+        shape: AnswerSchema | None,
         temperature: float | None,
         max_tokens: int | None,
         retries: int | None = None,
@@ -198,7 +198,7 @@ class Coach:
         desk = self._desk(model)
         given = (temperature, model.temperature, self.settings.temperature)
         limits = (max_tokens, model.max_tokens, self.settings.max_tokens)
-        call = Call(
+        call = CoachCall(
             self,
             model,
             desk,

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from ratchet.llm.asking import Message
-from ratchet.llm.structured import Shape, instruction
-from ratchet.llm.trouble import is_spent
+from ratchet.llm.chat import Message
+from ratchet.llm.failures import is_spent
+from ratchet.llm.structured import AnswerSchema, instruction
 
 _REASONING = re.compile(r"(?:^|/)(?:o\d|gpt-5)")
 _FORMAT = re.compile(r"response_format|json_schema|json_object|structured output|schema", re.I)
@@ -18,7 +18,7 @@ _LIMIT = re.compile(r"max_tokens|max_completion_tokens|completion tokens|output 
 _LIMIT_SIZE = re.compile(r"too large|at most|exceed|maximum|less than|range|greater", re.I)
 
 
-class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
     """How a model is to be asked at an endpoint."""
 
     format: Literal["schema", "object", "plain"] = "schema"
@@ -30,7 +30,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a temperature is taken."""
 
     @classmethod
-    def of(cls, model: str, host: str) -> Dialect:
+    def of(cls, model: str, host: str) -> EndpointDialect:
         """What to begin with."""
         newer = host == "api.openai.com" or _REASONING.search(model)
         return cls(limit="max_completion_tokens" if newer else "max_tokens")
@@ -39,7 +39,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
         self,
         model: str,
         messages: Sequence[Message],
-        shape: Shape | None,
+        shape: AnswerSchema | None,
         temperature: float | None,
         max_tokens: int | None,
     ) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
     def without_what_was_refused(
         self, body: dict[str, Any], status: int, refusal: str
-    ) -> Dialect | None:
+    ) -> EndpointDialect | None:
         """How to ask again after a refusal; None when this is not about how it was asked.
 
         Args:

@@ -22,7 +22,7 @@ MEMORY = 0.99
 on, and a model is not to be judged by when it was asked."""
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
+class CoachModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model that a coach may ask."""
 
     name: str
@@ -70,7 +70,7 @@ class Ensemble:
         ConfigError: There is none, a name stands twice, or a weight is not a positive number.
     """
 
-    def __init__(self, models: Sequence[Model], seed: int = 0) -> None:
+    def __init__(self, models: Sequence[CoachModel], seed: int = 0) -> None:
         names = [model.name for model in models]
         if not names:
             raise ConfigError("A coach needs at least one model.")
@@ -89,7 +89,7 @@ class Ensemble:
         self._records = {name: _Record() for name in names}
         self._credits = 0
 
-    def draw(self, about: str, without: Collection[str] = ()) -> Model:
+    def draw(self, about: str, without: Collection[str] = ()) -> CoachModel:
         """The model to ask.
 
         Args:
@@ -102,8 +102,8 @@ class Ensemble:
         chance = random.Random(content_hash([self._seed, about, self._credits]))  # noqa: S311
         if chance.random() < max(FLOOR, PRIOR / (PRIOR + self._credits)):
             return chance.choices(left, [model.weight for model in left])[0]
-        luck = {model.name: self._luck(model.name, chance) for model in left}
-        return max(left, key=lambda model: luck[model.name])
+        samples = {model.name: self._sample(model.name, chance) for model in left}
+        return max(left, key=lambda model: samples[model.name])
 
     def credit(self, name: str, survived: bool) -> None:
         """Count a proposal of a model; a name that is none of the ensemble's counts nothing."""
@@ -118,6 +118,6 @@ class Ensemble:
         else:
             self._records[name].perished += 1
 
-    def _luck(self, name: str, chance: random.Random) -> float:
+    def _sample(self, name: str, chance: random.Random) -> float:
         record = self._records[name]
         return chance.betavariate(1 + record.survived, 1 + record.perished)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.llm.answer import Answer
-from ratchet.llm.providers import Place
-from ratchet.llm.trouble import Trouble, quote
+from ratchet.llm.completion import Completion
+from ratchet.llm.endpoint import Endpoint
+from ratchet.llm.failures import RequestFailed, quote
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
 from ratchet.observe.ids import new_span_id, new_trace_id
@@ -45,11 +45,11 @@ class CallRecord:
 
     def request(
         self,
-        place: Place,
+        place: Endpoint,
         body: Mapping[str, Any],
         since_ns: int,
         tries: int,
-        outcome: Answer | Trouble,
+        outcome: Completion | RequestFailed,
         cost_usd: float | None = None,
     ) -> None:
         """Note a request that ended.
@@ -79,7 +79,7 @@ class CallRecord:
         if tries:
             attributes["http.request.resend_count"] = tries
         message = ""
-        if isinstance(outcome, Trouble):
+        if isinstance(outcome, RequestFailed):
             attributes["error.type"] = outcome.kind
             if outcome.status:
                 attributes["http.response.status_code"] = outcome.status

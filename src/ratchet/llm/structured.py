@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ratchet.llm import lenient
+from ratchet.llm import lenient_json
 from ratchet.types import InputError
 
 MOST = 200_000
@@ -27,7 +27,7 @@ _BEGINS = re.compile(r"[{\[｛]")
 _strict = json.JSONDecoder(strict=False, parse_constant=lambda name: _no_constant(name))
 
 
-class Shape:
+class AnswerSchema:
     """A schema that answers are to fit.
 
     Args:
@@ -142,8 +142,8 @@ def _read(text: str, at: int, leniently: bool = True) -> tuple[Any, int] | None:
         if not leniently:
             return None
         try:
-            value, end = lenient.read(text, begin)
-        except (lenient.NotJSON, RecursionError):
+            value, end = lenient_json.read_lenient_json(text, begin)
+        except (lenient_json.NotJSON, RecursionError):
             return None
     return (value, end) if isinstance(value, (dict, list)) or begin == 0 else None
 

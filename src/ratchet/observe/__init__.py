@@ -7,15 +7,15 @@ from ratchet.observe.collector import (
     collect_process,
     collecting,
     current_collector,
+    emit_reward,
 )
 from ratchet.observe.conversations import conversation
 from ratchet.observe.decorators import ENTRY_MARK, agent, llm_call, retriever, rollout, tool, trace
-from ratchet.observe.reward import emit_reward
+from ratchet.observe.otel_spans import warm_up
 from ratchet.observe.rollout_capture import capture_rollouts
 from ratchet.observe.setup import Handle, init
 from ratchet.observe.step import SideEffectBlocked, Step, is_async
-from ratchet.observe.threads import carry_context
-from ratchet.observe.tracer import warm_up
+from ratchet.observe.thread_context import carry_context
 
 __all__ = [
     "BLOCKED_SUFFIX",

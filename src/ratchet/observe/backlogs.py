@@ -15,7 +15,7 @@ FEEDBACK_BYTES = 32 * 1024 * 1024
 """Of the feedback that waits on disk; that of spans is `spool.MAX_BYTES`."""
 
 
-def spans_backlog(found: Destination, *, on_disk: bool) -> Backlog:
+def span_backlog(found: Destination, *, on_disk: bool) -> Backlog:
     """Where spans for a destination wait."""
     from ratchet.observe.spool import MAX_BYTES
 
@@ -34,7 +34,7 @@ def _in_memory() -> Backlog:
 
 
 def _backlog(found: Destination, folder: Path, max_bytes: int) -> Backlog:
-    from ratchet.observe.place import STATE_NAME, prepare_state
+    from ratchet.observe.project_paths import STATE_NAME, prepare_state
     from ratchet.observe.spool import Spool
 
     root = found.root

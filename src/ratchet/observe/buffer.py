@@ -11,11 +11,11 @@ MAX_SPANS = 20_000
 MAX_WEIGHT = 64 * 1024 * 1024
 """Characters, about."""
 
-HURRY = 512
+FLUSH_AT = 512
 """Spans that are not left to gather any longer."""
 
 
-class Held(NamedTuple):
+class BufferedSpan(NamedTuple):
     """A finished span that waits."""
 
     span: Any
@@ -47,8 +47,8 @@ class Buffer:
         # Of the same thread it may be taken twice: a signal's handler or a finalizer may end a
         # span while one is being put here.
         self._lock = threading.RLock()
-        self._plain: deque[Held] = deque()
-        self._errors: deque[Held] = deque()
+        self._plain: deque[BufferedSpan] = deque()
+        self._errors: deque[BufferedSpan] = deque()
         self._weight = 0
         self.taken = 0
         """Spans that were put here, ever."""
@@ -59,17 +59,17 @@ class Buffer:
         """Add a span."""
         with self._lock:
             self.taken += 1
-            (self._errors if error else self._plain).append(Held(span, weight, error))
+            (self._errors if error else self._plain).append(BufferedSpan(span, weight, error))
             self._weight += weight
             count = len(self._plain) + len(self._errors)
             while count > self._max_spans or (self._weight > self._max_weight and count > 1):
                 self._weight -= (self._plain or self._errors).popleft().weight
                 self.dropped += 1
                 count -= 1
-        if count == 1 or count == HURRY:
-            self._wake(count == HURRY)
+        if count == 1 or count == FLUSH_AT:
+            self._wake(count == FLUSH_AT)
 
-    def take_all(self) -> list[Held]:
+    def take_all(self) -> list[BufferedSpan]:
         """Take what is there, each of its kind in the order it came."""
         with self._lock:
             plain, errors = self._plain, self._errors

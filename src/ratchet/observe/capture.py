@@ -24,9 +24,9 @@ _DEPTH = 8
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def readable(words: str) -> str:
+def readable(text: str) -> str:
     """The same text with U+FFFD in the place of lone surrogates, which no encoding can hold."""
-    return words if words.isascii() else _SURROGATE.sub("\ufffd", words)
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def capture(value: Any, limit: int = CAPTURE_LIMIT) -> str:

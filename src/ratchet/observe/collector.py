@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import numbers
 import os
 import threading
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ratchet.types import Score, Span
+from ratchet.types import InputError, Score, Span
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
     from ratchet.observe.step_span import StepSpan
 
 MAX_SPANS = 10_000
@@ -22,7 +26,7 @@ class Collector:
 
     content = True
     tracer = None
-    content_beside = False
+    mirror_content = False
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -103,3 +107,57 @@ def block(tool: str) -> bool:
         with contextlib.suppress(OSError), open(inherited + BLOCKED_SUFFIX, "w") as file:
             file.write(tool)
     return collector is not None or bool(inherited)
+
+
+def emit_reward(value: float, *, name: str = "reward", rationale: str = "") -> None:
+    """Give the running rollout a score; outside of rollouts nothing happens.
+
+    Args:
+        value: A finite number; best in [0, 1].
+        name: Under which name it is kept; the last value of a name holds.
+        rationale: Why.
+
+    Raises:
+        InputError: The value is not a finite number.
+    """
+    given: Any = value
+    # Real: the numbers of NumPy are such, and no float.
+    if not isinstance(given, numbers.Real) or not math.isfinite(given):
+        raise InputError(f"The reward {value!r} is not a finite number.")
+    collector = current_collector()
+    if collector is not None:
+        collector.score(
+            Score(evaluator=name, version="agent", value=float(given), rationale=rationale)
+        )
+
+
+class Sink(Protocol):
+    """What takes finished spans. Its methods return at once and raise nothing."""
+
+    content: bool
+    """Whether inputs and outputs are wanted."""
+    tracer: Tracer | None
+    """The user's own, which makes a span beside each of ours; None where they have none."""
+    mirror_content: bool
+    """Whether those spans get inputs and outputs too."""
+
+    def take(self, span: StepSpan) -> None:
+        """Keep a finished span."""
+        ...
+
+
+_live: Sink | None = None
+
+
+def set_live(sink: Sink | None) -> None:
+    """Record what runs outside of rollouts too, for the whole process."""
+    global _live
+    _live = sink
+
+
+def current_sink() -> Any:
+    """Where a span that starts here goes: a `Sink`, or None when nothing is recorded."""
+    collector = collecting.get()
+    if collector is None or (collector.over and _process is not None):
+        return _process or _live
+    return collector

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ratchet.observe.capture import readable
-from ratchet.observe.sink import current_sink
+from ratchet.observe.collector import current_sink
 
 CONVERSATION = "ratchet.conversation"
 """Key in OpenTelemetry's context: the attributes that each span inside gets."""

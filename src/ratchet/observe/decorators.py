@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, overload
 
 from ratchet.observe.capture import capture, readable
-from ratchet.observe.step import Plan, Step, wrap
+from ratchet.observe.step import SpanTemplate, Step, wrap
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,13 +23,13 @@ LLM_LIMIT = 131_072
 _DESCRIPTORS = (classmethod, staticmethod, property, functools.cached_property)
 
 
-class Named(Step):
+class NamedStep(Step):
     """A step that was given its name: a context manager, and a decorator too."""
 
     __slots__ = ()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        marked: Callable[P, R] = wrap(function, self._plan)
+        marked: Callable[P, R] = wrap(function, self._template)
         return marked
 
 
@@ -62,7 +62,7 @@ def rollout(function: Callable[P, R]) -> Callable[P, R]:
 def _entry(function: Any, mark: str, name: str | None) -> Any:
     shown = _shown(name, function)
     attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": shown}
-    wrapped = wrap(function, Plan(shown, "agent", attributes=attributes))
+    wrapped = wrap(function, SpanTemplate(shown, "agent", attributes=attributes))
     setattr(wrapped, ENTRY_MARK, mark)
     return wrapped
 
@@ -85,7 +85,7 @@ def tool(function: Any = None, /, *, name: str | None = None, side_effects: bool
     if function is None:
         return functools.partial(tool, name=name, side_effects=side_effects)
     shown = _shown(name, function)
-    plan = Plan(
+    template = SpanTemplate(
         shown,
         "tool",
         input_key="gen_ai.tool.call.arguments",
@@ -93,13 +93,13 @@ def tool(function: Any = None, /, *, name: str | None = None, side_effects: bool
         side_effects=side_effects,
         attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": shown},
     )
-    return wrap(function, plan)
+    return wrap(function, template)
 
 
 @overload
 def retriever(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def retriever(*, name: str | None = None) -> Named: ...
+def retriever(*, name: str | None = None) -> NamedStep: ...
 def retriever(function: Any = None, /, *, name: str | None = None) -> Any:
     """Mark a search of the agent: `@ratchet.retriever`, or `with ratchet.retriever(name="docs")`.
 
@@ -108,21 +108,21 @@ def retriever(function: Any = None, /, *, name: str | None = None) -> Any:
             searched for; what it returns are the documents.
         name: The search's name in traces; the function's own by default.
     """
-    plan = Plan(
+    template = SpanTemplate(
         _shown(name, function) if function is not None else readable(name or "retrieval"),
         "retriever",
         output_key="gen_ai.retrieval.documents",
         attributes={"gen_ai.operation.name": "retrieval"},
     )
     if function is not None:
-        return wrap(function, plan)
-    return _Unnamed(plan) if name is None else Named(plan)
+        return wrap(function, template)
+    return _Unnamed(template) if name is None else NamedStep(template)
 
 
 @overload
 def llm_call(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def llm_call(*, name: str | None = None, model: str = "", provider: str = "") -> Named: ...
+def llm_call(*, name: str | None = None, model: str = "", provider: str = "") -> NamedStep: ...
 def llm_call(
     function: Any = None, /, *, name: str | None = None, model: str = "", provider: str = ""
 ) -> Any:
@@ -146,7 +146,7 @@ def llm_call(
         attributes["gen_ai.request.model"] = readable(str(model))
     if provider:
         attributes["gen_ai.provider.name"] = readable(str(provider))
-    plan = Plan(
+    template = SpanTemplate(
         _shown(name, function)
         if function is not None
         else readable(name or f"chat {model}".strip()),
@@ -155,14 +155,14 @@ def llm_call(
         limit=LLM_LIMIT,
     )
     if function is not None:
-        return wrap(function, plan)
-    return _Unnamed(plan) if name is None else Named(plan)
+        return wrap(function, template)
+    return _Unnamed(template) if name is None else NamedStep(template)
 
 
 @overload
 def trace(name: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def trace(name: str, /, **attributes: str | bool | int | float) -> Named: ...
+def trace(name: str, /, **attributes: str | bool | int | float) -> NamedStep: ...
 def trace(name: Any, /, **attributes: str | bool | int | float) -> Any:
     """Record a step: `@ratchet.trace`, `@ratchet.trace("name")`, `with ratchet.trace("name"): ...`.
 
@@ -172,11 +172,11 @@ def trace(name: Any, /, **attributes: str | bool | int | float) -> Any:
     """
     kept = {key: _plain(value) for key, value in attributes.items()}
     if callable(name) or isinstance(name, _DESCRIPTORS):
-        return wrap(name, Plan(_shown(None, name), "step", attributes=kept))
-    return Named(Plan(readable(str(name)), "step", attributes=kept))
+        return wrap(name, SpanTemplate(_shown(None, name), "step", attributes=kept))
+    return NamedStep(SpanTemplate(readable(str(name)), "step", attributes=kept))
 
 
-class _Unnamed(Named):
+class _Unnamed(NamedStep):
     """A step without a name of its own: around a function it takes the function's."""
 
     __slots__ = ()
@@ -184,7 +184,9 @@ class _Unnamed(Named):
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         from msgspec.structs import replace
 
-        marked: Callable[P, R] = wrap(function, replace(self._plan, name=_shown(None, function)))
+        marked: Callable[P, R] = wrap(
+            function, replace(self._template, name=_shown(None, function))
+        )
         return marked
 
 

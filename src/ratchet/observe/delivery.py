@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ratchet.observe.sending import Away, Refused, Target
+from ratchet.observe.sending import RecordsRejected, RecordTransport, TransportUnavailable
 from ratchet.observe.spool import Backlog, Frame, MemoryBacklog
 
 _log = logging.getLogger("ratchet")
@@ -29,7 +29,7 @@ PAUSES_S = (0.25, 10.0)
 KEY_PAUSE_S = 60.0
 """Pause after a key was refused."""
 
-TURN = 20
+RETRY_BATCHES = 20
 """Batches of the backlog that are sent before new spans are looked at again."""
 
 
@@ -37,32 +37,32 @@ class Delivery(Generic[Item]):
     """Gives items to a target, in order. One thread at a time.
 
     Args:
-        target: Who takes them.
+        transport: Who takes them.
         backlog: Where they wait while the target is away.
         clock: Seconds, from any beginning, never going back.
         kind: What they are: records of spans, or feedback.
-        many: What people call several of them, with a capital.
+        plural: What people call several of them, with a capital.
     """
 
     def __init__(
         self,
-        target: Target[Item],
+        transport: RecordTransport[Item],
         backlog: Backlog,
         clock: Callable[[], float],
         *,
         kind: type[Item],
-        many: str,
+        plural: str,
     ) -> None:
-        self._target = target
+        self._transport = transport
         self._decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
-        self._many = many
+        self._plural = plural
         self._backlog = backlog
-        self._spare: MemoryBacklog | None = None
+        self._memory: MemoryBacklog | None = None
         self._clock = clock
         # At the end of a process another thread keeps what the sending one could not send.
         self._keeping = threading.Lock()
         self._pause_s = PAUSES_S[0]
-        self._again_at: float | None = None
+        self._retry_at: float | None = None
         self._warned_refused = self._warned_disk = False
         self._lost_in_memory = 0
         self._left: int | None = None
@@ -72,27 +72,27 @@ class Delivery(Generic[Item]):
     @property
     def away(self) -> bool:
         """Whether the target took nothing when it was last asked."""
-        return self._again_at is not None
+        return self._retry_at is not None
 
     @property
     def waiting(self) -> int:
         """Items that wait for the target."""
         if self._left is not None:
             return self._left
-        return self._backlog.spans() + (self._spare.spans() if self._spare else 0)
+        return self._backlog.spans() + (self._memory.spans() if self._memory else 0)
 
     @property
     def lost(self) -> int:
         """Items that were given up because there was no room for them."""
-        memory = self._spare.lost if self._spare else 0
+        memory = self._memory.lost if self._memory else 0
         return self._backlog.lost + self._lost_in_memory + memory
 
     @property
     def due_s(self) -> float | None:
         """How long until what waits is to be tried again; None when nothing waits."""
-        if self._again_at is None:
+        if self._retry_at is None:
             return 0.0 if self._first() is not None else None
-        return max(0.0, self._again_at - self._clock())
+        return max(0.0, self._retry_at - self._clock())
 
     def deliver(self, items: Sequence[Item]) -> None:
         """Send items, or keep them behind those that wait already."""
@@ -103,13 +103,13 @@ class Delivery(Generic[Item]):
 
     def retry(self) -> None:
         """Send some of what waits, if it is time to."""
-        for _ in range(TURN):
-            if self._again_at is not None and self._clock() < self._again_at:
+        for _ in range(RETRY_BATCHES):
+            if self._retry_at is not None and self._clock() < self._retry_at:
                 return
             first = self._first()
             if first is None:
                 # Without anything to try it with: the next batch will show.
-                self._again_at = None
+                self._retry_at = None
                 return
             backlog, frame = first
             if not self._sent(self._items(frame)):
@@ -125,11 +125,11 @@ class Delivery(Generic[Item]):
 
     def hasten(self) -> None:
         """Try what waits at once."""
-        if self._again_at is not None:
-            self._again_at = self._clock()
+        if self._retry_at is not None:
+            self._retry_at = self._clock()
 
     def _append(self, frame: Frame) -> None:
-        if self._spare is None:
+        if self._memory is None:
             try:
                 self._backlog.append(frame)
                 return
@@ -138,21 +138,21 @@ class Delivery(Generic[Item]):
                     self._warned_disk = True
                     _log.warning(
                         "%s cannot be kept on disk (%s): they wait in memory.",
-                        self._many,
+                        self._plural,
                         error.strerror or error,
                     )
-                self._spare = MemoryBacklog()
-        self._spare.append(frame)
+                self._memory = MemoryBacklog()
+        self._memory.append(frame)
 
     @property
     def keeps_on_disk(self) -> bool:
         """Whether what waits outlives the process."""
-        return self._spare is None and not isinstance(self._backlog, MemoryBacklog)
+        return self._memory is None and not isinstance(self._backlog, MemoryBacklog)
 
     def withdraw(self) -> list[Item]:
         """Take out what waits in memory alone, in order: somebody else is to send it."""
         found: list[Item] = []
-        for backlog in (self._backlog, self._spare):
+        for backlog in (self._backlog, self._memory):
             while isinstance(backlog, MemoryBacklog) and (frame := backlog.first()) is not None:
                 found += self._items(frame)
                 backlog.done()
@@ -162,7 +162,7 @@ class Delivery(Generic[Item]):
         """Close the target, and leave what waits on disk to the next process."""
         self._left = self.waiting
         self._backlog.close()
-        self._target.close()
+        self._transport.close()
 
     def forget(self) -> None:
         """Let go of the backlog in a child process: what waits there is its parent's."""
@@ -170,12 +170,12 @@ class Delivery(Generic[Item]):
 
     def _first(self) -> tuple[Backlog, Frame] | None:
         # What went to memory came after what is on disk.
-        for backlog in (self._backlog, self._spare):
+        for backlog in (self._backlog, self._memory):
             if backlog is not None and (frame := backlog.first()) is not None:
                 return backlog, frame
-        if self._spare is not None:
-            self._lost_in_memory += self._spare.lost
-            self._spare = None
+        if self._memory is not None:
+            self._lost_in_memory += self._memory.lost
+            self._memory = None
         return None
 
     def _sent(self, items: Sequence[Item]) -> bool:
@@ -183,11 +183,11 @@ class Delivery(Generic[Item]):
         if not items:
             return True
         try:
-            self._hand_over(items)
-        except Away as away:
-            self._rest_from(away)
+            self._send(items)
+        except TransportUnavailable as away:
+            self._back_off(away)
             return False
-        except Refused as refused:
+        except RecordsRejected as refused:
             # Which of them it is only shows when they are sent apart.
             half = len(items) // 2
             if half:
@@ -196,16 +196,18 @@ class Delivery(Generic[Item]):
             self.last_error = str(refused)
             if not self._warned_refused:
                 self._warned_refused = True
-                _log.warning("%s are not taken by %s: %s", self._many, self._target.place, refused)
+                _log.warning(
+                    "%s are not taken by %s: %s", self._plural, self._transport.label, refused
+                )
             return True
         self.sent += len(items)
-        if self._again_at is not None:
-            _log.info("%s takes %s again.", self._target.place, self._many.lower())
-        self._again_at = None
+        if self._retry_at is not None:
+            _log.info("%s takes %s again.", self._transport.label, self._plural.lower())
+        self._retry_at = None
         self._pause_s = PAUSES_S[0]
         return True
 
-    def _hand_over(self, items: Sequence[Item]) -> None:
+    def _send(self, items: Sequence[Item]) -> None:
         """Have the target store items.
 
         Raises:
@@ -214,23 +216,25 @@ class Delivery(Generic[Item]):
                 than the items that it is about.
         """
         try:
-            self._target.send(items)
-        except (Away, Refused):
+            self._transport.send(items)
+        except (TransportUnavailable, RecordsRejected):
             raise
         except (OSError, ImportError, MemoryError) as error:
-            raise Away(f"{self._target.place}: {type(error).__name__}: {error}") from error
+            raise TransportUnavailable(
+                f"{self._transport.label}: {type(error).__name__}: {error}"
+            ) from error
         except Exception as error:
-            raise Refused(f"{type(error).__name__}: {error}") from error
+            raise RecordsRejected(f"{type(error).__name__}: {error}") from error
 
-    def _rest_from(self, away: Away) -> None:
-        if self._again_at is None:
+    def _back_off(self, away: TransportUnavailable) -> None:
+        if self._retry_at is None:
             self.outages += 1
             level = logging.WARNING if self.outages == 1 else logging.INFO
-            _log.log(level, "%s wait, and will be sent later: %s", self._many, away)
+            _log.log(level, "%s wait, and will be sent later: %s", self._plural, away)
         self.last_error = str(away)
         pause_s = KEY_PAUSE_S if away.refused_key else self._pause_s
         # Half of it at least: a server that comes back is not met by everyone at once.
-        self._again_at = self._clock() + pause_s * (0.5 + 0.5 * _luck())
+        self._retry_at = self._clock() + pause_s * (0.5 + 0.5 * _jitter())
         self._pause_s = min(2 * self._pause_s, PAUSES_S[1])
 
     def _items(self, frame: Frame) -> list[Item]:
@@ -241,7 +245,7 @@ class Delivery(Generic[Item]):
             return []
 
 
-_luck = random.Random().random  # noqa: S311
+_jitter = random.Random().random  # noqa: S311
 """Not the global one: an agent that seeds that one would draw other numbers when it is traced."""
 
 

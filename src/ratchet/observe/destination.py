@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ratchet.observe.agent_names import agent_name
-from ratchet.observe.place import FILE_NAME, STATE_NAME, folder_with_config, store_url
+from ratchet.observe.project_paths import FILE_NAME, STATE_NAME, folder_with_config, store_url
 from ratchet.types import ConfigError
 
 AGENT_VARIABLE = "RATCHET_AGENT"
@@ -109,14 +109,14 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ratchet"
 
 
-def _folder_name(agent: str, place: str) -> str:
+def _folder_name(agent: str, address: str) -> str:
     # What was meant for one server is not sent to another.
-    return f"{agent}-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+    return f"{agent}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
 
 
-def _folder_of_feedback(place: str) -> str:
+def _folder_of_feedback(address: str) -> str:
     # With a dot, and so like no agent's.
-    return f"feedback.{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+    return f"feedback.{hashlib.sha256(address.encode()).hexdigest()[:8]}"
 
 
 def _read(path: Path) -> dict[str, Any]:

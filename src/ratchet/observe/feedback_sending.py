@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ratchet.observe import outbox
-from ratchet.observe.outbox import Opened, Outbox
+from ratchet.observe.outbox import FeedbackPipeline, Outbox
 from ratchet.types import ConfigError, Feedback
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _log = logging.getLogger("ratchet")
 
 def put(item: Feedback) -> bool:
     """Have a statement sent; False when too many wait."""
-    _see_to_the_end()
+    _send_at_exit_of_child()
     return _outbox.put(item)
 
 
@@ -45,45 +45,45 @@ def close(timeout_s: float = outbox.EXIT_S) -> None:
     _outbox.close(timeout_s)
 
 
-class _Server:
+class _ServerTransport:
     """A server, through its API."""
 
     def __init__(self, url: str, key: str | None) -> None:
-        self.place = url
+        self.label = url
         self._key = key
         self._client: Client | None = None
 
     def send(self, items: Sequence[Feedback], /) -> None:
-        from ratchet.observe.sending import TIMEOUT_S, failure
+        from ratchet.observe.sending import TIMEOUT_S, transport_error
         from ratchet.types import RatchetError
 
         try:
             if self._client is None:
                 from ratchet.client import Client
 
-                self._client = Client(self.place, self._key, patience_s=0.0, timeout_s=TIMEOUT_S)
+                self._client = Client(self.label, self._key, patience_s=0.0, timeout_s=TIMEOUT_S)
             self._client.feedback.add(items)
         except RatchetError as error:
-            raise failure(error) from error
+            raise transport_error(error) from error
 
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
 
 
-class _Store:
+class _StoreTransport:
     """A store, on this machine or another."""
 
     def __init__(self, url: str, root: Path | None) -> None:
         # The rest of the address may hold a password.
-        self.place = url if url.startswith("sqlite:") else "the store of RATCHET_STORE"
+        self.label = url if url.startswith("sqlite:") else "the store of RATCHET_STORE"
         self._url = url
         self._root = root
         self._store: Store | None = None
 
     def send(self, items: Sequence[Feedback], /) -> None:
-        from ratchet.observe.place import prepare_state
-        from ratchet.observe.sending import failure
+        from ratchet.observe.project_paths import prepare_state
+        from ratchet.observe.sending import transport_error
         from ratchet.types import RatchetError
 
         try:
@@ -95,34 +95,36 @@ class _Store:
                 self._store = Store.open(self._url)
             self._store.feedback.add(items, time.time())
         except RatchetError as error:
-            raise failure(error) from error
+            raise transport_error(error) from error
 
     def close(self) -> None:
         if self._store is not None:
             self._store.close()
 
 
-def _open() -> Opened:
+def _open() -> FeedbackPipeline:
     """What `ratchet.init` was told to send to, or would find."""
     from ratchet.observe.backlogs import feedback_backlog
     from ratchet.observe.delivery import Delivery
     from ratchet.observe.destination import find
-    from ratchet.observe.sending import Target, failure
+    from ratchet.observe.sending import RecordTransport, transport_error
     from ratchet.types import RatchetError
 
-    asked = _asked()
+    arguments = _init_arguments()
     try:
-        found = find(asked.get("agent"), asked.get("url"), asked.get("key"))
+        found = find(arguments.get("agent"), arguments.get("url"), arguments.get("key"))
     except RatchetError as error:
-        raise failure(error) from error
-    target: Target[Feedback] = (
-        _Server(found.server, found.key) if found.server else _Store(found.store, found.root)
+        raise transport_error(error) from error
+    transport: RecordTransport[Feedback] = (
+        _ServerTransport(found.server, found.key)
+        if found.server
+        else _StoreTransport(found.store, found.root)
     )
-    backlog = feedback_backlog(found, on_disk=bool(asked.get("spool", True)))
+    backlog = feedback_backlog(found, on_disk=bool(arguments.get("spool", True)))
     delivery = Delivery(
-        target, backlog, time.monotonic, kind=Feedback, many="Statements of feedback"
+        transport, backlog, time.monotonic, kind=Feedback, plural="Statements of feedback"
     )
-    return Opened(_redaction(asked, found), delivery)
+    return FeedbackPipeline(_redaction(arguments, found), delivery)
 
 
 def _setting() -> object:
@@ -133,44 +135,44 @@ def _setting() -> object:
     return setup.current(), [os.environ.get(name) for name in variables]
 
 
-def _asked() -> Mapping[str, Any]:
+def _init_arguments() -> Mapping[str, Any]:
     """Arguments of `ratchet.init`."""
     from ratchet.observe import setup
 
     handle = setup.current()
-    return (handle._asked if handle is not None else None) or {}
+    return (handle._arguments if handle is not None else None) or {}
 
 
-def _redaction(asked: Mapping[str, Any], found: Destination) -> Callable[[Feedback], Feedback]:
+def _redaction(arguments: Mapping[str, Any], found: Destination) -> Callable[[Feedback], Feedback]:
     import msgspec
 
-    from ratchet.observe.redaction import Rules, redactor_of
+    from ratchet.observe.redaction import RedactionRules, redactor_of
 
-    wanted = asked.get("redact", True)
-    content = bool(asked.get("capture_content", True))
+    wanted = arguments.get("redact", True)
+    content = bool(arguments.get("capture_content", True))
     if hasattr(wanted, "feedback"):
         return wanted.feedback  # type: ignore[no-any-return]
     if not content or wanted is False or wanted is None:
-        return redactor_of(Rules(enabled=False, capture_content=content), {}).feedback
+        return redactor_of(RedactionRules(enabled=False, capture_content=content), {}).feedback
     try:
-        rules = msgspec.convert(found.config.get("redaction", {}), Rules)
+        rules = msgspec.convert(found.config.get("redaction", {}), RedactionRules)
         return redactor_of(rules, os.environ).feedback
     except (msgspec.ValidationError, ConfigError) as error:
         # Rules that cannot be read may be the ones that matter.
         _log.warning("[redaction] cannot be read (%s): no contents are kept.", error)
-        return redactor_of(Rules(capture_content=False), {}).feedback
+        return redactor_of(RedactionRules(capture_content=False), {}).feedback
 
 
 _outbox = Outbox(_open, _setting)
-_seen_to: int = 0
+_registered_in: int = 0
 
 
-def _see_to_the_end() -> None:
+def _send_at_exit_of_child() -> None:
     """Have a child of `multiprocessing` send its feedback too: it ends without `atexit`."""
-    global _seen_to
-    if _seen_to == os.getpid():
+    global _registered_in
+    if _registered_in == os.getpid():
         return
-    _seen_to = os.getpid()
+    _registered_in = os.getpid()
     process = sys.modules.get("multiprocessing.process")
     util = sys.modules.get("multiprocessing.util")
     if process is not None and util is not None and process.parent_process() is not None:

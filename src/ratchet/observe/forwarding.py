@@ -18,7 +18,7 @@ WAITING = 40
 """Batches that wait for the other back end; when there are more, new ones are dropped."""
 
 
-class Forwarding:
+class OtlpForwarder:
     """A thread that exports records with OpenTelemetry's own OTLP exporter.
 
     Args:
@@ -70,9 +70,9 @@ class Forwarding:
         self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
-        from ratchet.observe.live import untraced
+        from ratchet.observe.live import suppress_tracing
 
-        untraced()
+        suppress_tracing()
         while (records := self._waiting.get()) is not None:
             try:
                 result = self._exporter.export(exportable(records, self._resource))

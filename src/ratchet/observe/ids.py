@@ -10,6 +10,8 @@ import os
 import random
 import secrets
 
+from ratchet.types import content_hash
+
 _source = random.Random(secrets.randbits(256))  # noqa: S311 - unique, not secret
 _bits = _source.getrandbits
 
@@ -25,3 +27,26 @@ def new_span_id() -> int:
 def new_trace_id() -> int:
     """A number of 128 bits, not zero."""
     return _bits(128) or 1
+
+
+def attempt_trace_id(rollout_id: str, fence: int) -> str:
+    """The trace that an attempt's spans belong to.
+
+    Returns:
+        32 hex digits.
+    """
+    return content_hash(["trace", rollout_id, fence])
+
+
+def attempt_span_id(rollout_id: str, fence: int) -> str:
+    """The span of an attempt as a whole, under which its calls stand.
+
+    Returns:
+        16 hex digits.
+    """
+    return content_hash(["span", rollout_id, fence])[:16]
+
+
+def traceparent(rollout_id: str, fence: int) -> str:
+    """The W3C trace context of an attempt, sampled, as the variable TRACEPARENT carries it."""
+    return f"00-{attempt_trace_id(rollout_id, fence)}-{attempt_span_id(rollout_id, fence)}-01"

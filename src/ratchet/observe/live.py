@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ratchet.observe.buffer import Buffer, Held
+from ratchet.observe.background import is_importing, run_at_end_of_child, silence_logs
+from ratchet.observe.buffer import Buffer, BufferedSpan
 from ratchet.observe.delivery import Delivery
-from ratchet.observe.processes import finalize, is_importing
-from ratchet.observe.quiet import unlogged
-from ratchet.observe.sampling import Sampled, Sampling
+from ratchet.observe.sampling import SampledSpan, Sampling
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
-    from ratchet.observe.prepare import Preparing
+    from ratchet.observe.record_builder import RecordBuilder
     from ratchet.observe.step_span import StepSpan
     from ratchet.types import SpanRecord
 
@@ -36,7 +35,7 @@ CHILD_GATHER_S = 0.02
 IMPORTS_S = 2.0
 """How long a fork waits for the sending thread to come to the end of an import."""
 
-HELD_LOOK_S = 5.0
+HELD_CHECK_S = 5.0
 """How often is looked at traces that sampling holds."""
 
 CHUNK = 100
@@ -46,7 +45,7 @@ EXIT_S = 5.0
 """How long the end of a process waits for its spans."""
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What became of the spans of this process so far."""
 
     on: bool
@@ -75,21 +74,21 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str = ""
 
 
-class Parts(msgspec.Struct, frozen=True):
+class PipelineStages(msgspec.Struct, frozen=True):
     """What the sending thread works with; made by that thread, with its first span."""
 
-    preparing: Preparing
+    builder: RecordBuilder
     delivery: Delivery[SpanRecord]
     forward: Callable[[list[SpanRecord]], None] | None = None
     """Who gets the records too; it may not wait."""
     close_forward: Callable[[float], None] | None = None
 
 
-class Live:
+class LivePipeline:
     """A `Sink` for what runs outside of rollouts.
 
     Args:
-        parts: Makes what the sending thread works with.
+        stages: Makes what the sending thread works with.
         target: Where spans go, for people.
         agent: Whose they are.
         content: Whether inputs and outputs are wanted.
@@ -98,7 +97,7 @@ class Live:
 
     def __init__(
         self,
-        parts: Callable[[], Parts],
+        stages: Callable[[], PipelineStages],
         *,
         target: str,
         agent: str,
@@ -107,8 +106,8 @@ class Live:
     ) -> None:
         self.content = content
         self.tracer: Tracer | None = None
-        self.content_beside = False
-        self._make_parts = parts
+        self.mirror_content = False
+        self._make_stages = stages
         self._target = target
         self._agent = agent
         self._sample = sample
@@ -118,17 +117,17 @@ class Live:
     def _begin(self) -> None:
         """Everything that belongs to one process."""
         self._pid = os.getpid()
-        self._buffer = Buffer(self._woken)
+        self._buffer = Buffer(self._on_buffered)
         self._sampling = Sampling(self._sample) if self._sample < 1 else None
         self._wake = threading.Event()
-        self._hurry = threading.Event()
-        self._turn = threading.Condition(threading.RLock())
+        self._urgent = threading.Event()
+        self._flushed = threading.Condition(threading.RLock())
         self._starting = threading.RLock()
         self._thread: threading.Thread | None = None
-        self._parts: Parts | None = None
-        self._in_hand: list[Any] = []
-        self._kept: list[tuple[int, str]] = []
-        self._asked = self._answered = 0
+        self._stages: PipelineStages | None = None
+        self._in_flight: list[Any] = []
+        self._pinned: list[tuple[int, str]] = []
+        self._flushes_requested = self._flushes_done = 0
         self._closing_until: float | None = None
         self._taken_over = False
         self._broken = 0
@@ -154,14 +153,14 @@ class Live:
         """Keep a trace or a conversation whatever sampling says, as with bad feedback."""
         if self._sampling is not None:
             with contextlib.suppress(ValueError):
-                self._kept.append((int(trace_id or "0", 16), conversation))
+                self._pinned.append((int(trace_id or "0", 16), conversation))
 
-    def _woken(self, hurry: bool) -> None:
+    def _on_buffered(self, urgent: bool) -> None:
         if self._thread is None:
             self.start()
         self._wake.set()
-        if hurry:
-            self._hurry.set()
+        if urgent:
+            self._urgent.set()
 
     def start(self) -> None:
         """Start the sending thread, unless it runs."""
@@ -170,7 +169,7 @@ class Live:
                 return
             thread = threading.Thread(target=self._run, name="ratchet-spans", daemon=True)
             self._thread = thread
-            if finalize(self.shutdown):
+            if run_at_end_of_child(self.shutdown):
                 self._gather_s = CHILD_GATHER_S
             try:
                 thread.start()
@@ -185,16 +184,16 @@ class Live:
         if self._thread is None and not len(self._buffer):
             return True
         self.start()
-        with self._turn:
-            self._asked += 1
-            mine = self._asked
+        with self._flushed:
+            self._flushes_requested += 1
+            mine = self._flushes_requested
             self._wake.set()
-            self._hurry.set()
-            while self._answered < mine:
+            self._urgent.set()
+            while self._flushes_done < mine:
                 left = deadline - time.monotonic()
                 if left <= 0 or self._thread is None or not self._thread.is_alive():
                     return False
-                self._turn.wait(min(left, 0.5))
+                self._flushed.wait(min(left, 0.5))
         status = self.status()
         return not status.waiting and not status.away
 
@@ -207,29 +206,29 @@ class Live:
         self._closing_until = deadline - 0.3 * timeout_s
         thread = self._thread
         self._wake.set()
-        self._hurry.set()
+        self._urgent.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, self._closing_until - time.monotonic()) + 0.05)
         if thread is None or thread.is_alive():
             self._taken_over = True
             self._finish(deadline)
 
-    def status(self) -> Status:
+    def status(self) -> CaptureStatus:
         """What became of the spans so far."""
-        parts = self._parts
-        delivery = parts.delivery if parts is not None else None
+        stages = self._stages
+        delivery = stages.delivery if stages is not None else None
         held = self._sampling.held if self._sampling is not None else 0
-        return Status(
+        return CaptureStatus(
             on=self._closing_until is None,
             target=self._target,
             agent=self._agent,
             taken=self._buffer.taken,
             sent=delivery.sent if delivery else 0,
-            queued=len(self._buffer) + len(self._in_hand) + held,
+            queued=len(self._buffer) + len(self._in_flight) + held,
             waiting=delivery.waiting if delivery else 0,
             dropped=self._buffer.dropped + (delivery.lost if delivery else 0),
             refused=delivery.refused if delivery else 0,
-            broken=self._broken + (parts.preparing.broken if parts else 0),
+            broken=self._broken + (stages.builder.broken if stages else 0),
             sampled_out=self._sampling.left_out if self._sampling is not None else 0,
             away=delivery.away if delivery else False,
             last_error=delivery.last_error if delivery else "",
@@ -249,95 +248,103 @@ class Live:
 
     def forked(self) -> None:
         """Begin anew in a child process: what waits is its parent's."""
-        parts, closing = self._parts, self._closing_until
+        stages, closing = self._stages, self._closing_until
         # Kept alive: their finalizers would say goodbye on connections that are the parent's.
-        self._inherited.append((parts, self._thread))
-        if parts is not None:
+        self._inherited.append((stages, self._thread))
+        if stages is not None:
             # The parent's locks on its segments stay: they go when the parent closes them.
-            parts.delivery.forget()
+            stages.delivery.forget()
         self._begin()
         self._closing_until = closing
 
     # The sending thread.
 
     def _run(self) -> None:
-        untraced()
-        told = 0
+        suppress_tracing()
+        warned = 0
         while True:
-            self._rest()
-            asked = self._asked
+            self._wait()
+            requested = self._flushes_requested
             try:
-                self._work(self._buffer.take_all())
+                self._send_batch(self._buffer.take_all())
             except Exception as error:  # whatever it is, it is no reason to stop
-                self._broken += len(self._in_hand)
+                self._broken += len(self._in_flight)
                 _log.warning("Spans could not be sent: %s: %s", type(error).__name__, error)
             if self._taken_over:
                 return
-            self._in_hand = []
-            if self._buffer.dropped and not told:
-                told = self._buffer.dropped
-                _log.warning("More spans end than can be sent: %d were dropped so far.", told)
-            with self._turn:
-                self._answered = asked
-                self._turn.notify_all()
+            self._in_flight = []
+            if self._buffer.dropped and not warned:
+                warned = self._buffer.dropped
+                _log.warning("More spans end than can be sent: %d were dropped so far.", warned)
+            with self._flushed:
+                self._flushes_done = requested
+                self._flushed.notify_all()
             if self._closing_until is not None and not len(self._buffer):
                 self._close()
                 return
 
-    def _rest(self) -> None:
+    def _wait(self) -> None:
         """Wait until there is something to do."""
-        if len(self._buffer) or self._closing_until is not None or self._asked > self._answered:
+        if (
+            len(self._buffer)
+            or self._closing_until is not None
+            or self._flushes_requested > self._flushes_done
+        ):
             wait_s: float | None = 0.0
         else:
-            wait_s = self._parts.delivery.due_s if self._parts is not None else 0.0
+            wait_s = self._stages.delivery.due_s if self._stages is not None else 0.0
             if self._sampling is not None and self._sampling.held:
-                wait_s = HELD_LOOK_S if wait_s is None else min(wait_s, HELD_LOOK_S)
+                wait_s = HELD_CHECK_S if wait_s is None else min(wait_s, HELD_CHECK_S)
         self._wake.wait(wait_s)
         self._wake.clear()
-        if self._closing_until is None and self._asked == self._answered and len(self._buffer):
-            self._hurry.wait(self._gather_s)
-        self._hurry.clear()
+        if (
+            self._closing_until is None
+            and self._flushes_requested == self._flushes_done
+            and len(self._buffer)
+        ):
+            self._urgent.wait(self._gather_s)
+        self._urgent.clear()
 
-    def _work(self, held: list[Held]) -> None:
-        self._in_hand = held
-        if self._parts is None:
-            self._parts = self._make_parts()
-        parts = self._parts
+    def _send_batch(self, held: list[BufferedSpan]) -> None:
+        self._in_flight = held
+        if self._stages is None:
+            self._stages = self._make_stages()
+        stages = self._stages
         spans = self._sampled(held)
         records: list[SpanRecord] = []
         for start in range(0, len(spans), CHUNK):
-            records += parts.preparing.records(spans[start : start + CHUNK])
+            records += stages.builder.records(spans[start : start + CHUNK])
             time.sleep(0)
         # From here on they are records: what a process that ends has to keep are these.
-        self._in_hand = records
-        if parts.forward is not None and records:
-            parts.forward(records)
-        delivery = parts.delivery
-        if self._asked > self._answered:
+        self._in_flight = records
+        if stages.forward is not None and records:
+            stages.forward(records)
+        delivery = stages.delivery
+        if self._flushes_requested > self._flushes_done:
             delivery.hasten()
             while delivery.due_s == 0.0:
                 delivery.retry()
         delivery.retry()
         delivery.deliver(records)
 
-    def _sampled(self, held: list[Held]) -> list[Any]:
+    def _sampled(self, held: list[BufferedSpan]) -> list[Any]:
         sampling = self._sampling
         if sampling is None:
             return [each.span for each in held]
         rescued: list[Any] = []
-        kept, self._kept = self._kept, []
-        for trace_id, conversation in kept:
+        pinned, self._pinned = self._pinned, []
+        for trace_id, conversation in pinned:
             rescued += sampling.keep(trace_id, conversation)
         return rescued + sampling.pick(map(_for_sampling, held), time.monotonic())
 
     def _close(self) -> None:
-        parts = self._parts
-        if parts is not None:
-            delivery = parts.delivery
+        stages = self._stages
+        if stages is not None:
+            delivery = stages.delivery
             while delivery.due_s == 0.0 and time.monotonic() < (self._closing_until or 0.0):
                 delivery.retry()
-            if parts.close_forward is not None:
-                parts.close_forward(max(0.1, (self._closing_until or 0.0) - time.monotonic()))
+            if stages.close_forward is not None:
+                stages.close_forward(max(0.1, (self._closing_until or 0.0) - time.monotonic()))
             left = delivery.waiting
             if left and delivery.keeps_on_disk:
                 _log.info("%d spans wait on disk for the next process of this agent.", left)
@@ -350,29 +357,29 @@ class Live:
     def _finish(self, deadline: float) -> None:
         """Put on disk what the sending thread, which hangs, could not send; called at the end."""
         with contextlib.suppress(Exception):
-            parts = self._parts or self._make_parts()
-            in_hand = self._in_hand
-            records = [each for each in in_hand if not isinstance(each, Held)]
-            spans = [each for each in in_hand if isinstance(each, Held)]
-            records += parts.preparing.records(self._sampled(spans + self._buffer.take_all()))
+            stages = self._stages or self._make_stages()
+            in_flight = self._in_flight
+            records = [each for each in in_flight if not isinstance(each, BufferedSpan)]
+            spans = [each for each in in_flight if isinstance(each, BufferedSpan)]
+            records += stages.builder.records(self._sampled(spans + self._buffer.take_all()))
             if records:
                 if self._thread is None and time.monotonic() < deadline:
-                    parts.delivery.deliver(records)
+                    stages.delivery.deliver(records)
                 else:
-                    parts.delivery.keep(records)
-            self._in_hand = []
-            if parts.delivery.waiting and not parts.delivery.keeps_on_disk:
-                _log.warning("%d spans could not be sent and are lost.", parts.delivery.waiting)
+                    stages.delivery.keep(records)
+            self._in_flight = []
+            if stages.delivery.waiting and not stages.delivery.keeps_on_disk:
+                _log.warning("%d spans could not be sent and are lost.", stages.delivery.waiting)
 
 
-def _for_sampling(held: Held) -> Sampled:
+def _for_sampling(held: BufferedSpan) -> SampledSpan:
     span = held.span
     attributes = span.attributes or {}
     trace_id = getattr(span, "trace_id", None)
     if trace_id is None:
         trace_id = span.get_span_context().trace_id
     conversation = attributes.get("gen_ai.conversation.id", "")
-    return Sampled(
+    return SampledSpan(
         trace_id,
         held.error,
         conversation if isinstance(conversation, str) else "",
@@ -381,12 +388,12 @@ def _for_sampling(held: Held) -> Sampled:
     )
 
 
-def untraced() -> None:
+def suppress_tracing() -> None:
     """See to it that no library records or logs what this thread does: it is not the agent's."""
     from ratchet.observe.collector import collecting
 
     collecting.set(None)
-    unlogged()
+    silence_logs()
     with contextlib.suppress(Exception):  # keys that OpenTelemetry's instrumentations look for
         from opentelemetry import context
 

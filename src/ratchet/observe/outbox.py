@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ratchet.observe.delivery import Delivery
-from ratchet.observe.sending import Away
+from ratchet.observe.sending import TransportUnavailable
 from ratchet.types import Feedback, is_bad
 
 _log = logging.getLogger("ratchet")
 
-MOST_WAITING = 1_000
+MAX_WAITING = 1_000
 """Statements that wait in memory; those that come when there are more are dropped."""
 
 BATCH = 200
@@ -30,7 +30,7 @@ _PAUSE_S = (0.25, 30.0)
 """Shortest and longest pause before what could not be opened is tried again."""
 
 
-class Opened(NamedTuple):
+class FeedbackPipeline(NamedTuple):
     """What the thread works with."""
 
     redact: Callable[[Feedback], Feedback]
@@ -50,7 +50,7 @@ class Outbox:
     """
 
     def __init__(
-        self, open: Callable[[], Opened], setting: Callable[[], object] = lambda: None
+        self, open: Callable[[], FeedbackPipeline], setting: Callable[[], object] = lambda: None
     ) -> None:
         self._open = open
         self._setting = setting
@@ -62,22 +62,22 @@ class Outbox:
         self._pid = os.getpid()
         self._changed = threading.Condition()
         self._waiting: deque[Feedback] = deque()
-        self._in_hand: Sequence[Feedback] = ()
-        self._opened: Opened | None = None
-        self._opened_for: object = None
+        self._in_flight: Sequence[Feedback] = ()
+        self._opened: FeedbackPipeline | None = None
+        self._opened_with: object = None
         self._thread: threading.Thread | None = None
-        self._hurry = self._working = self._closing = self._taken_over = False
-        self._told_full = False
+        self._urgent = self._working = self._closing = self._taken_over = False
+        self._warned_full = False
 
     def put(self, item: Feedback) -> bool:
         """Have a statement sent; False when too many wait."""
         if is_bad(item):
-            _keep(item)
+            _keep_trace(item)
         with self._changed:
-            if len(self._waiting) >= MOST_WAITING:
-                if not self._told_full:
-                    self._told_full = True
-                    _log.warning("%d statements of feedback wait; more are dropped.", MOST_WAITING)
+            if len(self._waiting) >= MAX_WAITING:
+                if not self._warned_full:
+                    self._warned_full = True
+                    _log.warning("%d statements of feedback wait; more are dropped.", MAX_WAITING)
                 return False
             self._waiting.append(item)
             if not self._started():
@@ -89,7 +89,7 @@ class Outbox:
     def start(self) -> None:
         """Send what an earlier process left."""
         with self._changed:
-            self._hurry = True
+            self._urgent = True
             self._started()
             self._changed.notify_all()
 
@@ -107,11 +107,11 @@ class Outbox:
         """Send what waits. Returns whether all of it is stored now."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            self._hurry = True
+            self._urgent = True
             self._changed.notify_all()
             if self._thread is None:
-                self._hurry = False
-            while self._waiting or self._hurry or self._working or self._left():
+                self._urgent = False
+            while self._waiting or self._urgent or self._working or self._left():
                 left = deadline - time.monotonic()
                 if left <= 0 or self._thread is None or not self._thread.is_alive():
                     return False
@@ -125,7 +125,7 @@ class Outbox:
             thread = self._thread
             if self._pid != os.getpid() or thread is None:
                 return
-            self._closing = self._hurry = True
+            self._closing = self._urgent = True
             self._changed.notify_all()
         # A part of the time is left to put on disk what the target did not take.
         thread.join(0.7 * timeout_s)
@@ -142,28 +142,28 @@ class Outbox:
         self._begin()
 
     def _run(self) -> None:
-        from ratchet.observe.live import untraced
+        from ratchet.observe.live import suppress_tracing
 
-        untraced()
+        suppress_tracing()
         pause_s = 0.0
         due_s: float | None = None
         while True:
             with self._changed:
                 if pause_s:
-                    self._changed.wait_for(lambda: self._hurry or self._closing, pause_s)
+                    self._changed.wait_for(lambda: self._urgent or self._closing, pause_s)
                 elif due_s != 0.0:
                     self._changed.wait_for(self._has_work, due_s)
-                hurry, closing, self._hurry = self._hurry, self._closing, False
+                urgent, closing, self._urgent = self._urgent, self._closing, False
                 items = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-                self._in_hand, self._working = items, True
-            left = self._work(items, hurry)
+                self._in_flight, self._working = items, True
+            left = self._work(items, urgent)
             due_s = None if self._opened is None else self._opened.delivery.due_s
             pause_s = min(max(2 * pause_s, _PAUSE_S[0]), _PAUSE_S[1]) if left else 0.0
             with self._changed:
                 if self._taken_over:
                     return
                 self._waiting.extendleft(reversed(left))
-                self._in_hand, self._working = (), False
+                self._in_flight, self._working = (), False
                 self._changed.notify_all()
                 done = closing and (left or not self._waiting)
             if done:
@@ -171,16 +171,16 @@ class Outbox:
                 return
 
     def _has_work(self) -> bool:
-        return bool(self._waiting) or self._hurry or self._closing
+        return bool(self._waiting) or self._urgent or self._closing
 
     def _left(self) -> int:
         return 0 if self._opened is None else self._opened.delivery.waiting
 
-    def _work(self, items: Sequence[Feedback], hurry: bool) -> Sequence[Feedback]:
+    def _work(self, items: Sequence[Feedback], urgent: bool) -> Sequence[Feedback]:
         """Send, or have it wait; return what could be neither sent nor kept."""
         try:
             opened = self._current()
-        except Away as error:
+        except TransportUnavailable as error:
             _log.debug("Feedback waits: %s", error)
             return items
         except Exception as error:  # whatever it is, it is no reason to stop
@@ -188,30 +188,30 @@ class Outbox:
             return ()
         try:
             delivery = opened.delivery
-            if hurry:
+            if urgent:
                 delivery.hasten()
             delivery.retry()
-            while hurry and delivery.due_s == 0.0:
+            while urgent and delivery.due_s == 0.0:
                 delivery.retry()
             delivery.deliver(_redacted(items, opened))
         except Exception as error:
             _log.warning("Feedback could not be sent: %s: %s", type(error).__name__, error)
         return ()
 
-    def _current(self) -> Opened:
+    def _current(self) -> FeedbackPipeline:
         setting = self._setting()
-        if self._opened is None or setting != self._opened_for:
+        if self._opened is None or setting != self._opened_with:
             opened, former = self._open(), self._opened
             if former is not None:
                 # What waits on disk is for where it was meant for; the rest goes where all goes.
                 opened.delivery.keep(former.delivery.withdraw())
                 former.delivery.close()
-            self._opened, self._opened_for = opened, setting
+            self._opened, self._opened_with = opened, setting
         return self._opened
 
     def _end(self) -> None:
         """In the thread: leave what waits to the next process."""
-        _tell(self._left(), self._opened, len(self._waiting))
+        _report_unsent(self._left(), self._opened, len(self._waiting))
         if self._opened is not None:
             self._opened.delivery.close()
 
@@ -219,7 +219,7 @@ class Outbox:
         """Put on disk what the thread, which hangs, could not send."""
         with self._changed:
             self._taken_over = True
-            items = [*self._in_hand, *self._waiting]
+            items = [*self._in_flight, *self._waiting]
             self._waiting.clear()
         lost = len(items)
         with contextlib.suppress(Exception):
@@ -228,10 +228,10 @@ class Outbox:
             if self._opened is not None:
                 self._opened.delivery.keep(_redacted(items, self._opened))
                 lost = 0
-        _tell(self._left(), self._opened, lost)
+        _report_unsent(self._left(), self._opened, lost)
 
 
-def _redacted(items: Sequence[Feedback], opened: Opened) -> list[Feedback]:
+def _redacted(items: Sequence[Feedback], opened: FeedbackPipeline) -> list[Feedback]:
     made = []
     for item in items:
         try:
@@ -241,7 +241,7 @@ def _redacted(items: Sequence[Feedback], opened: Opened) -> list[Feedback]:
     return made
 
 
-def _tell(left: int, opened: Opened | None, lost: int) -> None:
+def _report_unsent(left: int, opened: FeedbackPipeline | None, lost: int) -> None:
     """Say what was not sent, at the end."""
     if left and opened is not None and not opened.delivery.keeps_on_disk:
         lost += left
@@ -252,10 +252,10 @@ def _tell(left: int, opened: Opened | None, lost: int) -> None:
         _log.warning("%d statements of feedback could not be sent and are lost.", lost)
 
 
-def _keep(item: Feedback) -> None:
+def _keep_trace(item: Feedback) -> None:
     """Have sampling keep what somebody was not content with."""
-    from ratchet.observe import sink
+    from ratchet.observe import collector
 
-    keep = getattr(sink._live, "keep", None)
+    keep = getattr(collector._live, "keep", None)
     if keep is not None:
         keep(item.trace_id, item.conversation_id)

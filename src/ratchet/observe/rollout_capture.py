@@ -11,17 +11,17 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ratchet.observe.joining import Joining
+    from ratchet.observe.otel_bridge import OtelBridge
 
 _log = logging.getLogger("ratchet")
 
-_joining: Joining | None = None
+_bridge: OtelBridge | None = None
 
 
-class _Nowhere:
+class _NullPipeline:
     """Stands for the live pipeline: there is none."""
 
-    content_beside = False
+    mirror_content = False
     tracer: Any = None
 
     def take_foreign(self, span: Any) -> None:
@@ -38,26 +38,26 @@ def capture_rollouts() -> None:
     Where `ratchet.init` was called, its capture does; called later, it takes this one over.
     RATCHET_DISABLED=1 switches it off.
     """
-    global _joining
+    global _bridge
     from ratchet.observe import setup
 
-    if _joining is not None or setup.current() is not None or setup.is_disabled(os.environ):
+    if _bridge is not None or setup.current() is not None or setup.is_disabled(os.environ):
         return
     try:
         from ratchet.observe import instruments
-        from ratchet.observe.joining import Joining
+        from ratchet.observe.otel_bridge import OtelBridge
 
-        _joining = Joining(_Nowhere())
-        _joining.join()
-        instruments.install(_joining.provider)
+        _bridge = OtelBridge(_NullPipeline())
+        _bridge.connect()
+        instruments.install(_bridge.provider)
     except Exception as error:
         _log.warning("Libraries could not be instrumented: %s: %s", type(error).__name__, error)
 
 
-def take_over(live: Any) -> Joining | None:
+def take_over(live: Any) -> OtelBridge | None:
     """The tie to OpenTelemetry that `capture_rollouts` made, now of a live pipeline; or None."""
-    global _joining
-    joining, _joining = _joining, None
-    if joining is not None:
-        joining.go_live(live)
-    return joining
+    global _bridge
+    bridge, _bridge = _bridge, None
+    if bridge is not None:
+        bridge.go_live(live)
+    return bridge

@@ -16,13 +16,13 @@ MAX_HELD = 10_000
 MAX_WEIGHT = 32 * 1024 * 1024
 """Characters that are held, about."""
 
-MAX_KNOWN = 20_000
+MAX_PINNED = 20_000
 """Traces and conversations that are known to be kept."""
 
 _FULL = 1 << 64
 
 
-class Sampled(NamedTuple):
+class SampledSpan(NamedTuple):
     """What sampling needs to know of a span."""
 
     trace_id: int
@@ -33,12 +33,12 @@ class Sampled(NamedTuple):
 
 
 class _Trace:
-    __slots__ = ("conversation", "quiet_since", "spans", "weight")
+    __slots__ = ("conversation", "last_span_at", "spans", "weight")
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
         self.weight = 0
-        self.quiet_since = 0.0
+        self.last_span_at = 0.0
         self.conversation = ""
 
 
@@ -60,7 +60,7 @@ class Sampling:
         self._max_weight = max_weight
         self._held: OrderedDict[int, _Trace] = OrderedDict()
         self._count = self._weight = 0
-        self._kept: OrderedDict[int | str, None] = OrderedDict()
+        self._pinned: OrderedDict[int | str, None] = OrderedDict()
         self.left_out = 0
         """Spans that were let go."""
 
@@ -69,7 +69,7 @@ class Sampling:
         """Spans that are held."""
         return self._count
 
-    def pick(self, spans: Iterable[Sampled], now: float) -> list[Any]:
+    def pick(self, spans: Iterable[SampledSpan], now: float) -> list[Any]:
         """The spans that are to be sent now: of those given, and of those held before.
 
         Args:
@@ -78,14 +78,14 @@ class Sampling:
         """
         picked: list[Any] = []
         for span in spans:
-            if span.trace_id % _FULL < self._bound or self._is_kept(span):
+            if span.trace_id % _FULL < self._bound or self._is_pinned(span):
                 picked.append(span.span)
             elif span.error:
                 picked += self._rescue(span.trace_id)
                 picked.append(span.span)
             else:
                 self._hold(span, now)
-        self._let_go(now)
+        self._evict(now)
         return picked
 
     def keep(self, trace_id: int = 0, conversation: str = "") -> list[Any]:
@@ -94,25 +94,25 @@ class Sampling:
         if trace_id:
             picked += self._rescue(trace_id)
         if conversation:
-            self._know(conversation)
+            self._pin(conversation)
             wanted = [id for id, t in self._held.items() if t.conversation == conversation]
             for each in wanted:
                 picked += self._rescue(each)
         return picked
 
-    def _is_kept(self, span: Sampled) -> bool:
-        return span.trace_id in self._kept or (
-            bool(span.conversation) and span.conversation in self._kept
+    def _is_pinned(self, span: SampledSpan) -> bool:
+        return span.trace_id in self._pinned or (
+            bool(span.conversation) and span.conversation in self._pinned
         )
 
-    def _know(self, key: int | str) -> None:
-        self._kept[key] = None
-        self._kept.move_to_end(key)
-        if len(self._kept) > MAX_KNOWN:
-            self._kept.popitem(last=False)
+    def _pin(self, key: int | str) -> None:
+        self._pinned[key] = None
+        self._pinned.move_to_end(key)
+        if len(self._pinned) > MAX_PINNED:
+            self._pinned.popitem(last=False)
 
     def _rescue(self, trace_id: int) -> list[Any]:
-        self._know(trace_id)
+        self._pin(trace_id)
         trace = self._held.pop(trace_id, None)
         if trace is None:
             return []
@@ -120,23 +120,23 @@ class Sampling:
         self._weight -= trace.weight
         return trace.spans
 
-    def _hold(self, span: Sampled, now: float) -> None:
+    def _hold(self, span: SampledSpan, now: float) -> None:
         trace = self._held.get(span.trace_id)
         if trace is None:
             trace = self._held[span.trace_id] = _Trace()
         trace.spans.append(span.span)
         trace.weight += span.weight
-        trace.quiet_since = now
+        trace.last_span_at = now
         trace.conversation = trace.conversation or span.conversation
         self._held.move_to_end(span.trace_id)
         self._count += 1
         self._weight += span.weight
 
-    def _let_go(self, now: float) -> None:
+    def _evict(self, now: float) -> None:
         while self._held:
             trace_id, trace = next(iter(self._held.items()))
             full = self._count > self._max_held or self._weight > self._max_weight
-            if not full and now - trace.quiet_since < HOLD_S:
+            if not full and now - trace.last_span_at < HOLD_S:
                 return
             del self._held[trace_id]
             self._count -= len(trace.spans)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 TIMEOUT_S = 10.0
 """How long one answer of a server may take."""
 
-AGAIN_S = 0.2
+RETRY_S = 0.2
 
-STORE_PATIENCE_S = 2.0
+STORE_TIMEOUT_S = 2.0
 """How long a store that is locked is tried."""
 
 
-class Away(Exception):
+class TransportUnavailable(Exception):
     """Nobody took the records; they may be sent again later. The text says why."""
 
     def __init__(self, reason: str, *, refused_key: bool = False) -> None:
@@ -30,17 +30,17 @@ class Away(Exception):
         """Whether it will not be better soon: somebody has to give another key."""
 
 
-class Refused(Exception):
+class RecordsRejected(Exception):
     """The records will never be taken as they are. The text says why."""
 
 
 Item = TypeVar("Item", contravariant=True)
 
 
-class Target(Protocol[Item]):
+class RecordTransport(Protocol[Item]):
     """Takes records, or whatever is sent. Called by one thread at a time."""
 
-    place: str
+    label: str
     """For people."""
 
     def send(self, items: Sequence[Item], /) -> None:
@@ -57,7 +57,7 @@ class Target(Protocol[Item]):
         ...
 
 
-class ServerTarget:
+class ServerRecordTransport:
     """A server, through its API.
 
     Args:
@@ -71,7 +71,7 @@ class ServerTarget:
     def __init__(self, url: str, key: str | None = None) -> None:
         from ratchet.client.address import address_of, key_of
 
-        self.place = address_of(url).url
+        self.label = address_of(url).url
         self._key = key_of(key)
         self._client: Client | None = None
 
@@ -83,12 +83,12 @@ class ServerTarget:
             # It hardly asks again, but for a connection that was closed meanwhile: how long to wait
             # is decided by whoever knows what else is waiting.
             self._client = Client(
-                self.place, self._key or "", patience_s=AGAIN_S, timeout_s=TIMEOUT_S
+                self.label, self._key or "", patience_s=RETRY_S, timeout_s=TIMEOUT_S
             )
         try:
             self._client.spans.put(records)
         except RatchetError as error:
-            raise failure(error) from error
+            raise transport_error(error) from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -96,7 +96,7 @@ class ServerTarget:
             self._client.close()
 
 
-class StoreTarget:
+class StoreRecordTransport:
     """A store, opened when the first records come.
 
     Args:
@@ -109,21 +109,21 @@ class StoreTarget:
         self._root = root
         self._store: Store | None = None
         # The rest of the address may hold a password.
-        self.place = url if url.startswith("sqlite:") else "the store of RATCHET_STORE"
+        self.label = url if url.startswith("sqlite:") else "the store of RATCHET_STORE"
 
     def send(self, records: Sequence[SpanRecord]) -> None:
         """Store records."""
         try:
             if self._store is None:
-                from ratchet.observe.place import prepare_state
+                from ratchet.observe.project_paths import prepare_state
                 from ratchet.store import Store
 
                 if self._root is not None:
                     prepare_state(self._root)
                 self._store = Store.open(self._url)
-            self._store.spans.put(records, patience_s=STORE_PATIENCE_S)
+            self._store.spans.put(records, patience_s=STORE_TIMEOUT_S)
         except RatchetError as error:
-            raise failure(error) from error
+            raise transport_error(error) from error
 
     def close(self) -> None:
         """Close the store."""
@@ -131,10 +131,10 @@ class StoreTarget:
             self._store.close()
 
 
-def failure(error: RatchetError) -> Exception:
+def transport_error(error: RatchetError) -> Exception:
     """What an error of a client or a store means for what was sent."""
     if isinstance(error, ConfigError):
-        return Away(str(error), refused_key=True)
+        return TransportUnavailable(str(error), refused_key=True)
     if isinstance(error, (InputError, Conflict)):
-        return Refused(str(error))
-    return Away(str(error))
+        return RecordsRejected(str(error))
+    return TransportUnavailable(str(error))

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ratchet.observe import destination
+from ratchet.observe.collector import set_live
 from ratchet.observe.destination import Destination
-from ratchet.observe.live import EXIT_S, Live, Parts, Status
-from ratchet.observe.sink import set_live
+from ratchet.observe.live import EXIT_S, CaptureStatus, LivePipeline, PipelineStages
 from ratchet.types import ConfigError, SpanRecord
 
 if TYPE_CHECKING:
-    from ratchet.observe.joining import Joining
-    from ratchet.observe.prepare import Redact
+    from ratchet.observe.otel_bridge import OtelBridge
+    from ratchet.observe.record_builder import Redact
 
 _log = logging.getLogger("ratchet")
 
@@ -32,14 +32,14 @@ class Handle:
 
     def __init__(
         self,
-        live: Live | None = None,
-        joining: Joining | None = None,
+        live: LivePipeline | None = None,
+        bridge: OtelBridge | None = None,
         instruments: tuple[str, ...] = (),
-        asked: Mapping[str, Any] | None = None,
+        arguments: Mapping[str, Any] | None = None,
     ) -> None:
         self._live = live
-        self._joining = joining
-        self._asked = asked
+        self._bridge = bridge
+        self._arguments = arguments
         self.instruments = instruments
         """Names of the libraries that are instrumented, or will be when they are imported."""
 
@@ -77,8 +77,8 @@ class Handle:
             if _handle is self:
                 _handle = None
                 set_live(None)
-        if self._joining is not None:
-            self._joining.leave()
+        if self._bridge is not None:
+            self._bridge.disconnect()
         if self.instruments:
             from ratchet.observe import instruments
 
@@ -97,9 +97,9 @@ class Handle:
         if self._live is not None:
             self._live.keep(trace_id, conversation)
 
-    def status(self) -> Status:
+    def status(self) -> CaptureStatus:
         """What became of the spans of this process so far."""
-        return Status(on=False) if self._live is None else self._live.status()
+        return CaptureStatus(on=False) if self._live is None else self._live.status()
 
     def __repr__(self) -> str:
         status = self.status()
@@ -156,17 +156,17 @@ def init(
         ratchet.init("booking")
     """
     global _handle, _warned_again
-    asked = {name: value for name, value in locals().items() if name != "asked"}
+    arguments = {name: value for name, value in locals().items() if name != "arguments"}
     with _lock:
         if _handle is not None:
-            if asked != _handle._asked and not _warned_again:
+            if arguments != _handle._arguments and not _warned_again:
                 _warned_again = True
                 _log.warning("ratchet.init was called before; its arguments of then hold.")
             return _handle
         if is_disabled(os.environ):
             return Handle()
         try:
-            _handle = _begun(asked)
+            _handle = _start(arguments)
         except Exception as error:
             _log.warning("Nothing is captured: %s", error)
             set_live(None)
@@ -184,29 +184,29 @@ def current() -> Handle | None:
     return _handle
 
 
-def _begun(asked: Mapping[str, Any]) -> Handle:
-    found = destination.find(asked["agent"], asked["url"], asked["key"])
-    redact = _redaction(asked["redact"], found)
-    live = Live(
-        lambda: _parts(asked, found, redact, live),
+def _start(arguments: Mapping[str, Any]) -> Handle:
+    found = destination.find(arguments["agent"], arguments["url"], arguments["key"])
+    redact = _redaction(arguments["redact"], found)
+    live = LivePipeline(
+        lambda: _stages(arguments, found, redact, live),
         target=found.server or ("store" if "@" in found.store else found.store),
         agent=found.agent,
-        content=bool(asked["capture_content"]),
-        sample=_share(asked["sample"]),
+        content=bool(arguments["capture_content"]),
+        sample=_share(arguments["sample"]),
     )
     # A handler of signals that came while the first step imports this would find it half made.
     import ratchet.observe.step_span  # noqa: F401
 
-    joining = _joined(live)
+    bridge = _bridged(live)
     set_live(live)
-    instruments = _instrumented(joining) if asked["instrument"] else ()
-    if asked["carry_threads"]:
-        from ratchet.observe.threads import carry_spans
+    instruments = _instrumented(bridge) if arguments["instrument"] else ()
+    if arguments["carry_threads"]:
+        from ratchet.observe.thread_context import carry_spans
 
         carry_spans()
     atexit.register(live.shutdown)
     _watch_forks(live)
-    if asked["spool"] and found.spool.parent.is_dir():
+    if arguments["spool"] and found.spool.parent.is_dir():
         from ratchet.observe.spool import waits
 
         if waits(found.spool):
@@ -215,52 +215,55 @@ def _begun(asked: Mapping[str, Any]) -> Handle:
             from ratchet.observe import feedback_sending
 
             feedback_sending.start()
-    return Handle(live, joining, instruments, asked)
+    return Handle(live, bridge, instruments, arguments)
 
 
-def _parts(
-    asked: Mapping[str, Any], found: Destination, redact: Callable[[], Redact | None], live: Live
-) -> Parts:
+def _stages(
+    arguments: Mapping[str, Any],
+    found: Destination,
+    redact: Callable[[], Redact | None],
+    live: LivePipeline,
+) -> PipelineStages:
     """What the sending thread works with. Called by it: all of this is slow to import."""
-    from ratchet.observe.backlogs import spans_backlog
+    from ratchet.observe.backlogs import span_backlog
     from ratchet.observe.delivery import Delivery
-    from ratchet.observe.prepare import Preparing
-    from ratchet.observe.sending import ServerTarget, StoreTarget, Target
+    from ratchet.observe.record_builder import RecordBuilder
+    from ratchet.observe.sending import RecordTransport, ServerRecordTransport, StoreRecordTransport
 
-    target: Target[SpanRecord]
+    transport: RecordTransport[SpanRecord]
     if found.server:
-        target = ServerTarget(found.server, found.key)
+        transport = ServerRecordTransport(found.server, found.key)
     else:
-        target = StoreTarget(found.store, found.root)
-    preparing = Preparing(found.agent, content=live.content, redact=redact())
-    backlog = spans_backlog(found, on_disk=bool(asked["spool"]))
-    delivery = Delivery(target, backlog, time.monotonic, kind=SpanRecord, many="Spans")
-    forwarding = _forwarding(asked["forward"], found.agent, live)
-    if forwarding is None:
-        return Parts(preparing, delivery)
-    return Parts(preparing, delivery, forwarding.put, forwarding.close)
+        transport = StoreRecordTransport(found.store, found.root)
+    builder = RecordBuilder(found.agent, content=live.content, redact=redact())
+    backlog = span_backlog(found, on_disk=bool(arguments["spool"]))
+    delivery = Delivery(transport, backlog, time.monotonic, kind=SpanRecord, plural="Spans")
+    forwarder = _forwarding(arguments["forward"], found.agent, live)
+    if forwarder is None:
+        return PipelineStages(builder, delivery)
+    return PipelineStages(builder, delivery, forwarder.put, forwarder.close)
 
 
-def _redaction(wanted: Any, found: Destination) -> Callable[[], Redact | None]:
+def _redaction(option: Any, found: Destination) -> Callable[[], Redact | None]:
     """Makes what is done to each record; in the sending thread, where it is imported."""
-    if wanted is False or wanted is None:
+    if option is False or option is None:
         return lambda: None
-    record = getattr(wanted, "record", wanted)
-    if wanted is not True and callable(record):
+    record = getattr(option, "record", option)
+    if option is not True and callable(record):
         return lambda: record
 
     def make() -> Redact:
         import msgspec
 
-        from ratchet.observe.redaction import Rules, redactor_of
+        from ratchet.observe.redaction import RedactionRules, redactor_of
 
         try:
-            rules = msgspec.convert(found.config.get("redaction", {}), Rules)
+            rules = msgspec.convert(found.config.get("redaction", {}), RedactionRules)
             return redactor_of(rules, os.environ).record
         except (msgspec.ValidationError, ConfigError) as error:
             # Rules that cannot be read may be the ones that matter.
             _log.warning("[redaction] cannot be read (%s): no contents are kept.", error)
-            return redactor_of(Rules(capture_content=False), os.environ).record
+            return redactor_of(RedactionRules(capture_content=False), os.environ).record
 
     return make
 
@@ -274,56 +277,56 @@ def _share(sample: Any) -> float:
     return 1.0
 
 
-def _joined(live: Live) -> Joining:
-    from ratchet.observe.joining import Joining
+def _bridged(live: LivePipeline) -> OtelBridge:
+    from ratchet.observe.otel_bridge import OtelBridge
     from ratchet.observe.rollout_capture import take_over
 
     taken = take_over(live)
     if taken is not None:
         return taken
-    joining = Joining(live)
+    bridge = OtelBridge(live)
     try:
-        joining.join()
+        bridge.connect()
     except Exception as error:
         _log.warning("OpenTelemetry could not be joined: %s: %s", type(error).__name__, error)
-    return joining
+    return bridge
 
 
-def _instrumented(joining: Joining) -> tuple[str, ...]:
+def _instrumented(bridge: OtelBridge) -> tuple[str, ...]:
     try:
         from ratchet.observe import instruments
 
-        return tuple(instruments.install(joining.provider))
+        return tuple(instruments.install(bridge.provider))
     except Exception as error:
         _log.warning("Libraries could not be instrumented: %s: %s", type(error).__name__, error)
         return ()
 
 
-def _forwarding(wanted: Any, agent: str, live: Live) -> Any:
+def _forwarding(option: Any, agent: str, live: LivePipeline) -> Any:
     """What forwards spans; None when nothing is to, or can."""
-    endpoint = wanted if isinstance(wanted, str) else ""
-    if wanted is False:
+    endpoint = option if isinstance(option, str) else ""
+    if option is False:
         return None
     if not endpoint and (
         # A set-up of the user's exports its spans itself.
         live.tracer is not None or not any(os.environ.get(name) for name in FORWARD_VARIABLES)
     ):
-        if wanted:
+        if option:
             _log.warning("forward=True names no back end: set %s.", FORWARD_VARIABLES[1])
         return None
-    from ratchet.observe.forwarding import Forwarding
+    from ratchet.observe.forwarding import OtlpForwarder
 
     try:
-        return Forwarding(endpoint, agent)
+        return OtlpForwarder(endpoint, agent)
     except Exception as error:
         _log.warning("%s", error)
         return None
 
 
-_watched: Live | None = None
+_watched: LivePipeline | None = None
 
 
-def _watch_forks(live: Live) -> None:
+def _watch_forks(live: LivePipeline) -> None:
     """Have the pipeline begin anew in child processes."""
     global _watched
     if _watched is None:

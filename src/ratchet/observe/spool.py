@@ -28,7 +28,7 @@ MAX_BYTES = 256 * 1024 * 1024
 SEGMENT_BYTES = 4 * 1024 * 1024
 """A segment that has grown to this is not appended to any more."""
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 """How often is looked for segments that another process left behind."""
 
 MAX_FRAME = 64 * 1024 * 1024
@@ -224,7 +224,7 @@ class Spool:
         self._max_bytes = max_bytes
         self._segment_bytes = segment_bytes
         self._segments: deque[_Segment] = deque()
-        self._looked_at = -LOOK_S
+        self._checked_at = -CHECK_S
         self._ours = 0
         self.lost = 0
         """Spans that were given up because there was no room, or that were damaged."""
@@ -302,16 +302,16 @@ class Spool:
     def _adopt(self) -> None:
         """Take the oldest segment that nobody holds."""
         now = time.monotonic()
-        if now - self._looked_at < LOOK_S:
+        if now - self._checked_at < CHECK_S:
             return
-        self._looked_at = now
+        self._checked_at = now
         held = {segment.path for segment in self._segments}
         for path in self._files():
             if path not in held:
                 segment = _taken(path)
                 if segment is not None:
                     self._segments.append(segment)
-                    self._looked_at = -LOOK_S  # there may be more
+                    self._checked_at = -CHECK_S  # there may be more
                     return
 
     def _files(self) -> list[Path]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
-from ratchet.observe.arguments import reader
-from ratchet.observe.collector import block
-from ratchet.observe.sink import current_sink
+from ratchet.observe.collector import block, current_sink
 from ratchet.types import RatchetError
 
 if TYPE_CHECKING:
@@ -23,6 +21,54 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
     from ratchet.observe.step_span import StepSpan
+
+ArgumentReader = Callable[[tuple[Any, ...], dict[str, Any]], Mapping[str, Any]]
+
+_OWN = ("self", "cls")
+_SIMPLE = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
+
+
+def argument_reader(function: Callable[..., Any]) -> ArgumentReader:
+    """What makes a mapping of a call's arguments, without those of `self` and `cls`."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some that are written in C have none
+        return _unnamed
+    parameters = list(signature.parameters.values())
+    names = tuple(each.name for each in parameters if each.kind in _SIMPLE)
+    own = len([name for name in names[:1] if name in _OWN])
+    if any(each.kind == inspect.Parameter.VAR_POSITIONAL for each in parameters) or any(
+        name in _OWN for name in names[1:]
+    ):
+        return _bound(signature)
+    known = names[own:]
+
+    def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        if not args:
+            return kwargs
+        # More of them than there are parameters: the call itself will say so.
+        given = dict(zip(known, args[own:] if own else args, strict=False))
+        if kwargs:
+            given.update(kwargs)
+        return given
+
+    return read
+
+
+def _bound(signature: inspect.Signature) -> ArgumentReader:
+    def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+        try:
+            bound = signature.bind(*args, **kwargs).arguments
+        except TypeError:  # the call itself will say what is wrong with its arguments
+            return _unnamed(args, kwargs)
+        return {name: value for name, value in bound.items() if name not in _OWN}
+
+    return read
+
+
+def _unnamed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {"args": args, "kwargs": kwargs}
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,7 +84,7 @@ class SideEffectBlocked(RatchetError):
     """A tool with side effects was called in a rollout: the rollout ends as `inconclusive`."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class SpanTemplate(msgspec.Struct, frozen=True):
     """What the spans of one step look like."""
 
     name: str
@@ -58,10 +104,10 @@ class Step:
     Where nothing is recorded it costs next to nothing.
     """
 
-    __slots__ = ("_ids", "_plan", "_span", "_token")
+    __slots__ = ("_ids", "_span", "_template", "_token")
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(self, template: SpanTemplate) -> None:
+        self._template = template
         self._span: StepSpan | None = None
         self._token: Token[Context] | None = None
         self._ids: tuple[int, int] | None = None
@@ -70,7 +116,7 @@ class Step:
     def __enter__(self) -> Step:
         sink = current_sink()
         if sink is not None:
-            self._span = span = _begin()(self._plan, sink)
+            self._span = span = _begin()(self._template, sink)
             self._token = _attach(span)
         return self
 
@@ -142,7 +188,7 @@ class Step:
 
 
 @functools.cache
-def _begin() -> Callable[[Plan, Any], StepSpan]:
+def _begin() -> Callable[[SpanTemplate, Any], StepSpan]:
     # OpenTelemetry is imported at the first span, not before.
     from ratchet.observe.step_span import begin
 
@@ -171,7 +217,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def wrap(function: Any, plan: Plan) -> Any:
+def wrap(function: Any, template: SpanTemplate) -> Any:
     """The function, recorded as a step each time it is called where something is recorded.
 
     Args:
@@ -180,26 +226,26 @@ def wrap(function: Any, plan: Plan) -> Any:
         plan: What the spans look like.
     """
     if isinstance(function, (classmethod, staticmethod)):
-        return type(function)(wrap(function.__func__, plan))
+        return type(function)(wrap(function.__func__, template))
     if isinstance(function, property) and function.fget is not None:
-        return function.getter(wrap(function.fget, plan))
+        return function.getter(wrap(function.fget, template))
     if isinstance(function, functools.cached_property):
-        return functools.cached_property(wrap(function.func, plan))
-    read = reader(function)
-    guarded = plan.side_effects
+        return functools.cached_property(wrap(function.func, template))
+    read = argument_reader(function)
+    guarded = template.side_effects
 
     def begin(sink: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepSpan:
-        span = _begin()(plan, sink)
+        span = _begin()(template, sink)
         if sink.content:
             span.capture_input(read(args, kwargs))
         return span
 
     def refuse() -> None:
         # Where nothing is recorded too: a child process of an agent may not act either.
-        if guarded and block(plan.name):
+        if guarded and block(template.name):
             raise SideEffectBlocked(
-                f"The tool {plan.name!r} has side effects and no recorded result to replay, so it"
-                " does not act in a rollout."
+                f"The tool {template.name!r} has side effects and no recorded result to replay, so"
+                " it does not act in a rollout."
             )
 
     if is_async(function):
@@ -232,20 +278,22 @@ def wrap(function: Any, plan: Plan) -> Any:
         @functools.wraps(function)
         async def iterate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             sink = current_sink()
-            kept = _Kept(None if sink is None else begin(sink, args, kwargs), plan)
-            with kept:
-                with kept.current():
+            recorder = _StreamRecorder(
+                None if sink is None else begin(sink, args, kwargs), template
+            )
+            with recorder:
+                with recorder.current():
                     refuse()
                     generator = function(*args, **kwargs)
                 async with contextlib.aclosing(generator):
                     coming = generator.asend(None)
                     while True:
                         try:
-                            with kept.current():
+                            with recorder.current():
                                 item = await coming
                         except StopAsyncIteration:
                             break
-                        kept.add(item)
+                        recorder.add(item)
                         try:
                             sent = yield item
                         except GeneratorExit:
@@ -262,12 +310,14 @@ def wrap(function: Any, plan: Plan) -> Any:
         @functools.wraps(function)
         def iterate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
             sink = current_sink()
-            kept = _Kept(None if sink is None else begin(sink, args, kwargs), plan)
-            with kept:
-                with kept.current():
+            recorder = _StreamRecorder(
+                None if sink is None else begin(sink, args, kwargs), template
+            )
+            with recorder:
+                with recorder.current():
                     refuse()
                     generator = function(*args, **kwargs)
-                return (yield from _Resumed(generator, kept))
+                return (yield from _RecordedGenerator(generator, recorder))
 
         return iterate
 
@@ -295,16 +345,16 @@ def wrap(function: Any, plan: Plan) -> Any:
     return run
 
 
-class _Kept:
+class _StreamRecorder:
     """The span of a stream and what it yielded, within the bounds of what is captured."""
 
-    __slots__ = ("_begun", "_items", "_plan", "_room", "_span")
+    __slots__ = ("_begun", "_characters_left", "_items", "_span", "_template")
 
-    def __init__(self, span: StepSpan | None, plan: Plan) -> None:
+    def __init__(self, span: StepSpan | None, template: SpanTemplate) -> None:
         self._span = span
-        self._plan = plan
+        self._template = template
         self._items: list[Any] = []
-        self._room = plan.limit if span is not None and span.sink.content else 0
+        self._characters_left = template.limit if span is not None and span.sink.content else 0
         self._begun = perf_counter()
 
     @contextlib.contextmanager
@@ -329,18 +379,18 @@ class _Kept:
             return
         if self._begun:
             span.attributes[FIRST_CHUNK] = perf_counter() - self._begun
-            if self._plan.kind == "llm":
+            if self._template.kind == "llm":
                 span.attributes["gen_ai.request.stream"] = True
             self._begun = 0.0
-        if self._room > 0:
+        if self._characters_left > 0:
             # Each item takes a character at least: more of them would be cut anyway.
-            self._room -= len(item) if type(item) in (str, bytes) else 1
+            self._characters_left -= len(item) if type(item) in (str, bytes) else 1
             self._items.append(item)
 
     def _finish(self, span: StepSpan) -> None:
         """Record what was yielded as the step's output."""
         items: Any = self._items
-        if self._plan.kind == "llm" and items and all(type(each) is str for each in items):
+        if self._template.kind == "llm" and items and all(type(each) is str for each in items):
             items = "".join(items)
         span.capture_output(items)
 
@@ -362,25 +412,25 @@ class _Kept:
             span.end()
 
 
-class _Resumed(Generator[Any, Any, Any]):
+class _RecordedGenerator(Generator[Any, Any, Any]):
     """A generator that is resumed inside its span."""
 
-    def __init__(self, generator: Generator[Any, Any, Any], kept: _Kept) -> None:
+    def __init__(self, generator: Generator[Any, Any, Any], recorder: _StreamRecorder) -> None:
         self._generator = generator
-        self._kept = kept
+        self._recorder = recorder
 
     def send(self, value: Any) -> Any:
-        with self._kept.current():
+        with self._recorder.current():
             item = self._generator.send(value)
-        self._kept.add(item)
+        self._recorder.add(item)
         return item
 
     def throw(self, *error: Any) -> Any:
-        with self._kept.current():
+        with self._recorder.current():
             item = self._generator.throw(*error)
-        self._kept.add(item)
+        self._recorder.add(item)
         return item
 
     def close(self) -> None:
-        with self._kept.current():
+        with self._recorder.current():
             self._generator.close()

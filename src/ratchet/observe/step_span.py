@@ -28,9 +28,9 @@ from opentelemetry.trace import Span as OtelSpan
 from ratchet.observe.capture import capture, readable, shorten
 from ratchet.observe.conversations import CONVERSATION
 from ratchet.observe.ids import new_span_id, new_trace_id
-from ratchet.observe.kinds import KINDS
-from ratchet.observe.step import Plan
-from ratchet.observe.threads import STARTED_IN
+from ratchet.observe.step import SpanTemplate
+from ratchet.observe.step_kinds import KINDS
+from ratchet.observe.thread_context import STARTED_IN
 from ratchet.types import Span, SpanEvent
 
 MAX_ATTRIBUTES = 500
@@ -47,10 +47,10 @@ class StepSpan(OtelSpan):
     """A running step; `begin` makes it."""
 
     __slots__ = (
-        "_beside",
         "_clock",
         "_context",
         "_dropped",
+        "_mirror",
         "_trace_state",
         "attributes",
         "end_ns",
@@ -59,17 +59,17 @@ class StepSpan(OtelSpan):
         "message",
         "name",
         "parent_id",
-        "plan",
         "sink",
         "span_id",
         "start_ns",
         "status",
+        "template",
         "trace_id",
         "weight",
     )
 
     name: str
-    plan: Plan
+    template: SpanTemplate
     sink: Any
     trace_id: int
     span_id: int
@@ -86,7 +86,7 @@ class StepSpan(OtelSpan):
     """Whether somebody set attributes that are not of this package's naming."""
     weight: int
     """About how many characters it holds."""
-    _beside: OtelSpan | None
+    _mirror: OtelSpan | None
     """The span of the user's own provider."""
     _clock: int
     _context: SpanContext | None
@@ -96,20 +96,20 @@ class StepSpan(OtelSpan):
     def capture_input(self, value: Any) -> None:
         """Keep the step's input, if inputs are wanted."""
         if self.sink.content:
-            text = capture(value, self.plan.limit)
+            text = capture(value, self.template.limit)
             self.weight += len(text)
-            self.attributes[self.plan.input_key] = text
-            if self._beside is not None and self.sink.content_beside:
-                self._beside.set_attribute(self.plan.input_key, text)
+            self.attributes[self.template.input_key] = text
+            if self._mirror is not None and self.sink.mirror_content:
+                self._mirror.set_attribute(self.template.input_key, text)
 
     def capture_output(self, value: Any) -> None:
         """Keep the step's output, if outputs are wanted."""
         if self.sink.content and not self.end_ns:
-            text = capture(value, self.plan.limit)
+            text = capture(value, self.template.limit)
             self.weight += len(text)
-            self.attributes[self.plan.output_key] = text
-            if self._beside is not None and self.sink.content_beside:
-                self._beside.set_attribute(self.plan.output_key, text)
+            self.attributes[self.template.output_key] = text
+            if self._mirror is not None and self.sink.mirror_content:
+                self._mirror.set_attribute(self.template.output_key, text)
 
     def keep(self, key: str, value: Any) -> None:
         """Set an attribute; what is neither text, number nor boolean is kept as JSON."""
@@ -134,15 +134,15 @@ class StepSpan(OtelSpan):
         # An exception whose text cannot be had must not hide itself behind that.
         with contextlib.suppress(Exception):
             self.record_exception(error)
-        if self._beside is not None:
+        if self._mirror is not None:
             with contextlib.suppress(Exception):
-                self._beside.record_exception(error)
-                self._beside.set_status(Status(StatusCode.ERROR, self.message))
+                self._mirror.record_exception(error)
+                self._mirror.set_status(Status(StatusCode.ERROR, self.message))
 
     def frozen(self) -> Span:
         """The finished step as data. What belongs to its kind is read from what was captured."""
         attributes = self.attributes
-        describe = KINDS[self.plan.kind]
+        describe = KINDS[self.template.kind]
         if describe is not None:
             attributes = describe(attributes)
         if self._dropped:
@@ -184,9 +184,9 @@ class StepSpan(OtelSpan):
             self._put(key, [shorten(readable(v)) if type(v) is str else v for v in value])
         elif value is not None:
             self.keep(key, value)
-        if self._beside is not None:
+        if self._mirror is not None:
             with contextlib.suppress(Exception):
-                self._beside.set_attribute(key, value)
+                self._mirror.set_attribute(key, value)
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Set several attributes."""
@@ -267,9 +267,9 @@ class StepSpan(OtelSpan):
             return
         # Never before its beginning, whatever the system's clock does meanwhile.
         self.end_ns = self._now()
-        if self._beside is not None:
+        if self._mirror is not None:
             with contextlib.suppress(Exception):
-                self._beside.end()
+                self._mirror.end()
         self.sink.take(self)
 
     def _now(self) -> int:
@@ -285,7 +285,7 @@ class StepSpan(OtelSpan):
 _PLAIN = frozenset({str, int, float, bool})
 
 
-def begin(plan: Plan, sink: Any) -> StepSpan:
+def begin(template: SpanTemplate, sink: Any) -> StepSpan:
     """Begin a step under the current span of OpenTelemetry's context, whosever that is."""
     context = get_current()
     parent = get_current_span(context)
@@ -308,26 +308,26 @@ def begin(plan: Plan, sink: Any) -> StepSpan:
         else:
             span.trace_id, span.parent_id = new_trace_id(), 0
     span.span_id = new_span_id()
-    span.name = plan.name
-    span.plan = plan
+    span.name = template.name
+    span.template = template
     span.sink = sink
-    span.attributes = dict(plan.attributes)
+    span.attributes = dict(template.attributes)
     span.events = None
     span.status = "unset"
     span.message = ""
     span.end_ns = span._dropped = 0
     span.weight = 1_000
     span.foreign = False
-    span._context = span._beside = None
+    span._context = span._mirror = None
     talk = context.get(CONVERSATION)
     if talk is not None:
         span.attributes.update(talk)  # type: ignore[call-overload]
     if sink.tracer is not None:
-        _begin_beside(span)
+        _begin_mirror(span)
     return span
 
 
-def _begin_beside(span: StepSpan) -> None:
+def _begin_mirror(span: StepSpan) -> None:
     """Make a span of the user's provider too: their backend sees whole trees, and their sampler
     decides for theirs. Ours takes its ids, so that those below nest under both.
     """
@@ -335,5 +335,5 @@ def _begin_beside(span: StepSpan) -> None:
         beside = span.sink.tracer.start_span(span.name, attributes=span.attributes)
         context = beside.get_span_context()
         if context.is_valid:
-            span._beside, span._context = beside, context
+            span._mirror, span._context = beside, context
             span.trace_id, span.span_id = context.trace_id, context.span_id

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ratchet.prove.guardrails import Guardrail
-from ratchet.prove.plan import MISSING_LIMIT, PairedScore, Plan
+from ratchet.prove.plan import MISSING_LIMIT, ExperimentPlan, PairedScore
 from ratchet.stats.eprocess import EProcess
 from ratchet.types import InputError, Verdict
 
 
-class Step(NamedTuple):
+class EValues(NamedTuple):
     """The e-values after one pair."""
 
     superiority: float
@@ -29,7 +29,7 @@ class GuardrailState:
 
     __slots__ = ("baseline", "candidate", "guardrail", "missing", "pairs", "process")
 
-    def __init__(self, guardrail: Guardrail, plan: Plan) -> None:
+    def __init__(self, guardrail: Guardrail, plan: ExperimentPlan) -> None:
         self.guardrail = guardrail
         self.process = EProcess(
             null=-guardrail.bound, threshold=1.0 / plan.alpha, horizon=plan.max_pairs
@@ -78,7 +78,7 @@ class Comparison:
         plan: The rules.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExperimentPlan) -> None:
         horizon = plan.max_pairs
         self.plan = plan
         self.verdict: Verdict | None = None
@@ -96,7 +96,7 @@ class Comparison:
         self._baseline = 0.0
         self._candidate = 0.0
         self._pairs: list[PairedScore] = []
-        self._path: list[Step] = []
+        self._path: list[EValues] = []
 
     @property
     def pairs(self) -> tuple[PairedScore, ...]:
@@ -104,7 +104,7 @@ class Comparison:
         return tuple(self._pairs)
 
     @property
-    def path(self) -> tuple[Step, ...]:
+    def path(self) -> tuple[EValues, ...]:
         """The e-values after each pair."""
         return tuple(self._path)
 
@@ -146,7 +146,7 @@ class Comparison:
             self._candidate += after
         self._pairs.append(pair)
         self._path.append(
-            Step(
+            EValues(
                 self.superiority.value,
                 self.harm.value,
                 self.futility.value,
@@ -203,7 +203,7 @@ def differences(comparison: Comparison) -> list[float | None]:
     ]
 
 
-def replay(plan: Plan, pairs: Iterable[PairedScore]) -> Comparison:
+def replay(plan: ExperimentPlan, pairs: Iterable[PairedScore]) -> Comparison:
     """The comparison that these pairs make; pairs after its verdict are left out."""
     comparison = Comparison(plan)
     for pair in pairs:
@@ -211,3 +211,20 @@ def replay(plan: Plan, pairs: Iterable[PairedScore]) -> Comparison:
             break
     comparison.finish()
     return comparison
+
+
+def fewest_pairs_to_promote(plan: ExperimentPlan) -> int | None:
+    """Pairs that a perfect candidate takes against a baseline that never scores.
+
+    The candidate is the same as the baseline in every guardrail metric.
+
+    Returns:
+        The pairs, or None when not even that candidate is promoted within `plan.max_pairs`.
+    """
+    comparison = Comparison(plan)
+    metrics = {guardrail.metric: (1.0, 1.0) for guardrail in plan.guardrails}
+    for number in range(plan.max_pairs):
+        verdict = comparison.observe(PairedScore(str(number), 0.0, 1.0, dict(metrics)))
+        if verdict is not None:
+            return comparison.scored if verdict == "promote" else None
+    return None

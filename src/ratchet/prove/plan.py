@@ -16,7 +16,7 @@ LARGEST = 1e15
 """Largest magnitude of a guardrail's metric."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one experiment. They are settled before its first pair and never after.
 
     Raises:

@@ -12,7 +12,7 @@ import msgspec
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import replay
 from ratchet.prove.evidence import SCHEMA, digest_of, document
-from ratchet.prove.plan import PairedScore, Plan
+from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import Decision, InputError, RatchetError, VerificationError
 
 LARGEST_FILE = 256 * 1024 * 1024
@@ -163,9 +163,9 @@ def _part(name: str, content: dict[str, Any], key: str, kind: type) -> Any:
     return value
 
 
-def _plan(name: str, content: dict[str, Any]) -> Plan:
+def _plan(name: str, content: dict[str, Any]) -> ExperimentPlan:
     try:
-        return msgspec.convert(_part(name, content, "plan", dict), Plan)
+        return msgspec.convert(_part(name, content, "plan", dict), ExperimentPlan)
     except msgspec.ValidationError as error:
         raise VerificationError(f"{name}: the plan is malformed: {error}.") from None
     except RatchetError as error:

@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from ratchet.run.inprocess import AsyncExecutor
     from ratchet.run.locks import FileLock
     from ratchet.run.loops import LoopExecutor
-    from ratchet.run.patience import PatientLine
     from ratchet.run.pool import ProcessExecutor
     from ratchet.run.runner import Runner
-    from ratchet.run.server_line import ServerLine
-    from ratchet.run.watching import RunnerWatcher
+    from ratchet.run.transport import RetryingTransport, ServerTransport
+    from ratchet.run.watcher import RunnerWatcher
 
 _LATER = {
     "Agent": "agent",
@@ -26,11 +25,11 @@ _LATER = {
     "FileLock": "locks",
     "Kind": "executor",
     "LoopExecutor": "loops",
-    "PatientLine": "patience",
+    "RetryingTransport": "transport",
     "ProcessExecutor": "pool",
     "Runner": "runner",
-    "RunnerWatcher": "watching",
-    "ServerLine": "server_line",
+    "RunnerWatcher": "watcher",
+    "ServerTransport": "transport",
     "executor_for": "choice",
     "load_agent": "agent",
     "workers_for": "choice",
@@ -52,11 +51,11 @@ __all__ = [
     "FileLock",
     "Kind",
     "LoopExecutor",
-    "PatientLine",
     "ProcessExecutor",
+    "RetryingTransport",
     "Runner",
     "RunnerWatcher",
-    "ServerLine",
+    "ServerTransport",
     "executor_for",
     "load_agent",
     "workers_for",

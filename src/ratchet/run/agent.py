@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ratchet.bind import Knobs, declarations
-from ratchet.bind.marked import adopt_marked
+from ratchet.bind.marked_functions import bind_marked_functions
 from ratchet.observe import ENTRY_MARK, is_async, trace
 from ratchet.types import AgentError, Declaration, InputError, Params, Resource
 from ratchet.types.hashing import HASH_LENGTH
@@ -151,7 +151,7 @@ def load_agent(spec: AgentSpec) -> Agent:
         raise AgentError(_import_failure(spec.entry, error)) from error
     except (Exception, SystemExit) as error:
         raise AgentError(_import_failure(spec.entry, error)) from error
-    adopt_marked(Path(spec.root).resolve())
+    bind_marked_functions(Path(spec.root).resolve())
     target: Any = module
     for part in function_name.split("."):
         target = getattr(target, part, None)

@@ -23,7 +23,7 @@ LINGER_S = 0.5
 """How long output may still come from what left the process group of a child that has ended."""
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a child ended."""
 
     why: Literal["exit", "late", "flood"]
@@ -47,7 +47,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         return f" Its last output:\n{text}" if text else ""
 
 
-class Child:
+class ChildProcess:
     """A process in a session of its own.
 
     Args:
@@ -65,7 +65,7 @@ class Child:
         self._environ = environ
         self._stdin = stdin
 
-    async def run(self, timeout_s: float, most_bytes: int) -> Ended:
+    async def run(self, timeout_s: float, most_bytes: int) -> ChildEnd:
         """Run it to its end.
 
         Args:
@@ -105,7 +105,7 @@ class Child:
             why = "flood"
         elif not done:
             why = "late"
-        return Ended(why=why, code=code, stdout=out.content(), stderr=err.content())
+        return ChildEnd(why=why, code=code, stdout=out.content(), stderr=err.content())
 
     def _start(self) -> subprocess.Popen[bytes]:
         with open(self._stdin, "rb") as stdin:

@@ -13,7 +13,7 @@ from ratchet.run.loops import LoopExecutor
 from ratchet.run.pool import ProcessExecutor
 
 if TYPE_CHECKING:
-    from ratchet.observe.redaction import Rules
+    from ratchet.observe.redaction import RedactionRules
 
 AT_ONCE = 16
 """Attempts at once where they wait rather than compute, unless somebody says otherwise."""
@@ -37,7 +37,7 @@ def executor_for(
     timeout_s: float,
     memory_mb: int | None,
     keep_open: int | None = None,
-    redaction: Rules | None = None,
+    redaction: RedactionRules | None = None,
 ) -> Executor:
     """The executor that is asked for.
 

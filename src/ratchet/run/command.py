@@ -20,10 +20,10 @@ import msgspec
 
 from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX, capture, plain
-from ratchet.observe.trace_context import attempt_span_id, attempt_trace_id
+from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.attempt import MAX_OUTPUT_BYTES, blocked, timed_out
-from ratchet.run.child import Child, Ended
-from ratchet.run.ends import Clock, cut_off
+from ratchet.run.child import ChildEnd, ChildProcess
+from ratchet.run.ends import AttemptClock, cut_off
 from ratchet.run.environment import (
     PROVIDER_KEYS,
     STORE_SECRETS,
@@ -97,12 +97,12 @@ class CommandExecutor:
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run the command once, to its end or its time-out."""
-        clock = Clock()
+        clock = AttemptClock()
         try:
             folder = await asyncio.to_thread(self._prepared, claim, resources)
         except OSError as error:
             return cut_off(claim, "failed", f"The scratch folder cannot be written: {error}.")
-        child = Child(
+        child = ChildProcess(
             self._command,
             cwd=self._folder,
             environ=self._variables(claim, folder),
@@ -141,7 +141,7 @@ class CommandExecutor:
             SEED_VARIABLE: str(claim.rollout.seed),
         }
 
-    def _outcome(self, claim: Claim, clock: Clock, ended: Ended, tool: str) -> Outcome:
+    def _outcome(self, claim: Claim, clock: AttemptClock, ended: ChildEnd, tool: str) -> Outcome:
         status: AttemptStatus = "failed"
         output: object = None
         if tool:

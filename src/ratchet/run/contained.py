@@ -26,8 +26,8 @@ from ratchet.observe import readable
 from ratchet.observe.collector import MAX_SPANS
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import MAX_ERROR_CHARACTERS, MAX_OUTPUT_BYTES, timed_out
-from ratchet.run.ends import Clock, cut_off
-from ratchet.run.inside import Ask, Setup
+from ratchet.run.ends import AttemptClock, cut_off
+from ratchet.run.sandboxed_attempt import AttemptRequest, SandboxedAgent
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Score, Span
 
 LATE_S = 0.5
@@ -51,7 +51,7 @@ _TRACE = re.compile(r"[0-9a-f]{32}")
 _SPAN = re.compile(r"[0-9a-f]{16}")
 
 _DRY = msgspec.json.encode(
-    Ask(
+    AttemptRequest(
         rollout_id="",
         fence=0,
         candidate_id="",
@@ -143,20 +143,20 @@ class ContainedExecutor:
         if self._refuses:
             return
         # Imported where a candidate has code: most projects have none.
-        from ratchet.sandbox import Limits, SandboxFailed, Warm
+        from ratchet.sandbox import SandboxFailed, SandboxLimits, SandboxPool
 
         held = self._containment
         spec = self._agent
-        setup = Setup(agent=spec, check_returns=held.check_returns)
+        setup = SandboxedAgent(agent=spec, check_returns=held.check_returns)
         root, folders = _folders(spec)
-        warm = Warm(
-            handler="ratchet.run.inside:handle",
+        warm = SandboxPool(
+            handler="ratchet.run.sandboxed_attempt:handle",
             setup=msgspec.json.encode(setup),
             path=[str(folder) for folder in folders],
             root=root,
             read=[*held.read, *(folder for folder in folders if not folder.is_relative_to(root))],
             hide=list(held.hide),
-            limits=Limits(
+            limits=SandboxLimits(
                 seconds=self._timeout_s + LATE_S,
                 memory_bytes=held.memory_bytes,
                 result_bytes=RESULT_BYTES,
@@ -185,7 +185,7 @@ class ContainedExecutor:
         if self._refuses:
             return cut_off(claim, "failed", SELF_GRADED)
         rollout = claim.rollout
-        ask = Ask(
+        ask = AttemptRequest(
             rollout_id=rollout.id,
             fence=claim.fence,
             candidate_id=rollout.candidate_id,
@@ -199,7 +199,7 @@ class ContainedExecutor:
             self._requests += 1
             if self._requests % PING_EVERY == 0:
                 await self._ping()
-            clock = Clock()
+            clock = AttemptClock()
             answer = await self._warm.request(body)
             seconds = clock.elapsed_s()
         match answer.status:
@@ -228,7 +228,7 @@ class ContainedExecutor:
         await self._warm.request(_DRY)
         self._pings.append(time.perf_counter() - started)
 
-    def _outcome(self, claim: Claim, body: bytes, clock: Clock, seconds: float) -> Outcome:
+    def _outcome(self, claim: Claim, body: bytes, clock: AttemptClock, seconds: float) -> Outcome:
         try:
             told = msgspec.json.decode(body, type=Outcome)
         except (msgspec.DecodeError, RecursionError) as error:

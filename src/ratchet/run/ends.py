@@ -9,7 +9,7 @@ from ratchet.run.attempt import CAUSES, MAX_ERROR_CHARACTERS
 from ratchet.types import AttemptStatus, Cause, Claim, Outcome
 
 
-class Clock:
+class AttemptClock:
     """When an attempt began, and how long it has taken."""
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ def cut_off(
     claim: Claim,
     status: AttemptStatus,
     error: str,
-    clock: Clock | None = None,
+    clock: AttemptClock | None = None,
     cause: Cause | None = None,
 ) -> Outcome:
     """The outcome of an attempt that an executor ended, or of one that never began.
@@ -37,7 +37,7 @@ def cut_off(
         clock: When it began; None where it never did.
         cause: What ended it; None for what the status says.
     """
-    begun = clock or Clock()
+    begun = clock or AttemptClock()
     return Outcome(
         rollout_id=claim.rollout.id,
         fence=claim.fence,

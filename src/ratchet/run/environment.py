@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from ratchet.observe.trace_context import traceparent
+from ratchet.observe.ids import traceparent
 from ratchet.types import Claim
 
 SECRETS = frozenset({"RATCHET_KEY"})

@@ -12,15 +12,15 @@ import msgspec
 
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import timed_out
-from ratchet.run.crew import Crew
-from ratchet.run.ends import Clock, cut_off
+from ratchet.run.ends import AttemptClock, cut_off
 from ratchet.run.inprocess import GRACE_S
-from ratchet.run.messages import KNOWN_CANDIDATES, Done, Setup, Stop, Work
+from ratchet.run.messages import KNOWN_CANDIDATES, AttemptDone, RunAttempt, StopAttempt, WorkerSetup
+from ratchet.run.worker_pool import WorkerPool
 from ratchet.run.worker_process import WorkerProcess
 from ratchet.types import Claim, Outcome, Resource
 
 if TYPE_CHECKING:
-    from ratchet.observe.redaction import Rules
+    from ratchet.observe.redaction import RedactionRules
 
 SILENCE_S = 2.0
 """How long past its time-out and its grace an attempt may stay unanswered: then its loop stands
@@ -64,9 +64,9 @@ class LoopExecutor:
         timeout_s: float,
         memory_bytes: int,
         keep_open: int | None = None,
-        redaction: Rules | None = None,
+        redaction: RedactionRules | None = None,
     ) -> None:
-        setup = Setup(
+        setup = WorkerSetup(
             agent=agent,
             store_url=store_url,
             store_key=store_key,
@@ -76,10 +76,12 @@ class LoopExecutor:
             scratch=str(state / "tmp"),
             redaction={} if redaction is None else msgspec.to_builtins(redaction),
         )
-        self._crew = Crew(setup, state / "logs", keep_open)
+        self._worker_pool = WorkerPool(setup, state / "logs", keep_open)
         self._slots = slots
-        self._seats = [_Seat(self._crew, number, timeout_s) for number in range(workers)]
-        self._apart = _Seat(self._crew, workers, timeout_s)
+        self._worker_slots = [
+            _WorkerSlot(self._worker_pool, number, timeout_s) for number in range(workers)
+        ]
+        self._apart = _WorkerSlot(self._worker_pool, workers, timeout_s)
         """For attempts that have to run alone; its worker is started when the first comes."""
         self._alone = asyncio.Lock()
         self._suspects: set[str] = set()
@@ -97,10 +99,10 @@ class LoopExecutor:
         Raises:
             AgentError: It does not.
         """
-        self._crew.prepare()
-        first, *others = self._seats
-        for seat in others:
-            self._soon(seat.open())
+        self._worker_pool.prepare()
+        first, *others = self._worker_slots
+        for slot in others:
+            self._soon(slot.open())
         try:
             await first.open()
         except BaseException:
@@ -112,11 +114,11 @@ class LoopExecutor:
         if claim.rollout.task_id in self._suspects:
             return await self._run_alone(claim, resources)
         # Those that start are asked only when no other is there.
-        seat = min(self._seats, key=lambda seat: (not seat.ready, seat.load, seat.number))
+        slot = min(self._worker_slots, key=lambda slot: (not slot.ready, slot.load, slot.number))
         try:
-            return await seat.run(claim, resources)
+            return await slot.run(claim, resources)
         except _Lost as lost:
-            self._soon(seat.open())
+            self._soon(slot.open())
             if lost.shared:
                 return await self._run_alone(claim, resources)
             return self._blame(claim, lost)
@@ -149,23 +151,23 @@ class LoopExecutor:
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
         """Tell the workers that these outcomes are in the store, so that they forget them."""
-        self._crew.stored(outcomes)
+        self._worker_pool.stored(outcomes)
 
     async def close(self) -> None:
         """End every worker."""
         for task in list(self._starting):
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
-        for seat in (*self._seats, self._apart):
-            await seat.close()
-        await self._crew.close()
+        for slot in (*self._worker_slots, self._apart):
+            await slot.close()
+        await self._worker_pool.close()
 
 
 class _Lost(Exception):
     """A worker ended, or stood still, while attempts ran in it."""
 
     def __init__(
-        self, status: Literal["crashed", "timed_out"], error: str, shared: bool, clock: Clock
+        self, status: Literal["crashed", "timed_out"], error: str, shared: bool, clock: AttemptClock
     ) -> None:
         super().__init__(error)
         self.status = status
@@ -179,16 +181,16 @@ class _Running:
     """An attempt under way in a worker."""
 
     def __init__(self) -> None:
-        self.clock = Clock()
+        self.clock = AttemptClock()
         self.ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
 
-class _Seat:
+class _WorkerSlot:
     """The place of one worker: it has one, or gets one when it is needed."""
 
-    def __init__(self, crew: Crew, number: int, timeout_s: float) -> None:
+    def __init__(self, worker_pool: WorkerPool, number: int, timeout_s: float) -> None:
         self.number = number
-        self._crew = crew
+        self._worker_pool = worker_pool
         self._timeout_s = timeout_s
         self._opening = asyncio.Lock()
         self._worker: WorkerProcess | None = None
@@ -217,7 +219,7 @@ class _Seat:
         """
         async with self._opening:
             if self._worker is None:
-                worker = await self._crew.start(self.number)
+                worker = await self._worker_pool.start(self.number)
                 self._known.clear()
                 self._worker = worker
                 self._reading = asyncio.create_task(self._read(worker))
@@ -234,7 +236,7 @@ class _Seat:
         if worker is None:
             return await self.run(claim, resources)  # it ended as soon as it had started
         candidate = claim.rollout.candidate_id
-        work = Work(claim, None if candidate in self._known else dict(resources))
+        work = RunAttempt(claim, None if candidate in self._known else dict(resources))
         if work.resources is not None:
             self._known.append(candidate)
         if not self._running:
@@ -250,20 +252,20 @@ class _Seat:
             return await running.ended
         except asyncio.CancelledError:
             if worker is self._worker:
-                worker.post(Stop(key))
+                worker.post(StopAttempt(key))
             raise
         finally:
             self._running.pop(key, None)
 
     async def close(self) -> None:
-        """Stop listening; the crew ends the worker."""
+        """Stop listening; the worker_pool ends the worker."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
 
     async def _read(self, worker: WorkerProcess) -> None:
         """Hand out what the worker says, until it is gone."""
-        while isinstance(message := await worker.receive(), Done):
+        while isinstance(message := await worker.receive(), AttemptDone):
             outcome = message.outcome
             running = self._running.get((outcome.rollout_id, outcome.fence))
             if outcome.cause == "memory":
@@ -272,13 +274,13 @@ class _Seat:
                     running.ended.set_result(outcome)
                 self._lose(worker, "crashed", outcome.error, shared=True)
                 break
-            self._crew.keeps(worker, outcome)
+            self._worker_pool.keeps(worker, outcome)
             if running is not None and not running.ended.done():
                 running.ended.set_result(outcome)
         how = await worker.ended()
         error = f"The process running the agent {how}.{worker.log_tail(self._log_from)}"
         self._lose(worker, "crashed", error)
-        await self._crew.end(worker)
+        await self._worker_pool.end(worker)
 
     def _lose(
         self,

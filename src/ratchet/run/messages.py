@@ -19,7 +19,7 @@ KNOWN_CANDIDATES = 32
 """How many candidates' resources a worker that runs many attempts at once keeps."""
 
 
-class Setup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
+class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """First message to a worker."""
 
     agent: AgentSpec
@@ -41,7 +41,7 @@ class Setup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     them: a worker that never does so is not to import them."""
 
 
-class Work(msgspec.Struct, frozen=True, tag=True):
+class RunAttempt(msgspec.Struct, frozen=True, tag=True):
     """Run this attempt. `resources` is None when the worker knows them: where attempts run one
     after another those of the message before, where many run at once those of the
     KNOWN_CANDIDATES candidates that were sent last."""
@@ -50,38 +50,38 @@ class Work(msgspec.Struct, frozen=True, tag=True):
     resources: dict[str, Resource] | None
 
 
-class Stop(msgspec.Struct, frozen=True, tag=True):
+class StopAttempt(msgspec.Struct, frozen=True, tag=True):
     """Cancel this attempt: nobody waits for it any more."""
 
     key: tuple[str, int]
     """Rollout id and fence."""
 
 
-class Stored(msgspec.Struct, frozen=True, tag=True):
+class OutcomesStored(msgspec.Struct, frozen=True, tag=True):
     """These outcomes are in the store: the worker may forget them."""
 
     keys: list[tuple[str, int]]
     """Rollout id and fence."""
 
 
-class Ready(msgspec.Struct, frozen=True, tag=True):
+class WorkerReady(msgspec.Struct, frozen=True, tag=True):
     """The agent is loaded."""
 
 
-class Unusable(msgspec.Struct, frozen=True, tag=True):
+class AgentUnusable(msgspec.Struct, frozen=True, tag=True):
     """The agent does not load in the worker; the worker ends."""
 
     error: str
 
 
-class Done(msgspec.Struct, frozen=True, tag=True):
+class AttemptDone(msgspec.Struct, frozen=True, tag=True):
     """The attempt ended. The worker keeps the outcome until it hears that it is stored."""
 
     outcome: Outcome
 
 
-ToWorker: TypeAlias = Setup | Work | Stop | Stored
-FromWorker: TypeAlias = Ready | Unusable | Done
+ToWorker: TypeAlias = WorkerSetup | RunAttempt | StopAttempt | OutcomesStored
+FromWorker: TypeAlias = WorkerReady | AgentUnusable | AttemptDone
 
 _encode = msgspec.json.Encoder().encode
 _to_worker: msgspec.json.Decoder[ToWorker] = msgspec.json.Decoder(ToWorker)
@@ -96,6 +96,6 @@ def frame(message: ToWorker | FromWorker) -> bytes:
     return HEADER.pack(len(body)) + body
 
 
-def binding_file(pid: int) -> str:
+def binding_file_name(pid: int) -> str:
     """Name of the scratch file with the binding of a worker's rollout."""
     return f"binding-{pid}.json"

@@ -16,9 +16,9 @@ import msgspec
 
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import timed_out
-from ratchet.run.crew import START_S, START_TRIES
-from ratchet.run.ends import Clock, cut_off
+from ratchet.run.ends import AttemptClock, cut_off
 from ratchet.run.pool import KILL_AFTER_S
+from ratchet.run.worker_pool import START_S, START_TRIES
 from ratchet.types import AgentError, Claim, ConfigError, Outcome, Resource
 
 LEFT_HERE = (".git", ".ratchet", ".venv", "venv", "node_modules", "__pycache__")
@@ -108,7 +108,7 @@ class RayExecutor:
         except BaseException:
             self._idle.put_nowait(None)
             raise
-        clock = Clock()
+        clock = AttemptClock()
         sent = msgspec.json.encode(claim), msgspec.json.encode(resources)
         running = asyncio.wrap_future(actor.run.remote(*sent).future())
         try:
@@ -197,12 +197,12 @@ class RayExecutor:
     async def _start_actor(self) -> Any:
         import ray
 
-        from ratchet.run.ray_actor import Host
+        from ratchet.run.ray_actor import RayAgentActor
 
         # Where the folder was sent, it is the actor's working folder.
         root = self._agent.root if self._address == "local" else "."
         spec = msgspec.structs.replace(self._agent, root=root)
-        remote: Any = ray.remote(Host)
+        remote: Any = ray.remote(RayAgentActor)
         made = remote.options(num_cpus=self._cpus, max_restarts=0, max_concurrency=1)
         reason = ""
         for _ in range(START_TRIES):

@@ -11,14 +11,14 @@ import msgspec
 
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import timed_out
-from ratchet.run.crew import Crew
-from ratchet.run.ends import Clock, cut_off
-from ratchet.run.messages import Done, Setup, Work
+from ratchet.run.ends import AttemptClock, cut_off
+from ratchet.run.messages import AttemptDone, RunAttempt, WorkerSetup
+from ratchet.run.worker_pool import WorkerPool
 from ratchet.run.worker_process import WorkerProcess
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource
 
 if TYPE_CHECKING:
-    from ratchet.observe.redaction import Rules
+    from ratchet.observe.redaction import RedactionRules
 
 KILL_AFTER_S = 0.5
 """How long past its time-out an attempt may end by itself before its worker is killed."""
@@ -55,9 +55,9 @@ class ProcessExecutor:
         timeout_s: float,
         memory_bytes: int,
         keep_open: int | None = None,
-        redaction: Rules | None = None,
+        redaction: RedactionRules | None = None,
     ) -> None:
-        self._setup = Setup(
+        self._setup = WorkerSetup(
             agent=agent,
             store_url=store_url,
             store_key=store_key,
@@ -67,7 +67,7 @@ class ProcessExecutor:
             scratch=str(state / "tmp"),
             redaction={} if redaction is None else msgspec.to_builtins(redaction),
         )
-        self._crew = Crew(self._setup, state / "logs", keep_open)
+        self._worker_pool = WorkerPool(self._setup, state / "logs", keep_open)
         self._slots = slots
         self._idle: asyncio.LifoQueue[WorkerProcess | int] = asyncio.LifoQueue()
 
@@ -82,7 +82,7 @@ class ProcessExecutor:
         Raises:
             AgentError: It does not.
         """
-        self._crew.prepare()
+        self._worker_pool.prepare()
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._slots):
@@ -103,37 +103,37 @@ class ProcessExecutor:
         try:
             if not isinstance(free, int) and free.gone():
                 # It ended between two attempts, which is not the fault of the next one.
-                await self._crew.end(free)
+                await self._worker_pool.end(free)
                 free = free.number
-            worker = await self._crew.start(free) if isinstance(free, int) else free
+            worker = await self._worker_pool.start(free) if isinstance(free, int) else free
         except BaseException:
             self._idle.put_nowait(free)
             raise
         try:
             ended = await self._run_in(worker, claim, resources)
         except BaseException:
-            await self._crew.end(worker)
+            await self._worker_pool.end(worker)
             self._idle.put_nowait(worker.number)
             raise
         if worker.usable:
             self._idle.put_nowait(worker)
         else:
-            await self._crew.end(worker)
+            await self._worker_pool.end(worker)
             self._idle.put_nowait(worker.number)
         return ended
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
         """Tell the workers that these outcomes are in the store, so that they forget them."""
-        self._crew.stored(outcomes)
+        self._worker_pool.stored(outcomes)
 
     async def close(self) -> None:
         """End every worker."""
-        await self._crew.close()
+        await self._worker_pool.close()
 
     async def _run_in(
         self, worker: WorkerProcess, claim: Claim, resources: Mapping[str, Resource]
     ) -> Outcome:
-        clock, log_from = Clock(), worker.mark_log()
+        clock, log_from = AttemptClock(), worker.mark_log()
         known = worker.candidate == claim.rollout.candidate_id
         worker.candidate = claim.rollout.candidate_id
 
@@ -143,16 +143,16 @@ class ProcessExecutor:
 
         try:
             async with asyncio.timeout(self._setup.timeout_s + KILL_AFTER_S):
-                await worker.send(Work(claim, None if known else dict(resources)))
+                await worker.send(RunAttempt(claim, None if known else dict(resources)))
                 message = await worker.receive()
         except TimeoutError:
             worker.kill()
             return stopped("timed_out", timed_out(self._setup.timeout_s))
         except OSError:
             message = None
-        if isinstance(message, Done):
+        if isinstance(message, AttemptDone):
             worker.usable = message.outcome.cause != "memory"
-            self._crew.keeps(worker, message.outcome)
+            self._worker_pool.keeps(worker, message.outcome)
             return message.outcome
         how = await worker.ended()
         return stopped(
@@ -160,4 +160,4 @@ class ProcessExecutor:
         )
 
     async def _start_into_idle(self, number: int) -> None:
-        self._idle.put_nowait(await self._crew.start(number))
+        self._idle.put_nowait(await self._worker_pool.start(number))

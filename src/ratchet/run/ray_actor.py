@@ -13,8 +13,8 @@ from ratchet.bind import SEED_VARIABLE, Binding
 from ratchet.observe import carry_context, warm_up
 from ratchet.run.agent import Agent, AgentSpec, load_agent
 from ratchet.run.attempt import Recorder, call_alone
+from ratchet.run.binding_file import BindingFile
 from ratchet.run.environment import PROVIDER_KEYS, SECRETS, gateway_variables
-from ratchet.run.scratch import Scratch
 from ratchet.types import Claim, RatchetError, Resource
 
 _read_claim = msgspec.json.Decoder(Claim).decode
@@ -23,7 +23,7 @@ _read_resources: msgspec.json.Decoder[dict[str, Resource]] = msgspec.json.Decode
 )
 
 
-class Host:
+class RayAgentActor:
     """Loads the agent and runs its attempts; everything goes in and out as JSON.
 
     Args:
@@ -38,7 +38,7 @@ class Host:
         self._gateway = gateway
         self._agent: Agent | None = None
         self._loop = asyncio.Runner()
-        self._scratch = Scratch(_own_folder())
+        self._scratch = BindingFile(_own_folder())
 
     def load(self) -> str:
         """Load the agent; returns why it does not load, or nothing."""

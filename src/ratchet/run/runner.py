@@ -5,26 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from ratchet.run.claiming import claimed_ahead, requeued
+from ratchet.run.candidate_cache import CandidateCache
 from ratchet.run.ends import cut_off
 from ratchet.run.executor import Executor
-from ratchet.run.idleness import Idleness
-from ratchet.run.known import KnownCandidates
-from ratchet.run.line import Answers, Line, StoreLine
-from ratchet.run.reporting import Batch, Reports
-from ratchet.run.told import prepared, records_calls
-from ratchet.run.wanted import Wanted, after
-from ratchet.run.watching import RunnerWatcher
+from ratchet.run.outcomes import Batch, OutcomeBatcher, preparation, records_calls
+from ratchet.run.pending import Idleness, PendingRollouts, after
+from ratchet.run.transport import FinishResults, RunnerTransport, StoreTransport
+from ratchet.run.watcher import RunnerWatcher
 from ratchet.types import FINAL, Candidate, Claim, InputError, Outcome, Rollout, StoreError
 
 if TYPE_CHECKING:
-    # Much of a worker's start would go by importing these.
     from ratchet.observe.redaction import Redactor
     from ratchet.store import Store
 
@@ -66,7 +63,7 @@ class Runner:
 
     def __init__(
         self,
-        store: Store | Line,
+        store: Store | RunnerTransport,
         queue: str,
         executor: Executor,
         *,
@@ -75,8 +72,8 @@ class Runner:
         watcher: RunnerWatcher | None = None,
         redactor: Redactor | None = None,
     ) -> None:
-        self._line = store if isinstance(store, Line) else StoreLine(store)
-        self._store = None if isinstance(store, Line) else store
+        self._line = store if isinstance(store, RunnerTransport) else StoreTransport(store)
+        self._store = None if isinstance(store, RunnerTransport) else store
         self._queue = queue
         self._executor = executor
         self._lease_s = lease_s
@@ -84,12 +81,12 @@ class Runner:
         self._watcher = watcher or RunnerWatcher()
         # Told apart for ever: two runners of a process, and processes of the same number.
         self.name = f"{socket.gethostname()}/{os.getpid()}/{uuid4().hex[:12]}"
-        self._wanted = Wanted()
+        self._wanted = PendingRollouts()
         self._serving = False
         """Whether whatever is queued is wanted."""
         self._idleness = Idleness()
         self._wait_s = WAIT_S
-        self._candidates = KnownCandidates(self._line)
+        self._candidates = CandidateCache(self._line)
         self._held: dict[tuple[str, int], asyncio.Task[None] | None] = {}
         """What is claimed, by rollout id and fence, with the slot that runs it, if one does."""
         self._ready: deque[Claim] = deque()
@@ -100,8 +97,8 @@ class Runner:
         self._cut = asyncio.Event()
         self._typical_s = 1.0
         """Moving average of how long attempts take."""
-        prepare = prepared(redactor, for_store=self._store is not None)
-        self._reports = Reports(self._line, self._reported, prepare=prepare)
+        prepare = preparation(redactor, for_store=self._store is not None)
+        self._reports = OutcomeBatcher(self._line, self._reported, prepare=prepare)
         self._more = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._failed = asyncio.Event()
@@ -320,7 +317,7 @@ class Runner:
         self._task_ended(slot)
         self._fill_slots()
 
-    async def _reported(self, batch: Batch, answers: Answers) -> None:
+    async def _reported(self, batch: Batch, answers: FinishResults) -> None:
         """Outcomes are stored, or were refused: tell everyone whom it concerns."""
         self._executor.stored([outcome for _, outcome in batch])
         ask: list[str] = []
@@ -406,3 +403,40 @@ def _is_simple(claim: Claim, outcome: Outcome) -> bool:
         and not claim.token  # else the gateway may have recorded calls
         and not records_calls(outcome)
     )
+
+
+AHEAD_S = 0.1
+"""Seconds of work that are claimed ahead."""
+
+MAX_AHEAD = 256
+
+
+def claimed_ahead(slots: int, typical_s: float, *, serving: bool) -> int:
+    """How many rollouts to claim beyond those that run.
+
+    Enough for AHEAD_S of work, so that slots need not wait for the store, and for rollouts of one's
+    own at least one a slot; not more, since what is claimed here cannot run elsewhere.
+
+    Args:
+        slots: Attempts at once.
+        typical_s: Seconds that an attempt takes.
+        serving: Whether other runners may want them too.
+    """
+    enough = int(slots * AHEAD_S / max(typical_s, 1e-3))
+    return min(enough if serving else max(slots, enough), MAX_AHEAD)
+
+
+def requeued(store: Store, queue: str, own: str) -> int:
+    """Requeue what runners of a queue left behind that are known to have ended.
+
+    Args:
+        store: Where the queue is.
+        queue: Its name.
+        own: The name of the runner that asks, and lives.
+
+    Returns:
+        How many rollouts were requeued.
+    """
+    dead = {attempt.worker for attempt in store.rollouts.running(queue)}
+    dead.discard(own)
+    return len(store.rollouts.expire(time.time(), queue=queue, dead_workers=dead))

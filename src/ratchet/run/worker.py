@@ -23,21 +23,21 @@ from ratchet.bind import SEED_VARIABLE, Binding
 from ratchet.observe import capture_rollouts, carry_context, warm_up
 from ratchet.run.agent import Agent, load_agent
 from ratchet.run.attempt import Recorder, call_alone
+from ratchet.run.binding_file import BindingFile
 from ratchet.run.environment import PROVIDER_KEYS, gateway_variables
 from ratchet.run.messages import (
     HEADER,
-    Done,
+    AgentUnusable,
+    AttemptDone,
     FromWorker,
-    Ready,
-    Setup,
-    Stored,
+    OutcomesStored,
+    RunAttempt,
     ToWorker,
-    Unusable,
-    Work,
+    WorkerReady,
+    WorkerSetup,
     decode_to_worker,
     frame,
 )
-from ratchet.run.scratch import Scratch
 from ratchet.run.worker_loop import WorkerLoop
 from ratchet.types import Outcome, RatchetError, Resource
 
@@ -60,7 +60,7 @@ def main(descriptor: int, *kept_open: int) -> None:
     os.register_at_fork(after_in_child=functools.partial(_let_go, connection, kept_open))
     parent = _Parent(connection)
     setup = parent.receive()
-    if not isinstance(setup, Setup):
+    if not isinstance(setup, WorkerSetup):
         return
     if setup.gateway:
         for name in PROVIDER_KEYS:
@@ -76,13 +76,13 @@ def main(descriptor: int, *kept_open: int) -> None:
     try:
         agent = load_agent(setup.agent)
     except RatchetError as error:
-        parent.send(Unusable(str(error)))
+        parent.send(AgentUnusable(str(error)))
         return
     carry_context()
     warm_up()
     _limit_memory(setup.memory_bytes)
-    with asyncio.Runner() as loop, Scratch(setup.scratch) as scratch:
-        parent.send(Ready())
+    with asyncio.Runner() as loop, BindingFile(setup.scratch) as scratch:
+        parent.send(WorkerReady())
         if setup.at_once is not None:
             left = loop.run(_many(parent, setup, agent).run())
         else:
@@ -95,7 +95,7 @@ def main(descriptor: int, *kept_open: int) -> None:
         _end_children()
 
 
-def _store(setup: Setup, left: list[Outcome]) -> None:
+def _store(setup: WorkerSetup, left: list[Outcome]) -> None:
     _limit_memory(sys.maxsize)
     # Imported by the few workers that outlive their parent, not at the start of every one.
     from ratchet.client import Client, is_server
@@ -111,18 +111,18 @@ def _store(setup: Setup, left: list[Outcome]) -> None:
         store.rollouts.finish(left, now=time.time())
 
 
-def _redacted(setup: Setup, left: list[Outcome]) -> list[Outcome]:
+def _redacted(setup: WorkerSetup, left: list[Outcome]) -> list[Outcome]:
     import msgspec
 
-    from ratchet.observe.redaction import Rules, redactor_of
+    from ratchet.observe.redaction import RedactionRules, redactor_of
     from ratchet.types import ConfigError
 
     try:
-        redactor = redactor_of(msgspec.convert(setup.redaction, Rules), os.environ)
+        redactor = redactor_of(msgspec.convert(setup.redaction, RedactionRules), os.environ)
     except ConfigError as error:
         # The parent could follow them: the agent has changed the environment since.
         print(f"ratchet: no contents are kept: {error}", file=sys.stderr)
-        redactor = redactor_of(Rules(capture_content=False), {})
+        redactor = redactor_of(RedactionRules(capture_content=False), {})
     return [redactor.outcome(outcome) for outcome in left]
 
 
@@ -141,17 +141,17 @@ def _end_children() -> None:
 
 
 def _serve(
-    parent: _Parent, setup: Setup, agent: Agent, loop: asyncio.Runner, scratch: Scratch
+    parent: _Parent, setup: WorkerSetup, agent: Agent, loop: asyncio.Runner, scratch: BindingFile
 ) -> list[Outcome]:
     """Run what the parent sends until it is gone; return the outcomes that it has not stored."""
     resources: dict[str, Resource] = {}
     unstored: dict[tuple[str, int], Outcome] = {}
     while (message := parent.receive()) is not None:
-        if isinstance(message, Stored):
+        if isinstance(message, OutcomesStored):
             for key in message.keys:
                 unstored.pop(key, None)
             continue
-        if not isinstance(message, Work) or parent.gone():
+        if not isinstance(message, RunAttempt) or parent.gone():
             break
         if message.resources is not None:
             resources = message.resources
@@ -164,14 +164,14 @@ def _serve(
         outcome = scratch.judge(outcome)
         _trim_log()
         unstored[outcome.rollout_id, outcome.fence] = outcome
-        if not parent.send(Done(outcome)):
+        if not parent.send(AttemptDone(outcome)):
             break
         if outcome.cause == "memory":
             return []  # a heap at its limit fails what comes next: the parent starts a fresh worker
     return list(unstored.values())
 
 
-def _many(parent: _Parent, setup: Setup, agent: Agent) -> WorkerLoop:
+def _many(parent: _Parent, setup: WorkerSetup, agent: Agent) -> WorkerLoop:
     return WorkerLoop(
         parent.connection, parent.gone, setup, agent, backstop_s=BACKSTOP_S, after=_trim_log
     )

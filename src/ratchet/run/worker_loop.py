@@ -15,13 +15,13 @@ from ratchet.run.inprocess import AsyncExecutor
 from ratchet.run.messages import (
     HEADER,
     KNOWN_CANDIDATES,
-    Done,
-    Setup,
-    Stop,
-    Stored,
+    AttemptDone,
+    OutcomesStored,
+    RunAttempt,
+    StopAttempt,
     ToWorker,
-    Work,
-    binding_file,
+    WorkerSetup,
+    binding_file_name,
     decode_to_worker,
     frame,
 )
@@ -47,7 +47,7 @@ class WorkerLoop:
         self,
         connection: socket.socket,
         gone: Callable[[], bool],
-        setup: Setup,
+        setup: WorkerSetup,
         agent: Agent,
         *,
         backstop_s: float,
@@ -65,7 +65,7 @@ class WorkerLoop:
         self._own = os.getpid()
         # No attempt owns the environment, so child processes cannot be told which candidate is
         # theirs; but that they are part of a rollout, in which nothing may act.
-        os.environ[BINDING_VARIABLE] = os.path.join(setup.scratch, binding_file(self._own))
+        os.environ[BINDING_VARIABLE] = os.path.join(setup.scratch, binding_file_name(self._own))
 
     async def run(self) -> list[Outcome]:
         """Serve; returns the outcomes that the parent has not stored."""
@@ -75,14 +75,14 @@ class WorkerLoop:
         ticking = asyncio.create_task(self._tick())
         try:
             while (message := await _next(reader)) is not None:
-                if isinstance(message, Work):
+                if isinstance(message, RunAttempt):
                     if self._gone():
                         break
                     self._begin(message)
-                elif isinstance(message, Stop):
+                elif isinstance(message, StopAttempt):
                     if (task := self._running.get(message.key)) is not None:
                         task.cancel()
-                elif isinstance(message, Stored):
+                elif isinstance(message, OutcomesStored):
                     for key in message.keys:
                         self._unstored.pop(key, None)
             # Each of them is bounded by its time-out.
@@ -92,7 +92,7 @@ class WorkerLoop:
             faulthandler.cancel_dump_traceback_later()
         return list(self._unstored.values())
 
-    def _begin(self, work: Work) -> None:
+    def _begin(self, work: RunAttempt) -> None:
         candidate = work.claim.rollout.candidate_id
         if work.resources is not None:
             self._resources[candidate] = work.resources
@@ -103,7 +103,7 @@ class WorkerLoop:
         self._running[key] = task
         task.add_done_callback(lambda _: self._running.pop(key, None))
 
-    async def _attempt(self, work: Work, resources: dict[str, Resource]) -> None:
+    async def _attempt(self, work: RunAttempt, resources: dict[str, Resource]) -> None:
         try:
             outcome = await self._executor.execute(work.claim, resources)
         finally:
@@ -113,7 +113,7 @@ class WorkerLoop:
         self._after()
         assert self._writer is not None
         with contextlib.suppress(OSError):  # the reader learns that the parent is gone
-            self._writer.write(frame(Done(outcome)))
+            self._writer.write(frame(AttemptDone(outcome)))
             await self._writer.drain()
 
     async def _tick(self) -> None:

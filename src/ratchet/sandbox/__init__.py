@@ -1,32 +1,32 @@
 """Hostile code, contained: generated functions, evaluators and test commands."""
 
-from ratchet.sandbox.calling import Called, call, functions
-from ratchet.sandbox.commands import Ended, run
+from ratchet.sandbox.commands import CommandResult, run
+from ratchet.sandbox.function_calls import CallResult, call, function_pool
 from ratchet.sandbox.levels import best_level
 from ratchet.sandbox.limits import (
-    Answer,
     Level,
-    Limits,
     SandboxFailed,
+    SandboxLimits,
+    SandboxResult,
+    SandboxStatus,
     SandboxUnavailable,
-    Status,
 )
+from ratchet.sandbox.pool import SandboxPool
 from ratchet.sandbox.view import importable
-from ratchet.sandbox.warm import Warm
 
 __all__ = [
-    "Answer",
-    "Called",
-    "Ended",
+    "CallResult",
+    "CommandResult",
     "Level",
-    "Limits",
     "SandboxFailed",
+    "SandboxLimits",
+    "SandboxPool",
+    "SandboxResult",
+    "SandboxStatus",
     "SandboxUnavailable",
-    "Status",
-    "Warm",
     "best_level",
     "call",
-    "functions",
+    "function_pool",
     "importable",
     "run",
 ]

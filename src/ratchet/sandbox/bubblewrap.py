@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from functools import cache
 
-from ratchet.sandbox.view import DEVICES, View
+from ratchet.sandbox.view import DEVICES, FileView
 
 SCRATCH = "/ratchet-scratch"
 """Where the scratch folder lies inside."""
@@ -22,7 +22,7 @@ def program() -> str | None:
 
 
 def command_line(
-    view: View,
+    view: FileView,
     *,
     scratch_bytes: int,
     network: bool = False,

@@ -14,17 +14,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from ratchet.sandbox.inside import wire
-from ratchet.sandbox.launch import Started, scrubbed, start
-from ratchet.sandbox.levels import chosen
-from ratchet.sandbox.limits import Level, Limits, SandboxFailed
-from ratchet.sandbox.view import shown
+from ratchet.sandbox.inside import protocol
+from ratchet.sandbox.launch import SandboxProcess, scrubbed_environment, start
+from ratchet.sandbox.levels import resolve_level
+from ratchet.sandbox.limits import Level, SandboxFailed, SandboxLimits
+from ratchet.sandbox.view import file_view
 
 _GRACE_S = 2.0
 _END_S = 5.0
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended."""
 
     status: Literal["ended", "timed_out", "memory", "flooded", "crashed"]
@@ -49,11 +49,11 @@ def run(
     writable: Iterable[str | Path] = (),
     read: Iterable[str | Path] = (),
     hide: Iterable[str | Path] = (),
-    limits: Limits | None = None,
+    limits: SandboxLimits | None = None,
     level: Level | str = "auto",
     unsafe: bool = False,
     network: bool = False,
-) -> Ended:
+) -> CommandResult:
     """Run a command to its end, without a shell. It blocks; await it in a thread.
 
     Of its output, head and tail are kept, `limits.output_bytes` together; it is not ended for
@@ -77,11 +77,11 @@ def run(
         SandboxUnavailable: No sandbox can be made here.
         SandboxFailed: The sandbox or the program in it cannot be started.
     """
-    got = chosen(level, unsafe=unsafe)
-    limits = limits or Limits()
-    environ = scrubbed(environment)
+    got = resolve_level(level, unsafe=unsafe)
+    limits = limits or SandboxLimits()
+    environ = scrubbed_environment(environment)
     programs = [p for p in environ.get("PATH", "").split(os.pathsep) if os.path.isdir(p)]
-    view = shown(read=[cwd, *programs, *read], write=writable, hide=hide, commands=True)
+    view = file_view(read=[cwd, *programs, *read], write=writable, hide=hide, commands=True)
     config = {
         "mode": "command",
         "command": [os.fspath(word) for word in command],
@@ -105,45 +105,47 @@ def run(
         environ=environ,
         network=open_to,
     )
-    kept = _Kept(limits.output_bytes)
+    printed = _HeadAndTail(limits.output_bytes)
     try:
-        told = _followed(started, kept, limits.seconds + _GRACE_S)
+        frame = _wait(started, printed, limits.seconds + _GRACE_S)
     finally:
-        _end(started, kept)
-    return _ended(told, kept, limits, got, time.monotonic() - begun)
+        _end(started, printed)
+    return _ended(frame, printed, limits, got, time.monotonic() - begun)
 
 
-def _followed(started: Started, kept: _Kept, seconds: float) -> tuple[int, bytes] | None:
+def _wait(
+    started: SandboxProcess, printed: _HeadAndTail, seconds: float
+) -> tuple[int, bytes] | None:
     """Read what it prints until it tells that it has ended; None when it does not."""
-    heard = bytearray()
+    received = bytearray()
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as both:
         both.register(started.control, selectors.EVENT_READ)
-        both.register(started.noise, selectors.EVENT_READ)
+        both.register(started.output, selectors.EVENT_READ)
         while (left := deadline - time.monotonic()) > 0:
             for key, _ in both.select(left):
-                if key.fd == started.noise:
-                    if not kept.read(started.noise):
-                        both.unregister(started.noise)
+                if key.fd == started.output:
+                    if not printed.read(started.output):
+                        both.unregister(started.output)
                     continue
                 part = started.control.recv(65_536)
-                heard += part
-                frame = _frame(heard)
+                received += part
+                frame = _frame(received)
                 if frame is not None or not part:
                     return frame
     return None
 
 
-def _frame(heard: bytearray) -> tuple[int, bytes] | None:
-    if len(heard) < wire.HEADER.size:
+def _frame(received: bytearray) -> tuple[int, bytes] | None:
+    if len(received) < protocol.HEADER.size:
         return None
-    kind, length = wire.HEADER.unpack_from(heard)
-    if len(heard) < wire.HEADER.size + length:
+    kind, length = protocol.HEADER.unpack_from(received)
+    if len(received) < protocol.HEADER.size + length:
         return None
-    return kind, bytes(heard[wire.HEADER.size : wire.HEADER.size + length])
+    return kind, bytes(received[protocol.HEADER.size : protocol.HEADER.size + length])
 
 
-def _end(started: Started, kept: _Kept) -> None:
+def _end(started: SandboxProcess, printed: _HeadAndTail) -> None:
     """End the sandbox and all that is in it, and read what it printed last."""
     started.end()
     try:
@@ -152,45 +154,49 @@ def _end(started: Started, kept: _Kept) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(started.process.pid, signal.SIGKILL)
         started.process.wait()
-    while kept.read(started.noise, once=True):
+    while printed.read(started.output, once=True):
         pass
-    os.close(started.noise)
+    os.close(started.output)
     started.ended()
 
 
 def _ended(
-    told: tuple[int, bytes] | None, kept: _Kept, limits: Limits, level: Level, seconds: float
-) -> Ended:
-    def made(status: Any, code: int | None, error: str = "") -> Ended:
-        return Ended(
+    frame: tuple[int, bytes] | None,
+    printed: _HeadAndTail,
+    limits: SandboxLimits,
+    level: Level,
+    seconds: float,
+) -> CommandResult:
+    def made(status: Any, code: int | None, error: str = "") -> CommandResult:
+        return CommandResult(
             status=status,
             code=code,
             error=error,
-            output=kept.text(),
+            output=printed.text(),
             seconds=seconds,
             level=level,
         )
 
-    if told is not None and told[0] == wire.FAILED:
-        raise SandboxFailed(f"The command cannot be started: {told[1].decode(errors='replace')}.")
-    if told is None or told[0] != wire.ENDED or len(told[1]) != wire.END.size:
+    if frame is not None and frame[0] == protocol.FAILED:
+        raise SandboxFailed(f"The command cannot be started: {frame[1].decode(errors='replace')}.")
+    if frame is None or frame[0] != protocol.ENDED or len(frame[1]) != protocol.END.size:
         if seconds >= limits.seconds:
             return made("timed_out", None, f"It did not end within {limits.seconds:g} s.")
         return made("crashed", None, "The sandbox ended before the command did.")
-    _, verdict, code, _, _ = wire.END.unpack(told[1])
-    if verdict == wire.TOO_LATE:
+    _, verdict, code, _, _ = protocol.END.unpack(frame[1])
+    if verdict == protocol.TIMED_OUT:
         return made("timed_out", None, f"It did not end within {limits.seconds:g} s.")
-    if verdict == wire.TOO_MUCH_MEMORY:
+    if verdict == protocol.TOO_MUCH_MEMORY:
         return made("memory", None, f"It took more than {limits.memory_bytes} bytes of memory.")
-    if verdict == wire.TOO_MANY_PROCESSES:
+    if verdict == protocol.TOO_MANY_PROCESSES:
         said = f"It ran more than {limits.processes} processes and threads at a time."
         return made("flooded", None, said)
-    if verdict == wire.TOO_MUCH_SCRATCH:
+    if verdict == protocol.TOO_MUCH_SCRATCH:
         return made("flooded", None, f"It wrote more than {limits.scratch_bytes} bytes.")
     return made("ended", code)
 
 
-class _Kept:
+class _HeadAndTail:
     """Head and tail of a stream of any length."""
 
     def __init__(self, most: int) -> None:

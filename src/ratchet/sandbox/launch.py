@@ -15,11 +15,11 @@ from typing import Any
 
 from ratchet.sandbox import bubblewrap
 from ratchet.sandbox.inside import command, entry, functions, landlock, zygote
-from ratchet.sandbox.inside.census import end_session
+from ratchet.sandbox.inside.process_table import end_session
 from ratchet.sandbox.inside.scratch import remove
 from ratchet.sandbox.limits import Level, SandboxFailed
-from ratchet.sandbox.relay import Address, hosts_file
-from ratchet.sandbox.view import View, rules
+from ratchet.sandbox.relay import RelayAddress, hosts_file
+from ratchet.sandbox.view import FileView, landlock_rules
 
 COMPILED = (command, entry, functions, zygote)
 """Imported so that their bytecode is written: in a sandbox nothing is, and it starts from it."""
@@ -30,19 +30,19 @@ _NAMES = ("/etc/hosts", "/etc/nsswitch.conf")
 _ALLOWED = frozenset({"PATH", "LANG", "LANGUAGE", "TZ"})
 """Names of variables that code in a sandbox gets from here, beside those of the locale."""
 
-_ALIKE = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "MALLOC_ARENA_MAX": "2"}
+_REPRODUCIBLE = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "MALLOC_ARENA_MAX": "2"}
 """Sets and dictionaries of strings are ordered alike in every evaluation; few memory arenas, as
 each takes address space."""
 
 
 @dataclass(frozen=True)
-class Started:
+class SandboxProcess:
     """The first process of a sandbox."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket
     """Our end; when it is closed, the sandbox ends."""
-    noise: int
+    output: int
     """Descriptor of a pipe with what it prints outside of a request."""
     scratch: str
     """A folder to remove when it has ended, if it has not itself; empty when there is none."""
@@ -62,7 +62,7 @@ class Started:
             remove(self.scratch)
 
 
-def scrubbed(given: Mapping[str, str] | None = None) -> dict[str, str]:
+def scrubbed_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of code in a sandbox: what is on the allow-list, and what was given."""
     kept = {k: v for k, v in os.environ.items() if k in _ALLOWED or k.startswith("LC_")}
     return {"PATH": os.defpath, **kept, **(given or {})}
@@ -72,12 +72,12 @@ def start(
     config: dict[str, Any],
     *,
     level: Level,
-    view: View,
+    view: FileView,
     scratch_bytes: int,
     environ: Mapping[str, str],
     network: str = "none",
-    reached: Sequence[Address] = (),
-) -> Started:
+    reached: Sequence[RelayAddress] = (),
+) -> SandboxProcess:
     """Start it. What it is to do stands in the configuration.
 
     Args:
@@ -100,7 +100,7 @@ def start(
         scratch = os.path.join(os.path.realpath(holder), "scratch")
         os.mkdir(scratch, 0o700)
     ours, theirs = socket.socketpair()
-    noise, printed = os.pipe()
+    output, printed = os.pipe()
     told = {
         "listen": [],
         **config,
@@ -135,14 +135,14 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=subprocess.STDOUT,
-            env={**_ALIKE, **environ},
+            env={**_REPRODUCIBLE, **environ},
             cwd="/",
             pass_fds=(theirs.fileno(), *given),
             start_new_session=True,
         )
     except OSError as error:
         ours.close()
-        os.close(noise)
+        os.close(output)
         if holder:
             remove(scratch)
         raise SandboxFailed(f"The sandbox cannot be started: {error}.") from None
@@ -152,16 +152,16 @@ def start(
         for fd in given:
             os.close(fd)
     ours.setblocking(False)
-    os.set_blocking(noise, False)
-    return Started(process, ours, noise, scratch if holder else "", level)
+    os.set_blocking(output, False)
+    return SandboxProcess(process, ours, output, scratch if holder else "", level)
 
 
-def _rules(view: View, scratch: str, level: Level, commands: bool) -> list[tuple[str, str]]:
+def _rules(view: FileView, scratch: str, level: Level, commands: bool) -> list[tuple[str, str]]:
     if level == "none":
         return []
     own = (bubblewrap.TEMPORARY, bubblewrap.SHARED_MEMORY)
     more = own if commands and level == "bubblewrap" else ()
-    made = rules(view, scratch, more_write=more)
+    made = landlock_rules(view, scratch, more_write=more)
     if commands and level == "bubblewrap":
         made.append(("/proc", landlock.READ))  # of its own namespace
     return made

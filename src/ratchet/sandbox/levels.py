@@ -19,7 +19,7 @@ def best_level() -> Level:
     return "landlock" if why_no_landlock() == "" else "none"
 
 
-def chosen(level: Level | str, *, unsafe: bool) -> Level:
+def resolve_level(level: Level | str, *, unsafe: bool) -> Level:
     """The level to use for a wish.
 
     Args:
@@ -63,7 +63,7 @@ _HINT = (
 def why_no_bubblewrap() -> str:
     """Why bubblewrap cannot be used, as part of a sentence; empty when it can."""
     from ratchet.sandbox import bubblewrap
-    from ratchet.sandbox.view import shown
+    from ratchet.sandbox.view import file_view
 
     if sys.platform != "linux":
         return "it needs Linux"
@@ -71,7 +71,7 @@ def why_no_bubblewrap() -> str:
         return "bwrap is not installed"
     if not seccomp.available():
         return "the kernel has no seccomp filters"
-    tried = [*bubblewrap.command_line(shown(), scratch_bytes=65_536), sys.executable]
+    tried = [*bubblewrap.command_line(file_view(), scratch_bytes=65_536), sys.executable]
     try:
         done = subprocess.run(
             [*tried, "-I", "-S", "-c", ""],

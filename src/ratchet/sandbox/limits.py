@@ -11,7 +11,7 @@ from ratchet.types import RatchetError
 Level = Literal["bubblewrap", "landlock", "none"]
 """How a sandbox is made: namespaces and mounts; the process's own rules; limits alone."""
 
-Status = Literal["ok", "raised", "timed_out", "memory", "crashed", "flooded", "refused"]
+SandboxStatus = Literal["ok", "raised", "timed_out", "memory", "crashed", "flooded", "refused"]
 """ok: the handler returned. raised: it raised an exception. timed_out, memory: it took too much.
 flooded: it wrote, answered or started too much. crashed: its process ended before it answered.
 refused: the sandbox did not run it."""
@@ -31,7 +31,7 @@ class SandboxFailed(RatchetError):
     exit_code = 3
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What one request may take."""
 
     seconds: float = 10.0
@@ -52,10 +52,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of what the handler returns."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class SandboxResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a request ended."""
 
-    status: Status
+    status: SandboxStatus
     body: bytes = b""
     """What the handler returned; empty unless the status is ok."""
     error: str = ""

@@ -24,7 +24,7 @@ _CONNECT_S = 20.0
 _CHUNK = 65_536
 
 
-class Address(NamedTuple):
+class RelayAddress(NamedTuple):
     """Where an address leads."""
 
     inside: str
@@ -33,7 +33,7 @@ class Address(NamedTuple):
     port: int
 
 
-def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) -> list[Address]:
+def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) -> list[RelayAddress]:
     """Check the addresses that a sandbox is to reach, and give each a place inside.
 
     Args:
@@ -65,7 +65,7 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
             )
         else:
             inside = names.setdefault(host, f"127.0.0.{len(names) + 2}")
-        made.append(Address(inside, host, port))
+        made.append(RelayAddress(inside, host, port))
     if made and level == "landlock" and version < landlock.TCP_FROM:
         raise SandboxUnavailable(
             "connect needs bubblewrap here: this kernel's Landlock knows no network.",
@@ -76,7 +76,7 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
     return made
 
 
-def hosts_file(reached: Sequence[Address]) -> bytes:
+def hosts_file(reached: Sequence[RelayAddress]) -> bytes:
     """The sandbox's /etc/hosts."""
     lines = ["127.0.0.1 localhost", *(f"{each.inside} {each.host}" for each in reached)]
     return "\n".join([*dict.fromkeys(lines), ""]).encode()
@@ -90,7 +90,7 @@ def _is_number(host: str) -> bool:
     return True
 
 
-class Relay:
+class TcpRelay:
     """Carries connections from the listeners of one sandbox to where they lead."""
 
     def __init__(self) -> None:
@@ -98,7 +98,9 @@ class Relay:
         self._free = asyncio.Semaphore(_MOST)
         self._running: set[asyncio.Task[None]] = set()
 
-    async def open(self, listeners: Sequence[socket.socket], reached: Sequence[Address]) -> None:
+    async def open(
+        self, listeners: Sequence[socket.socket], reached: Sequence[RelayAddress]
+    ) -> None:
         """Accept connections.
 
         Args:
@@ -111,7 +113,7 @@ class Relay:
             async def carry(
                 reader: asyncio.StreamReader,
                 writer: asyncio.StreamWriter,
-                address: Address = address,
+                address: RelayAddress = address,
             ) -> None:
                 task = asyncio.current_task()
                 assert task is not None
@@ -133,7 +135,7 @@ class Relay:
 
 
 async def _carry(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: Address
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: RelayAddress
 ) -> None:
     there: asyncio.StreamWriter | None = None
     try:

@@ -58,7 +58,7 @@ _MOST_RULES = 20_000
 
 
 @dataclass(frozen=True)
-class View:
+class FileView:
     """The files that a sandbox shows, as absolute paths without symbolic links."""
 
     read: tuple[str, ...]
@@ -71,7 +71,7 @@ class View:
     """Symbolic links on the way to what is shown, that lie outside it: their place and target."""
 
 
-def shown(
+def file_view(
     *,
     path: Sequence[str] = (),
     root: Path | None = None,
@@ -79,7 +79,7 @@ def shown(
     write: Iterable[str | Path] = (),
     hide: Iterable[str | Path] = (),
     commands: bool = False,
-) -> View:
+) -> FileView:
     """The view for these wishes, the system and this interpreter.
 
     Files that hold secrets by their names are hidden unasked: all of the project's, those directly
@@ -122,7 +122,7 @@ def shown(
     writable = [w for w in map(_resolved, write) if os.path.isdir(w) and not _within(w, hidden)]
     outermost = tuple(p for p in sorted(readable) if not _within(p, readable - {p}))
     links = {link for each in wanted for link in _links(os.path.abspath(each))}
-    return View(
+    return FileView(
         read=outermost,
         write=tuple(sorted(set(writable))),
         hide=tuple(sorted({h for h in hidden if _within(h, readable)})),
@@ -170,7 +170,9 @@ def _is_environment(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "pyvenv.cfg"))
 
 
-def rules(view: View, scratch: str, *, more_write: Iterable[str] = ()) -> list[tuple[str, str]]:
+def landlock_rules(
+    view: FileView, scratch: str, *, more_write: Iterable[str] = ()
+) -> list[tuple[str, str]]:
     """The view as rules of Landlock, which can only allow: around what is hidden, each neighbour.
 
     Raises:

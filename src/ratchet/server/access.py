@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ratchet.server.key_cache import KeyCache
-from ratchet.server.limits import Clock, Limiter, Limits
+from ratchet.server.limits import Clock, RateLimiter, ServerLimits
 from ratchet.server.origin import (
     Headers,
     check_origins,
@@ -29,9 +29,9 @@ from ratchet.server.problems import Problem
 from ratchet.store import Store
 from ratchet.types import SCOPES, Key, Scope
 
-EVERYTHING: frozenset[Scope] = frozenset(SCOPES)
-PUBLIC: frozenset[Scope] = frozenset({"feedback"})
-LIMITS = Limits()
+ALL_SCOPES: frozenset[Scope] = frozenset(SCOPES)
+PUBLIC_SCOPES: frozenset[Scope] = frozenset({"feedback"})
+LIMITS = ServerLimits()
 
 _KEY = re.compile(rb"rk_[A-Za-z0-9]{40}")
 _MAC_BYTES = 24
@@ -54,10 +54,10 @@ class Caller(msgspec.Struct, frozen=True):
     @property
     def is_public(self) -> bool:
         """Whether it shows a key that may stand in a page: one that only gives feedback."""
-        return self.scopes == PUBLIC
+        return self.scopes == PUBLIC_SCOPES
 
 
-class Answering(Protocol):
+class ResponseChannel(Protocol):
     """The channel of an answer, an ASGI `send`."""
 
     granted: Headers
@@ -89,13 +89,13 @@ class Gatekeeper:
         store: Store,
         *,
         open_to_all: bool,
-        limits: Limits = LIMITS,
+        limits: ServerLimits = LIMITS,
         hosts: Collection[str] = (),
         cors: Collection[str] = (),
         clock: Clock = time.time,
         ticks: Clock = time.monotonic,
     ) -> None:
-        self._limiter = Limiter(limits, ticks)
+        self._limiter = RateLimiter(limits, ticks)
         self._open_to_all = open_to_all
         self._hosts = frozenset(host.lower() for host in hosts)
         self._cors = check_origins(cors)
@@ -104,7 +104,7 @@ class Gatekeeper:
         signer = store.settings.get_or_create("attempt_secret", lambda: secrets.token_hex(32))
         self._signer = bytes.fromhex(signer)
 
-    async def screen(self, scope: Mapping[str, Any], answer: Answering) -> str | None:
+    async def screen(self, scope: Mapping[str, Any], answer: ResponseChannel) -> str | None:
         """Answer a browser's preflight request; let pages of named origins read other answers.
 
         Args:
@@ -161,7 +161,7 @@ class Gatekeeper:
         # No limit of requests here: every program of this machine looks the same, and one would
         # be stopped for another's haste.
         refuse_foreign(scope["headers"], self._hosts, self._cors)
-        return Caller(scopes=EVERYTHING, address=address)
+        return Caller(scopes=ALL_SCOPES, address=address)
 
     def allow(self, caller: Caller, scopes: frozenset[Scope]) -> None:
         """See that a caller may do something.

@@ -15,10 +15,17 @@ import msgspec
 from ratchet.server import problems
 from ratchet.server.access import Caller
 from ratchet.server.api import GROUPS
-from ratchet.server.body import Gone, decompressed, read_body
+from ratchet.server.body import ClientDisconnected, decompressed, read_body
 from ratchet.server.origin import Headers
 from ratchet.server.problems import NO_TYPE, Problem, problem_of
-from ratchet.server.routes import SEND, Answer, Route, Stream, Table, Text
+from ratchet.server.routes import (
+    INGEST,
+    ApiRoute,
+    Response,
+    RouteTable,
+    StreamResponse,
+    TextResponse,
+)
 from ratchet.server.services import Services
 from ratchet.types import RatchetError, Scope
 
@@ -43,7 +50,7 @@ class App:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.table = Table([route for group in GROUPS for route in group.routes])
+        self.table = RouteTable([route for group in GROUPS for route in group.routes])
         self._decoders = {
             id(route): msgspec.json.Decoder(route.body)
             for route in self.table.routes
@@ -79,7 +86,7 @@ class App:
         sent = _Sent(send)
         template = "unmatched"
         caller: Caller | None = None
-        route: Route | None = None
+        route: ApiRoute | None = None
         try:
             try:
                 if len(scope["path"]) + len(scope["query_string"]) > MAX_PATH:
@@ -106,7 +113,7 @@ class App:
                 raise Problem(400, "The body is nested too deeply.") from None
         except Problem as problem:
             await self._refuse(problem, scope, sent)
-        except Gone:
+        except ClientDisconnected:
             sent.status = 499
         except asyncio.CancelledError:
             raise
@@ -124,7 +131,7 @@ class App:
             )
             audited = route is not None and route.audited and sent.status < 400
             if audited or sent.status in (401, 403):
-                services.journal.audit(
+                services.activity_log.audit(
                     caller, scope, route.name if route else template, sent.status
                 )
 
@@ -136,9 +143,9 @@ class App:
         self, method: str, path: str
     ) -> tuple[str, frozenset[Scope], Callable[[Any, Any, Any], Awaitable[None]]] | None:
         if path.startswith("/gateway/"):
-            return "/gateway", SEND, self.services.gateway
+            return "/gateway", INGEST, self.services.gateway
         if path == "/v1/traces" and method == "POST":
-            return "/v1/traces", SEND, self.services.otlp
+            return "/v1/traces", INGEST, self.services.otlp
         return None
 
     async def _admit(self, scope: Asgi, scopes: frozenset[Scope], *, with_attempt: bool) -> Caller:
@@ -149,7 +156,7 @@ class App:
         scope["ratchet.caller"] = caller
         return caller
 
-    def _route(self, scope: Asgi) -> tuple[Route, dict[str, str]]:
+    def _route(self, scope: Asgi) -> tuple[ApiRoute, dict[str, str]]:
         path, method = scope["path"], scope["method"]
         methods, names = self.table.find(path)
         if not methods:
@@ -169,7 +176,7 @@ class App:
 
     async def _answer(
         self,
-        route: Route,
+        route: ApiRoute,
         path: dict[str, str],
         caller: Caller,
         scope: Asgi,
@@ -194,11 +201,11 @@ class App:
                 answer = await _unless_hung_up(route.handler(**given), receive)
         else:
             answer = await route.handler(**given)
-        if isinstance(answer, Stream):
+        if isinstance(answer, StreamResponse):
             await self._stream(answer, caller, receive, sent)
-        elif isinstance(answer, Text):
+        elif isinstance(answer, TextResponse):
             await sent.whole(200, [(b"content-type", answer.media_type.encode())], answer.content)
-        elif isinstance(answer, Answer):
+        elif isinstance(answer, Response):
             headers = [(k.encode(), v.encode()) for k, v in answer.headers.items()]
             body = b"" if answer.body is None else _encode(answer.body)
             await sent.whole(answer.status, [*headers, _JSON] if body else headers, body)
@@ -207,7 +214,7 @@ class App:
         else:
             await sent.whole(route.status, [_JSON], _encode(answer))
 
-    async def _body(self, route: Route, caller: Caller, scope: Asgi, receive: Receive) -> Any:
+    async def _body(self, route: ApiRoute, caller: Caller, scope: Asgi, receive: Receive) -> Any:
         limits = self.services.limits
         limit = limits.public_body_bytes if caller.is_public else limits.body_bytes
         encoding = "identity"
@@ -232,7 +239,9 @@ class App:
                 400, f"The body is not UTF-8 at byte {error.start + 1}.", field="body"
             ) from None
 
-    async def _stream(self, stream: Stream, caller: Caller, receive: Receive, sent: _Sent) -> None:
+    async def _stream(
+        self, stream: StreamResponse, caller: Caller, receive: Receive, sent: _Sent
+    ) -> None:
         with self.services.gatekeeper.stream(caller):
             await sent.begin(
                 200,
@@ -321,7 +330,7 @@ async def _unless_hung_up(work: Awaitable[Any], receive: Receive) -> Any:
         await asyncio.wait({working, hung_up}, return_when="FIRST_COMPLETED")
         if working.done():
             return working.result()
-        raise Gone
+        raise ClientDisconnected
     finally:
         for task in (working, hung_up):
             if not task.done():
@@ -334,7 +343,7 @@ async def _hung_up(receive: Receive) -> None:
         pass
 
 
-def _query(route: Route, scope: Asgi) -> Any:
+def _query(route: ApiRoute, scope: Asgi) -> Any:
     try:
         pairs = parse_qsl(
             scope["query_string"].decode("ascii"), keep_blank_values=True, max_num_fields=50

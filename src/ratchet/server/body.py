@@ -15,7 +15,7 @@ ARRIVE_S = 60.0
 """How long a body may take to arrive."""
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client hung up before its request was whole."""
 
 
@@ -82,7 +82,7 @@ async def _next(receive: Receive, left_s: float) -> Mapping[str, Any]:
     except TimeoutError:
         raise Problem(408, "The body did not arrive in time.") from None
     if message["type"] == "http.disconnect":
-        raise Gone
+        raise ClientDisconnected
     return message
 
 

@@ -7,7 +7,7 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from ratchet.server.limits import Buckets, Clock, neighbourhood, retry_after
+from ratchet.server.limits import Clock, TokenBuckets, network_of, retry_after
 from ratchet.server.problems import Problem
 from ratchet.store import Store
 from ratchet.types import Key, StoreError
@@ -25,7 +25,7 @@ WRONG_PER_S, WRONG_BURST = 20.0, 200
 """Wrong keys that an address may try; more are refused without asking the store. No key can be
 guessed; this keeps those who try from the store."""
 
-MOST = 10_000
+MAX_KEYS = 10_000
 """Keys that are remembered, and as many wrong ones."""
 
 
@@ -51,7 +51,7 @@ class KeyCache:
         self._right: dict[bytes, _Found] = {}
         self._wrong: dict[bytes, _Found] = {}
         self._flights: dict[bytes, asyncio.Task[_Found]] = {}
-        self._guesses = Buckets(WRONG_PER_S, WRONG_BURST, ticks)
+        self._guesses = TokenBuckets(WRONG_PER_S, WRONG_BURST, ticks)
         self._noted: dict[str, float] = {}
         self._pending: dict[str, float] = {}
         self._storing: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class KeyCache:
     async def _look_up(self, digest: bytes, secret: bytes, address: str) -> _Found:
         flight = self._flights.get(digest)
         if flight is None:
-            whose = "" if digest in self._right else neighbourhood(address)
+            whose = "" if digest in self._right else network_of(address)
             if whose and (wait := self._guesses.take(whose)):
                 raise Problem(
                     429,
@@ -118,7 +118,7 @@ class KeyCache:
         into, out_of = (self._wrong, self._right) if key is None else (self._right, self._wrong)
         out_of.pop(digest, None)
         into[digest] = found
-        while len(into) > MOST:
+        while len(into) > MAX_KEYS:
             del into[next(iter(into))]
         return found
 
@@ -131,7 +131,7 @@ class KeyCache:
         now = self._clock()
         if now - self._noted.get(key.id, key.last_used_at or 0.0) < USED_EVERY_S:
             return
-        if len(self._noted) > MOST:
+        if len(self._noted) > MAX_KEYS:
             self._noted.clear()
         self._noted[key.id] = self._pending[key.id] = now
         if self._storing is None or self._storing.done():

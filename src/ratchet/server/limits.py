@@ -15,7 +15,7 @@ from ratchet.server.problems import Problem
 Clock = Callable[[], float]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much at once."""
 
     body_bytes: int = 32 * 1024 * 1024
@@ -37,7 +37,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of the body of such a request."""
 
 
-class Buckets:
+class TokenBuckets:
     """A token bucket for each name.
 
     It is kept as the time at which the bucket will be full again (the generic cell rate
@@ -95,7 +95,7 @@ class Buckets:
         self._sweep_at = min(max(1024, 2 * len(self._full_at)), self._most)
 
 
-class Limiter:
+class RateLimiter:
     """Refuses what is beyond the limits of a caller.
 
     Args:
@@ -103,12 +103,12 @@ class Limiter:
         clock: Seconds, from any beginning, never going back.
     """
 
-    def __init__(self, limits: Limits, clock: Clock = time.monotonic) -> None:
+    def __init__(self, limits: ServerLimits, clock: Clock = time.monotonic) -> None:
         self.limits = limits
         self.open_streams = 0
         """Streams of all callers together."""
-        self._buckets = Buckets(limits.requests_per_s, limits.burst, clock)
-        self._public = Buckets(limits.public_per_s, limits.public_burst, clock)
+        self._buckets = TokenBuckets(limits.requests_per_s, limits.burst, clock)
+        self._public = TokenBuckets(limits.public_per_s, limits.public_burst, clock)
         self._streams: dict[str, int] = {}
 
     def public(self, caller: str, address: str) -> None:
@@ -117,7 +117,7 @@ class Limiter:
         Raises:
             Problem: 429, as for `request`.
         """
-        wait = self._public.take(f"{caller} {neighbourhood(address)}")
+        wait = self._public.take(f"{caller} {network_of(address)}")
         if wait:
             raise Problem(
                 429,
@@ -175,7 +175,7 @@ def retry_after(seconds: float) -> str:
     return str(max(1, math.ceil(seconds)))
 
 
-def neighbourhood(address: str) -> str:
+def network_of(address: str) -> str:
     """What of an address names its holder: of IPv6 the first 64 bits, whoever has one has all."""
     if ":" not in address:
         return address

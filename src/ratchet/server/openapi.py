@@ -9,7 +9,7 @@ import msgspec
 
 from ratchet._version import __version__
 from ratchet.server.problems import TITLES, FieldError
-from ratchet.server.routes import Route
+from ratchet.server.routes import ApiRoute
 
 _REF = "#/components/schemas/{name}"
 
@@ -32,7 +32,7 @@ _PROBLEM = {
 _REFUSALS = (400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429, 503)
 
 
-def describe(routes: Sequence[Route]) -> dict[str, Any]:
+def describe(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     """The OpenAPI 3.1 document of these routes."""
     types = [t for route in routes for t in (route.body, route.answers) if t is not None]
     fields = [
@@ -82,7 +82,7 @@ def describe(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def _operation(
-    route: Route, shape_of: dict[int, Any], field_shapes: dict[tuple[int, str], Any]
+    route: ApiRoute, shape_of: dict[int, Any], field_shapes: dict[tuple[int, str], Any]
 ) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
@@ -128,7 +128,7 @@ def _operation(
     return operation
 
 
-def _good(route: Route, shape_of: dict[int, Any]) -> dict[str, Any]:
+def _good(route: ApiRoute, shape_of: dict[int, Any]) -> dict[str, Any]:
     good: dict[str, Any] = {"description": TITLES.get(route.status, "Done")}
     if route.answers is not None:
         good["content"] = {route.media_type: {"schema": shape_of[id(route.answers)]}}

@@ -14,7 +14,7 @@ import msgspec
 from ratchet.server.limits import Clock
 from ratchet.server.metrics import Metrics
 from ratchet.store import Store
-from ratchet.store.pruning import Step
+from ratchet.store.pruning import PruningStep
 from ratchet.types import StoreError
 
 log = logging.getLogger("ratchet.server")
@@ -38,7 +38,7 @@ PAUSES_S = (0.02, 0.2)
 CLOSE_S = 2.0
 """How long a step that runs may take to end at the server's end."""
 
-Prune = Callable[[int, int], Step]
+Prune = Callable[[int, int], PruningStep]
 """Does a step after a row, with a limit of rows."""
 
 
@@ -64,7 +64,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """What `GET /v1/events` can still tell of; no noun is lost with it."""
 
 
-KEPT = Retention()
+KEEP_ALL = Retention()
 
 
 class Pruner:
@@ -82,7 +82,7 @@ class Pruner:
     def __init__(
         self,
         store: Store,
-        retention: Retention = KEPT,
+        retention: Retention = KEEP_ALL,
         *,
         metrics: Metrics | None = None,
         clock: Clock = time.time,
@@ -147,7 +147,7 @@ class Pruner:
             except Exception:
                 log.exception("Retention failed, and will try again in an hour")
 
-    async def _step(self, prune: Prune, after: int) -> tuple[Step, float]:
+    async def _step(self, prune: Prune, after: int) -> tuple[PruningStep, float]:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         step = await loop.run_in_executor(self._thread, prune, after, self._limit)
@@ -167,7 +167,7 @@ class Pruner:
     def _nouns(self) -> Iterator[tuple[str, Prune]]:
         """What has an end, and how a step of it is done."""
         pruning, retention = self._store.pruning, self._retention
-        known: dict[str, tuple[float | None, Callable[[float, int, int], Step]]] = {
+        known: dict[str, tuple[float | None, Callable[[float, int, int], PruningStep]]] = {
             "events": (retention.events_days, pruning.events),
             "audit": (retention.audit_days, pruning.audit),
             "feedback": (retention.feedback_days, pruning.feedback),
@@ -182,9 +182,9 @@ class Pruner:
             if days is not None:
                 yield noun, partial(prune, self._clock() - days * DAY_S)
 
-    def _spans(self, before: float, after: int, limit: int) -> Step:
+    def _spans(self, before: float, after: int, limit: int) -> PruningStep:
         deleted = self._store.spans.prune(int(before * 1e9), limit)
-        return Step(deleted, after if deleted else None)
+        return PruningStep(deleted, after if deleted else None)
 
 
 def next_limit(limit: int, took_s: float) -> int:

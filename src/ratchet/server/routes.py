@@ -19,17 +19,17 @@ from ratchet.types import Scope
 Handler = Callable[..., Awaitable[Any]]
 Decorated = TypeVar("Decorated", bound=Handler)
 
-NOBODY: frozenset[Scope] = frozenset()
+NO_SCOPES: frozenset[Scope] = frozenset()
 """For routes that are open to whoever reaches the server."""
 READ: frozenset[Scope] = frozenset({"read", "run"})
 RUN: frozenset[Scope] = frozenset({"run"})
-SEND: frozenset[Scope] = frozenset({"ingest", "run"})
-TELL: frozenset[Scope] = frozenset({"feedback", "ingest", "run"})
-WATCH: frozenset[Scope] = frozenset({"read"})
+INGEST: frozenset[Scope] = frozenset({"ingest", "run"})
+GIVE_FEEDBACK: frozenset[Scope] = frozenset({"feedback", "ingest", "run"})
+READ_ONLY: frozenset[Scope] = frozenset({"read"})
 ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Response(msgspec.Struct, frozen=True):
     """An answer that is more than a body."""
 
     body: Any = None
@@ -38,21 +38,21 @@ class Answer(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
 
 
-class Text(msgspec.Struct, frozen=True):
+class TextResponse(msgspec.Struct, frozen=True):
     """An answer that is not JSON."""
 
     content: bytes
     media_type: str
 
 
-class Stream(msgspec.Struct, frozen=True):
+class StreamResponse(msgspec.Struct, frozen=True):
     """An answer that comes piece by piece, until the client hangs up or the server stops."""
 
     pieces: AsyncIterator[bytes]
     media_type: str = "text/event-stream"
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
+class ApiRoute(msgspec.Struct, frozen=True, kw_only=True):
     """One method of one path."""
 
     method: str
@@ -86,12 +86,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(re.findall(r"\{(\w+)\}", self.path))
 
 
-class Group:
+class RouteGroup:
     """Routes that belong together: those of one noun."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
-        self.routes: list[Route] = []
+        self.routes: list[ApiRoute] = []
 
     def route(
         self,
@@ -115,7 +115,7 @@ class Group:
             waits: Whether it may wait for long.
             status: Status of a good answer.
             media_type: Of a good answer.
-            answers: Type of the answer's body, where the function returns an `Answer`.
+            answers: Type of the answer's body, where the function returns an `Response`.
         """
 
         def register(handler: Decorated) -> Decorated:
@@ -123,7 +123,7 @@ class Group:
             returned = answers if answers is not None else hints.get("return")
             summary, _, description = inspect.cleandoc(handler.__doc__ or "").partition("\n\n")
             self.routes.append(
-                Route(
+                ApiRoute(
                     method=method,
                     path=path,
                     scopes=scopes,
@@ -134,7 +134,9 @@ class Group:
                     takes=frozenset(inspect.signature(handler).parameters),
                     body=hints.get("body"),
                     query=hints.get("query"),
-                    answers=None if returned in (Answer, type(None), Text, Stream) else returned,
+                    answers=None
+                    if returned in (Response, type(None), TextResponse, StreamResponse)
+                    else returned,
                     media_type=media_type,
                     status=status,
                     audited=audited,
@@ -147,18 +149,18 @@ class Group:
         return register
 
 
-class Table:
+class RouteTable:
     """Finds the route of a request.
 
     Args:
         routes: All of them; two may not share method and path.
     """
 
-    def __init__(self, routes: Sequence[Route]) -> None:
+    def __init__(self, routes: Sequence[ApiRoute]) -> None:
         self.routes = tuple(routes)
-        self._fixed: dict[str, dict[str, Route]] = {}
-        self._patterns: list[tuple[re.Pattern[str], dict[str, Route]]] = []
-        by_path: dict[str, dict[str, Route]] = {}
+        self._fixed: dict[str, dict[str, ApiRoute]] = {}
+        self._patterns: list[tuple[re.Pattern[str], dict[str, ApiRoute]]] = []
+        by_path: dict[str, dict[str, ApiRoute]] = {}
         for route in routes:
             methods = by_path.setdefault(route.path, {})
             assert route.method not in methods, f"{route.method} {route.path} is there twice"
@@ -170,7 +172,7 @@ class Table:
             else:
                 self._fixed[path] = methods
 
-    def find(self, path: str) -> tuple[Mapping[str, Route], dict[str, str]]:
+    def find(self, path: str) -> tuple[Mapping[str, ApiRoute], dict[str, str]]:
         """Routes of a path by method, and the values of the names in its braces.
 
         A path that nobody answers has no routes.

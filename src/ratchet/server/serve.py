@@ -17,13 +17,13 @@ import msgspec
 import uvicorn
 import uvloop
 
-from ratchet.observe.redaction import Rules, redactor_of
+from ratchet.observe.redaction import RedactionRules, redactor_of
 from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
-from ratchet.server.gateway.attempts import Attempts, Running, State, state_of
-from ratchet.server.gateway.substitute import Substitutes
-from ratchet.server.limits import Limits
+from ratchet.server.gateway.substitution import PromptSubstituter
+from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemptState, state_of
+from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp import Otlp
 from ratchet.server.retention import Pruner, Retention
@@ -40,7 +40,7 @@ DRAIN_S = 10
 """How long requests under way may still end when the server is told to."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a server is to run."""
 
     host: str = "127.0.0.1"
@@ -52,9 +52,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Names besides its own by which it is called."""
     cors: tuple[str, ...] = ()
     """Origins of web pages that may use it."""
-    limits: Limits = Limits()
+    limits: ServerLimits = ServerLimits()
     retention: Retention = Retention()
-    redaction: Rules = Rules()
+    redaction: RedactionRules = RedactionRules()
     upstreams: tuple[Upstream, ...] = STANDARD
     tls_cert: str = ""
     """Path of a certificate; empty to speak plain HTTP."""
@@ -71,7 +71,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> App:
+def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) -> App:
     """The application around a store.
 
     Args:
@@ -119,7 +119,7 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
     gateway = Gateway(
         settings.upstreams,
         spans,
-        substitute=Substitutes(store),
+        substitute=PromptSubstituter(store),
         running=_running(store),
         stream=gatekeeper.stream,
         metrics=metrics,
@@ -140,18 +140,18 @@ def make_app(store: Store, settings: Settings, environ: Mapping[str, str]) -> Ap
             spans,
             body_limit=settings.limits.body_bytes,
             metrics=metrics,
-            attempts=Attempts(_running(store)),
+            attempts=AttemptGuard(_running(store)),
         ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
-        settle=gateway.settle,
-        parts=(gateway,),
+        flush_attempt=gateway.flush_attempt,
+        background=(gateway,),
     )
     return App(services)
 
 
 def serve(
     store: Store,
-    settings: Settings,
+    settings: ServeSettings,
     *,
     environ: Mapping[str, str] | None = None,
     on_ready: Callable[[str], None],
@@ -174,11 +174,11 @@ def serve(
 
 def make_server(
     store: Store,
-    settings: Settings,
+    settings: ServeSettings,
     *,
     environ: Mapping[str, str],
     on_ready: Callable[[str], None],
-) -> Server:
+) -> UvicornServer:
     """A server that listens already, and answers once its `run_async` runs.
 
     Arguments and errors are those of `serve`.
@@ -188,16 +188,16 @@ def make_server(
     port = listening.getsockname()[1]
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     scheme = "https" if settings.tls_cert else "http"
-    return Server(app, settings, listening, lambda: on_ready(f"{scheme}://{shown}:{port}"))
+    return UvicornServer(app, settings, listening, lambda: on_ready(f"{scheme}://{shown}:{port}"))
 
 
-class Server(uvicorn.Server):
+class UvicornServer(uvicorn.Server):
     """Uvicorn, which tells when it answers, and lets those go who wait before it ends."""
 
     def __init__(
         self,
         app: App,
-        settings: Settings,
+        settings: ServeSettings,
         listening: socket.socket,
         on_ready: Callable[[], None],
     ) -> None:
@@ -236,7 +236,7 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """End: no more requests, those under way are answered, everything is stored."""
         self.app.services.closing.set()
-        self.app.services.desk.stop_waiting()
+        self.app.services.dispatcher.stop_waiting()
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -285,12 +285,12 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _running(store: Store) -> Running:
-    def look(rollout_id: str, fence: int) -> State:
+def _running(store: Store) -> ReadAttemptState:
+    def read_state(rollout_id: str, fence: int) -> AttemptState:
         found = (each for each in store.rollouts.attempts(rollout_id) if each.fence == fence)
         return state_of(next(found, None), time.time())
 
-    async def running(rollout_id: str, fence: int) -> State:
-        return await asyncio.to_thread(look, rollout_id, fence)
+    async def running(rollout_id: str, fence: int) -> AttemptState:
+        return await asyncio.to_thread(read_state, rollout_id, fence)
 
     return running

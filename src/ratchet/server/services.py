@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 from ratchet.observe.redaction import Redactor
 from ratchet.server.access import Gatekeeper
-from ratchet.server.desk import Desk
-from ratchet.server.journal import Journal
-from ratchet.server.limits import Limits
+from ratchet.server.activity_log import ActivityLog
+from ratchet.server.dispatcher import RolloutDispatcher
+from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
 from ratchet.server.retention import Pruner
 from ratchet.server.span_writer import SpanWriter
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 Raw = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class Part(Protocol):
+class BackgroundService(Protocol):
     """Something that runs as long as the server does."""
 
     async def start(self) -> None:
@@ -50,7 +50,7 @@ class Services:
         gateway: Answers under /gateway/.
         otlp: Answers /v1/traces.
         pruner: Deletes what is old.
-        settle: Awaits that an attempt's gateway calls are stored.
+        flush_attempt: Awaits that an attempt's gateway calls are stored.
     """
 
     def __init__(
@@ -58,15 +58,15 @@ class Services:
         store: Store,
         *,
         gatekeeper: Gatekeeper,
-        limits: Limits,
+        limits: ServerLimits,
         metrics: Metrics,
         spans: SpanWriter,
         redactor: Redactor,
         gateway: Raw,
         otlp: Raw,
         pruner: Pruner,
-        settle: Callable[[str, int], Awaitable[None]],
-        parts: tuple[Part, ...] = (),
+        flush_attempt: Callable[[str, int], Awaitable[None]],
+        background: tuple[BackgroundService, ...] = (),
     ) -> None:
         self.store = store
         self.gatekeeper = gatekeeper
@@ -76,23 +76,29 @@ class Services:
         self.redactor = redactor
         self.gateway = gateway
         self.otlp = otlp
-        self.settle = settle
+        self.flush_attempt = flush_attempt
         self.closing = asyncio.Event()
         """Set when the server begins to end: whoever waits for something gives up."""
         self.started_at = time.time()
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-store")
-        self.journal = Journal(store, self.in_thread)
-        self.desk = Desk(store, self)
+        self.activity_log = ActivityLog(store, self.in_thread)
+        self.dispatcher = RolloutDispatcher(store, self)
         # Closed in the opposite order: spans last, after those that write some.
-        self._parts: tuple[Part, ...] = (spans, self.journal, self.desk, pruner, *parts)
+        self._background: tuple[BackgroundService, ...] = (
+            spans,
+            self.activity_log,
+            self.dispatcher,
+            pruner,
+            *background,
+        )
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
         """Start every part."""
         self._stack.push_async_callback(self.gatekeeper.close)
-        for part in self._parts:
-            await part.start()
-            self._stack.push_async_callback(part.close)
+        for service in self._background:
+            await service.start()
+            self._stack.push_async_callback(service.close)
 
     async def close(self) -> None:
         """Let every part finish what it holds, and close the store."""

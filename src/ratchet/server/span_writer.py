@@ -57,7 +57,7 @@ class SpanStore(Protocol):
         """The spans of the store."""
 
 
-class _Part:
+class _PendingSpans:
     """Some spans of one writer, which go into one transaction."""
 
     __slots__ = ("ended", "records", "waits")
@@ -72,12 +72,12 @@ class _Part:
         """Whether somebody awaits the outcome, and tries again himself."""
 
 
-class _Again:
+class _Retry:
     """Parts that the store did not take, to be tried again together."""
 
     __slots__ = ("parts", "refusals", "stored_before")
 
-    def __init__(self, parts: list[_Part], stored_before: int) -> None:
+    def __init__(self, parts: list[_PendingSpans], stored_before: int) -> None:
         self.parts = parts
         self.stored_before = stored_before
         """How many transactions had succeeded when these failed last."""
@@ -107,8 +107,8 @@ class SpanWriter:
         self._metrics = metrics
         self._redact = redact
         self._limit = pending_limit
-        self._fresh: deque[_Part] = deque()
-        self._again: deque[_Again] = deque()
+        self._fresh: deque[_PendingSpans] = deque()
+        self._retries: deque[_Retry] = deque()
         self._pending = 0
         self._stored = 0
         self._open: set[asyncio.Future[None]] = set()
@@ -142,10 +142,10 @@ class SpanWriter:
             await task
         self._task = None
         lost = self._pending
-        for part in (*self._fresh, *(part for again in self._again for part in again.parts)):
+        for part in (*self._fresh, *(part for again in self._retries for part in again.parts)):
             self._end(part, StoreError("The server ended before the spans were stored."))
         self._fresh.clear()
-        self._again.clear()
+        self._retries.clear()
         thread.shutdown(wait=False, cancel_futures=True)
         if lost:
             _log.error("%d spans could not be stored before the server ended.", lost)
@@ -216,7 +216,7 @@ class SpanWriter:
             # A writer who went away reads no outcome; that is nothing to complain about.
             future.add_done_callback(_read)
             ended.append(future)
-            self._fresh.append(_Part(some, future, waits))
+            self._fresh.append(_PendingSpans(some, future, waits))
         self._open.update(ended)
         self._pending += len(records)
         self._wake.set()
@@ -226,10 +226,10 @@ class SpanWriter:
         loop = asyncio.get_running_loop()
         turn = True
         while True:
-            due = self._again and loop.time() >= self._try_again_at
+            due = self._retries and loop.time() >= self._try_again_at
             if due and (turn or not self._fresh):
                 turn = False  # what is new comes next, and shows whether the store works
-                await self._retry(self._again.popleft())
+                await self._retry(self._retries.popleft())
             elif self._fresh:
                 turn = True
                 parts = self._next()
@@ -238,12 +238,12 @@ class SpanWriter:
                     await self._failed(parts, error)
             else:
                 self._wake.clear()
-                left = self._try_again_at - loop.time() if self._again else None
+                left = self._try_again_at - loop.time() if self._retries else None
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(left):
                         await self._wake.wait()
 
-    def _next(self) -> list[_Part]:
+    def _next(self) -> list[_PendingSpans]:
         parts = [self._fresh.popleft()]
         size = len(parts[0].records)
         while self._fresh and size + len(self._fresh[0].records) <= BATCH:
@@ -251,7 +251,7 @@ class SpanWriter:
             size += len(parts[-1].records)
         return parts
 
-    async def _put(self, parts: list[_Part]) -> Exception | None:
+    async def _put(self, parts: list[_PendingSpans]) -> Exception | None:
         """Store parts in one transaction; return why that was not possible."""
         records = parts[0].records
         if len(parts) > 1:
@@ -278,7 +278,7 @@ class SpanWriter:
         records = [_priced(record) if record.rollout_id else record for record in records]
         self._store.spans.put(records, patience_s=PATIENCE_S)
 
-    async def _failed(self, parts: list[_Part], error: Exception) -> None:
+    async def _failed(self, parts: list[_PendingSpans], error: Exception) -> None:
         """Tell those who wait; keep what was posted for another try."""
         if not isinstance(error, StoreError):
             # One of the spans is at fault: the others must not suffer for it.
@@ -296,10 +296,10 @@ class SpanWriter:
                 self._end(part, error)
         if kept:
             _log.warning("%d spans wait for the store: %s", _count(kept), error)
-            self._again.append(_Again(kept, self._stored))
+            self._retries.append(_Retry(kept, self._stored))
             self._back_off()
 
-    async def _retry(self, again: _Again) -> None:
+    async def _retry(self, again: _Retry) -> None:
         parts = again.parts
         error = await self._put(parts)
         if error is None:
@@ -313,11 +313,11 @@ class SpanWriter:
             again.refusals += 1
             again.stored_before = self._stored
         if again.refusals < REFUSALS:
-            self._again.append(again)
+            self._retries.append(again)
         elif len(parts) > 1:  # the store works, and yet it refuses these: find out which of them
             half = len(parts) // 2
-            self._again.append(_Again(parts[:half], self._stored))
-            self._again.append(_Again(parts[half:], self._stored))
+            self._retries.append(_Retry(parts[:half], self._stored))
+            self._retries.append(_Retry(parts[half:], self._stored))
         else:
             self._give_up(parts[0], error)
 
@@ -326,13 +326,13 @@ class SpanWriter:
         self._pause_s = min(max(self._pause_s * 2, shortest), longest)
         self._try_again_at = asyncio.get_running_loop().time() + self._pause_s
 
-    def _give_up(self, part: _Part, error: Exception) -> None:
+    def _give_up(self, part: _PendingSpans, error: Exception) -> None:
         self._refused(len(part.records))
         if not part.waits:
             _log.error("%d spans cannot be stored: %s", len(part.records), error)
         self._end(part, error)
 
-    def _end(self, part: _Part, error: Exception | None = None) -> None:
+    def _end(self, part: _PendingSpans, error: Exception | None = None) -> None:
         self._pending -= len(part.records)
         self._open.discard(part.ended)
         if not part.ended.done():
@@ -342,7 +342,7 @@ class SpanWriter:
                 part.ended.set_exception(error)
 
 
-def _count(parts: Sequence[_Part]) -> int:
+def _count(parts: Sequence[_PendingSpans]) -> int:
     return sum(len(part.records) for part in parts)
 
 

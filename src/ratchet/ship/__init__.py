@@ -1,17 +1,17 @@
 """Ship: patch the source that holds a resource, test it, make a branch of it, and undo it."""
 
 from ratchet.ship.check import TestCommand, TestReport
-from ratchet.ship.edit import Edit, Target
+from ratchet.ship.edit import PatchTarget, SourceEdit
 from ratchet.ship.patch import Patch, make_patch
 from ratchet.ship.release import branch_name, ship
 from ratchet.ship.repository import Repository, check_clean
 from ratchet.ship.rollback import refresh, rollback
 
 __all__ = [
-    "Edit",
     "Patch",
+    "PatchTarget",
     "Repository",
-    "Target",
+    "SourceEdit",
     "TestCommand",
     "TestReport",
     "branch_name",

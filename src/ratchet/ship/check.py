@@ -18,9 +18,9 @@ from ratchet.source import secret_files
 from ratchet.types import ShipError
 
 if TYPE_CHECKING:
-    from ratchet.sandbox import Ended, Level
+    from ratchet.sandbox import CommandResult, Level
 
-Outcome = Literal["passed", "failed", "timed_out", "not_configured"]
+TestOutcome = Literal["passed", "failed", "timed_out", "not_configured"]
 
 _ALLOWED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "TERM", "TZ"})
 _KEEP_BYTES = 32_768
@@ -63,14 +63,14 @@ class TestReport:
 
     __test__ = False
 
-    outcome: Outcome
+    outcome: TestOutcome
     command: str = ""
     """As configured."""
     exit_code: int | None = None
     output: str = ""
     """Head and tail of stdout and stderr together."""
     timeout_s: float = 0.0
-    base: Outcome | None = None
+    base: TestOutcome | None = None
     """How the same command ended without the patch; None when it was not tried."""
     contained: str = ""
     """How the command was contained, as in "in a sandbox without network"."""
@@ -121,7 +121,7 @@ def run_tests(repository: Repository, commit: str, base: str, tests: TestCommand
     return replace(report, base=_run_on(repository, base, tests, level).outcome)
 
 
-def _said(outcome: Outcome | None, exit_code: int | None, timeout_s: float) -> str:
+def _said(outcome: TestOutcome | None, exit_code: int | None, timeout_s: float) -> str:
     if outcome == "timed_out":
         return f"did not end within {timeout_s:g} s"
     if outcome == "failed":
@@ -155,7 +155,7 @@ def _run_on(repository: Repository, commit: str, tests: TestCommand, level: Leve
         hidden = [] if level == "none" else _take_out(tree, repository.root, tests)
         environment = _environment(repository, tree, tests.environment)
         ended = _run(words, tree, repository, environment, tests, level)
-    outcome: Outcome = "passed" if ended.code == 0 else "failed"
+    outcome: TestOutcome = "passed" if ended.code == 0 else "failed"
     if ended.status == "timed_out":
         outcome = "timed_out"
     why = f"{ended.output}\n{ended.error}" if ended.status in _OVER else ended.output
@@ -234,8 +234,8 @@ def _run(
     environment: dict[str, str],
     tests: TestCommand,
     level: Level,
-) -> Ended:
-    from ratchet.sandbox import Limits, SandboxFailed, importable, run
+) -> CommandResult:
+    from ratchet.sandbox import SandboxFailed, SandboxLimits, importable, run
 
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # The work tree stands for the repository: the user's own copy of it is not shown.
@@ -248,7 +248,7 @@ def _run(
             writable=[tree],
             read=[path for path in (*read, *tests.read) if path.exists()],
             hide=tests.hide,
-            limits=Limits(
+            limits=SandboxLimits(
                 seconds=tests.timeout_s,
                 memory_bytes=int(machine * _MEMORY_SHARE),
                 processes=_PROCESSES,

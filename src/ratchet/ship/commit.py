@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from ratchet.ship.edit import Target, same, values_of
+from ratchet.ship.edit import PatchTarget, same_value, values_of
 from ratchet.ship.repository import Blob, Repository
-from ratchet.ship.slots import Slot, find_slots
-from ratchet.ship.source import Source, read_source
+from ratchet.ship.source_file import SourceFile, read_source
+from ratchet.ship.source_slots import SourceSlot, find_slots
 from ratchet.types import Candidate, Decision, Release, ShipError
 
 _CANDIDATE = "Ratchet-Candidate"
@@ -20,14 +20,14 @@ _ROLLBACK = "Ratchet-Rollback"
 
 
 @dataclass(frozen=True)
-class Change:
+class SlotChange:
     """One slot that a release commit rewrote."""
 
-    target: Target
+    target: PatchTarget
     key: str
-    base: tuple[Source, Slot]
+    base: tuple[SourceFile, SourceSlot]
     """Before the commit."""
-    commit: tuple[Source, Slot]
+    commit: tuple[SourceFile, SourceSlot]
     """After it."""
 
 
@@ -36,7 +36,7 @@ def release_message(
     candidate: Candidate,
     decision: Decision,
     experiment_id: str,
-    targets: Sequence[Target],
+    targets: Sequence[PatchTarget],
 ) -> str:
     """What the release commit says: the measured gain, and trailers that name what it is."""
     names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
@@ -59,7 +59,7 @@ def release_message(
     return f"{subject}\n\n{body}\n\n" + "\n".join(trailers) + "\n"
 
 
-def rollback_message(release: Release, targets: Sequence[Target], note: str) -> str:
+def rollback_message(release: Release, targets: Sequence[PatchTarget], note: str) -> str:
     """What the rollback commit says."""
     names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
     said = f"\n\n{note}" if note else ""
@@ -89,9 +89,9 @@ def is_release_of(
         (name, key): value
         for name in candidate.changed_from(baseline)
         for key, value in values_of(candidate.resources[name]).items()
-        if not same(value, values_of(baseline.resources[name]).get(key))
+        if not same_value(value, values_of(baseline.resources[name]).get(key))
     }
-    return made.keys() == wanted.keys() and all(same(made[k], wanted[k]) for k in made)
+    return made.keys() == wanted.keys() and all(same_value(made[k], wanted[k]) for k in made)
 
 
 def is_rollback_of(repository: Repository, commit: str, release: Release) -> bool:
@@ -100,7 +100,7 @@ def is_rollback_of(repository: Repository, commit: str, release: Release) -> boo
     return said.get(_ROLLBACK) == [release.id] and _is_confined(repository, commit)
 
 
-def targets_of(repository: Repository, commit: str) -> tuple[Target, ...]:
+def targets_of(repository: Repository, commit: str) -> tuple[PatchTarget, ...]:
     """The resources that a release commit says it changed.
 
     Raises:
@@ -108,7 +108,7 @@ def targets_of(repository: Repository, commit: str) -> tuple[Target, ...]:
     """
     found = _trailers(repository.message(commit)).get(_RESOURCE, [])
     try:
-        targets = tuple(Target(**json.loads(item)) for item in found)
+        targets = tuple(PatchTarget(**json.loads(item)) for item in found)
     except (ValueError, TypeError):
         targets = ()
     if not targets:
@@ -116,24 +116,26 @@ def targets_of(repository: Repository, commit: str) -> tuple[Target, ...]:
     return targets
 
 
-def changes_of(repository: Repository, base: str, commit: str) -> list[Change]:
+def changes_of(repository: Repository, base: str, commit: str) -> list[SlotChange]:
     """What a release commit changed, slot by slot.
 
     Raises:
         ShipError: The commits do not hold the resources they name.
     """
-    changes: list[Change] = []
+    changes: list[SlotChange] = []
     for target in targets_of(repository, commit):
         old, new = slots_at(repository, base, target), slots_at(repository, commit, target)
         for key, (source, slot) in new.items():
-            if key in old and not same(old[key][1].value, slot.value):
-                changes.append(Change(target, key, old[key], (source, slot)))
+            if key in old and not same_value(old[key][1].value, slot.value):
+                changes.append(SlotChange(target, key, old[key], (source, slot)))
     if not changes:
         raise ShipError(f"Commit {commit} changes no resource.")
     return changes
 
 
-def slots_at(repository: Repository, commit: str, target: Target) -> dict[str, tuple[Source, Slot]]:
+def slots_at(
+    repository: Repository, commit: str, target: PatchTarget
+) -> dict[str, tuple[SourceFile, SourceSlot]]:
     """The slots of a resource in a commit, with the file they stand in.
 
     Raises:
@@ -179,7 +181,7 @@ def _is_confined(repository: Repository, commit: str) -> bool:
     return set(repository.changed_paths(parents[0], commit)) == files
 
 
-def _resource_trailers(targets: Sequence[Target]) -> list[str]:
+def _resource_trailers(targets: Sequence[PatchTarget]) -> list[str]:
     return [f"{_RESOURCE}: {json.dumps(asdict(target))}" for target in targets]
 
 

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import ast
+import difflib
+import io
+import textwrap
+import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.ship.function import extract, place
 from ratchet.ship.literal import first_piece, rewrap, write_text, write_value
-from ratchet.ship.slots import FunctionNode, Slot, apply_wrappers, find_slots, meaning_of, unwrap
-from ratchet.ship.source import Source, Span, read_source
+from ratchet.ship.source_file import SourceFile, Span, read_source
+from ratchet.ship.source_slots import (
+    FunctionNode,
+    SourceSlot,
+    apply_wrappers,
+    find_slots,
+    meaning_of,
+    unwrap,
+)
 from ratchet.types import Code, Model, Params, PromptTemplate, Resource, ShipError
 
 
 @dataclass(frozen=True)
-class Target:
+class PatchTarget:
     """A resource's place, in words that outlive line numbers."""
 
     kind: str
@@ -26,10 +36,10 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Edit:
+class SourceEdit:
     """One byte span that the patch rewrites."""
 
-    target: Target
+    target: PatchTarget
     key: str
     """The knob or field; `text` for a prompt, `source` for a function."""
     span: Span
@@ -64,29 +74,31 @@ def values_of(resource: Resource) -> dict[str, Any]:
             return {"source": meaning_of(resource)}
 
 
-def same(one: Any, other: Any) -> bool:
+def same_value(one: Any, other: Any) -> bool:
     """Equal in value and type: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     return repr(one) == repr(other)
 
 
-def holds(source: Source, slot: Slot, value: Any, resource: Resource) -> bool:
+def holds_value(source: SourceFile, slot: SourceSlot, value: Any, resource: Resource) -> bool:
     """Whether a slot says what a resource's value is."""
-    if same(slot.value, value):
+    if same_value(slot.value, value):
         return True
     # Dedenting may have changed a multi-line string inside a method; the text tells.
-    return isinstance(resource, Code) and extract(
+    return isinstance(resource, Code) and function_text(
         source, slot
     ).strip() == resource.source.strip().replace("\r\n", "\n")
 
 
-def write_edit(source: Source, target: Target, slot: Slot, old: Resource, new: Resource) -> Edit:
+def write_edit(
+    source: SourceFile, target: PatchTarget, slot: SourceSlot, old: Resource, new: Resource
+) -> SourceEdit:
     """The smallest edit of a slot that reads back as the new value.
 
     Raises:
         ShipError: There is none.
     """
     if isinstance(old, Code) and isinstance(new, Code):
-        ways = place(source, slot, old.source, new.source)
+        ways = function_edits(source, slot, old.source, new.source)
         before, after = old.source, new.source
     else:
         before, after = values_of(old)[slot.key], values_of(new)[slot.key]
@@ -97,7 +109,7 @@ def write_edit(source: Source, target: Target, slot: Slot, old: Resource, new: R
     refusal = ShipError(f"{source.path}:{slot.line}: {target.name}.{slot.key} has no safe edit.")
     for span, text in ways:
         encoded = text.encode()
-        edit = Edit(
+        edit = SourceEdit(
             target=target,
             key=slot.key,
             span=span,
@@ -118,7 +130,7 @@ def write_edit(source: Source, target: Target, slot: Slot, old: Resource, new: R
     raise refusal
 
 
-def _text_ways(source: Source, slot: Slot, text: str) -> list[tuple[Span, str]]:
+def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[Span, str]]:
     """Ways to write a prompt: inside its dedent or strip, else in the place of all of it."""
     assert isinstance(slot.node, ast.expr)
     inner, wrappers = unwrap(source, slot.node)
@@ -148,7 +160,7 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def verify(source: Source, data: bytes, edits: list[Edit]) -> None:
+def verify(source: SourceFile, data: bytes, edits: list[SourceEdit]) -> None:
     """The new file parses, says what was wanted, and differs from the old nowhere else."""
     result = read_source(data, source.path)
     masked_old: set[int] = set()
@@ -157,7 +169,7 @@ def verify(source: Source, data: bytes, edits: list[Edit]) -> None:
         target = edit.target
         old = find_slots(source, target.kind, target.name, target.qualname)[edit.key]
         new = find_slots(result, target.kind, target.name, target.qualname).get(edit.key)
-        if new is None or not same(new.value, edit.reads):
+        if new is None or not same_value(new.value, edit.reads):
             raise ShipError(
                 f"{source.path}:{edit.line}: the edit of {target.name}.{edit.key} would not read"
                 " back as the candidate's value.",
@@ -191,3 +203,76 @@ class _Mask(ast.NodeTransformer):
 
 def _masked(tree: ast.Module, nodes: set[int]) -> str:
     return ast.dump(_Mask(nodes).visit(tree))
+
+
+def function_text(source: SourceFile, slot: SourceSlot) -> str:
+    """The function's text, dedented and without decorators, as `Code.source` holds it."""
+    start = source.starts[slot.node.lineno - 1]
+    return textwrap.dedent(_normal(source.data[start : slot.span[1]].decode())).strip("\n")
+
+
+def function_edits(
+    source: SourceFile, slot: SourceSlot, baseline: str, candidate: str
+) -> list[tuple[Span, str]]:
+    """Ways to write the candidate into the file, the smallest edit first.
+
+    Args:
+        source: The file.
+        slot: The function's place in it.
+        baseline: Source of the function as measured.
+        candidate: Source of the function to write, dedented, without decorators.
+
+    Returns:
+        (span, text) each; the caller takes the first whose result means what the candidate means.
+    """
+    assert isinstance(slot.node, FunctionNode)
+    start = source.starts[slot.node.lineno - 1]
+    indent = source.data[start : slot.span[0]].decode()
+    new = candidate.replace("\r\n", "\n").strip("\n").split("\n")
+    ways: list[tuple[Span, str]] = []
+    if matched := _matching(source, slot, baseline):
+        span, old = matched
+        ways.append((span, _by_lines(old, baseline.strip("\n").split("\n"), new, indent)))
+    ways.append((slot.span, "\n".join(_indented(new, indent)).removeprefix(indent)))
+    return [(span, text.replace("\n", source.newline)) for span, text in ways]
+
+
+def _normal(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _matching(source: SourceFile, slot: SourceSlot, baseline: str) -> tuple[Span, list[str]] | None:
+    """The lines of the file that the baseline's lines are, one by one."""
+    wanted = baseline.strip("\n").split("\n")
+    first = slot.node.lineno
+    last = min(first + len(wanted) - 1, len(source.starts))
+    end = source.line_end(last)
+    start = source.starts[first - 1]
+    text = _normal(source.data[start:end].decode())
+    if textwrap.dedent(text).rstrip() != baseline.strip("\n").rstrip():
+        return None
+    # The last line's trailing blanks may differ; everything else is the same text.
+    return (slot.span[0], end), text.split("\n")
+
+
+def _by_lines(old: list[str], baseline: list[str], new: list[str], indent: str) -> str:
+    indented = _indented(new, indent)
+    lines: list[str] = []
+    matcher = difflib.SequenceMatcher(None, baseline, new, autojunk=False)
+    for tag, a, b, c, d in matcher.get_opcodes():
+        lines += old[a:b] if tag == "equal" else indented[c:d]
+    return "\n".join(lines).removeprefix(indent)
+
+
+def _indented(lines: list[str], indent: str) -> list[str]:
+    """Each line with the indent before it, but not inside a string, where it would be content."""
+    inside: set[int] = set()
+    text = "\n".join(lines) + "\n"
+    for token in tokenize.generate_tokens(io.StringIO(text, newline="\n").readline):
+        # From Python 3.12 on an f-string is several tokens; its text parts span its lines.
+        if token.type == tokenize.STRING or tokenize.tok_name[token.type].startswith("FSTRING"):
+            inside.update(range(token.start[0] + 1, token.end[0] + 1))
+    return [
+        line if number in inside or not line.strip() else indent + line
+        for number, line in enumerate(lines, start=1)
+    ]

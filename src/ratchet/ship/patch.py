@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.ship.edit import Edit, Target, holds, same, values_of, verify, write_edit
-from ratchet.ship.slots import UNREADABLE, declaring_line, find_slots
-from ratchet.ship.source import Source, read_source
+from ratchet.ship.edit import (
+    PatchTarget,
+    SourceEdit,
+    holds_value,
+    same_value,
+    values_of,
+    verify,
+    write_edit,
+)
+from ratchet.ship.source_file import SourceFile, read_source
+from ratchet.ship.source_slots import UNREADABLE, declaring_line, find_slots
 from ratchet.types import (
     Candidate,
     Code,
@@ -31,10 +39,10 @@ class Patch:
 
     files: Mapping[str, tuple[bytes, bytes]]
     """(old, new) content by path relative to the root."""
-    edits: tuple[Edit, ...]
+    edits: tuple[SourceEdit, ...]
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[PatchTarget, ...]:
         """The resources that change, in order."""
         return tuple(dict.fromkeys(edit.target for edit in self.edits))
 
@@ -65,8 +73,8 @@ def make_patch(
     if not names:
         raise ShipError("The candidate equals the baseline; there is nothing to ship.")
     root = root.resolve()
-    sources: dict[str, Source] = {}
-    edits: list[Edit] = []
+    sources: dict[str, SourceFile] = {}
+    edits: list[SourceEdit] = []
     for name in sorted(baseline.resources.keys() - set(names)):
         _check_untouched(name, baseline.resources[name], declarations.get(name), root, sources)
     for name in names:
@@ -82,10 +90,10 @@ def make_patch(
         raise ShipError(
             f"The candidate changes nothing but comments or layout of {', '.join(names)}."
         )
-    return finish(edits, sources)
+    return apply_edits(edits, sources)
 
 
-def finish(edits: list[Edit], sources: Mapping[str, Source]) -> Patch:
+def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile]) -> Patch:
     """Apply edits to their files in memory and check the result.
 
     Raises:
@@ -110,7 +118,7 @@ def finish(edits: list[Edit], sources: Mapping[str, Source]) -> Patch:
     return Patch(files=files, edits=tuple(edits))
 
 
-def _target(declaration: Declaration, root: Path, sources: dict[str, Source]) -> Target:
+def _target(declaration: Declaration, root: Path, sources: dict[str, SourceFile]) -> PatchTarget:
     name = declaration.name
     # `<stdin>` and its like are what Python calls a source that has no file.
     if declaration.file is None or declaration.file.startswith("<"):
@@ -136,7 +144,7 @@ def _target(declaration: Declaration, root: Path, sources: dict[str, Source]) ->
         except OSError as error:
             raise ShipError(f"{relative} cannot be read: {error.strerror}.") from None
         sources[relative] = read_source(data, relative)
-    return Target(kind_of(declaration.resource), name, relative, declaration.qualname)
+    return PatchTarget(kind_of(declaration.resource), name, relative, declaration.qualname)
 
 
 def _check_untouched(
@@ -144,7 +152,7 @@ def _check_untouched(
     resource: Resource,
     declaration: Declaration | None,
     root: Path,
-    sources: dict[str, Source],
+    sources: dict[str, SourceFile],
 ) -> None:
     """The proof holds for all resources together: those that stay must still be as measured."""
     if declaration is None:
@@ -159,12 +167,12 @@ def _check_untouched(
         return  # What cannot be read cannot be compared, and it is not edited either.
     for key, value in values_of(resource).items():
         slot = slots.get(key)
-        if slot and slot.value is not UNREADABLE and not holds(source, slot, value, resource):
+        if slot and slot.value is not UNREADABLE and not holds_value(source, slot, value, resource):
             raise _changed(f"{target.file}:{slot.line}: {name}.{key}", None)
 
 
 def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
 
 
 def _changed(what: str, found: Any) -> ShipError:
@@ -175,7 +183,9 @@ def _changed(what: str, found: Any) -> ShipError:
     )
 
 
-def _edits(source: Source, target: Target, old: Resource, new: Resource) -> list[Edit]:
+def _edits(
+    source: SourceFile, target: PatchTarget, old: Resource, new: Resource
+) -> list[SourceEdit]:
     name = target.name
     slots = find_slots(source, target.kind, name, target.qualname)
     line = declaring_line(source, target.kind, name, target.qualname)
@@ -184,10 +194,10 @@ def _edits(source: Source, target: Target, old: Resource, new: Resource) -> list
     _check_shape(where, name, old, new)
     if extra := sorted(slots.keys() - before.keys()):
         raise _changed(f"{where}: {name!r} has a new {extra[0]!r} and", None)
-    edits: list[Edit] = []
+    edits: list[SourceEdit] = []
     for key in sorted(before.keys() | after.keys()):
         slot = slots.get(key)
-        wanted = key in after and (key not in before or not same(before[key], after[key]))
+        wanted = key in after and (key not in before or not same_value(before[key], after[key]))
         if slot is None or key not in before or key not in after:
             if key not in after:
                 raise ShipError(
@@ -196,8 +206,8 @@ def _edits(source: Source, target: Target, old: Resource, new: Resource) -> list
             if wanted:
                 raise _by_hand(where, name, key, after.get(key), "it is not written out there")
             continue
-        if slot.value is not UNREADABLE and not holds(source, slot, before[key], old):
-            if same(slot.value, after[key]):
+        if slot.value is not UNREADABLE and not holds_value(source, slot, before[key], old):
+            if same_value(slot.value, after[key]):
                 raise ShipError(
                     f"{source.path}:{slot.line}: {name}.{key} already holds the candidate's value.",
                     hint="It seems to be merged; see `ratchet releases`.",

@@ -15,7 +15,7 @@ from typing import Any
 
 from ratchet._private_files import make_folder
 from ratchet.ship.check import TestReport
-from ratchet.ship.edit import same, values_of
+from ratchet.ship.edit import same_value, values_of
 from ratchet.types import (
     Candidate,
     Code,
@@ -148,7 +148,7 @@ def _change(name: str, baseline: Candidate, candidate: Candidate) -> str:
         f"| {code(f'{name}.{key}')} | {code(repr(before.get(key)))} |"
         f" {code(repr(after.get(key)))} |"
         for key in sorted(before.keys() | after.keys())
-        if not same(before.get(key), after.get(key))
+        if not same_value(before.get(key), after.get(key))
     ]
     return "\n".join(["| | before | after |", "|---|---|---|", *rows])
 

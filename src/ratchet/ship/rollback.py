@@ -9,17 +9,17 @@ import msgspec
 
 from ratchet.ship.check import NO_TESTS, TestCommand, TestReport, run_tests
 from ratchet.ship.commit import (
-    Change,
+    SlotChange,
     changes_of,
     is_rollback_of,
     rollback_message,
     slots_at,
     store_release_commit,
 )
-from ratchet.ship.edit import Edit, same
-from ratchet.ship.patch import finish
+from ratchet.ship.edit import SourceEdit, same_value
+from ratchet.ship.patch import apply_edits
 from ratchet.ship.repository import Blob, Repository
-from ratchet.ship.source import Source
+from ratchet.ship.source_file import SourceFile
 from ratchet.types import Conflict, Release, ShipError
 
 
@@ -178,16 +178,16 @@ def _rollback_commit(
 
 
 def _restored(
-    repository: Repository, head: str, release: Release, changes: list[Change]
+    repository: Repository, head: str, release: Release, changes: list[SlotChange]
 ) -> dict[str, bytes]:
-    sources: dict[str, Source] = {}
-    edits: list[Edit] = []
+    sources: dict[str, SourceFile] = {}
+    edits: list[SourceEdit] = []
     for change in changes:
         target = change.target
         found = slots_at(repository, head, target).get(change.key)
         what = f"{target.file}: {target.name}.{change.key}"
         value = found[1].value if found else None
-        if found is None or not same(value, change.commit[1].value) or found[1].problem:
+        if found is None or not same_value(value, change.commit[1].value) or found[1].problem:
             base, slot = change.base
             raise ShipError(
                 f"{what} changed since release {release.id[:12]}, so it is not rolled back.",
@@ -198,7 +198,7 @@ def _restored(
         base, old = change.base
         text = base.text(old.span).replace("\r\n", "\n").replace("\n", source.newline)
         edits.append(
-            Edit(
+            SourceEdit(
                 target=target,
                 key=change.key,
                 span=slot.span,
@@ -210,7 +210,7 @@ def _restored(
                 reads=old.value,
             )
         )
-    restored = {path: new for path, (_, new) in finish(edits, sources).files.items()}
+    restored = {path: new for path, (_, new) in apply_edits(edits, sources).files.items()}
     for path in restored:
         # Where nothing else was touched since, the file returns byte by byte.
         if repository.blob(head, path) == repository.blob(release.commit, path):
@@ -230,6 +230,6 @@ def _holds(repository: Repository, head: str, release: Release) -> str:
         ("new", [change.commit[1].value for change in changes]),
         ("old", [change.base[1].value for change in changes]),
     ):
-        if all(same(a, b) for a, b in zip(values, theirs, strict=True)):
+        if all(same_value(a, b) for a, b in zip(values, theirs, strict=True)):
             return state
     return "other"

@@ -1,17 +1,17 @@
 """What a repository's source says: read, never run. Imports nothing but the nouns."""
 
+from ratchet.source.related_tests import TestFile, related_tests
 from ratchet.source.secret_files import checkouts, in_secret_place, secret_files
-from ratchet.source.touching import TestFile, touching_tests
-from ratchet.source.tree import Import, Module, Tree, imports_of
+from ratchet.source.tree import Import, Module, SourceTree, imports_of
 
 __all__ = [
     "Import",
     "Module",
+    "SourceTree",
     "TestFile",
-    "Tree",
     "checkouts",
     "imports_of",
     "in_secret_place",
+    "related_tests",
     "secret_files",
-    "touching_tests",
 ]

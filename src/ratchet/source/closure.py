@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.source.names import bound_by, chains, changed_by, used_by
-from ratchet.source.tree import Import, Module, Tree, absolute, imports_of
+from ratchet.source.name_usage import bound_by, chains, changed_by, used_by
+from ratchet.source.tree import Import, Module, SourceTree, absolute, imports_of
 from ratchet.types import InputError
 
 _BUILT_IN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__path__", "__all__"}
 
 
-class Missing(msgspec.Struct, frozen=True, order=True):
+class MissingName(msgspec.Struct, frozen=True, order=True):
     """A name that a needed statement uses and that is found nowhere."""
 
     file: str
@@ -35,7 +35,7 @@ class Closure(msgspec.Struct, frozen=True):
     """Needed statements by file, in the order of the source."""
     outside: Mapping[str, frozenset[str]]
     """Modules that are not of this repository, with the files that import them."""
-    missing: tuple[Missing, ...]
+    missing: tuple[MissingName, ...]
     left_out: Mapping[Path, Mapping[ast.stmt, str]]
     """Needed statements that are not followed, and why, by file."""
 
@@ -70,7 +70,7 @@ class _Needs:
 
 
 def closure_of(
-    tree: Tree,
+    tree: SourceTree,
     module: Module,
     name: str,
     leave_out: LeaveOut = lambda module, statement: "",
@@ -91,23 +91,23 @@ def closure_of(
         InputError: The module has no such name.
     """
     search = _Search(tree, leave_out, whole)
-    if not search.want(module, name):
+    if not search.require(module, name):
         raise InputError(f"{module.file} has no {name!r} at its top.")
     return search.run()
 
 
 class _Search:
-    def __init__(self, tree: Tree, leave_out: LeaveOut, keeps_all: bool) -> None:
+    def __init__(self, tree: SourceTree, leave_out: LeaveOut, whole_modules: bool) -> None:
         self.tree = tree
-        self.keeps_all = keeps_all
+        self.whole_modules = whole_modules
         self.leave_out = leave_out
         self.left_out: dict[Path, dict[ast.stmt, str]] = defaultdict(dict)
         self.needs: dict[Path, _Needs] = {}
         self.taken: dict[Path, set[int]] = defaultdict(set)
-        self.wanted: set[tuple[Path, str]] = set()
+        self.required: set[tuple[Path, str]] = set()
         self.waiting: list[tuple[Module, int]] = []
         self.outside: dict[str, set[str]] = defaultdict(set)
-        self.missing: set[Missing] = set()
+        self.missing: set[MissingName] = set()
 
     def run(self) -> Closure:
         while self.waiting:
@@ -129,25 +129,25 @@ class _Search:
             self.left_out,
         )
 
-    def want(self, module: Module, name: str) -> bool:
+    def require(self, module: Module, name: str) -> bool:
         """Need a name of a module; False when the module does not have it."""
-        if (module.file, name) in self.wanted:
+        if (module.file, name) in self.required:
             return True
         needs = self._of(module)
         numbers = needs.binds.get(name, [])
         if not numbers:
-            made = self._made_when_asked(module, name)
+            made = self._from_module_getattr(module, name)
             return self._from_star(module, name) or made
-        self.wanted.add((module.file, name))
+        self.required.add((module.file, name))
         for number in [*numbers, *needs.changes.get(name, [])]:
             self._take(module, number)
         return True
 
-    def _made_when_asked(self, module: Module, name: str) -> bool:
+    def _from_module_getattr(self, module: Module, name: str) -> bool:
         """A module's `__getattr__` makes names (PEP 562): what from, reading does not see."""
         if "__getattr__" not in self._of(module).binds or self.tree.find(f"{module.name}.{name}"):
             return False
-        self.wanted.add((module.file, name))
+        self.required.add((module.file, name))
         self.whole(module)
         return True
 
@@ -163,7 +163,7 @@ class _Search:
             self.needs[module.file] = _Needs(module)
             self.taken[module.file]  # its file is part of what is needed, if only empty
             self._packages(module)
-            if self.keeps_all:
+            if self.whole_modules:
                 self.whole(module)
             for number, statement in enumerate(module.tree.body):
                 if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
@@ -190,8 +190,8 @@ class _Search:
                 if not isinstance(node, ast.ImportFrom):
                     continue
                 origin = self.tree.module(absolute(module, node))
-                if origin is not None and origin.file != module.file and self.want(origin, name):
-                    self.wanted.add((module.file, name))
+                if origin is not None and origin.file != module.file and self.require(origin, name):
+                    self.required.add((module.file, name))
                     self._take(module, number)
                     return True
         return False
@@ -208,13 +208,13 @@ class _Search:
         for name in sorted(used):
             if name in _BUILT_IN and name not in needs.binds:
                 continue
-            if not self.want(module, name) and name not in local:
+            if not self.require(module, name) and name not in local:
                 if needs.stars:
                     # From a star of somebody else's package it may be anything.
                     for number in needs.stars:
                         self._take(module, number)
                     continue
-                self.missing.add(Missing(self._shown(module.file), name))
+                self.missing.add(MissingName(self._shown(module.file), name))
         self._imported_by_name(module, statement)
         for one in [*inner, *needs.imports]:
             if one.bound and one.bound != "*" and (one in inner or one.bound in used):
@@ -238,12 +238,12 @@ class _Search:
         self._of(origin)
         if not one.name or one.name == "*":
             return  # what of it is needed is asked for by name
-        if origin.file == module.file or not self.want(origin, one.name):
+        if origin.file == module.file or not self.require(origin, one.name):
             below = self.tree.module(f"{one.module}.{one.name}")
             if below is not None:
                 self._of(below)
             elif origin.file != module.file:
-                self.missing.add(Missing(self._shown(origin.file), one.name))
+                self.missing.add(MissingName(self._shown(origin.file), one.name))
 
     def _imported_by_name(self, module: Module, statement: ast.stmt) -> None:
         """Need what `import_module(…)` may load: what it names, or all that lies beside it."""
@@ -284,7 +284,7 @@ class _Search:
             at = dotted
             for attribute in chain:
                 here = self.tree.module(at)
-                if here is not None and self.want(here, attribute):
+                if here is not None and self.require(here, attribute):
                     break
                 at = f"{at}.{attribute}"
                 below = self.tree.module(at)

@@ -19,7 +19,7 @@ _LONGEST = 200
 _SUFFIX = 12
 
 
-class Named(msgspec.Struct, frozen=True):
+class DataFile(msgspec.Struct, frozen=True):
     """A file that is named."""
 
     file: Path
@@ -29,7 +29,7 @@ class Named(msgspec.Struct, frozen=True):
 
 def data_files(
     root: Path, module: Module, statements: Iterable[ast.stmt], private: Iterable[Path] = ()
-) -> list[Named]:
+) -> list[DataFile]:
     """The files that literals in statements name and that exist.
 
     A name counts from the module's folder, as `Path(__file__).parent / "x.csv"` does, and from the
@@ -42,13 +42,13 @@ def data_files(
         private: Files that are never staged, such as the task file with its expected answers.
     """
     hidden = {file.resolve() for file in private}
-    found: dict[Path, Named] = {}
+    found: dict[Path, DataFile] = {}
     for statement in statements:
         for name, in_path in _names(statement):
             for base in (module.file.parent, root):
                 for file in _existing(base, name, root, folders=in_path):
                     if file.suffix != ".py" and file not in found:
-                        found[file] = Named(file, _refusal(file, root, hidden))
+                        found[file] = DataFile(file, _refusal(file, root, hidden))
     return sorted(found.values(), key=lambda named: named.file)
 
 

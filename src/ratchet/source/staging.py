@@ -18,7 +18,7 @@ from ratchet.source.closure import Closure, closure_of
 from ratchet.source.connections import held_open, origin_of, origins_of
 from ratchet.source.data_files import data_files
 from ratchet.source.targets import FoundTarget
-from ratchet.source.tree import Module, Tree
+from ratchet.source.tree import Module, SourceTree
 from ratchet.types import InputError
 
 MANIFEST = "extract.json"
@@ -51,7 +51,7 @@ class LeftOut(msgspec.Struct, frozen=True, order=True):
     why: str
 
 
-class Staged(msgspec.Struct, frozen=True, kw_only=True):
+class StagedFunction(msgspec.Struct, frozen=True, kw_only=True):
     """A function that was staged."""
 
     name: str
@@ -73,7 +73,7 @@ class Staged(msgspec.Struct, frozen=True, kw_only=True):
     """Runs it, in the folder."""
 
 
-class Bare(Tree):
+class UndecoratedTree(SourceTree):
     """A tree whose functions carry none of Ratchet's decorators: alone, they do nothing."""
 
     def _read(self, file: Path) -> Module | None:
@@ -86,13 +86,13 @@ class Bare(Tree):
 
 
 def stage(
-    tree: Bare,
+    tree: UndecoratedTree,
     target: FoundTarget,
     folder: Path,
     *,
     private: Iterable[Path] = (),
     whole: bool = False,
-) -> Staged:
+) -> StagedFunction:
     """Write a function with what it needs into a folder. Doing so again writes the same.
 
     Cases that were added to `cases.jsonl` there stay.
@@ -146,7 +146,7 @@ def stage(
     _write(folder, written, data, manifest, _first_case(module, target))
     lines = sum(text.count("\n") for text in sources.values())
     before = sum(m.text.count("\n") for f in closure.statements if (m := tree.read(f)))
-    return Staged(
+    return StagedFunction(
         name=target.name,
         function=f"{target.module}:{target.qualname}",
         folder=folder,
@@ -160,7 +160,7 @@ def stage(
     )
 
 
-def _sources(tree: Tree, closure: Closure) -> dict[str, str]:
+def _sources(tree: SourceTree, closure: Closure) -> dict[str, str]:
     """Text by path: the needed statements of each file, with the comments above them."""
     sources: dict[str, str] = {}
     for file, statements in closure.statements.items():
@@ -221,7 +221,7 @@ def _stand_in(statement: ast.stmt, why: str) -> str:
     return "".join(f"{name} = LeftOut({name!r}, {why!r})\n" for name in names)
 
 
-def _left_out(tree: Tree, closure: Closure) -> list[LeftOut]:
+def _left_out(tree: SourceTree, closure: Closure) -> list[LeftOut]:
     found = [
         LeftOut(f"{ast.unparse(statement).splitlines()[0][:120]} ({_shown(tree, file)})", why)
         for file, statements in closure.left_out.items()
@@ -234,7 +234,7 @@ def _left_out(tree: Tree, closure: Closure) -> list[LeftOut]:
     return found
 
 
-def _shown(tree: Tree, file: Path) -> str:
+def _shown(tree: SourceTree, file: Path) -> str:
     return file.relative_to(tree.root).as_posix()
 
 

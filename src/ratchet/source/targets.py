@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.source.blocks import START, marked_functions
 from ratchet.source.connections import origin_of, origins_of
-from ratchet.source.tree import Module, Tree
+from ratchet.source.evolve_blocks import START, marked_functions
+from ratchet.source.tree import Module, SourceTree
 from ratchet.types import InputError
 
 
@@ -31,7 +31,7 @@ class FoundTarget(msgspec.Struct, frozen=True, kw_only=True):
         return self.qualname.partition(".")[0]
 
 
-def targets_in(tree: Tree) -> list[FoundTarget]:
+def targets_in(tree: SourceTree) -> list[FoundTarget]:
     """The functions that `@ratchet.evolve` or comments mark, by file.
 
     Raises:
@@ -55,7 +55,7 @@ def targets_in(tree: Tree) -> list[FoundTarget]:
     return found
 
 
-def target_named(tree: Tree, name: str) -> FoundTarget:
+def target_named(tree: SourceTree, name: str) -> FoundTarget:
     """A target by its resource's name, or any function as MODULE:FUNCTION or FILE:FUNCTION.
 
     Raises:
@@ -81,7 +81,7 @@ def target_named(tree: Tree, name: str) -> FoundTarget:
     )
 
 
-def _function_named(tree: Tree, name: str) -> FoundTarget:
+def _function_named(tree: SourceTree, name: str) -> FoundTarget:
     where, _, qualname = name.replace("::", ":").rpartition(":")
     file = tree.root / where if where.endswith(".py") else tree.find(where)
     if file is None or not file.is_file():

@@ -59,7 +59,7 @@ class Import(msgspec.Struct, frozen=True):
     line: int
 
 
-class Tree:
+class SourceTree:
     """A folder of Python sources.
 
     Args:
@@ -187,7 +187,7 @@ def absolute(module: Module, node: ast.ImportFrom) -> str:
     return ".".join([*base, *([node.module] if node.module else [])])
 
 
-def _loaded_by(tree: Tree, module: Module) -> frozenset[Path]:
+def _loaded_by(tree: SourceTree, module: Module) -> frozenset[Path]:
     found: set[Path] = set()
     for one in imports_of(module):
         names = [one.module]

@@ -64,7 +64,7 @@ def _without_surrogates(value: Any) -> Any:
     return value
 
 
-class Words(TypeDecorator[str]):
+class CleanText(TypeDecorator[str]):
     """Text, cleaned on its way in.
 
     In Postgres the migrations give it the collation C: a range over a prefix needs byte order,
@@ -78,7 +78,7 @@ class Words(TypeDecorator[str]):
         return None if value is None else clean(value)
 
 
-class Json(TypeDecorator[Any]):
+class JsonText(TypeDecorator[Any]):
     """Any JSON value as text.
 
     Text and not JSONB: it comes back exactly as it went in (key order, big numbers, NUL), and

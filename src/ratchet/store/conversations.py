@@ -21,10 +21,10 @@ from sqlalchemy import (
 )
 
 from ratchet.store.columns import clean
-from ratchet.store.dialogue import Heard, Step, dialogue
+from ratchet.store.dialogue import ConversationStep, RecordedCall, dialogue
 from ratchet.store.engine import Database, starts_with
 from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
-from ratchet.store.summaries import NAMES_NO_TRACE, Said, feedback_of, together
+from ratchet.store.summaries import NAMES_NO_TRACE, FeedbackFigures, combined_feedback, feedback_of
 from ratchet.store.tables import feedback, spans
 from ratchet.store.traces import cursor_of, position_of
 from ratchet.store.usage import Price, call_of, cost_of
@@ -37,7 +37,7 @@ _HEADS = text("spans.head > 0")
 _IN_CONVERSATIONS = text("spans.conversation_id > ''")
 """Written out, since SQLite ignores a partial index when its condition is a bound argument."""
 
-_heard = msgspec.json.Decoder(Heard).decode
+_heard = msgspec.json.Decoder(RecordedCall).decode
 
 
 class Conversations:
@@ -124,7 +124,7 @@ class Conversations:
         """
         wanted = clean(id)
         columns = (
-            *(spans.c[name] for name in Step._fields[:-1]),
+            *(spans.c[name] for name in ConversationStep._fields[:-1]),
             type_coerce(spans.c.attributes, Text).label("attributes"),
         )
         query = (
@@ -239,10 +239,10 @@ def _figures(
         .join(feedback, feedback.c.trace_id == turns.c.trace_id)
         .group_by(turns.c.conversation_id)
     )
-    by_turns = {row[0]: Said(row[1], row[2]) for row in connection.execute(of_turns)}
+    by_turns = {row[0]: FeedbackFigures(row[1], row[2]) for row in connection.execute(of_turns)}
     made = []
     for id, agent in found:
-        said = together(of_them.get(id), by_turns.get(id))
+        said = combined_feedback(of_them.get(id), by_turns.get(id))
         _, number, start_ns, last_ns = counts[id]
         made.append(
             Conversation(
@@ -258,8 +258,8 @@ def _figures(
     return made
 
 
-def _step(row: Any) -> Step:
-    return Step(
+def _step(row: Any) -> ConversationStep:
+    return ConversationStep(
         trace_id=row.trace_id,
         span_id=row.span_id,
         parent_id=row.parent_id,

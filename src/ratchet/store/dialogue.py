@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ratchet.store.messages import instructions_in, messages_in, plain, texts_of, words_of
-from ratchet.types.trace import Instructions, Said
+from ratchet.types.trace import ConversationMessage, Instructions
 
 MOST_MESSAGES = 50_000
 """Messages of all calls together that are looked at."""
@@ -23,7 +23,7 @@ _TOOL = "execute_tool"
 _LEADING = frozenset({"system", "developer"})
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     """What of a span's attributes a dialogue is made of; foreign data, so of any type."""
 
     operation: Any = msgspec.field(default=None, name="gen_ai.operation.name")
@@ -35,7 +35,7 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = msgspec.field(default=None, name="ratchet.output")
 
 
-class Step(NamedTuple):
+class ConversationStep(NamedTuple):
     """One span of the traces of a conversation."""
 
     trace_id: str
@@ -45,19 +45,19 @@ class Step(NamedTuple):
     start_ns: int
     end_ns: int
     conversation_id: str
-    heard: Heard
+    heard: RecordedCall
 
 
 class Dialogue(NamedTuple):
     """What was said."""
 
     instructions: list[Instructions]
-    messages: list[Said]
+    messages: list[ConversationMessage]
     cut: bool
     """Whether something is missing."""
 
 
-def dialogue(steps: Sequence[Step], conversation_id: str) -> Dialogue:
+def dialogue(steps: Sequence[ConversationStep], conversation_id: str) -> Dialogue:
     """What was said in a conversation.
 
     Chat APIs get the whole history with each call, as it is or shortened from its beginning;
@@ -114,7 +114,7 @@ class _Place(NamedTuple):
 class _Tree:
     """Who called whom."""
 
-    def __init__(self, steps: Sequence[Step], conversation_id: str) -> None:
+    def __init__(self, steps: Sequence[ConversationStep], conversation_id: str) -> None:
         self._known = {_key(step): step for step in steps}
         self._conversation_id = conversation_id
         self.steps = [step for step in steps if self._belongs(step)]
@@ -125,7 +125,7 @@ class _Tree:
             if (around := self._around(step))
         }
 
-    def above(self, step: Step) -> Iterator[Step]:
+    def above(self, step: ConversationStep) -> Iterator[ConversationStep]:
         """The steps that a step stands under, the nearest first."""
         seen = {step.span_id}
         while step.parent_id is not None and step.parent_id not in seen:
@@ -136,11 +136,11 @@ class _Tree:
             yield parent
             step = parent
 
-    def is_outermost(self, step: Step) -> bool:
+    def is_outermost(self, step: ConversationStep) -> bool:
         """Whether a step stands under none that is known."""
         return next(self.above(step), None) is None
 
-    def place(self, step: Step) -> _Place:
+    def place(self, step: ConversationStep) -> _Place:
         """Where a call was made."""
         around = self._around(step)
         agents = (one for one in around if one.heard.operation != _TOOL)
@@ -151,21 +151,21 @@ class _Tree:
             return _Place(_key(around[0]), agent)
         return _Place(("", ""), agent)
 
-    def _around(self, step: Step) -> list[Step]:
+    def _around(self, step: ConversationStep) -> list[ConversationStep]:
         return [one for one in self.above(step) if _is_around(one.heard.operation)]
 
-    def _belongs(self, step: Step) -> bool:
+    def _belongs(self, step: ConversationStep) -> bool:
         for one in (step, *self.above(step)):
             if one.conversation_id:
                 return one.conversation_id == self._conversation_id
         return True
 
 
-def _key(step: Step) -> tuple[str, str]:
+def _key(step: ConversationStep) -> tuple[str, str]:
     return step.trace_id, step.span_id
 
 
-def _name(step: Step) -> str:
+def _name(step: ConversationStep) -> str:
     return step.heard.agent if isinstance(step.heard.agent, str) else ""
 
 
@@ -177,7 +177,7 @@ def _is_around(operation: Any) -> bool:
 class _Entry(NamedTuple):
     print: bytes
     role: str
-    said: Said
+    said: ConversationMessage
 
 
 class _Lane:
@@ -190,7 +190,7 @@ class _Lane:
         self,
         given: Sequence[Mapping[str, Any]],
         made: Sequence[Mapping[str, Any]],
-        step: Step,
+        step: ConversationStep,
         agent: str,
         *,
         nested: bool,
@@ -274,9 +274,11 @@ def _unknown(sent: Sequence[_Entry], passed: Sequence[_Entry]) -> list[_Entry]:
     return new
 
 
-def _in_order(lanes: Iterable[_Lane], rest: Sequence[Said]) -> list[Said]:
+def _in_order(
+    lanes: Iterable[_Lane], rest: Sequence[ConversationMessage]
+) -> list[ConversationMessage]:
     """All that was said, by time; within a lane in its own order, whatever the clocks say."""
-    timed: list[tuple[int, Said]] = [(said.at_ns, said) for said in rest]
+    timed: list[tuple[int, ConversationMessage]] = [(said.at_ns, said) for said in rest]
     for lane in lanes:
         latest = -(2**63)
         for entry in lane.entries():
@@ -286,9 +288,9 @@ def _in_order(lanes: Iterable[_Lane], rest: Sequence[Said]) -> list[Said]:
     return [said for _, said in timed]
 
 
-def _outermost(tree: _Tree, heard: set[str]) -> list[Said]:
+def _outermost(tree: _Tree, heard: set[str]) -> list[ConversationMessage]:
     """What went into and came out of traces whose calls nobody recorded."""
-    said: list[Said] = []
+    said: list[ConversationMessage] = []
     for step in tree.steps:
         if step.trace_id in heard or not tree.is_outermost(step):
             continue
@@ -303,12 +305,14 @@ def _outermost(tree: _Tree, heard: set[str]) -> list[Said]:
     return said
 
 
-def _entry(message: Mapping[str, Any], step: Step, at_ns: int, agent: str, nested: bool) -> _Entry:
+def _entry(
+    message: Mapping[str, Any], step: ConversationStep, at_ns: int, agent: str, nested: bool
+) -> _Entry:
     role, parts = message["role"], message["parts"]
     return _Entry(
         _fingerprint(role, parts),
         role,
-        Said(
+        ConversationMessage(
             role=role,
             parts=parts,
             at_ns=at_ns,

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from ratchet.store import tables
 from ratchet.store.columns import encode
 from ratchet.store.engine import Database
-from ratchet.store.shelf import Shelf
+from ratchet.store.repository import NounRepository
 from ratchet.types import Conflict, Experiment
 
 History: TypeAlias = tuple[bool, ...]
@@ -20,7 +20,7 @@ History: TypeAlias = tuple[bool, ...]
 candidate. One that has not ended has not."""
 
 
-class Experiments(Shelf[Experiment]):
+class Experiments(NounRepository[Experiment]):
     """Experiments by id. A decision, once made, stays."""
 
     table = tables.experiments

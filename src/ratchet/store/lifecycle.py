@@ -17,7 +17,7 @@ REPORTABLE: frozenset[AttemptStatus] = SPOILED | {"succeeded", "inconclusive", "
 """How an executor may report that an attempt ended; each is a final status of a rollout too."""
 
 
-class Held(NamedTuple):
+class LockedRollout(NamedTuple):
     """A rollout as it stands, locked until the transaction ends."""
 
     seq: int
@@ -31,7 +31,7 @@ class Held(NamedTuple):
         return self.status == "running" and self.fence == fence
 
 
-class Change(NamedTuple):
+class StatusChange(NamedTuple):
     """What becomes of a rollout."""
 
     status: RolloutStatus
@@ -39,7 +39,7 @@ class Change(NamedTuple):
     error: str
 
 
-def end_of(held: Held, status: AttemptStatus, error: str) -> Change:
+def end_of(held: LockedRollout, status: AttemptStatus, error: str) -> StatusChange:
     """What becomes of a running rollout whose attempt ended with `status`.
 
     A spoiled attempt counts as a failure and is repeated while attempts are left. One whose
@@ -48,13 +48,13 @@ def end_of(held: Held, status: AttemptStatus, error: str) -> Change:
     failures = held.failures + (status in SPOILED)
     spoiled_for_good = status in SPOILED and failures >= held.max_attempts
     if spoiled_for_good or status in REPORTABLE - SPOILED:
-        change = Change(cast(RolloutStatus, status), failures, error)
+        change = StatusChange(cast(RolloutStatus, status), failures, error)
     elif held.fence < MAX_DELIVERIES:
-        change = Change("queued", failures, "")
+        change = StatusChange("queued", failures, "")
     else:
         last = f" The last attempt: {error}" if error else ""
         said = f"Handed out {held.fence} times without coming to an end.{last}"
-        change = Change("crashed", failures, said)
+        change = StatusChange("crashed", failures, said)
     require(held.status, change.status)
     return change
 

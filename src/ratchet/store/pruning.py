@@ -43,7 +43,7 @@ PATIENCE_S = 2.0
 PRUNE_LOCK = 7_236_142_459
 
 
-class Step(NamedTuple):
+class PruningStep(NamedTuple):
     """What a step did, and where the next begins."""
 
     deleted: int
@@ -63,7 +63,7 @@ class Pruning:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def events(self, before: float, after: int = 0, limit: int = 500) -> Step:
+    def events(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete events from before a moment.
 
         Args:
@@ -73,16 +73,16 @@ class Pruning:
         """
         return self._log(events, events.c.at, before, after, limit)
 
-    def audit(self, before: float, after: int = 0, limit: int = 500) -> Step:
+    def audit(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete rows of the audit log from before a moment; arguments as for `events`."""
         return self._log(audit, audit.c.at, before, after, limit)
 
-    def feedback(self, before: float, after: int = 0, limit: int = 500) -> Step:
+    def feedback(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete feedback from before a moment; arguments as for `events`."""
         # Its times are its senders': rows behind one from the future may be old all the same.
         return self._log(feedback, feedback.c.created_at, before, after, limit, in_order=False)
 
-    def rollouts(self, before: float, after: int = 0, limit: int = 500) -> Step:
+    def rollouts(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete rollouts that ended before a moment, with their attempts, spans and scores.
 
         Those that `is_needed` are kept. Arguments as for `events`.
@@ -108,29 +108,29 @@ class Pruning:
         aged = any(row.created_at < before for row in rows)
         following = rows[-1].seq if aged and len(rows) == limit else None
         if not old:
-            return Step(0, following)
+            return PruningStep(0, following)
 
-        def work(connection: Connection) -> Step:
+        def work(connection: Connection) -> PruningStep:
             if not self._is_mine(connection):
-                return Step(0, None)
+                return PruningStep(0, None)
             theirs = select(spans.c.seq).where(spans.c.rollout_seq.in_(old)).limit(limit)
             found = connection.scalars(theirs).all()
             for chunk in chunks(found):
                 connection.execute(delete(spans).where(spans.c.seq.in_(chunk)))
             if len(found) == limit:
                 # There may be more: the same rollouts again. They go when their spans are gone.
-                return Step(len(found), after)
+                return PruningStep(len(found), after)
             gone = len(found)
             for table in (scores, attempts):
                 gone += connection.execute(
                     delete(table).where(table.c.rollout_seq.in_(old))
                 ).rowcount
             gone += connection.execute(delete(rollouts).where(rollouts.c.seq.in_(old))).rowcount
-            return Step(gone, following)
+            return PruningStep(gone, following)
 
         return self._database.write(work, patience_s=PATIENCE_S)
 
-    def journal(self, before: float, after: int = 0, limit: int = 500) -> Step:
+    def journal(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete journal entries from before a moment, of runs that ended before it.
 
         What was journaled for a run that the store does not know, such as a `Trainer`'s, goes when
@@ -141,19 +141,21 @@ class Pruning:
         following = rows[-1].seq if aged and len(rows) == limit else None
         run_ids = {row.run_id for row in aged}
 
-        def work(connection: Connection) -> Step:
+        def work(connection: Connection) -> PruningStep:
             if not self._is_mine(connection):
-                return Step(0, None)
+                return PruningStep(0, None)
             ended = self._ended_runs(connection, run_ids, before)
             old = [row.seq for row in aged if row.run_id in ended]
             gone = 0
             for chunk in chunks(old):
                 gone += connection.execute(delete(journal).where(journal.c.seq.in_(chunk))).rowcount
-            return Step(gone, following)
+            return PruningStep(gone, following)
 
-        return self._database.write(work, patience_s=PATIENCE_S) if aged else Step(0, following)
+        return (
+            self._database.write(work, patience_s=PATIENCE_S) if aged else PruningStep(0, following)
+        )
 
-    def candidates(self, before: float, after: int = 0, limit: int = 500) -> Step:
+    def candidates(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete candidates that were last proposed before a moment and that nothing refers to.
 
         See `used_candidates`. The versions of their resources stay. Arguments as for `events`.
@@ -162,19 +164,21 @@ class Pruning:
         old = [row.id for row in rows if row.put_at < before]
         following = rows[-1].seq if len(rows) == limit else None
 
-        def work(connection: Connection) -> Step:
+        def work(connection: Connection) -> PruningStep:
             if not self._is_mine(connection):
-                return Step(0, None)
+                return PruningStep(0, None)
             gone = 0
             for chunk in chunks(sorted(set(old) - used_candidates(connection, old))):
                 # Whoever has just put it again is about to use it.
                 unused = candidates.c.id.in_(chunk), candidates.c.put_at < before
                 gone += connection.execute(delete(candidates).where(*unused)).rowcount
-            return Step(gone, following)
+            return PruningStep(gone, following)
 
-        return self._database.write(work, patience_s=PATIENCE_S) if old else Step(0, following)
+        return (
+            self._database.write(work, patience_s=PATIENCE_S) if old else PruningStep(0, following)
+        )
 
-    def datasets(self, before: float, after: int = 0, limit: int = 500) -> Step:
+    def datasets(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete datasets that were last put before a moment and that nothing refers to.
 
         See `used_datasets`. The newest of each name stays. `tasks` deletes what they held.
@@ -189,19 +193,21 @@ class Pruning:
             tuple_(newer.c.put_at, newer.c.seq) > tuple_(datasets.c.put_at, datasets.c.seq),
         )
 
-        def work(connection: Connection) -> Step:
+        def work(connection: Connection) -> PruningStep:
             if not self._is_mine(connection):
-                return Step(0, None)
+                return PruningStep(0, None)
             used = used_datasets(connection)
             gone = 0
             for chunk in chunks([seq for seq, version in old.items() if version not in used]):
                 unused = datasets.c.seq.in_(chunk), datasets.c.put_at < before, followed
                 gone += connection.execute(delete(datasets).where(*unused)).rowcount
-            return Step(gone, following)
+            return PruningStep(gone, following)
 
-        return self._database.write(work, patience_s=PATIENCE_S) if old else Step(0, following)
+        return (
+            self._database.write(work, patience_s=PATIENCE_S) if old else PruningStep(0, following)
+        )
 
-    def tasks(self, before: float, after: int = 0, limit: int = 500) -> Step:
+    def tasks(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete what datasets held that are gone: their lists, and tasks that are in no other.
 
         Args:
@@ -210,12 +216,12 @@ class Pruning:
             limit: Rows of a list to delete.
         """
 
-        def work(connection: Connection) -> Step:
+        def work(connection: Connection) -> PruningStep:
             if not self._is_mine(connection):
-                return Step(0, None)
+                return PruningStep(0, None)
             version = _abandoned(connection)
             if version is None:
-                return Step(0, None)
+                return PruningStep(0, None)
             mine = dataset_tasks.c.version == version
             columns = dataset_tasks.c.position, dataset_tasks.c.content
             first = select(*columns).where(mine).order_by(dataset_tasks.c.position).limit(limit)
@@ -227,11 +233,11 @@ class Pruning:
                 held = exists().where(dataset_tasks.c.content == tasks.c.content)
                 lone = tasks.c.content.in_(chunk), ~held
                 gone += connection.execute(delete(tasks).where(*lone)).rowcount
-            return Step(gone, after + 1)
+            return PruningStep(gone, after + 1)
 
         abandoned = self._database.read(_abandoned, patience_s=PATIENCE_S)
         if abandoned is None:
-            return Step(0, None)
+            return PruningStep(0, None)
         return self._database.write(work, patience_s=PATIENCE_S)
 
     def _ended_runs(
@@ -262,19 +268,19 @@ class Pruning:
         limit: int,
         *,
         in_order: bool = True,
-    ) -> Step:
+    ) -> PruningStep:
         rows = self._window(table, after, limit, at)
         old = [row[0] for row in rows if row[1] < before]
         more = len(rows) == limit and (bool(old) or not in_order)
         following = rows[-1].seq if more else None
         if not old:
-            return Step(0, following)
+            return PruningStep(0, following)
 
-        def work(connection: Connection) -> Step:
+        def work(connection: Connection) -> PruningStep:
             if not self._is_mine(connection):
-                return Step(0, None)
+                return PruningStep(0, None)
             done = connection.execute(delete(table).where(table.c.seq.in_(old)))
-            return Step(done.rowcount, following)
+            return PruningStep(done.rowcount, following)
 
         return self._database.write(work, patience_s=PATIENCE_S)
 

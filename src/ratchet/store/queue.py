@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select
 
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks
-from ratchet.store.lifecycle import REPORTABLE, Change, Held, end_of, require
+from ratchet.store.lifecycle import REPORTABLE, LockedRollout, StatusChange, end_of, require
 from ratchet.store.rows import attempt_of, rollout_of
 from ratchet.store.scores import Scores
 from ratchet.store.spans import Spans
@@ -222,7 +222,7 @@ class Queue:
                 require(one.status, "cancelled")
             running = [one for one in going if one.status == "running"]
             _end_attempts(connection, running, "cancelled", "Cancelled.", now)
-            rows = [ended(one, Change("cancelled", one.failures, ""), now) for one in going]
+            rows = [ended(one, StatusChange("cancelled", one.failures, ""), now) for one in going]
             if rows:
                 connection.execute(END, rows)
             return len(rows)
@@ -253,7 +253,7 @@ class Queue:
     def _finish(self, connection: Connection, outcomes: Sequence[Outcome], now: float) -> Answers:
         held = _hold(connection, (o.rollout_id for o in outcomes))
         answers: Answers = {}
-        accepted: list[tuple[Outcome, Held, Change]] = []
+        accepted: list[tuple[Outcome, LockedRollout, StatusChange]] = []
         for outcome in outcomes:
             pair = (outcome.rollout_id, outcome.fence)
             one = held.get(clean(outcome.rollout_id))
@@ -307,20 +307,20 @@ class Queue:
         return sorted(taken, key=lambda id: taken[id].seq)
 
 
-def _hold(connection: Connection, ids: Iterable[str]) -> dict[str, Held]:
+def _hold(connection: Connection, ids: Iterable[str]) -> dict[str, LockedRollout]:
     """Lock rollouts and read where they stand.
 
     Locks are taken in the order of ids, so that two transactions that want the same rollouts
     wait for each other instead of deadlocking.
     """
-    held: dict[str, Held] = {}
+    held: dict[str, LockedRollout] = {}
     for chunk in chunks(sorted({clean(id) for id in ids})):
         rows = connection.execute(LOCK, {"ids": chunk})
-        held.update((id, Held(*stands)) for id, *stands in rows)
+        held.update((id, LockedRollout(*stands)) for id, *stands in rows)
     return held
 
 
-def _running_of(connection: Connection, pairs: Sequence[Pair]) -> dict[Pair, Held]:
+def _running_of(connection: Connection, pairs: Sequence[Pair]) -> dict[Pair, LockedRollout]:
     """Lock the rollouts of attempts; return those of attempts that run."""
     held = _hold(connection, (id for id, _ in pairs))
     return {
@@ -328,7 +328,7 @@ def _running_of(connection: Connection, pairs: Sequence[Pair]) -> dict[Pair, Hel
     }
 
 
-def _leases(connection: Connection, held: Iterable[Held]) -> dict[int, float]:
+def _leases(connection: Connection, held: Iterable[LockedRollout]) -> dict[int, float]:
     """When the leases of rollouts end, in unix seconds by seq, as far as an attempt runs."""
     leases: dict[int, float] = {}
     for chunk in chunks([one.seq for one in held]):
@@ -339,7 +339,7 @@ def _leases(connection: Connection, held: Iterable[Held]) -> dict[int, float]:
 
 def _take_back(
     connection: Connection,
-    taken: Sequence[Held],
+    taken: Sequence[LockedRollout],
     status: AttemptStatus,
     error: str,
     now: float,
@@ -357,7 +357,7 @@ def _take_back(
 
 def _end_attempts(
     connection: Connection,
-    running: Sequence[Held],
+    running: Sequence[LockedRollout],
     status: AttemptStatus,
     error: str,
     now: float,

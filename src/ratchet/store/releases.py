@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ratchet.store import tables
-from ratchet.store.shelf import Shelf
+from ratchet.store.repository import NounRepository
 from ratchet.types import RELEASE_TRANSITIONS, Conflict, Release
 
 
-class Releases(Shelf[Release]):
+class Releases(NounRepository[Release]):
     """Releases by id. The newest is the one that was made last."""
 
     table = tables.releases

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.store import tables
-from ratchet.store.shelf import Shelf
+from ratchet.store.repository import NounRepository
 from ratchet.types import STAGE_TRANSITIONS, Conflict, Run
 
 
-class Runs(Shelf[Run]):
+class Runs(NounRepository[Run]):
     """Runs by id. The newest is the one that was updated last."""
 
     table = tables.runs

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Float, Integer, bindparam, func, insert, select, update
 
-from ratchet.store.lifecycle import Change, Held
+from ratchet.store.lifecycle import LockedRollout, StatusChange
 from ratchet.store.tables import QUEUED, RUNNING, attempts, rollouts
 from ratchet.types import AttemptStatus, Outcome
 
@@ -129,7 +129,7 @@ def new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, An
     }
 
 
-def attempt_end(outcome: Outcome, held: Held) -> dict[str, Any]:
+def attempt_end(outcome: Outcome, held: LockedRollout) -> dict[str, Any]:
     """The end of an attempt as its executor reports it."""
     return {
         "at": held.seq,
@@ -140,7 +140,9 @@ def attempt_end(outcome: Outcome, held: Held) -> dict[str, Any]:
     }
 
 
-def attempt_stop(held: Held, status: AttemptStatus, error: str, now: float) -> dict[str, Any]:
+def attempt_stop(
+    held: LockedRollout, status: AttemptStatus, error: str, now: float
+) -> dict[str, Any]:
     """The end of a rollout's running attempt that no executor reported on."""
     return {
         "at": held.seq,
@@ -151,12 +153,12 @@ def attempt_stop(held: Held, status: AttemptStatus, error: str, now: float) -> d
     }
 
 
-def requeued(held: Held, change: Change, cost_usd: float | None) -> dict[str, Any]:
+def requeued(held: LockedRollout, change: StatusChange, cost_usd: float | None) -> dict[str, Any]:
     """Back into the queue; dollars that the attempt's runner reported are added."""
     return {"at": held.seq, "new_failures": change.failures, "new_cost_usd": cost_usd}
 
 
-def ended(held: Held, change: Change, now: float) -> dict[str, Any]:
+def ended(held: LockedRollout, change: StatusChange, now: float) -> dict[str, Any]:
     """The end of a rollout that no executor reported."""
     return {
         "at": held.seq,
@@ -171,7 +173,7 @@ def ended(held: Held, change: Change, now: float) -> dict[str, Any]:
     }
 
 
-def finished(outcome: Outcome, held: Held, change: Change) -> dict[str, Any]:
+def finished(outcome: Outcome, held: LockedRollout, change: StatusChange) -> dict[str, Any]:
     """The end of a rollout by the report of its last attempt."""
     return {
         "at": held.seq,

@@ -26,7 +26,7 @@ NAMES_NO_TRACE = func.length(feedback.c.trace_id) == 0
 in which that may be most of the rows."""
 
 
-class Key(NamedTuple):
+class SummaryKey(NamedTuple):
     """What belongs together in the database: a live trace, or what an attempt did in a trace."""
 
     rollout_seq: int
@@ -43,7 +43,7 @@ class _Name(NamedTuple):
     rootless: bool
 
 
-class Said(NamedTuple):
+class FeedbackFigures(NamedTuple):
     """Feedback in figures."""
 
     number: int = 0
@@ -51,18 +51,18 @@ class Said(NamedTuple):
 
 
 def summaries(
-    connection: Connection, keys: Sequence[Key], price: Price | None = None
-) -> dict[Key, Trace]:
+    connection: Connection, keys: Sequence[SummaryKey], price: Price | None = None
+) -> dict[SummaryKey, Trace]:
     """The figures of traces, in the order of the keys; what is gone meanwhile is left out."""
-    found: dict[Key, Trace] = {}
+    found: dict[SummaryKey, Trace] = {}
     for some in chunks(keys, MANY):
         found.update(_some(connection, some, price))
     return found
 
 
 def _some(
-    connection: Connection, keys: Sequence[Key], price: Price | None
-) -> Iterator[tuple[Key, Trace]]:
+    connection: Connection, keys: Sequence[SummaryKey], price: Price | None
+) -> Iterator[tuple[SummaryKey, Trace]]:
     counts = _counts(connection, keys)
     names = _names(connection, keys)
     used = _used(connection, keys)
@@ -83,7 +83,7 @@ def _some(
         name = names[key]
         rollout_id, queue = owners.get(key.rollout_seq, ("", ""))
         sums = total(used.get(key, ()), parents.get(key, {}), price)
-        said = together(
+        said = combined_feedback(
             of_traces.get(key.trace_id),
             of_conversations.get(name.conversation_id),
             of_rollouts.get(rollout_id),
@@ -117,7 +117,7 @@ def _some(
 _KEY = (spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
 
 
-def among(keys: Iterable[Key]) -> ColumnElement[bool]:
+def among(keys: Iterable[SummaryKey]) -> ColumnElement[bool]:
     """Condition that a span is of one of these traces; the unique key of spans serves it."""
     live: list[str] = []
     attempts: dict[tuple[int, int], list[str]] = {}
@@ -136,7 +136,9 @@ def among(keys: Iterable[Key]) -> ColumnElement[bool]:
     return or_(*of)
 
 
-def _counts(connection: Connection, keys: Sequence[Key]) -> dict[Key, tuple[int, int, int, int]]:
+def _counts(
+    connection: Connection, keys: Sequence[SummaryKey]
+) -> dict[SummaryKey, tuple[int, int, int, int]]:
     """Spans, first start, last end and errors."""
     failed = case((spans.c.status == "error", 1), else_=0)
     # A clock that jumped back may let a span end before it starts.
@@ -147,23 +149,24 @@ def _counts(connection: Connection, keys: Sequence[Key]) -> dict[Key, tuple[int,
         .group_by(*_KEY)
     )
     return {
-        Key(*row[:3]): (row[3], row[4], row[5], int(row[6])) for row in connection.execute(query)
+        SummaryKey(*row[:3]): (row[3], row[4], row[5], int(row[6]))
+        for row in connection.execute(query)
     }
 
 
-def _names(connection: Connection, keys: Sequence[Key]) -> dict[Key, _Name]:
+def _names(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, _Name]:
     columns = (*_KEY, spans.c.start_ns, spans.c.parent_id, spans.c.name, spans.c.agent)
     heads = select(*columns, spans.c.conversation_id).where(
         _HEADS, spans.c.trace_id.in_({key.trace_id for key in keys})
     )
     asked = set(keys)
-    by_key: dict[Key, list[Any]] = {}
+    by_key: dict[SummaryKey, list[Any]] = {}
     for row in connection.execute(heads.order_by(spans.c.start_ns, spans.c.seq)):
-        key = Key(*row[:3])
+        key = SummaryKey(*row[:3])
         if key in asked:
             by_key.setdefault(key, []).append(row)
-    names: dict[Key, _Name] = {}
-    unsure: list[Key] = []
+    names: dict[SummaryKey, _Name] = {}
+    unsure: list[SummaryKey] = []
     for key, rows in by_key.items():
         roots = [row for row in rows if row.parent_id is None]
         conversation = next((row.conversation_id for row in rows if row.conversation_id), "")
@@ -175,31 +178,33 @@ def _names(connection: Connection, keys: Sequence[Key]) -> dict[Key, _Name]:
         # The root is no head when its clock was behind, or something else in it began first.
         roots_of = select(*columns).where(among(unsure), spans.c.parent_id.is_(None))
         for root in connection.execute(roots_of.order_by(spans.c.start_ns.desc())):
-            key = Key(*root[:3])
+            key = SummaryKey(*root[:3])
             names[key] = names[key]._replace(name=root.name, agent=root.agent, rootless=False)
     return names
 
 
-def _used(connection: Connection, keys: Sequence[Key]) -> dict[Key, list[Used]]:
+def _used(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, list[Used]]:
     query = select(*_KEY, spans.c.span_id, spans.c.parent_id, spans.c.usage)
-    found: dict[Key, list[Used]] = {}
+    found: dict[SummaryKey, list[Used]] = {}
     for row in connection.execute(query.where(among(keys), _USING)):
-        found.setdefault(Key(*row[:3]), []).append(used_by(row[3], row[4], row[5]))
+        found.setdefault(SummaryKey(*row[:3]), []).append(used_by(row[3], row[4], row[5]))
     return found
 
 
-def _parents(connection: Connection, keys: Sequence[Key]) -> dict[Key, dict[str, str | None]]:
+def _parents(
+    connection: Connection, keys: Sequence[SummaryKey]
+) -> dict[SummaryKey, dict[str, str | None]]:
     """The parent of every span, of those traces in which a call may be recorded twice."""
     if not keys:
         return {}
     query = select(*_KEY, spans.c.span_id, spans.c.parent_id).where(among(keys))
-    found: dict[Key, dict[str, str | None]] = {}
+    found: dict[SummaryKey, dict[str, str | None]] = {}
     for row in connection.execute(query):
-        found.setdefault(Key(*row[:3]), {})[row[3]] = row[4]
+        found.setdefault(SummaryKey(*row[:3]), {})[row[3]] = row[4]
     return found
 
 
-def _owners(connection: Connection, keys: Sequence[Key]) -> dict[int, tuple[str, str]]:
+def _owners(connection: Connection, keys: Sequence[SummaryKey]) -> dict[int, tuple[str, str]]:
     """Id and queue of the rollouts."""
     seqs = {key.rollout_seq for key in keys} - {NO_ROLLOUT}
     if not seqs:
@@ -210,7 +215,7 @@ def _owners(connection: Connection, keys: Sequence[Key]) -> dict[int, tuple[str,
 
 def feedback_of(
     connection: Connection, column: Any, ids: set[str], *conditions: ColumnElement[bool]
-) -> dict[str, Said]:
+) -> dict[str, FeedbackFigures]:
     """Feedback in figures, by what it is about.
 
     Args:
@@ -219,18 +224,18 @@ def feedback_of(
         ids: Those.
         conditions: What else must hold.
     """
-    found: dict[str, Said] = {}
+    found: dict[str, FeedbackFigures] = {}
     for some in chunks(sorted(ids - {""})):
         query = select(column, func.count(), func.min(feedback.c.value)).where(
             column.in_(some), *conditions
         )
         for row in connection.execute(query.group_by(column)):
-            found[row[0]] = Said(row[1], row[2])
+            found[row[0]] = FeedbackFigures(row[1], row[2])
     return found
 
 
-def together(*said: Said | None) -> Said:
+def combined_feedback(*said: FeedbackFigures | None) -> FeedbackFigures:
     """Feedback about several things, as about one."""
     there = [one for one in said if one is not None]
     values = [one.worst for one in there if one.worst is not None]
-    return Said(sum(one.number for one in there), min(values) if values else None)
+    return FeedbackFigures(sum(one.number for one in there), min(values) if values else None)

@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 
-from ratchet.store.columns import Json, Serial, Words
+from ratchet.store.columns import CleanText, JsonText, Serial
 
 metadata = MetaData()
 
@@ -40,7 +40,7 @@ def _rollout() -> Column[int]:
 
 
 def _words(name: str, **options: Any) -> Column[str]:
-    return Column(name, Words, nullable=False, **options)
+    return Column(name, CleanText, nullable=False, **options)
 
 
 # No foreign keys: rows are written together in one transaction, each key is a content hash or
@@ -55,7 +55,7 @@ resources = Table(
     metadata,
     _words("version", primary_key=True),
     _words("kind"),
-    Column("body", Words, nullable=False),
+    Column("body", CleanText, nullable=False),
     Column("created_at", Float, nullable=False),
 )
 
@@ -76,8 +76,8 @@ candidates = Table(
     _words("id", unique=True),
     _words("algorithm"),
     _words("reason"),
-    Column("parents", Json, nullable=False),
-    Column("versions", Json, nullable=False),
+    Column("parents", JsonText, nullable=False),
+    Column("versions", JsonText, nullable=False),
     Column("created_at", Float, nullable=False),
     # When it was last proposed: what is to be used again is not pruned.
     Column("put_at", Float, nullable=False),
@@ -87,9 +87,9 @@ tasks = Table(
     "tasks",
     metadata,
     _words("content", primary_key=True),
-    Column("input", Json, nullable=False),
-    Column("expected", Json, nullable=False),
-    Column("metadata", Json, nullable=False),
+    Column("input", JsonText, nullable=False),
+    Column("expected", JsonText, nullable=False),
+    Column("metadata", JsonText, nullable=False),
 )
 
 datasets = Table(
@@ -140,13 +140,13 @@ rollouts = Table(
     # Dollars that runners reported beside the spans; NULL when one said that they are unknown.
     Column("reported_usd", Float),
     # Number of calls in the spans whose price is unknown, by model.
-    Column("unpriced", Json, nullable=False),
+    Column("unpriced", JsonText, nullable=False),
     # The long ones come last: SQLite reads a row from its start and stops where it has enough.
     _words("error"),
-    Column("metadata", Json, nullable=False),
-    Column("expected", Json, nullable=False),
-    Column("output", Json, nullable=False),
-    Column("input", Json, nullable=False),
+    Column("metadata", JsonText, nullable=False),
+    Column("expected", JsonText, nullable=False),
+    Column("output", JsonText, nullable=False),
+    Column("input", JsonText, nullable=False),
     # One index for each question. A rollout changes its status at least twice, which moves it in
     # every index that holds the status: only one does so for all rollouts, since it counts them.
     # The migration makes the first one partial, on what is queued; to say so here would import the
@@ -186,7 +186,7 @@ spans = Table(
     _words("agent", server_default=""),
     _words("trace_id"),
     _words("span_id"),
-    Column("parent_id", Words),
+    Column("parent_id", CleanText),
     _words("name"),
     Column("start_ns", BigInteger, nullable=False),
     Column("end_ns", BigInteger, nullable=False),
@@ -197,8 +197,8 @@ spans = Table(
     _words("usage", server_default=""),
     Column("head", Integer, nullable=False, server_default="0"),
     # The long ones come last, as above.
-    Column("attributes", Json, nullable=False),
-    Column("events", Json, nullable=False),
+    Column("attributes", JsonText, nullable=False),
+    Column("events", JsonText, nullable=False),
     UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
     # Only what has an agent is in the first index, and only what belongs to one in the
     # second, by their migration. The unique key finds live spans by their trace.
@@ -240,7 +240,7 @@ journal = Table(
     _serial(),
     _words("run_id"),
     _words("key"),
-    Column("body", Json, nullable=False),
+    Column("body", JsonText, nullable=False),
     Column("created_at", Float, nullable=False),
     UniqueConstraint("run_id", "key", name="uq_journal"),
 )
@@ -253,7 +253,7 @@ runs = Table(
     _words("agent"),
     _words("stage"),
     Column("updated_at", Float, nullable=False),
-    Column("body", Words, nullable=False),
+    Column("body", CleanText, nullable=False),
 )
 
 experiments = Table(
@@ -268,7 +268,7 @@ experiments = Table(
     _words("stream"),
     Column("place", Integer, nullable=False),
     _words("verdict"),
-    Column("body", Words, nullable=False),
+    Column("body", CleanText, nullable=False),
     UniqueConstraint("stream", "place", name="uq_experiments"),
 )
 
@@ -279,14 +279,14 @@ releases = Table(
     _words("id", unique=True),
     _words("candidate_id"),
     _words("state"),
-    Column("body", Words, nullable=False),
+    Column("body", CleanText, nullable=False),
 )
 
 agents = Table(
     "agents",
     metadata,
     _words("name", primary_key=True),
-    Column("body", Words, nullable=False),
+    Column("body", CleanText, nullable=False),
     Column("updated_at", Float, nullable=False),
 )
 
@@ -313,7 +313,7 @@ feedback = Table(
     _words("conversation_id"),
     _words("kind"),
     Column("value", Float),
-    Column("body", Words, nullable=False),
+    Column("body", CleanText, nullable=False),
     Column("created_at", Float, nullable=False),
     Index("ix_feedback_rollout", "rollout_id", "seq"),
     Index("ix_feedback_trace", "trace_id", "seq"),
@@ -326,7 +326,7 @@ events = Table(
     _serial(),
     _words("kind"),
     Column("at", Float, nullable=False),
-    Column("body", Words, nullable=False),
+    Column("body", CleanText, nullable=False),
 )
 
 keys = Table(
@@ -336,7 +336,7 @@ keys = Table(
     _words("id", unique=True),
     _words("hash", unique=True),
     _words("name"),
-    Column("scopes", Json, nullable=False),
+    Column("scopes", JsonText, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("expires_at", Float),
     Column("revoked_at", Float),

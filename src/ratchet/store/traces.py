@@ -16,7 +16,7 @@ from ratchet.store.columns import clean
 from ratchet.store.engine import Database, starts_with
 from ratchet.store.feedback import FeedbackLog
 from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD, span_of
-from ratchet.store.summaries import Key, summaries
+from ratchet.store.summaries import SummaryKey, summaries
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.usage import Price
 from ratchet.types import InputError, total_cost
@@ -50,7 +50,7 @@ class _Head(NamedTuple):
 
     start_ns: int
     seq: int
-    key: Key
+    key: SummaryKey
 
 
 class Traces:
@@ -112,7 +112,7 @@ class Traces:
         def work(connection: Connection) -> tuple[Trace, Sequence[Any]] | None:
             query = select(spans.c.rollout_seq, spans.c.fence, spans.c.trace_id).distinct()
             keys = connection.execute(query.where(_HEADS, spans.c.trace_id == wanted).limit(1_000))
-            found = summaries(connection, [Key(*row) for row in keys], price)
+            found = summaries(connection, [SummaryKey(*row) for row in keys], price)
             if not found:
                 return None
             parts = [
@@ -132,7 +132,7 @@ class Traces:
                 )
                 for part in parts
             )
-            return whole(list(found.values())), list(rows)
+            return merged_trace(list(found.values())), list(rows)
 
         read = self._database.read(work)
         if read is None:
@@ -192,7 +192,7 @@ class Traces:
             )
             rows = connection.execute(query).all()
             keys = {
-                Key(row.rollout_seq, row.fence, row.trace_id): row.seq
+                SummaryKey(row.rollout_seq, row.fence, row.trace_id): row.seq
                 for row in rows
                 if wanted.rollouts or row.rollout_seq == 0
             }
@@ -206,7 +206,7 @@ class Traces:
         return self._database.read(work)
 
 
-def whole(parts: Sequence[Trace]) -> Trace:
+def merged_trace(parts: Sequence[Trace]) -> Trace:
     """One trace of what several attempts, or an attempt and live traffic, did in it."""
     if len(parts) == 1:
         return parts[0]
@@ -268,7 +268,7 @@ def _heads(
     kinds = (LIVE_HEAD, ROLLOUT_HEAD) if wanted.rollouts else (LIVE_HEAD,)
     lists = [connection.execute(_query(wanted, kind, limit, after)).all() for kind in kinds]
     merged = heapq.merge(*lists, key=lambda row: (row[0], row[1]), reverse=True)
-    return [_Head(row[0], row[1], Key(*row[2:])) for row in itertools.islice(merged, limit)]
+    return [_Head(row[0], row[1], SummaryKey(*row[2:])) for row in itertools.islice(merged, limit)]
 
 
 def _query(wanted: TraceFilter, kind: int, limit: int, after: tuple[int, int] | None) -> Any:

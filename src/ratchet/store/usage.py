@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Stored).decode
 
 
-class Total(NamedTuple):
+class UsageTotal(NamedTuple):
     """What a trace used."""
 
     input_tokens: int
@@ -159,7 +159,7 @@ def _call(used: _Stored) -> ModelCall:
 
 def total(
     used: Sequence[Used], parents: Mapping[str, str | None], price: Price | None = None
-) -> Total:
+) -> UsageTotal:
     """What a trace, or an attempt, used; each call once.
 
     Args:
@@ -172,7 +172,7 @@ def total(
         for one in used
     ]
     counted = counted_once(calls, parents)
-    return Total(
+    return UsageTotal(
         sum(one.call.input_tokens for one in counted),
         sum(one.call.output_tokens for one in counted),
         total_cost(Cost.of(one.call.cost_usd, one.call.model) for one in counted),

@@ -115,7 +115,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         candidate_id: str,
         *,
         scope: Sequence[Any],
-        luck: Sequence[Any],
+        seed_parts: Sequence[Any],
         queue: str,
         purpose: str,
         max_attempts: int,
@@ -126,8 +126,8 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
             task: The task.
             candidate_id: The candidate.
             scope: What else tells this rollout from others, such as the run and the repetition.
-            luck: What the seed depends on beside the task. Leave the candidate out of it, and
-                pairs share their luck.
+            seed_parts: What the seed depends on beside the task. Leave the candidate out of it, and
+                pairs share their seed.
             queue: Which runners may take it.
             purpose: Why it runs.
             max_attempts: Attempts that the agent may spoil.
@@ -141,7 +141,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
             input=task.input,
             expected=task.expected,
             metadata=task.metadata,
-            seed=int(content_hash([*luck, content])[:8], 16),
+            seed=int(content_hash([*seed_parts, content])[:8], 16),
             purpose=purpose,
             max_attempts=max_attempts,
         )

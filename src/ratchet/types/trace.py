@@ -164,7 +164,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """The lowest value in its feedback."""
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation."""
 
     role: str
@@ -197,7 +197,7 @@ class ConversationLog(msgspec.Struct, frozen=True, kw_only=True):
     conversation: Conversation
     instructions: list[Instructions]
     """System prompts, in the order they first appeared."""
-    messages: list[Said]
+    messages: list[ConversationMessage]
     """In order, each once, however often it was sent."""
     cut: bool = False
     """Whether something is missing: it was too long to be recorded, or there are too many calls."""

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.learn.apo.answers import extracted, longest, read_answer
-from ratchet.learn.apo.language import changed, language
+from ratchet.learn.apo.answers import extracted, language, language_changed, longest, read_answer
 from ratchet.learn.apo.placeholders import mended
 from ratchet.types import PromptTemplate
 
@@ -214,6 +213,6 @@ def test_languages_are_told_apart(text: str, name: str | None) -> None:
 
 
 def test_a_language_that_nobody_can_tell_is_not_a_changed_one() -> None:
-    assert changed("Be brief.", "Be brief, and name the room alone.") == ""
-    assert changed(PLAIN.text, "ROOM-ID. ROOM-ID. none") == ""
-    assert changed("Be brief.", "Кратко отвечай") == "Cyrillic"
+    assert language_changed("Be brief.", "Be brief, and name the room alone.") == ""
+    assert language_changed(PLAIN.text, "ROOM-ID. ROOM-ID. none") == ""
+    assert language_changed("Be brief.", "Кратко отвечай") == "Cyrillic"

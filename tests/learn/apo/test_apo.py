@@ -17,7 +17,7 @@ import pytest
 from ratchet.evaluate import Judgement
 from ratchet.learn import Budget, BudgetExhausted, Finding, Proposal
 from ratchet.learn.apo import APO
-from ratchet.learn.apo.sizes import Wanted, sizes
+from ratchet.learn.apo.budget import SizeOptions, sizes
 from ratchet.llm import CoachUnavailable, Message, Reply
 from ratchet.store import Store
 from ratchet.types import (
@@ -168,7 +168,7 @@ def ends_while_the_coach_is_silent(store: Store, seed: int) -> bool:
 
     coach = Silent(seed=seed)
     lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=250), coach=coach, val=20)
-    plan = sizes(Wanted(), rollouts=250, train=len(lab.train), val=20, concurrency=8)
+    plan = sizes(SizeOptions(), rollouts=250, train=len(lab.train), val=20, concurrency=8)
 
     async def search() -> Finding:
         async with asyncio.timeout(30):
@@ -263,7 +263,7 @@ def test_of_drafts_that_are_all_better_than_the_source_the_worse_run_few_tasks(
             said = " ".join(f"Follow rule {rule}." for rule in sorted(rules))
             return f"```text\nDraft {luck.random()}. {said} {{question}}\n```"
 
-    wave = sizes(Wanted(), rollouts=1000, train=60, val=20, concurrency=32).width
+    wave = sizes(SizeOptions(), rollouts=1000, train=60, val=20, concurrency=32).width
     ran: dict[bool, list[int]] = {True: [], False: []}
     for seed in range(3):
         found = learn(make_store(), rollouts=1000, slots=32, coach=Uneven(seed=seed), train=60,

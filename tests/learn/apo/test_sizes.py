@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.learn.apo.budget import SizeOptions, least, sizes
 from ratchet.learn.apo.coaching import PROMPTS
-from ratchet.learn.apo.sizes import Wanted, least, sizes
 
 COUNTS = st.integers(1, 400)
 
@@ -14,7 +14,7 @@ COUNTS = st.integers(1, 400)
 @given(st.integers(0, 5000), COUNTS, COUNTS, st.integers(1, 256))
 def test_what_is_planned_fits_the_budget(more: int, train: int, val: int, slots: int) -> None:
     budget = least(train, val) + more
-    plan = sizes(Wanted(), rollouts=budget, train=train, val=val, concurrency=slots)
+    plan = sizes(SizeOptions(), rollouts=budget, train=train, val=val, concurrency=slots)
     assert plan.panel + plan.rung + plan.val * 2 <= budget
     assert plan.panel + plan.val + plan.reserve <= budget
     assert 1 <= plan.rung <= plan.panel <= plan.panel_most <= train
@@ -28,7 +28,8 @@ def test_what_is_planned_fits_the_budget(more: int, train: int, val: int, slots:
 
 def test_small_budgets_learn_one_after_another_and_large_ones_side_by_side() -> None:
     plans = [
-        sizes(Wanted(), rollouts=n, train=100, val=40, concurrency=32) for n in (30, 200, 800, 3000)
+        sizes(SizeOptions(), rollouts=n, train=100, val=40, concurrency=32)
+        for n in (30, 200, 800, 3000)
     ]
     assert plans[0].width == 1
     assert [p.width for p in plans] == sorted(p.width for p in plans)
@@ -38,12 +39,12 @@ def test_small_budgets_learn_one_after_another_and_large_ones_side_by_side() -> 
 
 
 def test_no_more_is_under_way_than_can_run() -> None:
-    plan = sizes(Wanted(), rollouts=3000, train=100, val=40, concurrency=2)
+    plan = sizes(SizeOptions(), rollouts=3000, train=100, val=40, concurrency=2)
     assert plan.width == 1
 
 
 def test_without_a_limit_the_options_decide() -> None:
-    wanted = Wanted(beam_width=2, branch_factor=3, val_batch_size=5)
+    wanted = SizeOptions(beam_width=2, branch_factor=3, val_batch_size=5)
     plan = sizes(wanted, rollouts=None, train=100, val=40, concurrency=32)
     assert plan.val == 5
     assert plan.beam == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ratchet.learn import Budget
-from ratchet.learn.apo.spending import PLENTY, Spending
+from ratchet.learn.apo.budget import PLENTY, SearchSpending
 from ratchet.store import Store
 from ratchet.types import Candidate, PromptTemplate
 from tests.learn.conftest import FakeRunner, MakeStore, make_lab
@@ -13,10 +13,10 @@ from tests.learn.conftest import FakeRunner, MakeStore, make_lab
 SOURCE = Candidate.of({"system": PromptTemplate("Be kind.")})
 
 
-def spending(make_store: Callable[[], Store], budget: Budget, reserve: int = 0) -> Spending:
+def spending(make_store: Callable[[], Store], budget: Budget, reserve: int = 0) -> SearchSpending:
     store = make_store()
     lab = make_lab(FakeRunner(store, lambda *_: 0.5), store, SOURCE, budget=budget)
-    return Spending(lab, reserve=reserve, known=[])
+    return SearchSpending(lab, reserve=reserve, known=[])
 
 
 def test_what_is_kept_for_the_comparison_is_not_left(make_store: MakeStore) -> None:

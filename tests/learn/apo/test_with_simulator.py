@@ -14,7 +14,7 @@ import pytest
 
 from ratchet.autopilot.project import Project
 from ratchet.evaluate import Scorer
-from ratchet.learn import Algorithm, Budget, Finding, Lab, Work
+from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings
 from ratchet.learn.apo import APO
 from ratchet.learn.few_shot import FewShot
 from ratchet.llm import Coach
@@ -61,7 +61,7 @@ def learn(project: Project, store: Store, algorithm: Algorithm, rollouts: int) -
             Runner(store, "queue", executor) as runner,
         ):
             lab = Lab(
-                Work(
+                LabSettings(
                     run_id="run", stage="learn", queue="queue", objective="right_room", seed=1,
                     max_attempts=1,
                 ),

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.learn.checks import Change
+from ratchet.learn.checks import CandidateChange
 from ratchet.types import Candidate, Code, PromptTemplate, Resource
 
 
-def change(old: Resource, new: Resource, name: str = "it") -> Change:
+def change(old: Resource, new: Resource, name: str = "it") -> CandidateChange:
     """A candidate that changes one resource."""
-    return Change(Candidate.of({name: new}), {name: (old, new)})
+    return CandidateChange(Candidate.of({name: new}), {name: (old, new)})
 
 
 def code(source: str) -> Code:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ratchet.learn import Budget
-from ratchet.learn.checks import Change, Copies, OwnTests, Ran
-from ratchet.source import Tree
+from ratchet.learn.checks import CandidateChange, CommandRun, Copies, OwnTests
+from ratchet.source import SourceTree
 from ratchet.store import Store
 from ratchet.types import Candidate, Declaration
 from tests.learn.conftest import FakeRunner, make_lab
@@ -32,7 +32,7 @@ FILES = {
 class Recorded:
     """Answers commands with given output, and keeps what was asked."""
 
-    def __init__(self, *answers: Ran) -> None:
+    def __init__(self, *answers: CommandRun) -> None:
         self.answers = list(answers)
         self.asked: list[list[str]] = []
         self.seen: list[list[str]] = []
@@ -46,7 +46,7 @@ class Recorded:
         folder: Path,
         environment: Mapping[str, str],
         seconds: float | None = None,
-    ) -> Ran:
+    ) -> CommandRun:
         self.limits.append(seconds)
         self.asked.append(list(command))
         self.seen.append(sorted(p.name for p in folder.iterdir()))
@@ -55,15 +55,15 @@ class Recorded:
         return self.answers.pop(0)
 
 
-def ran(output: str, exit_code: int | None = 0) -> Ran:
-    return Ran(code=exit_code, output=output)
+def ran(output: str, exit_code: int | None = 0) -> CommandRun:
+    return CommandRun(code=exit_code, output=output)
 
 
 def check(root: Path, recorded: Recorded, *, command: str | None = None) -> tuple[str, list[str]]:
     """The verdict on a change of `f`, and what was said."""
     said: list[str] = []
     own = OwnTests(
-        tree=Tree(root),
+        tree=SourceTree(root),
         targets={"f": Declaration("f", code(FILES["mod.py"]), str(root / "mod.py"), 1, "f")},
         patch=lambda candidate: {"mod.py": b"patched = True\n"},
         copies=Copies(root, [root / "tasks.jsonl"]),
@@ -71,7 +71,9 @@ def check(root: Path, recorded: Recorded, *, command: str | None = None) -> tupl
         run=recorded,
         say=said.append,
     )
-    made: Change = change(code(FILES["mod.py"]), code("def f(x):\n    return 2 * x\n"), "f")
+    made: CandidateChange = change(
+        code(FILES["mod.py"]), code("def f(x):\n    return 2 * x\n"), "f"
+    )
     return asyncio.run(own(made)), said
 
 
@@ -126,7 +128,7 @@ def test_a_command_that_is_not_known_is_run_whole(repository: MakeRepository) ->
     ],
 )
 def test_only_what_fails_because_of_the_candidate_counts(
-    repository: MakeRepository, before: Ran, after: Ran, said: str
+    repository: MakeRepository, before: CommandRun, after: CommandRun, said: str
 ) -> None:
     fault, told = check(repository(FILES), Recorded(before, after))
     assert len(told) == 1
@@ -138,7 +140,7 @@ def test_only_what_fails_because_of_the_candidate_counts(
 def test_tests_that_hang_beside_a_candidate_do_not_take_all_the_time_there_is(
     repository: MakeRepository, before: float, limit: float
 ) -> None:
-    own = Ran(code=0, output="1 passed", seconds=before)
+    own = CommandRun(code=0, output="1 passed", seconds=before)
     recorded = Recorded(own, ran("", None))
     fault, _ = check(repository(FILES), recorded)
     assert recorded.limits == [None, limit]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ratchet.learn.checks import Checks, imports_what_is_there, installed, keeps_prompt, keeps_shape
-from ratchet.learn.checks.change import Change
+from ratchet.learn.checks.check import CandidateChange
 from ratchet.types import Candidate, PromptTemplate, Resource
 
 from .conftest import change, code, prompt
@@ -166,11 +166,11 @@ def test_the_length_is_held_against_the_baseline_however_many_rounds_follow() ->
 def test_the_first_fault_is_told_and_kept() -> None:
     asked: list[str] = []
 
-    async def sees(change: Change) -> str:
+    async def sees(change: CandidateChange) -> str:
         asked.append(",".join(change.resources))
         return "no" if "b" in change.resources else ""
 
-    async def never(change: Change) -> str:
+    async def never(change: CandidateChange) -> str:
         raise AssertionError
 
     base: dict[str, Resource] = {"a": prompt("1"), "b": prompt("1")}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from ratchet.learn import BudgetExhausted
 from ratchet.learn.evolve.bandit import Bandit
+from ratchet.learn.evolve.budget import make_plan
+from ratchet.learn.evolve.crossover import merge_candidates, merge_texts, pieces_of
 from ratchet.learn.evolve.ending import is_within_chance
-from ratchet.learn.evolve.merge import merge_candidates, merge_texts, pieces_of
 from ratchet.learn.evolve.novelty import Novelty
-from ratchet.learn.evolve.plan import make_plan
 from ratchet.learn.evolve.population import Member, Population, front, kind
 from ratchet.learn.race import Race
 from ratchet.types import Candidate, Code, PromptTemplate

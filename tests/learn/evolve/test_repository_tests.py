@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ratchet.learn.evolve import Evolve
-from ratchet.learn.evolve.testing import AT_ONCE
+from ratchet.learn.evolve.candidate_tests import AT_ONCE
 from ratchet.store import Store
 from ratchet.types import Candidate, Code
 from tests.learn.conftest import Killed, MakeStore

@@ -11,7 +11,7 @@ import pytest
 
 from ratchet.autopilot.project import Project
 from ratchet.evaluate import Scorer
-from ratchet.learn import Budget, Finding, Lab, Work
+from ratchet.learn import Budget, Finding, Lab, LabSettings
 from ratchet.learn.evolve import Evolve
 from ratchet.llm import Coach
 from ratchet.run import AsyncExecutor, Runner
@@ -46,7 +46,7 @@ def search(project: Project, store: Store, rollouts: int) -> Finding:
         executor = AsyncExecutor(agent, slots=16, timeout_s=60)
         async with Coach("simulated-coach") as coach, Runner(store, "queue", executor) as runner:
             lab = Lab(
-                Work(
+                LabSettings(
                     run_id="run", stage="learn", queue="queue", objective="right_room", seed=1,
                     max_attempts=1,
                 ),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.learn.proposers import Case, Draft, Example, LlmProposer, Tried
+from ratchet.learn.proposers import Draft, Example, LlmProposer, ProposalRequest, TriedChange
 from ratchet.learn.proposers.llm import STEPS
 from ratchet.llm import Message, Reply
 from ratchet.types import Candidate, Code, PromptTemplate
@@ -49,7 +49,7 @@ def draft(
     coach = Scripted(*answers)
     lab = make_lab(FakeRunner(store, lambda *_: 1.0), store, BASELINE)
     lab._coach = coach
-    case = Case(
+    case = ProposalRequest(
         step="step",
         parent=parent,
         baseline=BASELINE,
@@ -89,7 +89,7 @@ def test_it_shows_the_current_text_examples_and_what_was_tried(make_store: MakeS
         make_store,
         fenced("x {office}"),
         examples=(example,),
-        tried=(Tried(reason="shorter answers", gain=-0.1),),
+        tried=(TriedChange(reason="shorter answers", gain=-0.1),),
     )
     text = coach.asked[0]
     for part in ("Answer briefly.", '{"q":"room?"}', "R2", "R1 is taken.", "list_rooms"):

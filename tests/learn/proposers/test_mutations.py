@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.learn.proposers.mutations import OPERATORS, Tree, grow, shapes_of
+from ratchet.learn.proposers.mutations import OPERATORS, FunctionTree, grow, shapes_of
 from ratchet.learn.proposers.syntax import mutated
 from ratchet.types import Code
 
@@ -170,7 +170,7 @@ def test_most_mutants_run(name: str) -> None:
 
 
 def test_a_number_takes_the_place_of_a_number_only() -> None:
-    tree = Tree(RANK)
+    tree = FunctionTree(RANK)
     kinds = {ast.unparse(node): tree.kind(node) for node in tree.expressions()}
     assert kinds["bonus"] == "number"
     assert kinds["candidate['score'] + extra"] == "number"
@@ -180,7 +180,7 @@ def test_a_number_takes_the_place_of_a_number_only() -> None:
 
 
 def test_names_are_used_only_where_they_are_bound() -> None:
-    tree = Tree(PACK)
+    tree = FunctionTree(PACK)
     first = next(n for n in tree.statements() if ast.unparse(n) == "loads = []")
     assert tree.bound(first) == {"sizes", "capacity", "bins"}
     inner = next(n for n in tree.statements() if ast.unparse(n) == "placed = True")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.learn.proposers.templates import Unusable, rewritten_code, rewritten_prompt
+from ratchet.learn.proposers.templates import UnusableAnswer, rewritten_code, rewritten_prompt
 from ratchet.types import Code, PromptTemplate
 
 PROMPT = PromptTemplate("You work for {office}.\nAnswer briefly.\nQuestion: {question}")
@@ -32,7 +32,7 @@ def test_braces_that_are_no_placeholders_are_meant_literally() -> None:
 
 
 def test_an_invented_placeholder_is_refused_not_printed() -> None:
-    with pytest.raises(Unusable, match=r"\{place\}, which nothing fills"):
+    with pytest.raises(UnusableAnswer, match=r"\{place\}, which nothing fills"):
         prompt("{office} {place} {question}")
 
 
@@ -51,7 +51,7 @@ def test_a_rewrite_is_aligned_with_what_it_was_made_from() -> None:
 def test_jinja_that_does_not_parse_is_refused() -> None:
     own = PromptTemplate("Hello {{ name }}", "jinja2")
     assert prompt("Dear {{ name }}", own).placeholders == {"name"}
-    with pytest.raises(Unusable, match="not usable as a template"):
+    with pytest.raises(UnusableAnswer, match="not usable as a template"):
         prompt("Dear {{ name }} {% if %}", own)
 
 
@@ -60,13 +60,13 @@ def test_jinja_that_does_not_parse_is_refused() -> None:
     [("", "emptied the prompt"), ("  \n", "emptied"), ("x" * 5000 + "{office}{question}", "5018")],
 )
 def test_empty_and_endless_prompts_are_refused(text: str, words: str) -> None:
-    with pytest.raises(Unusable, match=words):
+    with pytest.raises(UnusableAnswer, match=words):
         prompt(text)
 
 
 def test_another_language_that_throws_everything_away_loses_too_much_to_repair() -> None:
     long = PromptTemplate("You work for {office} " + "and do many things there " * 20)
-    with pytest.raises(Unusable, match=r"lost the placeholder \{office\}"):
+    with pytest.raises(UnusableAnswer, match=r"lost the placeholder \{office\}"):
         prompt("Du bist ein Assistent.", long)
 
 
@@ -102,5 +102,5 @@ def test_an_indented_function_is_dedented() -> None:
     ],
 )
 def test_code_that_is_no_such_function_is_refused(text: str, words: str) -> None:
-    with pytest.raises(Unusable, match=words):
+    with pytest.raises(UnusableAnswer, match=words):
         code(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ratchet.observe.redaction import Redactor, Rules, without_content
+from ratchet.observe.redaction import RedactionRules, Redactor, without_content
 from ratchet.types import Span, SpanEvent
 
 SAID = "Book me a flight to Lisbon"
@@ -83,6 +83,8 @@ def test_what_has_no_content_is_not_changed_further() -> None:
 
 
 def test_a_redactor_may_keep_structure_alone() -> None:
-    left = Redactor(Rules(capture_content=False)).span(full())
+    left = Redactor(RedactionRules(capture_content=False)).span(full())
     assert left == without_content(full())
-    assert SAID not in repr(Redactor(Rules(enabled=False, capture_content=False)).span(full()))
+    assert SAID not in repr(
+        Redactor(RedactionRules(enabled=False, capture_content=False)).span(full())
+    )

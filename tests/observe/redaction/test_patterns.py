@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from ratchet.observe.redaction import Redactor, Rules, patterns
+from ratchet.observe.redaction import RedactionRules, Redactor, patterns
 from ratchet.types import ConfigError
 
 
 def redactor(**named: str) -> Redactor:
-    return Redactor(Rules(patterns=named))
+    return Redactor(RedactionRules(patterns=named))
 
 
 def test_what_a_pattern_matches_is_taken_out_under_its_name() -> None:
@@ -77,7 +77,7 @@ def test_names_and_numbers_of_patterns_are_bounded() -> None:
 def test_a_text_with_which_the_patterns_are_not_through_in_time_is_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(patterns, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(patterns, "TIME_LIMIT_S", -1.0)
     assert redactor(own="x").text("nothing of the kind") == "[redacted:timeout]"
 
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ratchet.server.limits import Limits
-from ratchet.server.serve import Settings
+from ratchet.server.limits import ServerLimits
+from ratchet.server.serve import ServeSettings
 from tests.serving import RunningServer
 
 JSON = {"content-type": "application/json"}
@@ -57,7 +57,7 @@ def test_deep_input_is_taken_or_refused_and_never_breaks_the_store(server: Runni
 
 
 def test_a_body_past_the_limit_is_refused(serving: Any, sqlite_url: str) -> None:
-    server = serving(sqlite_url, Settings(port=0, limits=Limits(body_bytes=10_000)))
+    server = serving(sqlite_url, ServeSettings(port=0, limits=ServerLimits(body_bytes=10_000)))
     check(send(server, b" " * 10_001), 413, "10000")
 
     def pieces() -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from ratchet.server.limits import Limits
-from ratchet.server.serve import Settings
+from ratchet.server.limits import ServerLimits
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from tests.serving import RunningServer
 
@@ -85,8 +85,8 @@ def public(serving: Callable[..., RunningServer], sqlite_url: str) -> tuple[Runn
     """A server that pages of an origin may use, and a key that may stand in them."""
     with Store.open(sqlite_url) as store:
         _, secret = store.keys.create("page", ("feedback",), 1.0)
-    limits = Limits(public_per_s=0.001, public_burst=5)
-    return serving(sqlite_url, Settings(port=0, cors=(PAGE,), limits=limits)), secret
+    limits = ServerLimits(public_per_s=0.001, public_burst=5)
+    return serving(sqlite_url, ServeSettings(port=0, cors=(PAGE,), limits=limits)), secret
 
 
 def test_a_page_gives_feedback_as_browsers_do_and_can_do_nothing_else(

@@ -197,12 +197,12 @@ def test_a_waiting_runner_that_hangs_up_takes_nothing(api: Api, server: RunningS
             b"POST /v1/rollouts/claim HTTP/1.1\r\nhost: localhost\r\ncontent-type:"
             b" application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
         )
-        desk = server.app.services.desk
+        dispatcher = server.app.services.dispatcher
         deadline = time.monotonic() + 10
-        while not desk.waiting("default") and time.monotonic() < deadline:
+        while not dispatcher.waiting("default") and time.monotonic() < deadline:
             time.sleep(0.005)
-        assert desk.waiting("default") == 1
-    while desk.waiting("default") and time.monotonic() < deadline:
+        assert dispatcher.waiting("default") == 1
+    while dispatcher.waiting("default") and time.monotonic() < deadline:
         time.sleep(0.005)
     api.create("a")
     assert [claim["fence"] for claim in api.claim()] == [1]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ratchet.server.gateway.dialects import DIALECTS, Dialect
-from ratchet.server.gateway.dialects.bounded import decoded
+from ratchet.server.gateway.dialects import DIALECTS, GatewayDialect
+from ratchet.server.gateway.dialects.bounded_json import decoded
 from ratchet.store import Store
 from tests.server.gateway.conftest import Site, both, http_request, raw_call, read_all
 from tests.server.gateway.upstreams import StubUpstream, chunk, stream_head
@@ -82,7 +82,7 @@ def status_of(site: Site, path: str, body: bytes, **headers: str) -> int:
 
 
 def recorded(site: Site) -> int:
-    site.run(site.gateway._ledger.close(10))  # whatever gathers is handed over
+    site.run(site.gateway._recordings.close(10))  # whatever gathers is handed over
     site.run(site.writer.flush())
     return len(site.store.spans.of(None))
 
@@ -182,7 +182,7 @@ def unchunked(body: bytes) -> bytes:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=OBJECTS, events=st.lists(OBJECTS, max_size=3), words=st.text(max_size=10))
 def test_a_dialect_takes_any_json(
-    dialect: Dialect, value: dict[str, Any], events: list[dict[str, Any]], words: str
+    dialect: GatewayDialect, value: dict[str, Any], events: list[dict[str, Any]], words: str
 ) -> None:
     check(dialect.request_attributes(value))
     check(dialect.response_attributes(value))

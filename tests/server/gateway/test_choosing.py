@@ -7,7 +7,7 @@ import pytest
 from ratchet.server.gateway.headers import accepted, is_ours, response_headers
 from ratchet.server.gateway.pool import proxy_of
 from ratchet.server.gateway.relay import _pause
-from ratchet.server.gateway.upstream import STANDARD, Upstream, choose, provider_of
+from ratchet.server.gateway.upstream import STANDARD, Upstream, choose_upstream, provider_of
 
 
 def upstream(name: str, dialect: str = "openai", **models: str) -> Upstream:
@@ -46,20 +46,20 @@ def test_the_upstream_that_names_the_model_best_is_taken(
             name="e", dialect="openai", base_url="http://x", models={"pre-exact": "pre-exact"}
         ),
     ]
-    found = choose(several, "openai", asked)
+    found = choose_upstream(several, "openai", asked)
     assert found is not None
     assert (found[0].name, found[1]) == expected
 
 
 def test_a_star_alone_takes_every_model() -> None:
     any_model = Upstream(name="z", dialect="openai", base_url="http://x", models={"*": "one"})
-    found = choose([upstream("a"), any_model], "openai", "whatever")
+    found = choose_upstream([upstream("a"), any_model], "openai", "whatever")
     assert found is not None
     assert (found[0].name, found[1]) == ("z", "one")
 
 
 def test_nobody_speaks_the_dialect() -> None:
-    assert choose([upstream("a")], "anthropic", "m") is None
+    assert choose_upstream([upstream("a")], "anthropic", "m") is None
 
 
 def test_providers_are_named_as_the_conventions_do() -> None:

@@ -514,8 +514,8 @@ def test_recordings_wait_while_the_writer_holds_many_bytes(
     disk: Store,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ratchet.server.gateway.ledger.BYTES_PENDING", 10_000)
-    monkeypatch.setattr("ratchet.server.gateway.ledger.GATHER_MOST", 1)
+    monkeypatch.setattr("ratchet.server.gateway.recording_queue.BYTES_PENDING", 10_000)
+    monkeypatch.setattr("ratchet.server.gateway.recording_queue.GATHER_MAX", 1)
     go = threading.Event()
     put = disk.spans.put
 
@@ -539,8 +539,8 @@ def test_no_call_is_taken_while_too_many_wait_to_be_recorded(
     disk: Store,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ratchet.server.gateway.ledger.LATE_LIMIT", 3)
-    monkeypatch.setattr("ratchet.server.gateway.ledger.GATHER_MOST", 1)
+    monkeypatch.setattr("ratchet.server.gateway.recording_queue.LATE_LIMIT", 3)
+    monkeypatch.setattr("ratchet.server.gateway.recording_queue.GATHER_MAX", 1)
     writer = Stubborn(disk)
     site = open_site(*both(upstream), writer=writer)
     upstream.answers({})
@@ -562,8 +562,8 @@ def test_a_call_ends_when_its_answer_does_though_prices_are_still_to_be_read(
         go.wait(60)
         ready.append(True)
 
-    monkeypatch.setattr("ratchet.server.gateway.ledger.load", slowly)
-    monkeypatch.setattr("ratchet.server.gateway.ledger.loaded", lambda: bool(ready))
+    monkeypatch.setattr("ratchet.server.gateway.recording_queue.load", slowly)
+    monkeypatch.setattr("ratchet.server.gateway.recording_queue.loaded", lambda: bool(ready))
     upstream.answers({})
     assert ask(site)[0] == 200
     site.run(asyncio.sleep(0))  # the server is past the end of the call
@@ -581,7 +581,7 @@ def test_an_attempt_is_settled_when_its_calls_are_stored(
     scope = f"{rollout_id}@{fence}"
     for _ in range(3):
         ask(site, b'{"model": "gpt-4o-mini"}', f"/gateway/{scope}/openai/v1/chat/completions")
-    site.run(site.gateway.settle(rollout_id, fence))
+    site.run(site.gateway.flush_attempt(rollout_id, fence))
     spans = disk.spans.of(rollout_id, fence)
     assert len(spans) == 3
     spent = disk.rollouts.get([rollout_id])[rollout_id].cost_usd
@@ -603,7 +603,7 @@ def test_settling_includes_the_calls_that_a_killed_agent_left_open(
     target = f"/gateway/{rollout_id}@{fence}/openai/v1/chat/completions"
     with raw_call(site.port, http_request(target, b'{"stream": true}')):
         assert asked.wait(60)
-    site.run(site.gateway.settle(rollout_id, fence))
+    site.run(site.gateway.flush_attempt(rollout_id, fence))
     (span,) = disk.spans.of(rollout_id, fence)
     assert span.attributes["error.type"] == "client_disconnected"
 
@@ -611,7 +611,7 @@ def test_settling_includes_the_calls_that_a_killed_agent_left_open(
 def test_settling_what_made_no_calls_is_immediate(site: Site) -> None:
     async def settle() -> None:
         async with asyncio.timeout(0):
-            await site.gateway.settle("nobody", 1)
+            await site.gateway.flush_attempt("nobody", 1)
 
     site.run(settle())
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.observe.trace_context import attempt_span_id, attempt_trace_id
+from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.server.gateway.dialects import DIALECTS, chat, completions, messages, responses
-from ratchet.server.gateway.dialects.bounded import JSON_LIMIT, TEXT_LIMIT, Growing
-from ratchet.server.gateway.sse import EVENT_LIMIT, Events
+from ratchet.server.gateway.dialects.bounded_json import JSON_LIMIT, TEXT_LIMIT, GrowingText
+from ratchet.server.gateway.sse import EVENT_LIMIT, EventStreamParser
 from tests.server.gateway.conftest import Site, both, http_request, raw_call, read_all
 from tests.server.gateway.test_sdks import MESSAGE, MESSAGE_EVENTS
 from tests.server.gateway.upstreams import StubUpstream, event
@@ -100,7 +100,7 @@ def test_token_ids_of_completions_are_recorded_for_each_prompt() -> None:
 def test_too_many_token_ids_are_left_out_rather_than_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in ("chat", "bounded"):
+    for module in ("chat", "bounded_json"):
         monkeypatch.setattr(f"ratchet.server.gateway.dialects.{module}.MAX_TOKENS", 10)
     whole = {"choices": [{"message": {}, "token_ids": list(range(11))}]}
     assert "ratchet.token_ids" not in chat.response_attributes(whole)
@@ -224,7 +224,7 @@ def test_events_are_found_however_the_bytes_are_cut(size: int) -> None:
     stream = (
         b": hi\r\ndata: one\r\n\r\nevent: x\ndata:two\nid: 1\ndata: more\n\n\n\ndata: \n\ndata: cut"
     )
-    events = Events()
+    events = EventStreamParser()
     found = [
         data
         for start in range(0, len(stream), size)
@@ -238,7 +238,7 @@ def test_an_event_that_is_too_long_is_skipped_and_the_next_one_is_found(
 ) -> None:
     assert EVENT_LIMIT >= 1_000_000
     monkeypatch.setattr("ratchet.server.gateway.sse.EVENT_LIMIT", 100)
-    events = Events()
+    events = EventStreamParser()
     found = events.feed(b"data: a\n\ndata: ")
     for _ in range(50):
         found += events.feed(b"x" * 10)
@@ -251,7 +251,7 @@ def test_an_event_that_is_too_long_is_skipped_and_the_next_one_is_found(
 
 
 def test_a_text_that_grows_without_end_is_kept_to_its_limit() -> None:
-    growing = Growing()
+    growing = GrowingText()
     for _ in range(TEXT_LIMIT + 5):
         growing.add("x")
     growing.add(None)

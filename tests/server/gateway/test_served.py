@@ -10,10 +10,9 @@ import openai
 import pytest
 
 from ratchet.server.gateway import Upstream
-from ratchet.server.gateway.attempts import Attempts, State
-from ratchet.server.gateway.target import Target
+from ratchet.server.gateway.target import AttemptGuard, AttemptState, GatewayTarget
 from ratchet.server.problems import Problem
-from ratchet.server.serve import Settings
+from ratchet.server.serve import ServeSettings
 from tests.server.gateway.conftest import Site, both
 from tests.server.gateway.upstreams import StubUpstream
 from tests.serving import RunningServer
@@ -34,7 +33,7 @@ ANSWER = {
 def server(
     serving: Callable[..., RunningServer], sqlite_url: str, upstream: StubUpstream
 ) -> RunningServer:
-    settings = Settings(
+    settings = ServeSettings(
         port=0,
         upstreams=(
             Upstream(name="stub", dialect="openai", base_url=upstream.url, key_env="PROVIDER"),
@@ -113,15 +112,15 @@ def test_streams_of_a_caller_are_held_and_may_be_refused(
 
 def test_what_is_known_of_an_attempt_holds_for_a_while(site: Site) -> None:
     now = 100.0
-    states: list[State] = ["unknown", "running", "over"]
+    states: list[AttemptState] = ["unknown", "running", "over"]
     asked: list[int] = []
 
-    async def running(rollout_id: str, fence: int) -> State:
+    async def running(rollout_id: str, fence: int) -> AttemptState:
         asked.append(fence)
         return states.pop(0)
 
-    attempts = Attempts(running, lambda: now)
-    target = Target(rollout_id="r", fence=1)
+    attempts = AttemptGuard(running, lambda: now)
+    target = GatewayTarget(rollout_id="r", fence=1)
 
     def status() -> int:
         try:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from ratchet.server.gateway import Upstream
-from ratchet.server.serve import Settings
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -89,7 +89,7 @@ def site(
         Upstream(name="two", dialect="anthropic", base_url=simulator.url, key_env="TWO_KEY"),
     )
     keys = {"ONE_KEY": "provider-key-1", "TWO_KEY": "provider-key-2"}
-    return serving(sqlite_url, Settings(port=0, upstreams=upstreams), environ=keys)
+    return serving(sqlite_url, ServeSettings(port=0, upstreams=upstreams), environ=keys)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ratchet.server.limits import Limits
+from ratchet.server.limits import ServerLimits
 from ratchet.server.otlp import endpoint, received
-from ratchet.server.serve import Settings
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from tests.server.otlp.conftest import Send
 from tests.server.otlp.requests import (
@@ -131,7 +131,7 @@ def test_a_truncated_body_is_refused(send: Send, stored: Store, media_type: str)
 def test_a_body_beyond_the_limit_is_refused_also_when_it_hides_in_a_small_one(
     serving: Callable[..., RunningServer], sqlite_url: str
 ) -> None:
-    server = serving(sqlite_url, Settings(port=0, limits=Limits(body_bytes=100_000)))
+    server = serving(sqlite_url, ServeSettings(port=0, limits=ServerLimits(body_bytes=100_000)))
     large = encoded(request(span({"a": "b" * 100_000})), PROTOBUF)
     with server.client() as http:
         headers = {"content-type": PROTOBUF}

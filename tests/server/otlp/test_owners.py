@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ratchet.server.gateway.attempts import LATE_S, state_of
+from ratchet.server.gateway.target import LATE_S, state_of
 from ratchet.store import Store
 from ratchet.types import Attempt, Outcome, Rollout
 from tests.server.otlp.conftest import Send

@@ -22,14 +22,14 @@ class Progress:
     def proposal(self, proposal: Proposal) -> None:
         """A candidate was judged."""
 
-    def said(self, text: str) -> None:
+    def message(self, text: str) -> None:
         """Something to tell a person."""
 
     def found(self, finding: Finding) -> None:
         """Learning has ended."""
 
 
-class SaidProgress(Progress):
+class StderrProgress(Progress):
     """A line for each candidate that is the best so far, and one now and then.
 
     Args:
@@ -38,37 +38,37 @@ class SaidProgress(Progress):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._said_at = clock()
+        self._printed_at = clock()
         self._seen: set[str] = set()
         self._best = float("-inf")
 
     def rollout(self, rollout: Rollout) -> None:
         """Count it."""
         self._seen.add(rollout.id)
-        if self._clock() - self._said_at >= EVERY_S:
-            self._say(f"{len(self._seen)} rollouts")
+        if self._clock() - self._printed_at >= EVERY_S:
+            self._print(f"{len(self._seen)} rollouts")
 
     def proposal(self, proposal: Proposal) -> None:
         """Say it when it is the best so far."""
         if proposal.best > self._best:
             self._best = proposal.best
-            self._say(
+            self._print(
                 f"candidate {proposal.number}: mean reward {proposal.value:.3f} on"
                 f" {proposal.tasks} tasks, best so far {proposal.best:.3f};"
                 f" {proposal.rollouts} rollouts, {proposal.cost}"
             )
 
-    def said(self, text: str) -> None:
+    def message(self, text: str) -> None:
         """Say it."""
-        self._say(text)
+        self._print(text)
 
     def found(self, finding: Finding) -> None:
         """Say how it ended."""
-        self._say(
+        self._print(
             f"{finding.sentence} Mean reward on val:"
             f" {finding.baseline_val:.3f} → {finding.best_val:.3f}"
         )
 
-    def _say(self, text: str) -> None:
-        self._said_at = self._clock()
+    def _print(self, text: str) -> None:
+        self._printed_at = self._clock()
         print(f"ratchet: {text}", file=sys.stderr, flush=True)

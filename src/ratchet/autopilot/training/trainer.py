@@ -19,16 +19,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from ratchet._version import __version__
-from ratchet.autopilot.coach_config import CoachSection
-from ratchet.autopilot.coaching import open_coach, will_be_asked
-from ratchet.autopilot.rehearsal import Nobody, RehearsalLab, rehearse
+from ratchet.autopilot.coach import open_coach, uses_coach
+from ratchet.autopilot.config import CoachSection
+from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
 from ratchet.autopilot.training.agents import trainable
 from ratchet.autopilot.training.items import Items
-from ratchet.autopilot.training.progress import Progress, SaidProgress
+from ratchet.autopilot.training.progress import Progress, StderrProgress
 from ratchet.evaluate import Scorer
-from ratchet.learn import Algorithm, Budget, Lab, Work, mean
-from ratchet.observe.place import prepare_state, store_url
-from ratchet.observe.redaction import Redactor, Rules
+from ratchet.learn import Algorithm, Budget, Lab, LabSettings, mean
+from ratchet.observe.project_paths import prepare_state, store_url
+from ratchet.observe.redaction import RedactionRules, Redactor
 from ratchet.run import Agent, AsyncExecutor, FileLock, Runner
 from ratchet.store import Store
 from ratchet.types import (
@@ -53,7 +53,7 @@ TIMEOUT_S = 120.0
 ATTEMPTS = 2
 DEV_TASKS = 5
 
-_SAID = (str, int, float, bool, tuple, list, dict, type(None), msgspec.Struct)
+_IDENTITY_TYPES = (str, int, float, bool, tuple, list, dict, type(None), msgspec.Struct)
 """Options whose text says what they are; that of other objects may hold an address."""
 
 
@@ -143,7 +143,7 @@ class Trainer:
         self._timeout_s = timeout_s
         self._store = store
         self._unsafe_code = unsafe_code
-        self._progress: Progress = SaidProgress() if progress else Progress()
+        self._progress: Progress = StderrProgress() if progress else Progress()
 
     def fit(self, agent: Any, train_dataset: Any, val_dataset: Any = None) -> Trained:
         """Learn on train, choose by val.
@@ -172,8 +172,8 @@ class Trainer:
             )
         items = Items(train_dataset, val_dataset, seed=self._seed)
         async with AsyncExitStack() as stack:
-            work = await self._begin(stack, agent, items, _said(algorithm))
-            await self._rehearse(algorithm, work, items)
+            work = await self._begin(stack, agent, items, _algorithm_identity(algorithm))
+            await self._dry_run(algorithm, work, items)
             coach = self._coach
             if coach is None:
                 coach = await stack.enter_async_context(
@@ -183,8 +183,8 @@ class Trainer:
                         store=work.store,
                         run_id=work.run_id,
                         seed=self._seed,
-                        redactor=Redactor(Rules()),
-                        say=self._progress.said,
+                        redactor=Redactor(RedactionRules()),
+                        say=self._progress.message,
                     )
                 )
             lab = await stack.enter_async_context(self._lab(work, items, coach))
@@ -231,7 +231,9 @@ class Trainer:
             lab = self._lab(work, items, None)
             return await _mean_of(lab, lab.train[:tasks], "train")
 
-    async def _begin(self, stack: AsyncExitStack, agent: Any, items: Items, course: Any) -> _Opened:
+    async def _begin(
+        self, stack: AsyncExitStack, agent: Any, items: Items, identity: Any
+    ) -> _Opened:
         store, state = self._open_store(stack)
         # Loaded before the resources are looked at: what its source declares is there by now.
         loaded, baseline = self._agent(agent, items)
@@ -245,7 +247,7 @@ class Trainer:
                 baseline.id,
                 targets,
                 dataset.version,
-                course,
+                identity,
                 msgspec.to_builtins(self._budget),
                 __version__,
                 self._seed,
@@ -262,13 +264,13 @@ class Trainer:
         await stack.enter_async_context(runner)
         return _Opened(run_id, store, runner, baseline, targets)
 
-    async def _rehearse(self, algorithm: Algorithm, work: _Opened, items: Items) -> None:
+    async def _dry_run(self, algorithm: Algorithm, work: _Opened, items: Items) -> None:
         """Have the algorithm refuse now what it would refuse once the agent has run."""
         if not type(algorithm).__module__.startswith("ratchet."):
             return  # what one of the user's own does before it asks for anything, nobody knows
-        asked = self._coach is not None or will_be_asked(CoachSection(), algorithm)
-        lab = self._lab_of(RehearsalLab, work, items, Nobody() if asked else None)
-        await rehearse(copy.copy(algorithm), lab)
+        asked = self._coach is not None or uses_coach(CoachSection(), algorithm)
+        lab = self._lab_of(DryRunLab, work, items, NoRunner() if asked else None)
+        await dry_run(copy.copy(algorithm), lab)
 
     def _targets(self, baseline: Candidate) -> list[str]:
         """Names of the resources that may change."""
@@ -283,7 +285,7 @@ class Trainer:
                 hint="Use a project, which runs them in a sandbox (ratchet improve), or say"
                 " Trainer(unsafe_code=True).",
             )
-        self._progress.said(
+        self._progress.message(
             f"{names} stays as it is: Trainer has no sandbox for code. A project has one; see"
             " ratchet improve."
         )
@@ -318,7 +320,7 @@ class Trainer:
 
     def _lab_of(self, kind: type[L], work: _Opened, items: Items, coach: Any) -> L:
         return kind(
-            Work(
+            LabSettings(
                 run_id=work.run_id,
                 stage="learn",
                 queue=work.run_id,
@@ -338,7 +340,7 @@ class Trainer:
             only=work.targets,
             on_rollout=self._progress.rollout,
             on_proposal=self._progress.proposal,
-            on_note=self._progress.said,
+            on_note=self._progress.message,
         )
 
 
@@ -396,12 +398,12 @@ def _resources(given: Mapping[str, Resource | str] | None) -> dict[str, Resource
     return resources
 
 
-def _said(algorithm: Algorithm) -> list[Any]:
+def _algorithm_identity(algorithm: Algorithm) -> list[Any]:
     """What tells one set-up of an algorithm from another: its name and its options."""
     options = {
         key: repr(value)
         for key, value in sorted(vars(algorithm).items())
-        if isinstance(value, _SAID)
+        if isinstance(value, _IDENTITY_TYPES)
     }
     return [algorithm.name, options]
 

@@ -5,19 +5,19 @@ a file to what is to be stored. Ids follow from what the source calls a thing, o
 so that reading a file twice stores it once.
 """
 
+from ratchet.curate.importing.file_values import FileValue, read_values, rows_of, unwrapped
 from ratchet.curate.importing.formats import FORMATS, Format, format_of
-from ratchet.curate.importing.imported import Context, Imported, Unfit
-from ratchet.curate.importing.units import Unit, read_units, rows_of, unwrapped
+from ratchet.curate.importing.records import FormatMismatch, ImportContext, ImportedRecords
 
 __all__ = [
     "FORMATS",
-    "Context",
+    "FileValue",
     "Format",
-    "Imported",
-    "Unfit",
-    "Unit",
+    "FormatMismatch",
+    "ImportContext",
+    "ImportedRecords",
     "format_of",
-    "read_units",
+    "read_values",
     "rows_of",
     "unwrapped",
 ]

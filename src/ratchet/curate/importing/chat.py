@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.curate.importing.imported import as_text
+from ratchet.curate.importing.records import as_text
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
 

@@ -11,27 +11,27 @@ from typing import Any
 
 import msgspec
 
-from ratchet.curate.importing.imported import (
-    MADE_UP,
+from ratchet.curate.importing.records import (
+    ASSUMED_TIME,
     SOURCE,
-    Context,
-    Imported,
-    Unfit,
+    FormatMismatch,
+    ImportContext,
+    ImportedRecords,
     as_text,
     digest,
-    moment,
-    plain,
-    whole,
+    integer,
+    unix_ns,
+    without_empty,
 )
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
 from ratchet.types import Span, SpanRecord
 
-MOST_HISTORY = 40
+MAX_HISTORY = 40
 """Calls of a conversation that hold all that was said before. Later ones hold what was said since
 the call before: else a long conversation would take space with the square of its length."""
 
-MOST_MESSAGES = 10_000
+MAX_MESSAGES = 10_000
 
 _ROLES = {
     "human": "user",
@@ -48,7 +48,7 @@ _IDS = ("conversation_id", "conversationId", "session_id", "thread_id", "id", "u
 _TIMES = ("timestamp", "created_at", "create_time", "created", "time", "date")
 
 
-class Conversation:
+class ImportedConversation:
     """One conversation of a file.
 
     Args:
@@ -64,45 +64,45 @@ class Conversation:
         self.given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
         self.messages = _messages(value)
         if not any(message["role"] == "assistant" for message in self.messages):
-            raise Unfit("nobody answers in it: it has no message of the role assistant")
+            raise FormatMismatch("nobody answers in it: it has no message of the role assistant")
         self.digest = digest(source, value)
         self.trace_id = self.digest[:32]
         id = next((self.given[key] for key in _IDS if self.given.get(key)), None)
         self.id = str(id)[:200] if isinstance(id, (str, int)) else self.trace_id
 
     @property
-    def asked(self) -> list[form.Message]:
+    def prompt(self) -> list[form.Message]:
         """What was said before the model said anything."""
-        asked = []
+        prompt = []
         for message in self.messages:
             if message["role"] == "assistant":
                 break
-            asked.append(message)
-        return asked
+            prompt.append(message)
+        return prompt
 
     @property
     def answer(self) -> str:
         """The last that the model said, as text."""
         for message in reversed(self.messages):
             if message["role"] == "assistant":
-                return said(message)
+                return message_text(message)
         return ""
 
-    def spans(self, context: Context, rollout_id: str = "") -> tuple[SpanRecord, ...]:
+    def spans(self, context: ImportContext, rollout_id: str = "") -> tuple[SpanRecord, ...]:
         """The spans of the conversation."""
         agent = context.agent_name(self.given.get("agent"), self.given.get("agent_name"))
         root = self.digest[32:48]
-        begun = next((m for key in _TIMES if (m := moment(self.given.get(key)))), None)
+        begun = next((m for key in _TIMES if (m := unix_ns(self.given.get(key)))), None)
         clock = _Clock(begun or context.at_ns, self.messages)
-        shared = plain(
+        shared = without_empty(
             {
                 SOURCE: self.source,
-                MADE_UP: None if clock.is_real else "made up",
+                ASSUMED_TIME: None if clock.is_real else "made up",
                 names.CONVERSATION: self.id,
             }
         )
         first, last = clock.at(0), clock.at(len(self.messages))
-        asked = self.asked
+        prompt = self.prompt
         made = [
             Span(
                 trace_id=self.trace_id,
@@ -111,12 +111,12 @@ class Conversation:
                 start_ns=first,
                 end_ns=max(first, last),
                 status="ok",
-                attributes=plain(
+                attributes=without_empty(
                     {
                         **shared,
                         names.OPERATION: "invoke_agent",
                         names.AGENT_NAME: agent,
-                        names.INPUT: as_text(said(asked[-1]) if asked else ""),
+                        names.INPUT: as_text(message_text(prompt[-1]) if prompt else ""),
                         names.OUTPUT: as_text(self.answer),
                         "user.id": self.given.get("user_id") or self.given.get("user"),
                     }
@@ -130,7 +130,7 @@ class Conversation:
             if message["role"] != "assistant":
                 continue
             calls += 1
-            history = self.messages[since if calls > MOST_HISTORY else 0 : number]
+            history = self.messages[since if calls > MAX_HISTORY else 0 : number]
             made.append(self._call(number, history, root, shared, clock, before))
             before, since = number, number
         end = max(span.end_ns for span in made)
@@ -162,7 +162,7 @@ class Conversation:
             start_ns=clock.at(before if number else 0),
             end_ns=clock.at(number),
             status="ok",
-            attributes=plain(
+            attributes=without_empty(
                 {
                     **shared,
                     names.OPERATION: "chat",
@@ -171,10 +171,10 @@ class Conversation:
                     names.INPUT_MESSAGES: as_text(_bare(history)),
                     names.OUTPUT_MESSAGES: as_text(_bare([message])),
                     names.TOOL_DEFINITIONS: as_text(tools) if tools else None,
-                    names.INPUT_TOKENS: whole(
+                    names.INPUT_TOKENS: integer(
                         spent.get("prompt_tokens", spent.get("input_tokens"))
                     ),
-                    names.OUTPUT_TOKENS: whole(
+                    names.OUTPUT_TOKENS: integer(
                         spent.get("completion_tokens", spent.get("output_tokens"))
                     ),
                 }
@@ -206,7 +206,7 @@ class Conversation:
                     start_ns=clock.at(max(number - 1, 0)),
                     end_ns=clock.at(number),
                     status="ok",
-                    attributes=plain(
+                    attributes=without_empty(
                         {
                             **shared,
                             names.OPERATION: "execute_tool",
@@ -242,16 +242,16 @@ class _Clock:
         return self._at[number]
 
 
-def read(value: Any, context: Context, source: str) -> Imported:
+def read(value: Any, context: ImportContext, source: str) -> ImportedRecords:
     """A conversation's spans.
 
     Raises:
         Unfit: It is none.
     """
-    return Imported(spans=Conversation(value, source).spans(context))
+    return ImportedRecords(spans=ImportedConversation(value, source).spans(context))
 
 
-def said(message: form.Message) -> str:
+def message_text(message: form.Message) -> str:
     """What a message says in words."""
     return "\n".join(
         str(part.get("content", "")) for part in message["parts"] if part.get("type") == "text"
@@ -293,7 +293,7 @@ def _messages(value: Any) -> list[form.Message]:
                 break
         else:
             if not _is_completion(value):
-                raise Unfit("it has no list of messages")
+                raise FormatMismatch("it has no list of messages")
             raw.append({"role": "user", "content": value["prompt"]})
         for key in ("completion", "response", "output"):
             found = value.get(key)
@@ -307,15 +307,15 @@ def _messages(value: Any) -> list[form.Message]:
                 raw += _answered(found)
                 break
     else:
-        raise Unfit("it is no conversation, but something else than an object or a list")
+        raise FormatMismatch("it is no conversation, but something else than an object or a list")
     if not raw:
-        raise Unfit("it has no messages")
-    if len(raw) > MOST_MESSAGES:
-        raise Unfit(f"it has {len(raw)} messages; {MOST_MESSAGES} are allowed")
+        raise FormatMismatch("it has no messages")
+    if len(raw) > MAX_MESSAGES:
+        raise FormatMismatch(f"it has {len(raw)} messages; {MAX_MESSAGES} are allowed")
     made: list[form.Message] = []
     for number, each in enumerate(raw, start=1):
         if not isinstance(each, Mapping):
-            raise Unfit(f"message {number} is no object")
+            raise FormatMismatch(f"message {number} is no object")
         made += _message(number, each)
     return made
 
@@ -332,7 +332,7 @@ def _answered(response: Mapping[str, Any]) -> list[Any]:
 def _message(number: int, raw: Mapping[str, Any]) -> list[form.Message]:
     role = raw.get("role", raw.get("from"))
     if not isinstance(role, str) or not role:
-        raise Unfit(f"message {number} has no role")
+        raise FormatMismatch(f"message {number} has no role")
     role = _ROLES.get(role, role)
     content = raw.get("content", raw.get("value", raw.get("text")))
     given = {**raw, "role": role, "content": content}
@@ -340,9 +340,9 @@ def _message(number: int, raw: Mapping[str, Any]) -> list[form.Message]:
         given["tool_calls"] = [{"function": raw["function_call"]}]
     made = form.chat_message(given, role)
     if not isinstance(made.get("parts"), list):
-        raise Unfit(f"message {number} has no content")
+        raise FormatMismatch(f"message {number} has no content")
     made = {"role": role, "parts": [part for part in made["parts"] if isinstance(part, dict)]}
-    stamp = next((m for key in _TIMES if (m := moment(raw.get(key)))), None)
+    stamp = next((m for key in _TIMES if (m := unix_ns(raw.get(key)))), None)
     # Anthropic's users say what tools answered; a message of its own, it is found as one.
     answers = [part for part in made["parts"] if part.get("type") == "tool_call_response"]
     others = [part for part in made["parts"] if part.get("type") != "tool_call_response"]

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ratchet.curate.importing import conversations, langfuse, mlflow, phoenix, trajectories
-from ratchet.curate.importing.imported import Context, Imported
+from ratchet.curate.importing.records import ImportContext, ImportedRecords
 
 
 class Format(NamedTuple):
     """One form of what people have."""
 
-    is_one: Callable[[Any], bool]
+    matches: Callable[[Any], bool]
     """Whether a value looks like it."""
-    read: Callable[[Any, Context], Imported]
+    read: Callable[[Any, ImportContext], ImportedRecords]
     """What is to be stored of a value; raises Unfit when it is none."""
 
 
@@ -33,19 +33,19 @@ def _is_anthropic(value: Any) -> bool:
     )
 
 
-def _read_openai(value: Any, context: Context) -> Imported:
+def _read_openai(value: Any, context: ImportContext) -> ImportedRecords:
     return conversations.read(value, context, "openai")
 
 
-def _read_anthropic(value: Any, context: Context) -> Imported:
+def _read_anthropic(value: Any, context: ImportContext) -> ImportedRecords:
     return conversations.read(value, context, "anthropic")
 
 
 FORMATS: dict[str, Format] = {
-    langfuse.NAME: Format(langfuse.is_one, langfuse.read),
-    phoenix.NAME: Format(phoenix.is_one, phoenix.read),
-    mlflow.NAME: Format(mlflow.is_one, mlflow.read),
-    trajectories.SOURCE: Format(trajectories.is_one, trajectories.read),
+    langfuse.NAME: Format(langfuse.matches, langfuse.read),
+    phoenix.NAME: Format(phoenix.matches, phoenix.read),
+    mlflow.NAME: Format(mlflow.matches, mlflow.read),
+    trajectories.SOURCE: Format(trajectories.matches, trajectories.read),
     "anthropic": Format(_is_anthropic, _read_anthropic),
     "openai": Format(conversations.has_messages, _read_openai),
 }
@@ -54,4 +54,4 @@ FORMATS: dict[str, Format] = {
 
 def format_of(value: Any, formats: Mapping[str, Format] = FORMATS) -> str | None:
     """The name of the format that a value looks like; None when it looks like none."""
-    return next((name for name, format in formats.items() if format.is_one(value)), None)
+    return next((name for name, format in formats.items() if format.matches(value)), None)

@@ -13,20 +13,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ratchet.curate.importing.chat import call_attributes, value_attributes
-from ratchet.curate.importing.imported import (
+from ratchet.curate.importing.records import (
     SOURCE,
-    Context,
-    Imported,
-    Unfit,
+    FormatMismatch,
+    ImportContext,
+    ImportedRecords,
     as_text,
     digest,
-    judged,
-    moment,
+    integer,
     number,
-    plain,
+    score_feedback,
     span_id_of,
     trace_id_of,
-    whole,
+    unix_ns,
+    without_empty,
 )
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
@@ -91,7 +91,7 @@ def _is_score(value: Mapping[str, Any]) -> bool:
     return "value" in value and ("dataType" in value or "source" in value)
 
 
-def is_one(value: Any) -> bool:
+def matches(value: Any) -> bool:
     """Whether a value looks like a trace, an observation or a score of Langfuse."""
     if not isinstance(value, Mapping):
         return False
@@ -107,35 +107,37 @@ def is_one(value: Any) -> bool:
     return is_observation or ("timestamp" in value and has_user)
 
 
-def read(value: Any, context: Context) -> Imported:
+def read(value: Any, context: ImportContext) -> ImportedRecords:
     """A trace with what it holds, an observation, or a score.
 
     Raises:
         Unfit: It is neither.
     """
     if not isinstance(value, Mapping):
-        raise Unfit("it is no object")
+        raise FormatMismatch("it is no object")
     if isinstance(value.get("trace"), Mapping):
         # The file of a single trace holds its observations beside it.
         beside = {key: each for key, each in value.items() if key != "trace"}
         value = {**value["trace"], **beside}
     value = _named(value)
     if value.get("id") in (None, ""):
-        raise Unfit("it has no id")
+        raise FormatMismatch("it has no id")
     if _is_score(value):
         if not value["traceId"]:
-            raise Unfit("it is a score of something else than a trace")
-        return Imported(feedback=_scores({"scores": [value]}, str(value["traceId"]), {}))
+            raise FormatMismatch("it is a score of something else than a trace")
+        return ImportedRecords(feedback=_scores({"scores": [value]}, str(value["traceId"]), {}))
     if value.get("traceId"):
         record = _observation(value, str(value["traceId"]), {}, context)
-        return Imported(spans=(record,), feedback=_scores(value, str(value["traceId"]), value))
+        return ImportedRecords(
+            spans=(record,), feedback=_scores(value, str(value["traceId"]), value)
+        )
     return _trace(value, context)
 
 
-def _trace(value: Mapping[str, Any], context: Context) -> Imported:
+def _trace(value: Mapping[str, Any], context: ImportContext) -> ImportedRecords:
     id = str(value["id"])
     skipped: list[str] = []
-    shared = plain(
+    shared = without_empty(
         {
             names.CONVERSATION: value.get("sessionId"),
             "user.id": value.get("userId"),
@@ -147,12 +149,12 @@ def _trace(value: Mapping[str, Any], context: Context) -> Imported:
             continue  # the API lists the ids alone
         try:
             below.append(_observation(each, id, shared, context, value))
-        except Unfit as unfit:
+        except FormatMismatch as unfit:
             skipped.append(f"observation {each.get('id')}: {unfit}")
-    start = moment(value.get("timestamp"))
+    start = unix_ns(value.get("timestamp"))
     if start is None:
         if not below:
-            raise Unfit("it has no time: its timestamp is missing, or is none")
+            raise FormatMismatch("it has no time: its timestamp is missing, or is none")
         start = min(record.span.start_ns for record in below)
     latency = number(value.get("latency")) or 0.0
     end = max([start + int(max(latency, 0.0) * 1e9), *(each.span.end_ns for each in below)])
@@ -165,7 +167,7 @@ def _trace(value: Mapping[str, Any], context: Context) -> Imported:
         start_ns=start,
         end_ns=end,
         status="error" if level == "ERROR" else "ok",
-        attributes=plain(
+        attributes=without_empty(
             {
                 **shared,
                 SOURCE: NAME,
@@ -176,7 +178,7 @@ def _trace(value: Mapping[str, Any], context: Context) -> Imported:
             }
         ),
     )
-    return Imported(
+    return ImportedRecords(
         spans=(SpanRecord(span=span, agent=agent), *below),
         feedback=_scores(value, id, {}),
         skipped=tuple(skipped),
@@ -187,15 +189,15 @@ def _observation(
     value: Mapping[str, Any],
     trace: str,
     shared: Mapping[str, Any],
-    context: Context,
+    context: ImportContext,
     of: Mapping[str, Any] | None = None,
 ) -> SpanRecord:
     if value.get("id") in (None, ""):
-        raise Unfit("it has no id")
-    start = moment(value.get("startTime"))
+        raise FormatMismatch("it has no id")
+    start = unix_ns(value.get("startTime"))
     if start is None:
-        raise Unfit("it has no time: its startTime is missing, or is none")
-    end = moment(value.get("endTime")) or start
+        raise FormatMismatch("it has no time: its startTime is missing, or is none")
+    end = unix_ns(value.get("endTime")) or start
     kind = str(value.get("type") or "SPAN").upper()
     operation = OPERATIONS.get(kind)
     given, answered = form.decoded(value.get("input")), form.decoded(value.get("output"))
@@ -223,7 +225,7 @@ def _observation(
         attributes |= call_attributes(given, answered)
     else:
         attributes |= value_attributes(given, answered, tool=kind == "TOOL")
-    first = moment(value.get("completionStartTime"))
+    first = unix_ns(value.get("completionStartTime"))
     if first is not None and first >= start:
         attributes["gen_ai.response.time_to_first_chunk"] = (first - start) / 1e9
     span = Span(
@@ -235,7 +237,7 @@ def _observation(
         end_ns=end,
         status="error" if is_error else "ok",
         message=str(value.get("statusMessage") or ""),
-        attributes=plain(attributes),
+        attributes=without_empty(attributes),
     )
     agent = context.agent_name((of or {}).get("name"), value.get("traceName"))
     return SpanRecord(span=span, agent=agent)
@@ -261,7 +263,7 @@ def _usage(value: Mapping[str, Any]) -> dict[str, Any]:
     usage = _mapping(value.get("usage"))
 
     def first(*found: Any) -> int | None:
-        return next((n for each in found if (n := whole(each)) is not None), None)
+        return next((n for each in found if (n := integer(each)) is not None), None)
 
     cost = number(value.get("totalCost", value.get("calculatedTotalCost")))
     if cost is None:
@@ -313,7 +315,7 @@ def _scores(
             score = each.get("stringValue", score)
         about = each.get("observationId") or observation.get("id")
         found.append(
-            judged(
+            score_feedback(
                 NAME,
                 each.get("id") or [trace, about, each["name"], score],
                 str(each["name"]),
@@ -321,7 +323,7 @@ def _scores(
                 comment=str(each.get("comment") or ""),
                 trace_id=trace_id_of(NAME, each.get("traceId") or trace),
                 span_id=span_id_of(NAME, about) if about else "",
-                at=moment(each.get("timestamp")),
+                at=unix_ns(each.get("timestamp")),
             )
         )
     return tuple(found)

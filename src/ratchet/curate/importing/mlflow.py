@@ -11,18 +11,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.curate.importing.chat import call_attributes, value_attributes
-from ratchet.curate.importing.imported import (
+from ratchet.curate.importing.records import (
     SOURCE,
-    Context,
-    Imported,
-    Unfit,
+    FormatMismatch,
+    ImportContext,
+    ImportedRecords,
     flattened,
-    judged,
-    moment,
-    plain,
+    integer,
+    score_feedback,
     span_id_of,
     trace_id_of,
-    whole,
+    unix_ns,
+    without_empty,
 )
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
@@ -43,7 +43,7 @@ OPERATIONS = {
 _TAKEN = ("mlflow.spanInputs", "mlflow.spanOutputs", "mlflow.traceRequestId", "mlflow.spanLogLevel")
 
 
-def is_one(value: Any) -> bool:
+def matches(value: Any) -> bool:
     """Whether a value looks like a trace of MLflow, or a row of a data frame of them."""
     if not isinstance(value, Mapping):
         return False
@@ -53,14 +53,14 @@ def is_one(value: Any) -> bool:
     return "trace_id" in value and ("trace" in value or "spans" in value)
 
 
-def read(value: Any, context: Context) -> Imported:
+def read(value: Any, context: ImportContext) -> ImportedRecords:
     """A trace.
 
     Raises:
         Unfit: It is none.
     """
     if not isinstance(value, Mapping):
-        raise Unfit("it is no object")
+        raise FormatMismatch("it is no object")
     whole_one = form.decoded(value.get("trace"))
     if isinstance(whole_one, Mapping):
         value = whole_one
@@ -68,14 +68,14 @@ def read(value: Any, context: Context) -> Imported:
         value = {"info": value, "data": {"spans": form.decoded(value["spans"])}}
     info, data = form.decoded(value.get("info")), form.decoded(value.get("data"))
     if not isinstance(info, Mapping) or not isinstance(data, Mapping):
-        raise Unfit("it has no info and data")
+        raise FormatMismatch("it has no info and data")
     id = info.get("trace_id") or info.get("request_id")
     if not id:
-        raise Unfit("it has no trace_id")
+        raise FormatMismatch("it has no trace_id")
     told = {**_mapping(info.get("request_metadata")), **_mapping(info.get("trace_metadata"))}
     tags = _mapping(info.get("tags"))
     session = told.get("mlflow.trace.session")
-    shared = plain(
+    shared = without_empty(
         {
             SOURCE: NAME,
             names.CONVERSATION: session,
@@ -90,13 +90,13 @@ def read(value: Any, context: Context) -> Imported:
     for position, each in enumerate(listed if isinstance(listed, list) else (), start=1):
         try:
             span = _span(each, trace_id, shared)
-        except Unfit as unfit:
+        except FormatMismatch as unfit:
             skipped.append(f"span {position}: {unfit}")
             continue
         spans.append(SpanRecord(span=span, agent=agent))
     if not spans:
-        raise Unfit(skipped[0] if skipped else "it has no spans")
-    return Imported(
+        raise FormatMismatch(skipped[0] if skipped else "it has no spans")
+    return ImportedRecords(
         spans=tuple(spans),
         feedback=_assessments(info, trace_id, session),
         skipped=tuple(skipped),
@@ -105,17 +105,17 @@ def read(value: Any, context: Context) -> Imported:
 
 def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
     if not isinstance(value, Mapping):
-        raise Unfit("it is no object")
+        raise FormatMismatch("it is no object")
     place = _mapping(value.get("context"))
     id = value.get("span_id") or place.get("span_id")
     if not id:
-        raise Unfit("it has no span_id")
-    start = moment(
+        raise FormatMismatch("it has no span_id")
+    start = unix_ns(
         value.get("start_time_unix_nano", value.get("start_time", value.get("start_time_ns")))
     )
     if start is None:
-        raise Unfit("it has no time: when it began is missing, or is none")
-    end = moment(value.get("end_time_unix_nano", value.get("end_time", value.get("end_time_ns"))))
+        raise FormatMismatch("it has no time: when it began is missing, or is none")
+    end = unix_ns(value.get("end_time_unix_nano", value.get("end_time", value.get("end_time_ns"))))
     parent = value.get("parent_span_id", value.get("parent_id"))
     given = {key: form.decoded(each) for key, each in _mapping(value.get("attributes")).items()}
     kind = str(given.get("mlflow.spanType") or value.get("span_type") or "").upper()
@@ -130,8 +130,8 @@ def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
         names.OPERATION: operation,
         names.TOOL_NAME: name if kind == "TOOL" else None,
         names.AGENT_NAME: name if kind == "AGENT" else None,
-        names.INPUT_TOKENS: whole(usage.get("input_tokens")),
-        names.OUTPUT_TOKENS: whole(usage.get("output_tokens")),
+        names.INPUT_TOKENS: integer(usage.get("input_tokens")),
+        names.OUTPUT_TOKENS: integer(usage.get("output_tokens")),
     }
     if operation == "chat":
         asked = inputs if isinstance(inputs, Mapping) else {}
@@ -152,7 +152,7 @@ def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
         end_ns=end or start,
         status="error" if "ERROR" in code else "ok" if "OK" in code else "unset",
         message=str(message),
-        attributes=plain(attributes),
+        attributes=without_empty(attributes),
         events=_events(value.get("events")),
     )
 
@@ -176,7 +176,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 def _events(value: Any) -> tuple[SpanEvent, ...]:
     made = []
     for each in form.objects(value):
-        stamp = moment(each.get("time_unix_nano", each.get("timestamp")))
+        stamp = unix_ns(each.get("time_unix_nano", each.get("timestamp")))
         if each.get("name") and stamp is not None:
             made.append(
                 SpanEvent(str(each["name"]), stamp, flattened(_mapping(each.get("attributes"))))
@@ -193,7 +193,7 @@ def _assessments(info: Mapping[str, Any], trace_id: str, session: Any) -> tuple[
             continue
         about = each.get("span_id")
         made.append(
-            judged(
+            score_feedback(
                 NAME,
                 each.get("assessment_id") or [trace_id, name],
                 str(name),
@@ -202,7 +202,7 @@ def _assessments(info: Mapping[str, Any], trace_id: str, session: Any) -> tuple[
                 trace_id=trace_id,
                 span_id=span_id_of(NAME, _hex(about)) if about else "",
                 conversation_id=str(session)[:200] if session else "",
-                at=moment(each.get("create_time")),
+                at=unix_ns(each.get("create_time")),
             )
         )
     return tuple(made)

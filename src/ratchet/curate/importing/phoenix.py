@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ratchet.curate.importing.imported import (
+from ratchet.curate.importing.records import (
     SOURCE,
-    Context,
-    Imported,
-    Unfit,
+    FormatMismatch,
+    ImportContext,
+    ImportedRecords,
     flattened,
-    judged,
-    moment,
-    plain,
+    score_feedback,
     span_id_of,
     trace_id_of,
+    unix_ns,
+    without_empty,
 )
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names, normalise
@@ -34,21 +34,21 @@ _STATUSES: dict[str, Literal["unset", "ok", "error"]] = {
 }
 
 
-def is_one(value: Any) -> bool:
+def matches(value: Any) -> bool:
     """Whether a value looks like a span of Phoenix."""
     if not isinstance(value, Mapping) or "start_time" not in value:
         return False
     return isinstance(value.get("context"), Mapping) or "context.span_id" in value
 
 
-def read(value: Any, context: Context) -> Imported:
+def read(value: Any, context: ImportContext) -> ImportedRecords:
     """A span.
 
     Raises:
         Unfit: It is none.
     """
     if not isinstance(value, Mapping):
-        raise Unfit("it is no object")
+        raise FormatMismatch("it is no object")
     place = form.decoded(value.get("context"))
     if not isinstance(place, Mapping):
         place = {
@@ -56,11 +56,11 @@ def read(value: Any, context: Context) -> Imported:
             "span_id": value.get("context.span_id"),
         }
     if not place.get("trace_id") or not place.get("span_id"):
-        raise Unfit("it has no context with a trace_id and a span_id")
-    start = moment(value.get("start_time"))
+        raise FormatMismatch("it has no context with a trace_id and a span_id")
+    start = unix_ns(value.get("start_time"))
     if start is None:
-        raise Unfit("it has no time: its start_time is missing, or is none")
-    end = moment(value.get("end_time")) or start
+        raise FormatMismatch("it has no time: its start_time is missing, or is none")
+    end = unix_ns(value.get("end_time")) or start
     name = str(value.get("name") or "span")
     attributes = _attributes(value)
     events = _events(value.get("events"))
@@ -87,7 +87,7 @@ def read(value: Any, context: Context) -> Imported:
     )
     agent = context.agent_name(attributes.get(names.AGENT_NAME))
     feedback = tuple(
-        judged(
+        score_feedback(
             NAME,
             each.get("id") or [span_id, each["name"]],
             str(each["name"]),
@@ -95,12 +95,12 @@ def read(value: Any, context: Context) -> Imported:
             comment=str(result.get("explanation") or result.get("label") or ""),
             trace_id=trace_id,
             span_id=span_id,
-            at=moment(each.get("updated_at")),
+            at=unix_ns(each.get("updated_at")),
         )
         for each in form.objects(value.get("span_annotations", value.get("annotations")))
         if each.get("name") and isinstance(result := each.get("result", each), Mapping)
     )
-    return Imported(spans=(SpanRecord(span=span, agent=agent),), feedback=feedback)
+    return ImportedRecords(spans=(SpanRecord(span=span, agent=agent),), feedback=feedback)
 
 
 def _attributes(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,13 +111,13 @@ def _attributes(value: Mapping[str, Any]) -> dict[str, Any]:
         for key, each in value.items()
         if key.startswith("attributes.") and each is not None
     }
-    return plain({**made, **flattened(columns)})
+    return without_empty({**made, **flattened(columns)})
 
 
 def _events(value: Any) -> tuple[SpanEvent, ...]:
     made = []
     for each in form.objects(value):
-        stamp = moment(each.get("timestamp"))
+        stamp = unix_ns(each.get("timestamp"))
         attributes = each.get("attributes")
         if each.get("name") and stamp is not None:
             inner = flattened(attributes) if isinstance(attributes, Mapping) else {}

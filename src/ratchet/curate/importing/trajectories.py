@@ -8,8 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.curate.importing.conversations import Conversation, has_messages, said
-from ratchet.curate.importing.imported import Context, Imported, Unfit, digest, judged, number
+from ratchet.curate.importing.conversations import ImportedConversation, has_messages, message_text
+from ratchet.curate.importing.records import (
+    FormatMismatch,
+    ImportContext,
+    ImportedRecords,
+    digest,
+    number,
+    score_feedback,
+)
 from ratchet.types import Rollout, Score
 
 SOURCE = "trajectories"
@@ -19,10 +26,10 @@ _REWARDS = ("reward", "score", "return")
 _MANY = ("rewards", "scores")
 
 
-def is_one(value: Any) -> bool:
+def matches(value: Any) -> bool:
     """Whether a value looks like a trajectory, or a list of them."""
     if isinstance(value, list):
-        return bool(value) and all(is_one(each) for each in value[:5])
+        return bool(value) and all(matches(each) for each in value[:5])
     if not isinstance(value, Mapping):
         return False
     if any(isinstance(value.get(key), list) for key in _LISTS):
@@ -31,32 +38,32 @@ def is_one(value: Any) -> bool:
     return has_messages(value) and any(value.get(key) is not None for key in (*_REWARDS, *_MANY))
 
 
-def read(value: Any, context: Context) -> Imported:
+def read(value: Any, context: ImportContext) -> ImportedRecords:
     """Rollouts of trajectories, or spans and feedback where no rollouts are taken.
 
     Raises:
         Unfit: None of it is one.
     """
-    found = Imported()
+    found = ImportedRecords()
     skipped: list[str] = []
     given = _listed(value)
     for position, one in enumerate(given, start=1):
         try:
             made = _read_one(one, position if len(given) > 1 else 0, context)
-        except Unfit as unfit:
+        except FormatMismatch as unfit:
             if len(given) == 1:
                 raise
             skipped.append(f"trajectory {position}: {unfit}")
             continue
-        found = Imported(
+        found = ImportedRecords(
             spans=(*found.spans, *made.spans),
             feedback=(*found.feedback, *made.feedback),
             rollouts=(*found.rollouts, *made.rollouts),
             scores=(*found.scores, *made.scores),
         )
     if not found.spans:
-        raise Unfit(skipped[0] if skipped else "it holds no trajectories")
-    return Imported(
+        raise FormatMismatch(skipped[0] if skipped else "it holds no trajectories")
+    return ImportedRecords(
         spans=found.spans,
         feedback=found.feedback,
         rollouts=found.rollouts,
@@ -77,21 +84,21 @@ def _listed(value: Any) -> list[Any]:
                     for one in value[key]
                 ]
         return [value]
-    raise Unfit("it is no trajectory, but something else than an object or a list")
+    raise FormatMismatch("it is no trajectory, but something else than an object or a list")
 
 
-def _read_one(value: Any, position: int, context: Context) -> Imported:
+def _read_one(value: Any, position: int, context: ImportContext) -> ImportedRecords:
     if not isinstance(value, Mapping):
-        raise Unfit("it is no object with messages and a reward")
+        raise FormatMismatch("it is no object with messages and a reward")
     rewards = _rewards(value)
     # Equal trajectories of one group were sampled apart, and both count.
     given = {**value, "position": position} if position else value
-    conversation = Conversation(given, SOURCE)
+    conversation = ImportedConversation(given, SOURCE)
     if not context.rollouts:
-        return Imported(
+        return ImportedRecords(
             spans=conversation.spans(context),
             feedback=tuple(
-                judged(
+                score_feedback(
                     SOURCE,
                     [conversation.trace_id, name],
                     name,
@@ -105,8 +112,8 @@ def _read_one(value: Any, position: int, context: Context) -> Imported:
     rollout_id = conversation.digest[:32]
     spans = conversation.spans(context, rollout_id)
     agent = context.agent_name(value.get("agent"), value.get("agent_name"))
-    asked = conversation.asked
-    input_ = _input(asked)
+    prompt = conversation.prompt
+    input_ = _input(prompt)
     begun, ended = spans[0].span.start_ns / 1e9, spans[0].span.end_ns / 1e9
     rollout = Rollout(
         id=rollout_id,
@@ -138,7 +145,7 @@ def _read_one(value: Any, position: int, context: Context) -> Imported:
         )
         for name, reward in rewards.items()
     )
-    return Imported(spans=spans, rollouts=(rollout,), scores=scores)
+    return ImportedRecords(spans=spans, rollouts=(rollout,), scores=scores)
 
 
 def _rewards(value: Mapping[str, Any]) -> dict[str, float]:
@@ -147,7 +154,7 @@ def _rewards(value: Mapping[str, Any]) -> dict[str, float]:
         if key in value:
             reward = number(value[key])
             if reward is None:
-                raise Unfit(f"its {key} is no number")
+                raise FormatMismatch(f"its {key} is no number")
             found["reward"] = reward
             break
     for key in _MANY:
@@ -161,16 +168,16 @@ def _rewards(value: Mapping[str, Any]) -> dict[str, float]:
             # A reward for each step: what learning goes by is their sum.
             steps = [number(each) for each in many]
             if any(step is None for step in steps):
-                raise Unfit(f"its {key} are not all numbers")
+                raise FormatMismatch(f"its {key} are not all numbers")
             found.setdefault("reward", sum(step for step in steps if step is not None))
     if not found:
-        raise Unfit("it has no reward")
+        raise FormatMismatch("it has no reward")
     return found
 
 
-def _input(asked: list[Any]) -> Any:
+def _input(prompt: list[Any]) -> Any:
     """What the agent was asked: the user's words where they are all, else the messages."""
-    users = [message for message in asked if message["role"] == "user"]
+    users = [message for message in prompt if message["role"] == "user"]
     if len(users) == 1 and all(part.get("type") == "text" for part in users[0]["parts"]):
-        return said(users[0])
-    return [{"role": each["role"], "parts": each["parts"]} for each in asked]
+        return message_text(users[0])
+    return [{"role": each["role"], "parts": each["parts"]} for each in prompt]

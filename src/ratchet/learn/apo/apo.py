@@ -11,13 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet.learn.algorithm import End, Finding
+from ratchet.learn.algorithm import Finding, SearchEnd
+from ratchet.learn.apo.budget import SearchSizes, SizeOptions, least, sizes
 from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching
-from ratchet.learn.apo.search import Search
-from ratchet.learn.apo.sizes import Sizes, Wanted, least, sizes
+from ratchet.learn.apo.search import PromptSearch
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import Entry, Race
+from ratchet.learn.race import Race, RaceEntry
 from ratchet.learn.work import Evaluation, scores_of
 from ratchet.llm import CoachUnavailable
 from ratchet.types import InputError, PromptTemplate, Task
@@ -93,7 +93,7 @@ class APO:
                 f"APO(async_openai_client={async_openai_client!r}): a client is needed, no text.",
                 hint='Name a model with model="...".',
             )
-        self._wanted = Wanted(**whole)
+        self._wanted = SizeOptions(**whole)
         self._temperature = float(diversity_temperature)
         self._gradient_model = gradient_model or model
         self._apply_edit_model = apply_edit_model or model
@@ -171,15 +171,15 @@ class APO:
     async def _improve(self, lab: Lab) -> Finding:
         plan = self._plan(lab, _rollouts_left(lab))
         panel, val = lab.shuffled("apo/train", lab.train), lab.shuffled("apo/val", lab.val)
-        race: Race[Entry] = Race()
-        source = Entry(0, lab.baseline)
+        race: Race[RaceEntry] = Race()
+        source = RaceEntry(0, lab.baseline)
         first_val = asyncio.ensure_future(self._validate_first(lab, val[: plan.val]))
         try:
             race.add(source, await lab.evaluate(lab.baseline, panel[: plan.panel]))
             if not source.scores:
                 raise _unknown("train")
             plan = self._afford(lab, plan, source)
-            search = Search(
+            search = PromptSearch(
                 lab,
                 self._coaching(lab),
                 wanted=self._wanted,
@@ -210,7 +210,7 @@ class APO:
     async def _validate_first(self, lab: Lab, tasks: Sequence[Task]) -> list[Evaluation]:
         return await lab.evaluate(lab.baseline, tasks) if self._initial_validation else []
 
-    def _plan(self, lab: Lab, rollouts: int | None) -> Sizes:
+    def _plan(self, lab: Lab, rollouts: int | None) -> SearchSizes:
         return sizes(
             self._wanted,
             rollouts=rollouts,
@@ -219,7 +219,7 @@ class APO:
             concurrency=lab.concurrency,
         )
 
-    def _afford(self, lab: Lab, plan: Sizes, source: Entry) -> Sizes:
+    def _afford(self, lab: Lab, plan: SearchSizes, source: RaceEntry) -> SearchSizes:
         """The plan anew, now that a rollout's price is known.
 
         Raises:
@@ -238,12 +238,12 @@ class APO:
     async def _finish(
         self,
         lab: Lab,
-        race: Race[Entry],
-        search: Search,
-        plan: Sizes,
+        race: Race[RaceEntry],
+        search: PromptSearch,
+        plan: SearchSizes,
         val: Sequence[Task],
         known: Sequence[Evaluation],
-        end: End,
+        end: SearchEnd,
     ) -> Finding:
         """Compare the finalists on val, and choose."""
         finalists = search.finalists()
@@ -275,7 +275,7 @@ class APO:
             ended=end.cause,
         )
 
-    def _val_tasks(self, lab: Lab, plan: Sizes, finalists: int, most: int, ran: int) -> int:
+    def _val_tasks(self, lab: Lab, plan: SearchSizes, finalists: int, most: int, ran: int) -> int:
         """Val tasks for the comparison: what was planned, and more when rollouts are left.
 
         `ran` are those rollouts of it that are paid for.
@@ -322,7 +322,7 @@ def _unknown(split: str) -> InputError:
     )
 
 
-def _sentence(search: Search, end: End) -> str:
+def _sentence(search: PromptSearch, end: SearchEnd) -> str:
     count = f"{search.proposals} edits" if search.proposals != 1 else "1 edit"
     parts = [f"{search.accepted} accepted", f"{search.pruned} given up"]
     if search.refused:

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ratchet.learn.apo.answers import Answer, longest, read_answer
+from ratchet.learn.apo.answers import EditAnswer, longest, read_answer
 from ratchet.learn.apo.placeholders import written
 from ratchet.learn.attribution import blame
 from ratchet.learn.coach_prompts import CoachPrompts
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import Entry
+from ratchet.learn.race import RaceEntry
 from ratchet.learn.transcript import cut, transcript
 from ratchet.learn.work import Evaluation
 from ratchet.llm import Message, Reply
@@ -42,11 +42,11 @@ BLAMED = 24
 """Low rollouts whose traces are looked at to find the prompt to edit, at most."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class EditOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What a draft is to be made of."""
 
     number: int
-    parent: Entry
+    parent: RaceEntry
     batches: int
     """Critiques to merge, each of rollouts of its own."""
     batch: int
@@ -55,7 +55,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """How often the parent was edited before: other rollouts are shown each time."""
     passes: int
     """Edits one after another from the same critiques, at most."""
-    luck: float
+    draw: float
     """In [0, 1): which prompt is edited, among those that may be to blame."""
     worth: dict[str, float] = {}
     """How often edits of each prompt were kept so far; of one not named, nobody knows."""
@@ -65,7 +65,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     """Why earlier edits of the same parent could not be tried."""
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class PromptDraft(msgspec.Struct, frozen=True, kw_only=True):
     """What came of an order."""
 
     candidate: Candidate | None = None
@@ -106,7 +106,7 @@ class Coaching:
         self._gradient_model = gradient_model
         self._apply_edit_model = apply_edit_model
 
-    async def draft(self, order: Order) -> Draft:
+    async def draft(self, order: EditOrder) -> PromptDraft:
         """Follow an order.
 
         Raises:
@@ -127,7 +127,7 @@ class Coaching:
         shown_ids = tuple(e.task.id for group in groups for e in group)
         if not critiques:
             problem = next((reply.problem for reply in answers if reply.problem), "")
-            return Draft(
+            return PromptDraft(
                 target=target,
                 problem=f"The coach wrote no critique: {problem or 'its answer was empty'}.",
                 shown=shown_ids,
@@ -147,8 +147,8 @@ class Coaching:
         )
 
     async def without(
-        self, order: Order, target: str, template: PromptTemplate, line: str
-    ) -> Draft:
+        self, order: EditOrder, target: str, template: PromptTemplate, line: str
+    ) -> PromptDraft:
         """A draft that nobody needs to be asked for: a prompt without one of its lines."""
         reason = f"The same without the line {cut(line, MAX_GIST)!r}, which may mislead."
         candidate = self._lab.propose(
@@ -158,10 +158,10 @@ class Coaching:
             parent=order.parent.candidate,
         )
         problem = await self._lab.check(candidate)
-        return Draft(candidate=None if problem else candidate, target=target, problem=problem)
+        return PromptDraft(candidate=None if problem else candidate, target=target, problem=problem)
 
     async def _target(
-        self, order: Order, low: Sequence[Evaluation]
+        self, order: EditOrder, low: Sequence[Evaluation]
     ) -> tuple[str, list[Evaluation]]:
         """The prompt to edit, and the low rollouts that speak of it, most clearly first."""
         prompts = self._prompts(order.parent.candidate)
@@ -178,7 +178,7 @@ class Coaching:
             name: math.fsum(share[name] for share in shares) * order.worth.get(name, 0.5)
             for name in prompts
         }
-        target = _drawn(totals, order.luck)
+        target = _drawn(totals, order.draw)
         # Rollouts that another prompt is to blame for would make the critique speak of that one.
         ranked = sorted(
             zip(looked, shares, strict=True),
@@ -194,7 +194,7 @@ class Coaching:
         }
 
     async def _critique(
-        self, order: Order, target: str, number: int, group: Sequence[Evaluation]
+        self, order: EditOrder, target: str, number: int, group: Sequence[Evaluation]
     ) -> Reply:
         traces = await asyncio.gather(*(self._lab.spans(e) for e in group))
         told = [
@@ -219,13 +219,13 @@ class Coaching:
             model=self._gradient_model,
         )
 
-    async def _edit(self, order: Order, target: str, critiques: Sequence[str]) -> Draft:
+    async def _edit(self, order: EditOrder, target: str, critiques: Sequence[str]) -> PromptDraft:
         """Edit the prompt, and the edit again as long as the critiques ask for more.
 
         One answer seldom works in all that several critiques say.
         """
         template = self._prompts(order.parent.candidate)[target]
-        made = Draft(target=target)
+        made = PromptDraft(target=target)
         replies: list[Reply] = []
         failed = 0
         for number in range(order.passes):
@@ -233,23 +233,23 @@ class Coaching:
             replies += given
             if answer.template is None:
                 if made.candidate is None:
-                    made = Draft(target=target, problem=answer.problem)
+                    made = PromptDraft(target=target, problem=answer.problem)
                 failed += 1
                 if answer.final or failed == FAILED:
                     break
                 continue
             template = answer.template
-            made = Draft(target=target, candidate=self._candidate(order, target, template))
+            made = PromptDraft(target=target, candidate=self._candidate(order, target, template))
         return msgspec.structs.replace(made, replies=tuple(replies))
 
     async def _edited(
         self,
-        order: Order,
+        order: EditOrder,
         target: str,
         template: PromptTemplate,
         critiques: Sequence[str],
         number: int,
-    ) -> tuple[Answer, list[Reply]]:
+    ) -> tuple[EditAnswer, list[Reply]]:
         """One edit, and its repair where it cannot be used."""
         source = self._prompts(self._lab.baseline)[target]
         limit = str(longest(template, source))
@@ -267,7 +267,7 @@ class Coaching:
         )
         messages = [Message("user", request)]
         replies: list[Reply] = []
-        answer = Answer()
+        answer = EditAnswer()
         for step in ("edit", "repair"):
             reply = await self._lab.coach(
                 messages,
@@ -278,12 +278,12 @@ class Coaching:
             replies.append(reply)
             answer = read_answer(reply.text, template, source)
             if reply.problem and reply.text.strip():
-                answer = Answer(problem=reply.problem)  # it was cut, however whole it looks
+                answer = EditAnswer(problem=reply.problem)  # it was cut, however whole it looks
             if answer.template is not None:
                 problem = await self._lab.check(self._candidate(order, target, answer.template))
                 if not problem:
                     return answer, replies
-                answer = Answer(problem=problem)
+                answer = EditAnswer(problem=problem)
             else:
                 why = reply.problem if not reply.text.strip() else ""
                 self._lab.unusable(f"{self.step(order)}/{step}/{number}", why or answer.problem)
@@ -297,10 +297,10 @@ class Coaching:
             )
             messages = [*messages, Message("assistant", reply.text), Message("user", request)]
         if not replies[-1].text.strip() and replies[-1].problem:
-            answer = Answer(problem=replies[-1].problem)
+            answer = EditAnswer(problem=replies[-1].problem)
         return answer, replies
 
-    def _candidate(self, order: Order, target: str, template: PromptTemplate) -> Candidate:
+    def _candidate(self, order: EditOrder, target: str, template: PromptTemplate) -> Candidate:
         several = len(self._prompts(self._lab.baseline)) > 1
         what = f"of {target!r} " if several else ""
         made = "1 critique" if order.batches == 1 else f"{order.batches} critiques"
@@ -318,12 +318,12 @@ class Coaching:
         others = ", ".join(repr(name) for name in names if name != target)
         return f"The prompt {target!r} of the agent, which has others too ({others}):"
 
-    def step(self, order: Order) -> str:
+    def step(self, order: EditOrder) -> str:
         """What the names of an order's coach calls begin with."""
         return f"{self._algorithm}/{PROMPTS.version}/{order.number:04d}"
 
 
-def batches(low: Sequence[Evaluation], order: Order) -> list[list[Evaluation]]:
+def batches(low: Sequence[Evaluation], order: EditOrder) -> list[list[Evaluation]]:
     """Groups of low rollouts, one for each critique; none is in two while there are enough."""
     if not low:
         return []
@@ -335,12 +335,12 @@ def batches(low: Sequence[Evaluation], order: Order) -> list[list[Evaluation]]:
     return [ring[n * order.batch : (n + 1) * order.batch] for n in range(count)]
 
 
-def low_rollouts(entry: Entry) -> list[Evaluation]:
+def low_rollouts(entry: RaceEntry) -> list[Evaluation]:
     """Evaluations that leave something to gain, the worst first."""
     return [entry.evaluations[task] for task in entry.failing() if task in entry.scores]
 
 
-def _solved(parent: Entry, count: int, turn: int) -> list[Evaluation]:
+def _solved(parent: RaceEntry, count: int, turn: int) -> list[Evaluation]:
     """Rollouts that went best, for contrast; as many as there are critiques."""
     failing = parent.failing()
     good = [e for task, e in parent.evaluations.items() if task not in failing]
@@ -348,7 +348,7 @@ def _solved(parent: Entry, count: int, turn: int) -> list[Evaluation]:
     return [*good[start:], *good[:start]][:count]
 
 
-def _lessons(order: Order) -> str:
+def _lessons(order: EditOrder) -> str:
     """What an edit is told of those before."""
     told = ""
     if order.lessons:
@@ -366,13 +366,13 @@ def _rationales(evaluation: Evaluation) -> list[str]:
     return [score.rationale for score in evaluation.scores.values() if score.rationale]
 
 
-def _drawn(weights: Mapping[str, float], luck: float) -> str:
+def _drawn(weights: Mapping[str, float], draw: float) -> str:
     """A name, as likely as its weight says."""
     names = sorted(weights, key=lambda name: (-weights[name], name))
     total = math.fsum(weights.values())
     if total <= 0:
-        return names[int(luck * len(names))]
-    left = luck * total
+        return names[int(draw * len(names))]
+    left = draw * total
     for name in names:
         left -= weights[name]
         if left < 0:

@@ -6,9 +6,9 @@ import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Draft, Order, low_rollouts
-from ratchet.learn.apo.sizes import Sizes
-from ratchet.learn.race import Entry, Race
+from ratchet.learn.apo.budget import SearchSizes
+from ratchet.learn.apo.coaching import CALLS_AN_EDIT, EditOrder, PromptDraft, low_rollouts
+from ratchet.learn.race import Race, RaceEntry
 from ratchet.types import Task
 
 MERGED = 3
@@ -21,7 +21,7 @@ LESSONS = 2
 """Critiques that led to something better elsewhere, shown to an edit."""
 
 
-def drawn_parent(beam: Sequence[Entry], race: Race[Entry], rng: random.Random) -> Entry:
+def drawn_parent(beam: Sequence[RaceEntry], race: Race[RaceEntry], rng: random.Random) -> RaceEntry:
     """A member of the beam: one drawn by how good it may be (Thompson sampling)."""
     able = [entry for entry in beam if low_rollouts(entry)]
     standings = [race.standing(entry) for entry in able]
@@ -31,17 +31,17 @@ def drawn_parent(beam: Sequence[Entry], race: Race[Entry], rng: random.Random) -
 
 def order_of(
     number: int,
-    parent: Entry,
+    parent: RaceEntry,
     *,
     turn: int,
     batch: int,
     passes: int,
     calls: int,
-    luck: float,
+    draw: float,
     worth: Mapping[str, float],
     lessons: Sequence[str],
     earlier: Sequence[str],
-) -> Order:
+) -> EditOrder:
     """An order, with as many critiques and edits as suit its turn and the calls that are left.
 
     Every other proposal is made from all that is known, in several critiques of a few rollouts
@@ -55,7 +55,7 @@ def order_of(
         batch: Rollouts of a critique, at most.
         passes: Edits one after another, at most.
         calls: Coach calls that are left.
-        luck: Which prompt is edited.
+        draw: Which prompt is edited.
         worth: How often edits of each prompt were kept.
         lessons: Critiques that led to something better elsewhere.
         earlier: Why earlier edits of the parent could not be tried.
@@ -63,21 +63,21 @@ def order_of(
     low = len(low_rollouts(parent))
     merged = max(1, min(MERGED, low, calls - CALLS_AN_EDIT)) if turn % 2 == 0 else 1
     most = passes if merged > 1 else passes - 1
-    return Order(
+    return EditOrder(
         number=number,
         parent=parent,
         batches=merged,
         batch=min(batch, math.ceil(low / merged)),
         passes=max(1, min(most, (calls - merged) // CALLS_AN_EDIT)),
         turn=turn,
-        luck=luck,
+        draw=draw,
         worth=dict(worth),
         lessons=tuple(lessons),
         earlier=tuple(earlier),
     )
 
 
-def first_passes(number: int, sizes: Sizes) -> int:
+def first_passes(number: int, sizes: SearchSizes) -> int:
     """Edits one after another of a proposal, at most: at the beginning fewer, if there is plenty.
 
     Nothing can run before the first draft is there. Where rollouts are not scarce, the first ones
@@ -93,11 +93,11 @@ def first_passes(number: int, sizes: Sizes) -> int:
 
 
 def lessons_for(
-    parent: Entry, beam: Sequence[Entry], drafts: Mapping[int, Draft]
+    parent: RaceEntry, beam: Sequence[RaceEntry], drafts: Mapping[int, PromptDraft]
 ) -> tuple[str, ...]:
     """Critiques behind members of the beam that a parent does not descend from."""
     line = set()
-    one: Entry | None = parent
+    one: RaceEntry | None = parent
     while one is not None:
         line.add(one.number)
         one = one.parent
@@ -105,22 +105,22 @@ def lessons_for(
     return tuple(drafts[c.number].critique for c in others if drafts[c.number].critique)[:LESSONS]
 
 
-def calls_of(order: Order) -> int:
+def calls_of(order: EditOrder) -> int:
     """Coach calls that an order takes, at most."""
     return order.batches + CALLS_AN_EDIT * order.passes
 
 
-def ranked(entries: Sequence[Entry], race: Race[Entry]) -> list[Entry]:
+def ranked(entries: Sequence[RaceEntry], race: Race[RaceEntry]) -> list[RaceEntry]:
     """Best first; of equals the shorter, then the earlier."""
     means = {one.number: race.standing(one).mean for one in entries}
     return sorted(entries, key=lambda one: (-round(means[one.number], 6), _length(one), one.number))
 
 
-def _length(entry: Entry) -> int:
+def _length(entry: RaceEntry) -> int:
     return sum(len(str(r)) for r in entry.candidate.resources.values())
 
 
-def telling(entry: Entry, tasks: Sequence[Task], shown: Iterable[str] = ()) -> list[Task]:
+def telling(entry: RaceEntry, tasks: Sequence[Task], shown: Iterable[str] = ()) -> list[Task]:
     """Tasks in an order in which a child of an entry is told apart soon.
 
     Tasks that the entry fails say what an edit gains, those that it solves what it breaks. The

@@ -16,9 +16,10 @@ from collections import Counter
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from ratchet.learn.algorithm import SPENT, End
+from ratchet.learn.algorithm import SPENT, SearchEnd
 from ratchet.learn.apo.ablation import Ablation
-from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching, Draft, Order, low_rollouts
+from ratchet.learn.apo.budget import SearchSizes, SearchSpending, SizeOptions
+from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching, EditOrder, PromptDraft, low_rollouts
 from ratchet.learn.apo.ordering import (
     calls_of,
     drawn_parent,
@@ -28,11 +29,9 @@ from ratchet.learn.apo.ordering import (
     ranked,
     telling,
 )
-from ratchet.learn.apo.sizes import Sizes, Wanted
-from ratchet.learn.apo.spending import Spending
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import EVEN, Entry, Race, next_part, untried
+from ratchet.learn.race import EVEN, Race, RaceEntry, next_part, untried
 from ratchet.learn.work import Evaluation, Proposal
 from ratchet.types import Task
 
@@ -52,7 +51,7 @@ UNTIL_FIRST = 3
 """How many times as many while none has brought anything yet."""
 
 
-class Search:
+class PromptSearch:
     """One search.
 
     Args:
@@ -73,12 +72,12 @@ class Search:
         lab: Lab,
         coaching: Coaching,
         *,
-        wanted: Wanted,
-        sizes: Sizes,
+        wanted: SizeOptions,
+        sizes: SearchSizes,
         panel: Sequence[Task],
         val: Sequence[Task],
-        race: Race[Entry],
-        source: Entry,
+        race: Race[RaceEntry],
+        source: RaceEntry,
         reserve: int,
         while_better: bool,
     ) -> None:
@@ -93,11 +92,11 @@ class Search:
         self._while_better = while_better
         self._pending: dict[str, asyncio.Task[Any]] = {}
         self._events = 0
-        self._orders: dict[int, Order] = {}
-        self._drafts: dict[int, Draft] = {}
+        self._orders: dict[int, EditOrder] = {}
+        self._drafts: dict[int, PromptDraft] = {}
         self._race = race
-        self._racing: dict[int, Entry] = {}
-        self._waiting: dict[int, Entry] = {}
+        self._racing: dict[int, RaceEntry] = {}
+        self._waiting: dict[int, RaceEntry] = {}
         """Proposals that run on when they promise more than new ones do."""
         self._seen = {source.candidate.id}
         self._critiqued: Counter[int] = Counter()
@@ -108,13 +107,13 @@ class Search:
         """Why edits could not be tried, by the number of the parent."""
         self._unusable = 0
         self._best_at = 0
-        self._end: End | None = None
+        self._end: SearchEnd | None = None
         self._asked: dict[int, set[str]] = {}
         """Ids of the tasks that each entry was asked to run, by its number."""
         self._ablation = Ablation(source.candidate, tuple(lab.targets), sizes.rollouts)
-        self._spending = Spending(lab, reserve=reserve, known=source.evaluations.values())
+        self._spending = SearchSpending(lab, reserve=reserve, known=source.evaluations.values())
         self.source = source
-        self.beam: list[Entry] = [source]
+        self.beam: list[RaceEntry] = [source]
         """The best entries that are decided, best first."""
         self.proposals = 0
         """Proposals ordered."""
@@ -130,7 +129,7 @@ class Search:
         self.validated: int | None = None
         """Number of the entry that has run the val tasks before the end."""
 
-    async def run(self) -> End:
+    async def run(self) -> SearchEnd:
         """Search until nothing is left to do; returns how it ended."""
         try:
             while True:
@@ -158,7 +157,7 @@ class Search:
                 task.cancel()
             await asyncio.gather(*self._pending.values(), return_exceptions=True)
 
-    def finalists(self) -> list[Entry]:
+    def finalists(self) -> list[RaceEntry]:
         """Those to compare on val, best first; the source is not among them."""
         known = [c for c in (*self._racing.values(), *self._waiting.values()) if c.scores]
         others = [c for c in self._ranked([*self.beam, *known]) if c.number]
@@ -193,7 +192,7 @@ class Search:
         if not low_rollouts(self.beam[0]):
             # The best leaves nothing to learn from on the panel; if it grows there may be.
             if not self._pending:
-                self._end = End("solved", "every train task that was tried is solved")
+                self._end = SearchEnd("solved", "every train task that was tried is solved")
             return False
         return True
 
@@ -201,18 +200,20 @@ class Search:
         """Proposals that are drafted or race."""
         return len(self._orders.keys() | self._racing.keys())
 
-    def _ended(self) -> End | None:
+    def _ended(self) -> SearchEnd | None:
         rounds, size = self._wanted.beam_rounds, self._sizes.round
         if self._unusable >= USELESS:
-            return End("idle", f"{self._unusable} answers of the coach in a row could not be tried")
+            return SearchEnd(
+                "idle", f"{self._unusable} answers of the coach in a row could not be tried"
+            )
         tried = self.proposals - self.refused  # what cost no rollout is no part of a round
         if tried >= rounds * size:
             quiet = tried - self._best_at
             if not self._while_better:
-                return End("limit", f"{rounds} rounds are done")
+                return SearchEnd("limit", f"{rounds} rounds are done")
             if quiet >= max(size, PATIENCE) * (1 if self.accepted else UNTIL_FIRST):
                 why = f"{rounds} rounds are done, and {quiet} proposals brought nothing better"
-                return End("idle", why)
+                return SearchEnd("idle", why)
         spent = self._left() < self._sizes.rung or self._spending.calls_left() < 1 + CALLS_AN_EDIT
         if spent or not self._lab.may_continue(f"apo/{self.proposals:04d}"):
             return SPENT
@@ -238,7 +239,7 @@ class Search:
             batch=self._wanted.gradient_batch_size,
             passes=first_passes(number, self._sizes),
             calls=self._spending.calls_left(),
-            luck=self._lab.rng.random(),
+            draw=self._lab.rng.random(),
             worth={name: (kept + 1) / (tried + 2) for name, (kept, tried) in self._targets.items()},
             lessons=lessons_for(parent, self.beam, self._drafts),
             earlier=self._refusals.get(parent.number, ()),
@@ -263,7 +264,9 @@ class Search:
         found = self._ablation.next(leader.candidate, number=number, quiet=quiet)
         if found is None:
             return False
-        order = Order(number=number, parent=leader, batches=0, batch=0, turn=0, passes=0, luck=0.0)
+        order = EditOrder(
+            number=number, parent=leader, batches=0, batch=0, turn=0, passes=0, draw=0.0
+        )
         self._orders[number] = order
         self._begin(f"draft/{number}", self._coaching.without(order, *found))
         return True
@@ -292,27 +295,27 @@ class Search:
             if tasks and self._left() >= len(tasks) + size.rung:
                 self._run(entry, tasks)
 
-    def _leaders(self) -> list[Entry]:
+    def _leaders(self) -> list[RaceEntry]:
         """The best, and who may be as good."""
         return [c for c in self.beam if self._race.may_lead(c, self.beam[0])][:2]
 
-    def _untried(self, entry: Entry) -> list[Task]:
+    def _untried(self, entry: RaceEntry) -> list[Task]:
         """Tasks of the panel that a entry was not asked to run."""
         asked = self._asked_of(entry)
         return [task for task in self._panel if task.id not in asked]
 
-    def _asked_of(self, entry: Entry) -> set[str]:
+    def _asked_of(self, entry: RaceEntry) -> set[str]:
         return self._asked.setdefault(entry.number, set(entry.evaluations))
 
-    def _run(self, entry: Entry, tasks: Sequence[Task]) -> None:
+    def _run(self, entry: RaceEntry, tasks: Sequence[Task]) -> None:
         name = f"run/{entry.number}/{len(self._asked_of(entry))}"
         self._asked_of(entry).update(task.id for task in tasks)
         self._spending.begun(len(tasks))
         self._begin(name, self._evaluated(entry, list(tasks)))
 
     async def _evaluated(
-        self, entry: Entry, tasks: Sequence[Task]
-    ) -> tuple[Entry, list[Evaluation]]:
+        self, entry: RaceEntry, tasks: Sequence[Task]
+    ) -> tuple[RaceEntry, list[Evaluation]]:
         return entry, await self._lab.evaluate(entry.candidate, tasks)
 
     def _begin(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
@@ -334,7 +337,7 @@ class Search:
         else:
             self.beam = self._ranked(self.beam)
 
-    def _drafted(self, number: int, draft: Draft) -> None:
+    def _drafted(self, number: int, draft: PromptDraft) -> None:
         order = self._orders[number]
         self._spending.ask(len(draft.replies) - calls_of(order))
         self._spending.answered(draft.replies)
@@ -352,11 +355,11 @@ class Search:
             return
         self._seen.add(candidate.id)
         self._unusable = 0
-        entry = Entry(number, candidate, order.parent)
+        entry = RaceEntry(number, candidate, order.parent)
         self._racing[number] = entry
         self._next_rung(entry)
 
-    def _next_rung(self, entry: Entry) -> None:
+    def _next_rung(self, entry: RaceEntry) -> None:
         """Run the next tasks, as many as before, while the budget allows."""
         ahead = self._ahead(entry)
         known = len(entry.evaluations)
@@ -366,13 +369,13 @@ class Search:
         else:
             self._run(entry, ahead[:count])
 
-    def _ahead(self, entry: Entry) -> list[Task]:
+    def _ahead(self, entry: RaceEntry) -> list[Task]:
         """Tasks that a proposal has still to run until it is decided."""
         assert entry.parent is not None
         ordered = telling(entry.parent, self._panel, self._drafts[entry.number].shown)
         return untried(entry, ordered)[: max(0, self._sizes.most - len(entry.evaluations))]
 
-    def _raced(self, entry: Entry) -> None:
+    def _raced(self, entry: RaceEntry) -> None:
         """Drop a proposal, take it into the beam, or let it run on now or later to be surer."""
         if not entry.scores:
             self._judge(entry, complete=False, lost=True)  # nobody can say what it is worth
@@ -386,11 +389,11 @@ class Search:
         else:
             self._next_rung(entry)
 
-    def _is_no_better(self, entry: Entry) -> bool:
+    def _is_no_better(self, entry: RaceEntry) -> bool:
         assert entry.parent is not None
         return self._race.standing(entry).mean <= self._race.standing(entry.parent).mean + EVEN
 
-    def _promises_most(self, entry: Entry) -> bool:
+    def _promises_most(self, entry: RaceEntry) -> bool:
         """Whether a proposal may lead, and is worth more than a new one."""
         if not self._race.may_lead(entry, self.beam[0]):
             return False
@@ -399,7 +402,7 @@ class Search:
         share = (self.accepted + 1) / (self.accepted + self.pruned + 2)
         return self._race.is_worth(entry, cost, share=share, draft=self._sizes.rung)
 
-    def _judge(self, entry: Entry, *, complete: bool, lost: bool = False) -> None:
+    def _judge(self, entry: RaceEntry, *, complete: bool, lost: bool = False) -> None:
         """Decide on a proposal, and tell."""
         number = entry.number
         del self._racing[number]
@@ -454,7 +457,7 @@ class Search:
         self._end = self._end or SPENT
         kind, number, *_ = name.split("/")
         if kind == "draft":
-            self._drafts[int(number)] = Draft(problem=error.message)
+            self._drafts[int(number)] = PromptDraft(problem=error.message)
             order = self._orders[int(number)]
             self._spending.ask(-calls_of(order))
             self.untried += 1
@@ -462,7 +465,7 @@ class Search:
         elif int(number) in self._racing:
             self._judge(self._racing[int(number)], complete=False)
 
-    def _ranked(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _ranked(self, entries: Sequence[RaceEntry]) -> list[RaceEntry]:
         return ranked(entries, self._race)
 
     def _left(self) -> int:

@@ -1,21 +1,21 @@
 """What a candidate must pass before it costs a rollout, and before it costs many."""
 
 from ratchet.learn.checks.annotations import TypeChecks, has_mypy
-from ratchet.learn.checks.change import Change, Check, Checks
+from ratchet.learn.checks.check import CandidateChange, Check, Checks
 from ratchet.learn.checks.copies import Copies
 from ratchet.learn.checks.imports import imports_what_is_there, installed
-from ratchet.learn.checks.own_tests import OwnTests, Ran, RunsCommands
+from ratchet.learn.checks.own_tests import CommandRun, CommandRunner, OwnTests
 from ratchet.learn.checks.prompt_text import keeps_prompt
 from ratchet.learn.checks.shape import keeps_shape
 
 __all__ = [
-    "Change",
+    "CandidateChange",
     "Check",
     "Checks",
+    "CommandRun",
+    "CommandRunner",
     "Copies",
     "OwnTests",
-    "Ran",
-    "RunsCommands",
     "TypeChecks",
     "has_mypy",
     "imports_what_is_there",

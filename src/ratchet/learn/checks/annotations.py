@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ratchet.bind import same_behaviour
-from ratchet.learn.checks.change import Change
+from ratchet.learn.checks.check import CandidateChange
 from ratchet.learn.checks.copies import Copies
-from ratchet.run.child import Child
+from ratchet.run.child import ChildProcess
 from ratchet.types import Candidate, Code
 
 SECONDS = 120.0
@@ -77,7 +77,7 @@ class TypeChecks:
         self._one = asyncio.Lock()
         """mypy's cache has one writer at a time."""
 
-    async def __call__(self, change: Change) -> str:
+    async def __call__(self, change: CandidateChange) -> str:
         """Compare mypy's errors in the files of the change with those that were there before."""
         names = [
             name
@@ -113,7 +113,7 @@ class TypeChecks:
                 "HOME": str(copy),
                 "MYPYPATH": str(copy / "src") if len(path) > 1 else "",
             }
-            child = Child(command, cwd=copy, environ=environment, stdin=Path(os.devnull))
+            child = ChildProcess(command, cwd=copy, environ=environment, stdin=Path(os.devnull))
             ended = await child.run(SECONDS, OUTPUT_BYTES)
         if ended.why != "exit" or ended.code not in (0, 1):
             how = f"had not ended after {SECONDS:g} s." if ended.why == "late" else "could not run."

@@ -12,7 +12,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 
-from ratchet.learn.checks.change import Change, Check
+from ratchet.learn.checks.check import CandidateChange, Check
 from ratchet.learn.checks.shape import function_of
 from ratchet.types import Code
 
@@ -42,7 +42,7 @@ def imports_what_is_there(module_text: Source, is_there: Callable[[str], bool]) 
         is_there: Whether a module can be imported where the agent runs.
     """
 
-    async def check(change: Change) -> str:
+    async def check(change: CandidateChange) -> str:
         for name, (old, new) in change.resources.items():
             if isinstance(old, Code) and isinstance(new, Code):
                 fault = import_fault(old, new, module_text(name), is_there)

@@ -13,9 +13,9 @@ from typing import Protocol
 import msgspec
 
 from ratchet.bind import same_behaviour
-from ratchet.learn.checks.change import Change
+from ratchet.learn.checks.check import CandidateChange
 from ratchet.learn.checks.copies import Copies
-from ratchet.source import TestFile, Tree, touching_tests
+from ratchet.source import SourceTree, TestFile, related_tests
 from ratchet.types import Candidate, Code, Declaration
 
 MOST_FILES = 20
@@ -50,7 +50,7 @@ _SAYS_NOTHING = re.compile(
 _RAN = re.compile(r"^Ran (\d+) tests?\b", re.MULTILINE)
 
 
-class Ran(msgspec.Struct, frozen=True, kw_only=True):
+class CommandRun(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended in the sandbox."""
 
     code: int | None
@@ -60,7 +60,7 @@ class Ran(msgspec.Struct, frozen=True, kw_only=True):
     """How long it took."""
 
 
-class RunsCommands(Protocol):
+class CommandRunner(Protocol):
     """Runs a command where it can do no harm."""
 
     async def __call__(
@@ -70,12 +70,12 @@ class RunsCommands(Protocol):
         folder: Path,
         environment: Mapping[str, str],
         seconds: float | None = None,
-    ) -> Ran:
+    ) -> CommandRun:
         """Run it in a folder that it may write to, for so many seconds at most."""
         ...
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class TestVerdict(msgspec.Struct, frozen=True):
     """What a run of tests said."""
 
     failed: frozenset[str]
@@ -105,12 +105,12 @@ class OwnTests:
     def __init__(
         self,
         *,
-        tree: Tree,
+        tree: SourceTree,
         targets: Mapping[str, Declaration],
         patch: Callable[[Candidate], Mapping[str, bytes]],
         copies: Copies,
         command: str | None,
-        run: RunsCommands,
+        run: CommandRunner,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._tree = tree
@@ -121,10 +121,10 @@ class OwnTests:
         self._run = run
         self._say = say
         self._said: set[str] = set()
-        self._baselines: dict[tuple[Path, ...], asyncio.Future[Verdict]] = {}
+        self._baselines: dict[tuple[Path, ...], asyncio.Future[TestVerdict]] = {}
         self._touching: dict[str, list[TestFile]] = {}
 
-    async def __call__(self, change: Change) -> str:
+    async def __call__(self, change: CandidateChange) -> str:
         """Run the tests that touch what changes."""
         names = [
             name
@@ -173,7 +173,7 @@ class OwnTests:
                 continue
             if name not in self._touching:
                 function = (target.qualname or name).rpartition(".")[2]
-                self._touching[name] = touching_tests(
+                self._touching[name] = related_tests(
                     self._tree, Path(target.file).resolve(), function
                 )
             for test in self._touching[name]:
@@ -181,7 +181,7 @@ class OwnTests:
         nearest = sorted(found.values(), key=lambda t: (not t.mentions, t.distance, t.file))
         return nearest[:MOST_FILES]
 
-    async def _baseline(self, key: tuple[Path, ...], tests: Sequence[TestFile]) -> Verdict:
+    async def _baseline(self, key: tuple[Path, ...], tests: Sequence[TestFile]) -> TestVerdict:
         known = self._baselines.get(key)
         if known is None or (known.done() and (known.cancelled() or known.exception())):
             known = asyncio.ensure_future(self._verdict(tests, {}))
@@ -194,7 +194,7 @@ class OwnTests:
         patch: Mapping[str, bytes],
         failing: Collection[str] | None = None,
         patience: float | None = None,
-    ) -> Verdict:
+    ) -> TestVerdict:
         def made() -> tuple[object, Path]:
             context = self._copies.patched(patch)
             return context, context.__enter__()
@@ -214,7 +214,7 @@ class OwnTests:
                 failed |= verdict.failed
                 passed += verdict.passed
                 output = output or (verdict.output if verdict.failed or not passed else "")
-            return Verdict(frozenset(failed), passed, output.replace(f"{copy}/", ""), seconds)
+            return TestVerdict(frozenset(failed), passed, output.replace(f"{copy}/", ""), seconds)
         finally:
             await asyncio.to_thread(context.__exit__, None, None, None)  # type: ignore[attr-defined]
 
@@ -274,16 +274,16 @@ def _shortened(failing: Collection[str] | None) -> list[str]:
     return [f"--maxfail={others + MOST_FAILURES}", *(f"--deselect={name}" for name in known)]
 
 
-def _read(kind: str, ran: Ran) -> Verdict:
+def _read(kind: str, ran: CommandRun) -> TestVerdict:
     """What a run says, from its output: which tests failed, and how many passed."""
     output = ran.output.strip()
     if ran.code is None:
-        return Verdict(
+        return TestVerdict(
             frozenset({"the tests' time"}), 0, f"They did not end in time. {_end(output)}"
         )
     if kind == "whole":
         ended = frozenset() if ran.code == 0 else frozenset({"the test command"})
-        return Verdict(ended, int(ran.code == 0), _end(output))
+        return TestVerdict(ended, int(ran.code == 0), _end(output))
     failed = {name.strip() for name in _FAILED[kind].findall(output)}
     counted = (_PASSED if kind == "pytest" else _RAN).findall(output)
     passed = int(counted[-1]) if counted else 0
@@ -291,7 +291,7 @@ def _read(kind: str, ran: Ran) -> Verdict:
         passed = max(0, passed - len(failed))
     if ran.code not in (0, 5) and not failed:  # 5: pytest found no test
         failed = {f"the run itself (exit code {ran.code})"}
-    return Verdict(frozenset(failed), passed, _end(output))
+    return TestVerdict(frozenset(failed), passed, _end(output))
 
 
 def _end(output: str) -> str:

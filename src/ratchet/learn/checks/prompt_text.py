@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.learn.checks.change import Change, Check
+from ratchet.learn.checks.check import CandidateChange, Check
 from ratchet.types import PromptTemplate
 
 GROWTH = 4.0
@@ -21,7 +21,7 @@ def keeps_prompt(growth: float = GROWTH) -> Check:
             a prompt longer each round comes to an end.
     """
 
-    async def check(change: Change) -> str:
+    async def check(change: CandidateChange) -> str:
         for name, (old, new) in change.resources.items():
             if isinstance(old, PromptTemplate) and isinstance(new, PromptTemplate):
                 fault = prompt_fault(old, new, growth)

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from ratchet.learn.checks.change import Change
-from ratchet.source.blocks import outside
+from ratchet.learn.checks.check import CandidateChange
+from ratchet.source.evolve_blocks import outside
 from ratchet.types import Code, InputError
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
@@ -20,7 +20,7 @@ ROOM = 8_000
 """Characters that code may have in any case."""
 
 
-async def keeps_shape(change: Change) -> str:
+async def keeps_shape(change: CandidateChange) -> str:
     """Code keeps names, kinds and order of its parameters, which of them may be left out,
     annotations, whether it is async or a generator, and every line outside of its blocks."""
     for name, (old, new) in change.resources.items():

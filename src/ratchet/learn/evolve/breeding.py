@@ -9,16 +9,15 @@ from collections.abc import Sequence
 import msgspec
 
 from ratchet.learn.attribution import blame
-from ratchet.learn.evolve.crossing import Crossing
+from ratchet.learn.evolve.budget import SearchLedger, SearchPlan
+from ratchet.learn.evolve.crossover import Crossover
 from ratchet.learn.evolve.judging import Judging
-from ratchet.learn.evolve.ledger import Ledger
 from ratchet.learn.evolve.novelty import Novelty
-from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
-from ratchet.learn.evolve.roster import Roster
-from ratchet.learn.evolve.settings import Settings
+from ratchet.learn.evolve.roster import ProposerRoster
+from ratchet.learn.evolve.settings import SearchSettings
 from ratchet.learn.lab import Lab
-from ratchet.learn.proposers import Case, Draft, Example, Proposer, Tried, shown
+from ratchet.learn.proposers import Draft, Example, ProposalRequest, Proposer, TriedChange, shown
 from ratchet.learn.race import EVEN
 from ratchet.learn.work import Evaluation
 from ratchet.types import Resource
@@ -32,7 +31,7 @@ DRAWS = 4
 ALGORITHM = "evolve"
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True):
+class StartedProposal(msgspec.Struct, frozen=True, kw_only=True):
     """A proposer at work."""
 
     proposer: Proposer
@@ -50,10 +49,10 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     """Of operators, by name."""
     shares: dict[str, float]
     """How often changes of each target survived, by name."""
-    tried: tuple[Tried, ...]
+    tried: tuple[TriedChange, ...]
 
 
-class Nothing(msgspec.Struct, frozen=True):
+class NoProposal(msgspec.Struct, frozen=True):
     """No proposal can be started now."""
 
 
@@ -72,11 +71,11 @@ class Breeding:
     def __init__(
         self,
         lab: Lab,
-        plan: Plan,
-        settings: Settings,
+        plan: SearchPlan,
+        settings: SearchSettings,
         judging: Judging,
-        ledger: Ledger,
-        roster: Roster,
+        ledger: SearchLedger,
+        roster: ProposerRoster,
     ) -> None:
         self._lab = lab
         self._plan = plan
@@ -87,7 +86,7 @@ class Breeding:
         self._rng = lab.rng
         self._novelty = Novelty()
         self._novelty.refusal(lab.baseline)
-        self._crossing = Crossing(lab, judging)
+        self._crossing = Crossover(lab, judging)
         judging.on_kept = self._crossing.kept
         judging.on_ran = roster.ran
         judging.on_judged = roster.judged
@@ -106,7 +105,7 @@ class Breeding:
         """How many train tasks a member is to run, so that it can be improved."""
         return self._wanted.get(member.number, 0)
 
-    def start(self, count: int) -> Started | Member | Nothing:
+    def start(self, count: int) -> StartedProposal | Member | NoProposal:
         """Choose what to change next.
 
         Args:
@@ -124,10 +123,10 @@ class Breeding:
         island = self._steps % self._plan.islands
         parent = self._parent(island)
         if parent is None:
-            return Nothing()
+            return NoProposal()
         able = self._roster.able(parent)
         if not able:
-            return Nothing()
+            return NoProposal()
         name = self._judging.bandit.choose(able, self._rng)
         proposer, targets = self._roster.proposer(name), able[name]
         inspiration = None
@@ -140,7 +139,7 @@ class Breeding:
         arms = [arm for arm in self._judging.bandit.seen() if arm.startswith(prefix)]
         weights = self._judging.bandit.weights(arms)
         tried = self._judging.children.get(parent.number, [])[-6:]
-        return Started(
+        return StartedProposal(
             proposer=proposer,
             parent=parent,
             inspiration=inspiration,
@@ -153,10 +152,10 @@ class Breeding:
             step=f"evolve/{self._steps:06d}",
             weights={arm.removeprefix(prefix): weight for arm, weight in weights.items()},
             shares={t: self._judging.bandit.share(f"target/{t}") for t in targets},
-            tried=tuple(Tried(reason=reason, gain=gain) for reason, gain in tried),
+            tried=tuple(TriedChange(reason=reason, gain=gain) for reason, gain in tried),
         )
 
-    async def work(self, started: Started) -> Sequence[Draft]:
+    async def work(self, started: StartedProposal) -> Sequence[Draft]:
         """Show a proposer what it needs to see, and have it draft."""
         targets = started.targets
         examples: tuple[Example, ...] = ()
@@ -182,7 +181,7 @@ class Breeding:
                 for evaluation, seen in zip(started.examples, spans, strict=True)
             )
         inspiration = started.inspiration
-        case = Case(
+        case = ProposalRequest(
             step=started.step,
             parent=started.parent.candidate,
             targets=targets,
@@ -198,7 +197,7 @@ class Breeding:
         )
         return await started.proposer.propose(case, self._lab)
 
-    def take(self, started: Started, drafts: Sequence[Draft]) -> None:
+    def take(self, started: StartedProposal, drafts: Sequence[Draft]) -> None:
         """Take a proposer's drafts: what is new joins the race."""
         name = started.proposer.name
         calls = sum(len(draft.replies) for draft in drafts)

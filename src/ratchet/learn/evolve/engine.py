@@ -13,18 +13,17 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ratchet.learn.algorithm import SPENT, End
+from ratchet.learn.algorithm import SPENT, SearchEnd
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.evolve.breeding import Breeding, Nothing, Started
-from ratchet.learn.evolve.final import Final
+from ratchet.learn.evolve.breeding import Breeding, NoProposal, StartedProposal
+from ratchet.learn.evolve.budget import SearchLedger, SearchPlan
+from ratchet.learn.evolve.candidate_tests import TestQueue
+from ratchet.learn.evolve.final import FinalComparison
 from ratchet.learn.evolve.judging import Judging
-from ratchet.learn.evolve.ledger import Ledger
-from ratchet.learn.evolve.parts import Parts
-from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
-from ratchet.learn.evolve.roster import Roster
-from ratchet.learn.evolve.settings import Settings
-from ratchet.learn.evolve.testing import Testing
+from ratchet.learn.evolve.roster import ProposerRoster
+from ratchet.learn.evolve.settings import SearchSettings
+from ratchet.learn.evolve.task_allocation import TaskAllocation
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import Draft, Proposer
 from ratchet.learn.work import Evaluation
@@ -39,7 +38,7 @@ PLENTY = 10
 """
 
 
-class Rollouts(msgspec.Struct, frozen=True, kw_only=True):
+class RunningRollouts(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts of a candidate under way, on train tasks of a member or on val tasks."""
 
     candidate: Candidate
@@ -48,19 +47,19 @@ class Rollouts(msgspec.Struct, frozen=True, kw_only=True):
     """None when the tasks are of val."""
 
 
-class Tests(msgspec.Struct, frozen=True):
+class RunningTests(msgspec.Struct, frozen=True):
     """The repository's own tests under way, on the code of a member."""
 
     member: Member
 
 
-class Refused(msgspec.Struct, frozen=True):
+class RefusedCandidate(msgspec.Struct, frozen=True):
     """Why a candidate did not run at all."""
 
     why: str
 
 
-Job: TypeAlias = Rollouts | Tests | Started
+Job: TypeAlias = RunningRollouts | RunningTests | StartedProposal
 
 
 class Engine:
@@ -74,20 +73,20 @@ class Engine:
     """
 
     def __init__(
-        self, lab: Lab, plan: Plan, settings: Settings, proposers: Sequence[Proposer]
+        self, lab: Lab, plan: SearchPlan, settings: SearchSettings, proposers: Sequence[Proposer]
     ) -> None:
         self._lab = lab
         self._plan = plan
         self._settings = settings
         self._tasks = {task.id: task for task in lab.train}
         order = [task.id for task in lab.shuffled("evolve/train", lab.train)]
-        self.ledger = Ledger(lab)
+        self.ledger = SearchLedger(lab)
         self.judging = Judging(lab, plan, settings, self.ledger)
-        self.roster = Roster(lab, self.ledger, proposers)
+        self.roster = ProposerRoster(lab, self.ledger, proposers)
         self.breeding = Breeding(lab, plan, settings, self.judging, self.ledger, self.roster)
-        self.testing = Testing(self.judging, plan)
-        self.parts = Parts(order, plan, self.judging, self.breeding)
-        self.final = Final(lab, plan, self.judging, self.ledger)
+        self.testing = TestQueue(self.judging, plan)
+        self.parts = TaskAllocation(order, plan, self.judging, self.breeding)
+        self.final = FinalComparison(lab, plan, self.judging, self.ledger)
         self._jobs: dict[str, Job] = {}
         self._pending: dict[str, asyncio.Task[Any]] = {}
         self._events = 0
@@ -95,10 +94,10 @@ class Engine:
         self._outstanding = 0
         # A few more than run at once: a part whose last rollout still runs holds a slot less.
         self._at_once = lab.concurrency + lab.concurrency // 4
-        self.ended: End | None = None
+        self.ended: SearchEnd | None = None
         """How the search ended; None while it goes on."""
 
-    async def run(self) -> End:
+    async def run(self) -> SearchEnd:
         """Search until the budget is spent or nothing is left to try, and compare the finalists.
 
         Returns:
@@ -137,9 +136,9 @@ class Engine:
         if not self.ended and self.judging.baseline.scores:
             self._end_by_limits()
         searching = not self.ended and bool(self.judging.baseline.scores)
-        tested = [job.member for job in self._jobs.values() if isinstance(job, Tests)]
+        tested = [job.member for job in self._jobs.values() if isinstance(job, RunningTests)]
         for member in self.testing.next(tested, self.parts.promise, over=bool(self.ended)):
-            self._begin("test", Tests(member), self._lab.test(member.candidate))
+            self._begin("test", RunningTests(member), self._lab.test(member.candidate))
         if searching:
             self._roll_parts()
             self._propose()
@@ -179,7 +178,7 @@ class Engine:
         The last few rollouts of a long search, or of one that has found what it looked for, hardly
         change who is compared: then slots that they leave free are used.
         """
-        if any(isinstance(job, Tests) for job in self._jobs.values()):
+        if any(isinstance(job, RunningTests) for job in self._jobs.values()):
             return True
         left = sum(map(_on_train, self._jobs.values()))
         return left > (self._at_once // 2 if self._is_long or self.judging.ended else 0)
@@ -225,7 +224,7 @@ class Engine:
 
     def _promised(self) -> int:
         """Rollouts that proposals under way will need for their first parts."""
-        drafts = sum(job.count for job in self._jobs.values() if isinstance(job, Started))
+        drafts = sum(job.count for job in self._jobs.values() if isinstance(job, StartedProposal))
         waiting = sum(not m.evaluations and not m.under_way for m in self.judging.racing)
         return (drafts + waiting) * self._plan.first
 
@@ -239,7 +238,9 @@ class Engine:
             unjudged = sum(
                 len(m.evaluations) < self._plan.first and not self.judging.waits(m) for m in racing
             )
-            unjudged += sum(job.count for job in self._jobs.values() if isinstance(job, Started))
+            unjudged += sum(
+                job.count for job in self._jobs.values() if isinstance(job, StartedProposal)
+            )
             ahead = self._ahead() if self.roster.waits else 0
             lack = self._at_once + ahead - self._outstanding - promised
             count = min(
@@ -253,7 +254,7 @@ class Engine:
             if count < 1:
                 return
             started = self.breeding.start(count)
-            if isinstance(started, Nothing):
+            if isinstance(started, NoProposal):
                 return
             if isinstance(started, Member):
                 continue  # a merge: it needed nobody
@@ -286,27 +287,27 @@ class Engine:
         check = not member.evaluations and member.parents != ()
         if check:
             self.testing.began()
-        job = Rollouts(candidate=member.candidate, tasks=tasks, member=member)
+        job = RunningRollouts(candidate=member.candidate, tasks=tasks, member=member)
         self._begin("evaluate", job, self._evaluated(member.candidate, tasks, check))
 
     def _roll_val(self, candidate: Candidate, tasks: Sequence[Task]) -> None:
         self.ledger.commit(candidate, tasks)
         self._outstanding += len(tasks)
         self.final.started(candidate, tasks)
-        job = Rollouts(candidate=candidate, tasks=tuple(tasks))
+        job = RunningRollouts(candidate=candidate, tasks=tuple(tasks))
         self._begin("compare", job, self._evaluated(candidate, tasks, False))
 
     async def _evaluated(
         self, candidate: Candidate, tasks: Sequence[Task], check: bool
-    ) -> list[Evaluation] | Refused:
+    ) -> list[Evaluation] | RefusedCandidate:
         if check:
             problem = await self._lab.check(candidate)
             if problem:
-                return Refused(problem)
+                return RefusedCandidate(problem)
         return await self._lab.evaluate(candidate, tasks)
 
     async def _drop_proposals(self) -> None:
-        drafts = {name: job for name, job in self._jobs.items() if isinstance(job, Started)}
+        drafts = {name: job for name, job in self._jobs.items() if isinstance(job, StartedProposal)}
         for name in drafts:
             self._pending.pop(name).cancel()
             del self._jobs[name]
@@ -316,10 +317,10 @@ class Engine:
     # What ended.
 
     def _take(self, job: Job, task: asyncio.Task[Any]) -> None:
-        if isinstance(job, Started):
+        if isinstance(job, StartedProposal):
             self._take_drafts(job, task)
             return
-        if isinstance(job, Tests):
+        if isinstance(job, RunningTests):
             self.judging.tested(job.member, task.result())
             return
         self._outstanding -= len(job.tasks)
@@ -334,7 +335,7 @@ class Engine:
             else:
                 self.judging.unrun(job.member, [t.id for t in job.tasks])
             return
-        if isinstance(found, Refused):
+        if isinstance(found, RefusedCandidate):
             assert job.member is not None
             self.ledger.release(job.candidate, job.tasks)
             self.parts.dropped(len(job.tasks))
@@ -346,7 +347,7 @@ class Engine:
         else:
             self.judging.take(job.member, found)
 
-    def _take_drafts(self, started: Started, task: asyncio.Task[Any]) -> None:
+    def _take_drafts(self, started: StartedProposal, task: asyncio.Task[Any]) -> None:
         drafts: Sequence[Draft] = ()
         try:
             drafts = task.result()
@@ -361,4 +362,4 @@ class Engine:
 
 def _on_train(job: Job) -> int:
     """Rollouts of a part on train tasks; 0 for other work."""
-    return len(job.tasks) if isinstance(job, Rollouts) and job.member is not None else 0
+    return len(job.tasks) if isinstance(job, RunningRollouts) and job.member is not None else 0

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet.learn.algorithm import End, Finding
+from ratchet.learn.algorithm import Finding, SearchEnd
+from ratchet.learn.evolve.budget import make_plan
 from ratchet.learn.evolve.engine import Engine
-from ratchet.learn.evolve.plan import make_plan
-from ratchet.learn.evolve.settings import Settings
+from ratchet.learn.evolve.settings import SearchSettings
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import PROPOSERS, Proposer, make_proposer
 from ratchet.learn.proposers.showing import cut
@@ -93,7 +93,7 @@ class Evolve:
         self._first = first_tasks
         self._islands = islands
         self._finalists = finalists
-        self._settings = Settings(
+        self._settings = SearchSettings(
             examples=examples,
             crossover=float(crossover),
             migrate_every=migrate_every,
@@ -164,7 +164,7 @@ class Evolve:
         return able
 
 
-def _sentence(engine: Engine, end: End) -> str:
+def _sentence(engine: Engine, end: SearchEnd) -> str:
     judging, breeding = engine.judging, engine.breeding
     made = ", ".join(f"{count} by {name}" for name, count in sorted(breeding.made.items()))
     parts = [f"Candidates: {made or 'none'}; {judging.tried} tried, {judging.kept} kept"]

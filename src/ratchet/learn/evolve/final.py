@@ -12,9 +12,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from ratchet.learn.evolve.budget import SearchLedger, SearchPlan
 from ratchet.learn.evolve.judging import Judging
-from ratchet.learn.evolve.ledger import Ledger
-from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation
@@ -24,7 +23,7 @@ MOST = 10
 """Finalists at most."""
 
 
-class Final:
+class FinalComparison:
     """The comparison on val.
 
     Args:
@@ -34,7 +33,7 @@ class Final:
         ledger: What the search has committed.
     """
 
-    def __init__(self, lab: Lab, plan: Plan, judging: Judging, ledger: Ledger) -> None:
+    def __init__(self, lab: Lab, plan: SearchPlan, judging: Judging, ledger: SearchLedger) -> None:
         self._judging = judging
         self._plan = plan
         self._ledger = ledger

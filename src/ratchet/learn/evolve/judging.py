@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from ratchet.learn.algorithm import End
+from ratchet.learn.algorithm import SearchEnd
 from ratchet.learn.evolve.bandit import Bandit
+from ratchet.learn.evolve.budget import SearchLedger, SearchPlan
 from ratchet.learn.evolve.ending import is_within_chance
-from ratchet.learn.evolve.ledger import Ledger
-from ratchet.learn.evolve.plan import Plan
 from ratchet.learn.evolve.population import Member, Population
-from ratchet.learn.evolve.settings import Settings
+from ratchet.learn.evolve.settings import SearchSettings
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import EVEN, Race, next_part
 from ratchet.learn.work import FAILURES, Evaluation, Proposal
@@ -31,7 +30,9 @@ class Judging:
         ledger: What it has committed.
     """
 
-    def __init__(self, lab: Lab, plan: Plan, settings: Settings, ledger: Ledger) -> None:
+    def __init__(
+        self, lab: Lab, plan: SearchPlan, settings: SearchSettings, ledger: SearchLedger
+    ) -> None:
         self._lab = lab
         self._plan = plan
         self._settings = settings
@@ -61,7 +62,7 @@ class Judging:
         """Why the last of them was refused."""
         self.children: dict[int, list[tuple[str, float]]] = {}
         """What was tried of each member, and what it gained, the newest last."""
-        self.ended: End | None = None
+        self.ended: SearchEnd | None = None
         """How the search ended; None while it goes on."""
         self.on_kept: Callable[[Member], None] = lambda member: None
         self.on_ran: Callable[[Member, bool], None] = lambda member, ran: None
@@ -271,9 +272,11 @@ class Judging:
         self.on_judged(member, better and leader is member)
         patience, most = self._settings.patience, self._settings.max_candidates
         if patience is not None and self._quiet >= patience:
-            self.ended = End("idle", f"{self._quiet} candidates in a row brought nothing better")
+            self.ended = SearchEnd(
+                "idle", f"{self._quiet} candidates in a row brought nothing better"
+            )
         if most is not None and self.tried >= most:
-            self.ended = End("limit", f"the limit of {most} candidates was reached")
+            self.ended = SearchEnd("limit", f"the limit of {most} candidates was reached")
 
     def _look_for_the_end(self) -> None:
         every = len(self._lab.train)
@@ -282,10 +285,10 @@ class Judging:
                 continue
             left = [self.top - score for score in member.scores.values()]
             if max(left) <= EVEN:
-                self.ended = End("solved", "a candidate solves every train task")
+                self.ended = SearchEnd("solved", "a candidate solves every train task")
                 return
             if member.parents and every > 1 and is_within_chance(left):
-                self.ended = End(
+                self.ended = SearchEnd(
                     "solved", "what a candidate leaves of the train tasks is within chance"
                 )
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
-from ratchet.learn.race import EVEN, Entry, Race
+from ratchet.learn.race import EVEN, Race, RaceEntry
 from ratchet.llm import Reply
 from ratchet.types import Candidate, Code, PromptTemplate, Resource
 
@@ -27,7 +27,7 @@ TIRED = 0.35
 """How fast a parent loses its appeal with every child that came to nothing."""
 
 
-class Member(Entry):
+class Member(RaceEntry):
     """A candidate in the search, with what is known of it."""
 
     def __init__(

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ratchet.learn.algorithm import End
-from ratchet.learn.evolve.ledger import Ledger
+from ratchet.learn.algorithm import SearchEnd
+from ratchet.learn.evolve.budget import SearchLedger
 from ratchet.learn.evolve.population import Member
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import Draft, Proposer
@@ -33,10 +33,10 @@ that were judged when that is more, so that a search which got on for long is no
 UNTIL_FIRST = 2
 """How many times as many while none has led yet."""
 
-CALLS_SPENT = End("budget", "the budget's coach calls are spent")
+CALLS_SPENT = SearchEnd("budget", "the budget's coach calls are spent")
 
 
-class Roster:
+class ProposerRoster:
     """The proposers of a search.
 
     Args:
@@ -45,7 +45,7 @@ class Roster:
         proposers: Who drafts changes.
     """
 
-    def __init__(self, lab: Lab, ledger: Ledger, proposers: Sequence[Proposer]) -> None:
+    def __init__(self, lab: Lab, ledger: SearchLedger, proposers: Sequence[Proposer]) -> None:
         self._lab = lab
         self._ledger = ledger
         self._proposers = {proposer.name: proposer for proposer in proposers}
@@ -57,7 +57,7 @@ class Roster:
         self._judged: Counter[str] = Counter()
         """Candidates judged, by proposer."""
         self.coach_lost: CoachUnavailable | None = None
-        self.exhausted: End | None = None
+        self.exhausted: SearchEnd | None = None
         """Why nobody can propose any more; None while somebody can."""
 
     @property
@@ -90,7 +90,7 @@ class Roster:
             if targets:
                 able[name] = targets
         if not able and not self.exhausted:
-            self.exhausted = End("idle", "nobody can propose anything more")
+            self.exhausted = SearchEnd("idle", "nobody can propose anything more")
         return able
 
     def drafted(self, proposer: Proposer, draft: Draft, *, new: bool) -> None:
@@ -101,12 +101,16 @@ class Roster:
         if self._fruitless[name] >= FRUITLESS[bool(proposer.coach_calls)]:
             self._dismiss(
                 name,
-                End("idle", f"{self._fruitless[name]} drafts of {name} in a row were nothing new"),
+                SearchEnd(
+                    "idle", f"{self._fruitless[name]} drafts of {name} in a row were nothing new"
+                ),
             )
         elif self._useless[name] >= USELESS:
             self._dismiss(
                 name,
-                End("idle", f"{self._useless[name]} drafts of {name} in a row could not be used"),
+                SearchEnd(
+                    "idle", f"{self._useless[name]} drafts of {name} in a row could not be used"
+                ),
             )
 
     def ran(self, member: Member, ran: bool) -> None:
@@ -117,7 +121,7 @@ class Roster:
         proposer = self._proposers.get(name)
         if proposer and self._broken[name] >= FRUITLESS[bool(proposer.coach_calls)]:
             why = f"{self._broken[name]} candidates of {name} in a row did not run"
-            self._dismiss(name, End("idle", why))
+            self._dismiss(name, SearchEnd("idle", why))
 
     def judged(self, member: Member, leads: bool) -> None:
         """Hear whether a candidate leads, now that it is judged."""
@@ -129,17 +133,19 @@ class Roster:
         enough = max(BARREN, self._judged[name] / 2) if has_led else UNTIL_FIRST * BARREN
         if proposer and proposer.coach_calls and self._barren[name] >= enough:
             count = self._barren[name]
-            self._dismiss(name, End("idle", f"of {count} candidates of {name} in a row none led"))
+            self._dismiss(
+                name, SearchEnd("idle", f"of {count} candidates of {name} in a row none led")
+            )
 
     def lost(self, name: str, error: CoachUnavailable | None) -> None:
         """Hear that a proposer cannot go on: its coach is gone, or the budget for it."""
         if error is not None:
             self.coach_lost = error
             why = f"the coach could not be asked any more: {error.message.rstrip('.')}"
-            self._dismiss(name, End("coach", why))
+            self._dismiss(name, SearchEnd("coach", why))
         else:
             self._dismiss(name, CALLS_SPENT)
 
-    def _dismiss(self, name: str, end: End) -> None:
+    def _dismiss(self, name: str, end: SearchEnd) -> None:
         self._proposers.pop(name, None)
         self.exhausted = None if self._proposers else end

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class SearchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Options of `Evolve` that the search looks at as it goes."""
 
     examples: int = 6

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable
 
 from ratchet.learn.proposers.llm import LlmProposer
-from ratchet.learn.proposers.proposer import Case, Draft, Example, Proposer, Tried
+from ratchet.learn.proposers.proposer import Draft, Example, ProposalRequest, Proposer, TriedChange
 from ratchet.learn.proposers.showing import shown
 from ratchet.learn.proposers.syntax import SyntaxProposer
 from ratchet.types import InputError
@@ -33,13 +33,13 @@ def make_proposer(one: str | Proposer) -> Proposer:
 
 __all__ = [
     "PROPOSERS",
-    "Case",
     "Draft",
     "Example",
     "LlmProposer",
+    "ProposalRequest",
     "Proposer",
     "SyntaxProposer",
-    "Tried",
+    "TriedChange",
     "make_proposer",
     "shown",
 ]

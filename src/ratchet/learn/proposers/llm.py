@@ -18,9 +18,9 @@ from importlib.resources import files
 
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers.edits import apply_edits, edits_in, whole_text
-from ratchet.learn.proposers.proposer import Case, Draft, Example
+from ratchet.learn.proposers.proposer import Draft, Example, ProposalRequest
 from ratchet.learn.proposers.showing import FIELD, cut, said
-from ratchet.learn.proposers.templates import Unusable, rewritten_code, rewritten_prompt
+from ratchet.learn.proposers.templates import UnusableAnswer, rewritten_code, rewritten_prompt
 from ratchet.llm import Message, Reply
 from ratchet.types import Code, PromptTemplate, Resource
 
@@ -79,7 +79,7 @@ class LlmProposer:
         """Whether it is a prompt or a function."""
         return isinstance(resource, PromptTemplate | Code)
 
-    async def propose(self, case: Case, lab: Lab) -> Sequence[Draft]:
+    async def propose(self, case: ProposalRequest, lab: Lab) -> Sequence[Draft]:
         """Change the first of the targets."""
         name = case.targets[0]
         rng = random.Random(case.seed)  # noqa: S311 - reproducible, not secret
@@ -100,8 +100,8 @@ class LlmProposer:
             try:
                 made = _read(reply, resource, case.baseline.resources[name], case.max_growth)
                 if made == resource:
-                    raise Unusable("The coach changed nothing.")
-            except Unusable as error:
+                    raise UnusableAnswer("The coach changed nothing.")
+            except UnusableAnswer as error:
                 problem = str(error)
                 lab.unusable(f"{case.step}/{step}", problem)
                 continue
@@ -138,7 +138,12 @@ def _file(name: str) -> str:
 
 
 def _asked(
-    file: str, case: Case, name: str, current: Resource, examples: Sequence[Example], step: int
+    file: str,
+    case: ProposalRequest,
+    name: str,
+    current: Resource,
+    examples: Sequence[Example],
+    step: int,
 ) -> str:
     """What the coach is told; each part is put in once, so that none can stand for another."""
     shown = [_example(number, example) for number, example in enumerate(examples, 1)]
@@ -197,22 +202,24 @@ def _read(reply: Reply, resource: Resource, baseline: Resource, max_growth: floa
         Unusable: It holds none.
     """
     if not reply.text.strip():
-        raise Unusable(f"The coach gave no answer: {reply.problem or 'it was empty'}.")
+        raise UnusableAnswer(f"The coach gave no answer: {reply.problem or 'it was empty'}.")
     current = _text(resource)
     kind = "code" if isinstance(resource, Code) else "prompt"
     edits = edits_in(reply.text)
     if edits:
         text = apply_edits(current, edits)
         if text is None:
-            raise Unusable("The coach's SEARCH blocks are not found in what they are to change.")
+            raise UnusableAnswer(
+                "The coach's SEARCH blocks are not found in what they are to change."
+            )
     elif reply.problem:  # what was cut is not guessed at, even where a beginning of it would do
-        raise Unusable(f"The coach gave no whole answer: {reply.problem}")
+        raise UnusableAnswer(f"The coach gave no whole answer: {reply.problem}")
     else:
         text = whole_text(reply.text, LANGUAGES[kind])
         if text is None and kind == "code" and "def " in reply.text:
             text = reply.text
         if text is None:
-            raise Unusable("The coach answered in another format: there is no fenced text.")
+            raise UnusableAnswer("The coach answered in another format: there is no fenced text.")
     if isinstance(baseline, Code):
         return rewritten_code(text, baseline, max_growth)
     assert isinstance(baseline, PromptTemplate)

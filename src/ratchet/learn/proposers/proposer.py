@@ -28,7 +28,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     """Its steps, shortened, in the order in which they began."""
 
 
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
+class TriedChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change of the same candidate that was tried before."""
 
     reason: str
@@ -36,7 +36,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     """Mean difference of the objective on the tasks that both ran."""
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class ProposalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a proposer is to work on."""
 
     step: str
@@ -47,7 +47,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the resources to change, at least one."""
     examples: tuple[Example, ...] = ()
     """Of train tasks only."""
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[TriedChange, ...] = ()
     inspiration: Candidate | None = None
     """Another candidate that does well where this one does not."""
     weights: Mapping[str, float] = {}
@@ -96,7 +96,7 @@ class Proposer(Protocol):
         """Whether it can change such a resource."""
         ...
 
-    async def propose(self, case: Case, lab: Lab) -> Sequence[Draft]:
+    async def propose(self, case: ProposalRequest, lab: Lab) -> Sequence[Draft]:
         """Draft changes; one that came to nothing says why in its `problem`.
 
         Raises:

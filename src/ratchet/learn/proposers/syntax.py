@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers.mutations import OPERATORS, Grown, Shapes, grow, shapes_of
-from ratchet.learn.proposers.proposer import Case, Draft
+from ratchet.learn.proposers.proposer import Draft, ProposalRequest
 from ratchet.types import Code, Resource
 
 EDITS = (0.7, 0.2, 0.1)
@@ -34,12 +34,12 @@ class SyntaxProposer:
         """Whether it is a function."""
         return isinstance(resource, Code)
 
-    async def propose(self, case: Case, lab: Lab) -> Sequence[Draft]:
+    async def propose(self, case: ProposalRequest, lab: Lab) -> Sequence[Draft]:
         """Mutate one of the targets for each draft that is wanted."""
         rng = random.Random(case.seed)  # noqa: S311 - reproducible, not secret
         return [self._draft(case, rng) for _ in range(case.count)]
 
-    def _draft(self, case: Case, rng: random.Random) -> Draft:
+    def _draft(self, case: ProposalRequest, rng: random.Random) -> Draft:
         name = rng.choice(case.targets)
         code, own = case.parent.resources[name], case.baseline.resources[name]
         other = case.inspiration.resources[name] if case.inspiration else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import textwrap
 
-from ratchet.learn.apo.language import changed
+from ratchet.learn.apo.answers import language_changed
 from ratchet.learn.apo.placeholders import mended
 from ratchet.types import Code, InputError, PromptTemplate
 
@@ -18,7 +18,7 @@ ROOM = 1_500
 """Characters that a text may have however short the source's own is."""
 
 
-class Unusable(Exception):
+class UnusableAnswer(Exception):
     """A text that cannot be made a resource; the message says why, in a sentence."""
 
 
@@ -37,14 +37,14 @@ def rewritten_prompt(
         Unusable: It is empty, too long or in another language, or its placeholders are lost or new.
     """
     if not text.strip():
-        raise Unusable("The coach emptied the prompt.")
+        raise UnusableAnswer("The coach emptied the prompt.")
     _check_length(text, baseline.text, max_growth)
-    other = changed(baseline.text, text)
+    other = language_changed(baseline.text, text)
     if other:
-        raise Unusable(f"The rewrite changes the language of the prompt to {other}.")
+        raise UnusableAnswer(f"The rewrite changes the language of the prompt to {other}.")
     template, problem = mended(text, parent or baseline)
     if template is None:
-        raise Unusable(f"The rewrite is not usable as a template: {problem}")
+        raise UnusableAnswer(f"The rewrite is not usable as a template: {problem}")
     return template
 
 
@@ -59,9 +59,11 @@ def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
     try:
         tree = ast.parse(dedented)
     except SyntaxError as error:
-        raise Unusable(f"The rewrite does not parse: {error.msg}, line {error.lineno}.") from None
+        raise UnusableAnswer(
+            f"The rewrite does not parse: {error.msg}, line {error.lineno}."
+        ) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise Unusable(f"The rewrite does not parse: {error}.") from None
+        raise UnusableAnswer(f"The rewrite does not parse: {error}.") from None
     functions = [
         node
         for node in tree.body
@@ -69,7 +71,7 @@ def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
         and node.name == baseline.function
     ]
     if not functions:
-        raise Unusable(f"The rewrite does not define {baseline.function!r}.")
+        raise UnusableAnswer(f"The rewrite does not define {baseline.function!r}.")
     node = functions[-1]
     rest = [one for one in tree.body if one is not node]
     node.decorator_list = []
@@ -79,17 +81,19 @@ def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
     own = ast.parse(baseline.source).body[0]
     assert isinstance(own, ast.FunctionDef | ast.AsyncFunctionDef)
     if type(own) is not type(node) or _names(own) != _names(node):
-        raise Unusable(f"The rewrite changes the signature of {baseline.function!r}.")
+        raise UnusableAnswer(f"The rewrite changes the signature of {baseline.function!r}.")
     try:
         return Code(source, baseline.function)
     except InputError as error:
-        raise Unusable(error.message) from None
+        raise UnusableAnswer(error.message) from None
 
 
 def _check_length(text: str, own: str, max_growth: float) -> None:
     limit = max(int(max_growth * len(own)), ROOM)
     if len(text) > limit:
-        raise Unusable(f"The rewrite has {len(text)} characters; at most {limit} are allowed.")
+        raise UnusableAnswer(
+            f"The rewrite has {len(text)} characters; at most {limit} are allowed."
+        )
 
 
 def _segment(source: str, node: ast.stmt) -> str:
@@ -110,7 +114,7 @@ def _with_inside(
     begin = body.body[1] if len(body.body) > 1 and _is_text(body.body[0]) else body.body[0]
     lines = source.splitlines(keepends=True)
     if begin.lineno == body.lineno:
-        raise Unusable("The rewrite puts definitions beside a function of one line.")
+        raise UnusableAnswer("The rewrite puts definitions beside a function of one line.")
     return "".join([*lines[: begin.lineno - 1], text, *lines[begin.lineno - 1 :]])
 
 

@@ -13,10 +13,10 @@ from ratchet.observe.dialects.messages import json_text
 from ratchet.observe.dialects.names import JSON_TEXT
 from ratchet.types import SpanEvent
 
-__all__ = ["DIALECTS", "Dialect", "normalise"]
+__all__ = ["DIALECTS", "SpanDialect", "normalise"]
 
 
-class Dialect(NamedTuple):
+class SpanDialect(NamedTuple):
     """How one family of instrumentations names things."""
 
     markers: frozenset[str]
@@ -26,9 +26,9 @@ class Dialect(NamedTuple):
 
 
 DIALECTS = {
-    "gen_ai": Dialect(gen_ai.MARKERS, gen_ai.read),
-    "openinference": Dialect(openinference.MARKERS, openinference.read),
-    "traceloop": Dialect(traceloop.MARKERS, traceloop.read),
+    "gen_ai": SpanDialect(gen_ai.MARKERS, gen_ai.read),
+    "openinference": SpanDialect(openinference.MARKERS, openinference.read),
+    "traceloop": SpanDialect(traceloop.MARKERS, traceloop.read),
 }
 """Where two say the same, the one that stands first here counts."""
 

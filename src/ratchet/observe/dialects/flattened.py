@@ -21,7 +21,7 @@ _KNOWN = 8_192
 """Names whose places are remembered: few are ever used, in every span anew."""
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     group: str
     number: int
     field: str
@@ -44,17 +44,17 @@ class Layout:
         self._outer = _pattern(lists.items())
         self._inner = _pattern(inner.items())
         # Attributes' names recur: to look one up costs a tenth of what taking it apart does.
-        self._place = functools.lru_cache(maxsize=_KNOWN)(self._parse)
+        self._position = functools.lru_cache(maxsize=_KNOWN)(self._parse)
 
     def gather(self, attributes: Mapping[str, Any]) -> dict[str, Objects]:
         """The lists that there are, by name."""
         found: dict[str, Objects] = {}
-        place_of = self._place
+        position_of = self._position
         for key, value in attributes.items():
-            place = place_of(key) if len(key) <= _LONGEST else None
-            if place is None:
+            position = position_of(key) if len(key) <= _LONGEST else None
+            if position is None:
                 continue
-            group, number, field, inner_number, inner_field = place
+            group, number, field, inner_number, inner_field = position
             objects = found.get(group)
             if objects is None:
                 objects = found[group] = {}
@@ -71,15 +71,15 @@ class Layout:
             inner.setdefault(inner_number, {})[inner_field] = value
         return found
 
-    def _parse(self, key: str) -> _Place | None:
+    def _parse(self, key: str) -> _Position | None:
         match = self._outer.fullmatch(key)
         if match is None:
             return None
         group, number, field = _read(match)
         inside = self._inner.fullmatch(field)
         if inside is None:
-            return _Place(group, number, field)
-        return _Place(group, number, *_read(inside))
+            return _Position(group, number, field)
+        return _Position(group, number, *_read(inside))
 
 
 def in_order(objects: Any) -> Iterable[dict[str, Any]]:

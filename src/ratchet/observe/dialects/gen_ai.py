@@ -139,7 +139,7 @@ def _choice(body: dict[str, Any]) -> form.Message:
     said = inner if isinstance(inner, dict) else {**body, "content": body.get("content", inner)}
     made = form.chat_message(said, "assistant")
     reason = body.get("finish_reason")
-    return {**made, "finish_reason": form.word(reason)} if reason else made
+    return {**made, "finish_reason": form.as_text(reason)} if reason else made
 
 
 def _listed(value: Any, role: str) -> str:

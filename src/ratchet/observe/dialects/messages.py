@@ -84,35 +84,35 @@ def objects(value: Any) -> list[dict[str, Any]]:
     return []
 
 
-def word(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A value as text."""
     return value if isinstance(value, str) else json_text(value)
 
 
 def message(role: Any, default_role: str, parts: list[Part], finish_reason: Any = None) -> Message:
     """A message; the role is `default_role` where none is given."""
-    made: Message = {"role": word(role) if role else default_role, "parts": parts}
+    made: Message = {"role": as_text(role) if role else default_role, "parts": parts}
     if finish_reason:
-        made["finish_reason"] = word(finish_reason)
+        made["finish_reason"] = as_text(finish_reason)
     return made
 
 
 def text(content: Any) -> Part:
     """A part that is text."""
-    return {"type": "text", "content": word(content)}
+    return {"type": "text", "content": as_text(content)}
 
 
 def reasoning(content: Any) -> Part:
     """A part that is what a model thought."""
-    return {"type": "reasoning", "content": word(content)}
+    return {"type": "reasoning", "content": as_text(content)}
 
 
 def tool_call(id: Any, name: Any, arguments: Any) -> Part:
     """A part in which a model asks for a tool."""
     return {
         "type": "tool_call",
-        "id": None if id is None else word(id),
-        "name": "" if name is None else word(name),
+        "id": None if id is None else as_text(id),
+        "name": "" if name is None else as_text(name),
         "arguments": decoded(arguments),
     }
 
@@ -121,14 +121,14 @@ def tool_result(id: Any, response: Any) -> Part:
     """A part that a tool answered."""
     return {
         "type": "tool_call_response",
-        "id": None if id is None else word(id),
+        "id": None if id is None else as_text(id),
         "response": response,
     }
 
 
 def media(modality: str, url: Any, mime_type: Any = None) -> Part:
     """A part that is an image, a sound, a document: by address, or inline in a `data:` URL."""
-    address = word(url)
+    address = as_text(url)
     if address.startswith("data:"):
         head, _, data = address.partition(",")
         kind = head[len("data:") :].split(";")[0]
@@ -154,7 +154,7 @@ def chat_message(raw: Mapping[str, Any], default_role: str) -> Message:
     role = raw.get("role") or default_role
     parts = raw.get("parts")
     if isinstance(parts, list):
-        return {**raw, "role": word(role)}
+        return {**raw, "role": as_text(role)}
     found = chat_parts(raw.get("content"))
     call_id = raw.get("tool_call_id", raw.get("id") if role == "tool" else None)
     if role == "tool" or call_id is not None:
@@ -209,7 +209,7 @@ def _text_part(raw: Part) -> Part | None:
     return text(raw["text"]) if "text" in raw else None
 
 
-def _thought(raw: Part) -> Part | None:
+def _reasoning_part(raw: Part) -> Part | None:
     said = raw.get("thinking", raw.get("text"))
     return None if said is None else reasoning(said)
 
@@ -238,7 +238,7 @@ def _tool_answer(raw: Part) -> Part | None:
     return tool_result(raw.get("tool_use_id"), raw.get("content"))
 
 
-def _sound(raw: Part) -> Part | None:
+def _audio_part(raw: Part) -> Part | None:
     sound = raw.get("input_audio")
     if not isinstance(sound, dict):
         return None
@@ -250,13 +250,13 @@ _CHAT_PARTS: dict[str, Callable[[Part], Part | None]] = {
     "text": _text_part,
     "input_text": _text_part,
     "output_text": _text_part,
-    "thinking": _thought,
-    "reasoning": _thought,
+    "thinking": _reasoning_part,
+    "reasoning": _reasoning_part,
     "image_url": _image,
     "input_image": _image,
     "image": _source,
     "document": _source,
-    "input_audio": _sound,
+    "input_audio": _audio_part,
     "tool_use": _tool_use,
     "tool_result": _tool_answer,
 }

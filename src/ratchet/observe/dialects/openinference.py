@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ratchet.observe.dialects import framework_wrappers, names
 from ratchet.observe.dialects import messages as form
-from ratchet.observe.dialects import names, wrapped
 from ratchet.observe.dialects.flattened import Layout, in_order
 from ratchet.types import SpanEvent
 
@@ -102,7 +102,7 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
             found.setdefault(normal, attributes[key])
     kind = attributes.get("openinference.span.kind")
     operation = OPERATIONS.get(kind) if isinstance(kind, str) else None
-    if kind == "CHAIN" and wrapped.is_agent(name):
+    if kind == "CHAIN" and framework_wrappers.is_agent(name):
         operation = "invoke_agent"
     elif operation == "chat" and name.endswith(_PREPARING):
         operation = None
@@ -118,9 +118,9 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
         if system:
             found[names.SYSTEM_INSTRUCTIONS] = form.json_text(system)
     if operation == "invoke_agent":
-        found.setdefault(names.AGENT_NAME, wrapped.bare_name(name))
+        found.setdefault(names.AGENT_NAME, framework_wrappers.bare_name(name))
     elif operation == "execute_tool":
-        found.setdefault(names.TOOL_NAME, wrapped.bare_name(name))
+        found.setdefault(names.TOOL_NAME, framework_wrappers.bare_name(name))
     _read_values(found, attributes)
     return found
 
@@ -158,7 +158,7 @@ def _read_model(found: dict[str, Any], attributes: Mapping[str, Any]) -> dict[st
         found[names.RESPONSE_MODEL] = answered
     reason = attributes.get("llm.finish_reason")
     if reason:
-        found[names.FINISH_REASONS] = [form.word(reason)]
+        found[names.FINISH_REASONS] = [form.as_text(reason)]
     return parameters
 
 
@@ -169,7 +169,7 @@ def _read_lists(
         numbered = lists["llm.input_messages"]
         for number, each in numbered.items():
             if each.keys() == {"role"}:
-                each["answers"] = wrapped.answers(attributes, number)
+                each["answers"] = framework_wrappers.answers(attributes, number)
         sent = [_message(each, "user") for each in in_order(numbered)]
         found[names.INPUT_MESSAGES] = form.json_text(sent)
     elif "llm.prompts" in lists:
@@ -220,11 +220,11 @@ def _read_values(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
             continue
         if side == "input" and operation in ("retrieval", "rerank"):
             query = attributes.get("reranker.query", value)
-            found[names.RETRIEVAL_QUERY] = form.word(query)
+            found[names.RETRIEVAL_QUERY] = form.as_text(query)
             continue
         declared = attributes.get(f"{side}.mime_type") == "application/json"
         if operation == "execute_tool":
-            unwrap = wrapped.arguments if side == "input" else wrapped.result
+            unwrap = framework_wrappers.arguments if side == "input" else framework_wrappers.result
             found[tool] = unwrap(value, declared)
         else:
             found[plain] = form.as_json(value, declared)
@@ -271,7 +271,7 @@ def _content(one: dict[str, Any]) -> form.Part:
             return form.media(modality, url, one.get(f"{modality}.{modality}.mime_type"))
     if "text" in one:
         return form.text(one["text"])
-    return {**one, "type": form.word(kind) if kind else "text"}
+    return {**one, "type": form.as_text(kind) if kind else "text"}
 
 
 def _tool(one: dict[str, Any]) -> dict[str, Any]:

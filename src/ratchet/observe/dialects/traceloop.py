@@ -98,7 +98,7 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
         "llm.response.finish_reason", attributes.get("llm.response.stop_reason")
     )
     if reason:
-        found.setdefault(names.FINISH_REASONS, [form.word(reason)])
+        found.setdefault(names.FINISH_REASONS, [form.as_text(reason)])
     return found
 
 

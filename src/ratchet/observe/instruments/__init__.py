@@ -10,9 +10,8 @@ import functools
 import threading
 from typing import TYPE_CHECKING
 
-from ratchet.observe.instruments.imports import when_imported
-from ratchet.observe.instruments.switching import is_installed, switch_on
-from ratchet.observe.instruments.table import INSTRUMENTS, Instrument
+from ratchet.observe.instruments.import_hook import when_imported
+from ratchet.observe.instruments.table import INSTRUMENTS, Instrument, is_installed, switch_on
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -35,15 +34,15 @@ def install(tracer_provider: TracerProvider | None) -> list[str]:
     Returns:
         Names of the instruments whose libraries are installed, in the order of the table.
     """
-    from ratchet.observe.instruments.route import Route
+    from ratchet.observe.instruments.delegating import DelegatingProvider
 
-    Route.target = tracer_provider
+    DelegatingProvider.target = tracer_provider
     for instrument in INSTRUMENTS:
         with _lock:
             # A library may have been installed since: only what was found is not looked for again.
             if _installed.get(instrument.name) or not is_installed(instrument):
                 continue
             _installed[instrument.name] = True
-        route = Route(innermost=instrument.innermost)
+        route = DelegatingProvider(innermost=instrument.innermost)
         when_imported(instrument.module, functools.partial(switch_on, instrument, route))
     return [each.name for each in INSTRUMENTS if _installed.get(each.name)]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ratchet.observe.instruments.imports import load
-from ratchet.observe.instruments.layers import Silence
+from ratchet.observe.instruments.duplicates import SilentTracer
+from ratchet.observe.instruments.import_hook import load
 
-_TOLD = ("anthropic.messages.", "anthropic.beta.messages.")
-_NOT_TOLD = ".tool_runner"
+_DUPLICATED = ("anthropic.messages.", "anthropic.beta.messages.")
+_NOT_DUPLICATED = ".tool_runner"
 
 
 def leave_out_twins(provider: Any) -> None:
@@ -43,11 +43,11 @@ class _Twinless:
 
     def __init__(self, tracer: Any) -> None:
         self._tracer = tracer
-        self._silence = Silence()
+        self._silent = SilentTracer()
 
     def start_span(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        told = name.startswith(_TOLD) and not name.endswith(_NOT_TOLD)
-        return (self._silence if told else self._tracer).start_span(name, *args, **kwargs)
+        duplicate = name.startswith(_DUPLICATED) and not name.endswith(_NOT_DUPLICATED)
+        return (self._silent if duplicate else self._tracer).start_span(name, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tracer, name)

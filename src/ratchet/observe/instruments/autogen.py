@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from ratchet.observe.instruments.imports import load
+from ratchet.observe.instruments.import_hook import load
 
 
 def leave_out_twins(provider: Any) -> None:
@@ -19,7 +19,7 @@ def leave_out_twins(provider: Any) -> None:
     """
     from opentelemetry import trace
 
-    from ratchet.observe.instruments.layers import Silence
+    from ratchet.observe.instruments.duplicates import SilentTracer
 
     try:
         own = load("autogen_core._telemetry._genai")
@@ -27,5 +27,5 @@ def leave_out_twins(provider: Any) -> None:
         return
     own.trace = SimpleNamespace(
         **{name: getattr(trace, name) for name in trace.__all__}
-        | {"get_tracer": lambda *args, **kwargs: Silence()}
+        | {"get_tracer": lambda *args, **kwargs: SilentTracer()}
     )

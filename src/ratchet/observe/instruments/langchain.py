@@ -15,7 +15,7 @@ from typing import Any
 
 from ratchet.observe.capture import capture
 from ratchet.observe.dialects import names
-from ratchet.observe.instruments.imports import load, when_imported
+from ratchet.observe.instruments.import_hook import load, when_imported
 
 _NAME = "_set_config_context"
 _log = logging.getLogger("ratchet.observe")

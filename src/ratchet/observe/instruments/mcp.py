@@ -11,7 +11,7 @@ from typing import Any
 
 from ratchet.observe.capture import capture
 from ratchet.observe.dialects import names
-from ratchet.observe.instruments.imports import load
+from ratchet.observe.instruments.import_hook import load
 
 
 def switch_on(provider: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ratchet.observe.instruments.imports import load
+from ratchet.observe.instruments.import_hook import load
 
 
 def switch_on(provider: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ratchet.observe.instruments.imports import load
+from ratchet.observe.instruments.import_hook import load
 
 _MODEL = "semantic_kernel.utils.telemetry.model_diagnostics.decorators"
 _TRACING = (

@@ -1,22 +1,22 @@
 """Redaction: what is not to be stored is taken out of spans, on their way and before they are kept.
 
-redactor = Redactor(Rules(keys=("customer.name",)))
+redactor = Redactor(RedactionRules(keys=("customer.name",)))
 redactor.text("write to ann@example.com")      # 'write to [redacted:email]'
 redactor.record(record)                        # a SpanRecord
 """
 
+from ratchet.observe.redaction.config import RedactionRules
 from ratchet.observe.redaction.content import record_without_content, without_content
 from ratchet.observe.redaction.finding import MARK
 from ratchet.observe.redaction.redactor import KEY_VARIABLE, Redactor, redactor_of
 from ratchet.observe.redaction.rules import NAMES
-from ratchet.observe.redaction.wanted import Rules
 
 __all__ = [
     "KEY_VARIABLE",
     "MARK",
     "NAMES",
+    "RedactionRules",
     "Redactor",
-    "Rules",
     "record_without_content",
     "redactor_of",
     "without_content",

@@ -53,7 +53,7 @@ def is_secret_name(name: str) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def parts(key: str) -> Path:
+def path_of(key: str) -> Path:
     """A key of an attribute as a path: what stands between its dots, without numbers."""
     return tuple(part for part in key[:500].split(".") if part and not part.isdigit())
 

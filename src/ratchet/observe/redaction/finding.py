@@ -9,14 +9,48 @@ from collections.abc import Iterator, Sequence
 from fnmatch import translate
 from typing import NamedTuple
 
-from ratchet.observe.redaction import encoded
-from ratchet.observe.redaction.cut import beginning
-from ratchet.observe.redaction.patterns import Patterns, TookTooLong
+from ratchet.observe.redaction.decoding import base64_words, decode, folded_visible
+from ratchet.observe.redaction.patterns import Patterns, PatternTimeout
+from ratchet.observe.redaction.prefilter import may_match
 from ratchet.observe.redaction.rules import FIELD, NAMES, RULES
-from ratchet.observe.redaction.rules.sight import Sight
-from ratchet.observe.redaction.suspicion import suspicious
-from ratchet.observe.redaction.views import glance, view_of
+from ratchet.observe.redaction.rules.key import PREFIXES
+from ratchet.observe.redaction.rules.scanned import ScannedText
 from ratchet.types import ConfigError
+
+_CUT = re.compile(r"… \[[0-9]{1,12} more characters\]\Z")
+
+_DIGITS = re.compile(r"(?<![\w.,])\+?\(?[0-9](?:[ .\-()/]{0,3}[0-9]){5,}[ .\-()/]{0,3}\Z")
+_ACCOUNT = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?:[ \-.]?[A-Za-z0-9]){2,30}[ \-.]?\Z")
+_EMAIL = re.compile(r"[^\s\"'<>()\[\]{},;:\\/@=]{1,64}@[\w.\-]{0,255}\Z")
+_USER = re.compile(r"://[^\s/@\"'<>]{1,200}:[^\s/@\"'<>]{2,200}\Z")
+
+_BEGINNINGS = (
+    ("key", PREFIXES),
+    ("credentials", _USER),
+    ("email", _EMAIL),
+    ("iban", _ACCOUNT),
+    ("card", _DIGITS),
+)
+
+
+def truncated_secret(text: str) -> tuple[int, int, str] | None:
+    """Where a secret begins whose rest was cut, where the text ends, and what kind it is.
+
+    None when the text was not cut, or ends with nothing of the kind.
+    """
+    if text[-1:] != "]":
+        return None
+    mark = _CUT.search(text, max(len(text) - 40, 0))
+    if mark is None:
+        return None
+    end = mark.start()
+    tail = text[max(end - 400, 0) : end]
+    for rule, form in _BEGINNINGS:
+        found = form.search(tail)
+        if found is not None:
+            return end - len(tail) + found.start(), end, rule
+    return None
+
 
 MARK = "[redacted:"
 """What stands in the place of a secret begins with this, and goes on with the rule's name."""
@@ -36,7 +70,7 @@ _BY_NAME = ("assignment", FIELD)
 _ORDER = {name: number for number, name in enumerate(NAMES)}
 
 
-class Part(NamedTuple):
+class SecretMatch(NamedTuple):
     """A part of a text that a rule found."""
 
     start: int
@@ -78,24 +112,24 @@ class Finder:
         self._allowed = [re.compile(translate(each.lower())) for each in allow if each.strip("*")]
         self._key = key
 
-    def suspects(self, text: str) -> bool:
+    def may_contain_secret(self, text: str) -> bool:
         """Whether a text may hold anything; cheap, and never False where something is found."""
-        seen = glance(text)
-        return self._is_suspicious(seen) or self._has_own(seen)
+        seen = folded_visible(text)
+        return self._may_match_rules(seen) or self._matches_patterns(seen)
 
-    def _is_suspicious(self, seen: str) -> bool:
-        if suspicious(seen):
+    def _may_match_rules(self, seen: str) -> bool:
+        if may_match(seen):
             return True
         if self._names:
             small = seen.lower()
             return any(name in small for name in self._names)
         return False
 
-    def _has_own(self, seen: str) -> bool:
+    def _matches_patterns(self, seen: str) -> bool:
         """Whether a pattern of the project's own finds anything."""
         try:
             return any(True for _ in self._patterns.find(seen))
-        except TookTooLong:
+        except PatternTimeout:
             return True
 
     def cleaned(self, text: str) -> str:
@@ -109,14 +143,14 @@ class Finder:
         return text
 
     def _cleaned_once(self, text: str) -> str:
-        if not self.suspects(text):
+        if not self.may_contain_secret(text):
             return text
-        found = [part for part in self._find(text) if not self._stays(text, part)]
+        found = [part for part in self._find(text) if not self._may_stay(text, part)]
         if not found:
             return text
         pieces: list[str] = []
         at = 0
-        for part in _apart(found):
+        for part in _merged(found):
             pieces += (text[at : part.start], self.mark(part.rule, text[part.start : part.end]))
             at = part.end
         pieces.append(text[at:])
@@ -134,37 +168,37 @@ class Finder:
         if not self._key:
             return f"{MARK}{rule}]"
         # The same number with other spaces, or the same address in capitals, is the same.
-        same = re.sub(r"[\s\-]+", "", glance(found)).lower().encode("utf-8", "replace")
+        same = re.sub(r"[\s\-]+", "", folded_visible(found)).lower().encode("utf-8", "replace")
         return f"{MARK}{rule}:{hmac.new(self._key, same, hashlib.sha256).hexdigest()[:10]}]"
 
-    def _find(self, text: str) -> Iterator[Part]:
-        view = view_of(text)
-        for part in self._find_in(view.text):
-            yield Part(*view.place(part.start, part.end), part.rule)
-        if view.text != text:
+    def _find(self, text: str) -> Iterator[SecretMatch]:
+        decoded = decode(text)
+        for part in self._find_in(decoded.text):
+            yield SecretMatch(*decoded.original_span(part.start, part.end), part.rule)
+        if decoded.text != text:
             yield from self._find_in(text)
-        for start, end, said in encoded.words(text):
-            for part in self._find_in(said) if suspicious(said) else ():
-                yield Part(start, end, part.rule)
-        cut = beginning(text)
+        for start, end, said in base64_words(text):
+            for part in self._find_in(said) if may_match(said) else ():
+                yield SecretMatch(start, end, part.rule)
+        cut = truncated_secret(text)
         if cut is not None and cut[2] in self.rules:
-            yield Part(*cut)
+            yield SecretMatch(*cut)
         try:
-            for start, end, name in self._patterns.find(view.text):
-                yield Part(*view.place(start, end), name)
-        except TookTooLong:
-            yield Part(0, len(text), TIMEOUT)
+            for start, end, name in self._patterns.find(decoded.text):
+                yield SecretMatch(*decoded.original_span(start, end), name)
+        except PatternTimeout:
+            yield SecretMatch(0, len(text), TIMEOUT)
 
-    def _find_in(self, text: str) -> Iterator[Part]:
-        sight = Sight(text)
+    def _find_in(self, text: str) -> Iterator[SecretMatch]:
+        scanned = ScannedText(text)
         for name, find in self._finders:
-            for start, end in find(sight):
-                yield Part(start, end, name)
+            for start, end in find(scanned):
+                yield SecretMatch(start, end, name)
         if self._assigned is not None:
             for match in self._assigned.finditer(text):
-                yield Part(*match.span(1), FIELD)
+                yield SecretMatch(*match.span(1), FIELD)
 
-    def _stays(self, text: str, part: Part) -> bool:
+    def _may_stay(self, text: str, part: SecretMatch) -> bool:
         """Whether what was found stays: it is a mark, or allowed."""
         if part.rule in _BY_NAME and _AFTER_MARK.search(text, max(part.start - 60, 0), part.start):
             return True  # what stands before it is no name but a mark, which may look like one
@@ -176,7 +210,7 @@ def is_mark(text: str) -> bool:
     return text.startswith(MARK) and _MARKED.fullmatch(text) is not None
 
 
-def _is_marked(text: str, part: Part) -> bool:
+def _is_marked(text: str, part: SecretMatch) -> bool:
     """Whether a part is, or cuts into, a mark, with nothing but a little punctuation beside."""
     begin = max(part.start - 60, 0)
     if MARK not in text[begin : part.end + 60]:
@@ -202,15 +236,15 @@ def _assignment(names: Sequence[str]) -> re.Pattern[str] | None:
     )
 
 
-def _apart(found: list[Part]) -> list[Part]:
+def _merged(found: list[SecretMatch]) -> list[SecretMatch]:
     """Parts in order, with those that overlap made one, named after the first of the rules."""
     found.sort(key=lambda part: (part.start, -part.end))
-    made: list[Part] = []
+    made: list[SecretMatch] = []
     for part in found:
         if made and part.start < made[-1].end:
             last = made[-1]
             rule = min(last.rule, part.rule, key=lambda name: _ORDER.get(name, len(_ORDER)))
-            made[-1] = Part(last.start, max(last.end, part.end), rule)
+            made[-1] = SecretMatch(last.start, max(last.end, part.end), rule)
         else:
             made.append(part)
     return made

@@ -4,7 +4,7 @@ Python's engine tries every way in which a pattern can match, and a careless pat
 than there are seconds. So a pattern is looked at before it is used: how many ways it has at one
 place is computed from its parts, and one that has too many is refused with what to write instead.
 What is left is bounded once more when it runs: it sees a text in windows, and a text on which it
-takes longer than `PATIENCE_S` is not stored but replaced as a whole.
+takes longer than `TIME_LIMIT_S` is not stored but replaced as a whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WINDOW = 2_048
 OVERLAP = 512
 """Characters that two windows share: the longest match that is found wherever it stands."""
 
-PATIENCE_S = 0.25
+TIME_LIMIT_S = 0.25
 """How long all patterns together may take over one text, in seconds."""
 
 _UNBOUNDED = 1_000
@@ -34,7 +34,7 @@ _UNBOUNDED = 1_000
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
 
-class TookTooLong(Exception):
+class PatternTimeout(Exception):
     """The patterns were not through with a text in time."""
 
 
@@ -64,7 +64,7 @@ class Patterns:
         """
         if not self._compiled:
             return
-        until = time.perf_counter() + PATIENCE_S
+        until = time.perf_counter() + TIME_LIMIT_S
         for begin in range(0, max(len(text) - OVERLAP, 1), WINDOW - OVERLAP):
             window = text[begin : begin + WINDOW]
             for name, pattern in self._compiled:
@@ -72,7 +72,7 @@ class Patterns:
                     if match.end() > match.start():
                         yield begin + match.start(), begin + match.end(), name
             if time.perf_counter() > until:
-                raise TookTooLong
+                raise PatternTimeout
 
 
 def _checked(name: str, source: str) -> re.Pattern[str]:

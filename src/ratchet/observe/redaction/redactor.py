@@ -11,19 +11,19 @@ from typing import Any
 import msgspec
 
 from ratchet.observe.redaction import content
+from ratchet.observe.redaction.config import RedactionRules, active_rules
 from ratchet.observe.redaction.fields import (
     NUMBERS_TOO,
     Fields,
     Path,
     checked_keys,
-    parts,
+    path_of,
     plain_name,
 )
 from ratchet.observe.redaction.finding import MARK, Finder, is_mark
 from ratchet.observe.redaction.patterns import Patterns
 from ratchet.observe.redaction.rules import FIELD
 from ratchet.observe.redaction.rules.card import is_card
-from ratchet.observe.redaction.wanted import Rules, named
 from ratchet.types import ConfigError, Feedback, Outcome, Span, SpanEvent, SpanRecord
 
 KEY_VARIABLE = "RATCHET_REDACTION_KEY"
@@ -78,14 +78,14 @@ class Redactor:
         ConfigError: A rule is unknown, a pattern is refused, or pseudonyms have no key.
     """
 
-    def __init__(self, rules: Rules | None = None, *, key: bytes = b"") -> None:
-        self.rules = rules = rules or Rules()
+    def __init__(self, rules: RedactionRules | None = None, *, key: bytes = b"") -> None:
+        self.rules = rules = rules or RedactionRules()
         if rules.pseudonyms and len(key) < LEAST_KEY:
             raise ConfigError(
                 f"[redaction] pseudonyms take a secret of {LEAST_KEY} characters or more.",
                 hint=f"Set {KEY_VARIABLE}, the same wherever equal values are to stay equal.",
             )
-        hold = named(rules.rules)
+        hold = active_rules(rules.rules)
         self._fields = Fields(checked_keys(rules.keys), usual=FIELD in hold)
         names = tuple(filter(None, self._fields.names))
         # A key such as `headers.*` has no name of its own to look for: all JSON is followed then.
@@ -210,7 +210,7 @@ class Redactor:
         return made if changed else attributes
 
     def _attribute(self, key: str, value: Any) -> Any:
-        path = parts(key)
+        path = path_of(key)
         # Not where a project names fields: there it depends on the key what a text may hold.
         remembers = value.__class__ is str and not self.rules.keys
         if remembers and value in self._clean_texts and not self._fields.is_secret(path):
@@ -250,7 +250,7 @@ class Redactor:
                 texts.append(_encode(value).decode())
         if not texts:
             return True
-        if self._finder.suspects("\n".join(texts)):
+        if self._finder.may_contain_secret("\n".join(texts)):
             return False
         self._remember(texts)
         return True
@@ -260,7 +260,7 @@ class Redactor:
         for key in keys:
             if key in self._clean_keys:
                 continue
-            if self._fields.is_secret(parts(key)) or self._finder.cleaned(key) is not key:
+            if self._fields.is_secret(path_of(key)) or self._finder.cleaned(key) is not key:
                 return False
             if len(self._clean_keys) < MOST_KEYS_REMEMBERED:
                 self._clean_keys.add(key)
@@ -331,7 +331,7 @@ class Redactor:
         return value
 
     def _text(self, text: str, path: Path = (), depth: int = 0) -> str:
-        if not text or not (self._follows_all or self._finder.suspects(text)):
+        if not text or not (self._follows_all or self._finder.may_contain_secret(text)):
             return text
         if text.lstrip()[:1] in ("{", "[", '"') and depth <= DEEPEST:
             made = self._json(text, path, depth)
@@ -358,7 +358,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-def redactor_of(rules: Rules, environ: Mapping[str, str]) -> Redactor:
+def redactor_of(rules: RedactionRules, environ: Mapping[str, str]) -> Redactor:
     """The redactor that a project's rules ask for.
 
     Args:

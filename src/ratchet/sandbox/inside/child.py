@@ -7,9 +7,9 @@ import os
 import signal
 import sys
 
-from . import confine, kernel, wire
-from .confine import Rules
-from .gate import Gate
+from . import confine, kernel, protocol
+from .confine import Confinement
+from .process_gate import ProcessGate
 
 TYPE_CHECKING = False  # `typing` takes long to import
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def run(
     nothing: int,
     handler: Handler,
     state: object,
-    rules: Rules,
-    gate: Gate,
+    rules: Confinement,
+    gate: ProcessGate,
     mapped: int,
 ) -> NoReturn:
     """Run the handler and tell what it returned; never comes back.
@@ -51,12 +51,12 @@ def run(
     code = FAILED
     try:
         body = _enter(request, fds, nothing, rules, gate, mapped)
-        wire.write_all(ANSWER_FD, *_answer(request["nonce"], handler, state, body))
+        protocol.write_all(ANSWER_FD, *_answer(request["nonce"], handler, state, body))
         code = 0
     except MemoryError:
-        wire.write_all(ANSWER_FD, _frame(request["nonce"], wire.NO_MEMORY, b""))
+        protocol.write_all(ANSWER_FD, _frame(request["nonce"], protocol.OUT_OF_MEMORY, b""))
     except Exception as error:
-        wire.write_all(2, f"The sandbox failed: {type(error).__name__}: {error}\n".encode())
+        protocol.write_all(2, f"The sandbox failed: {type(error).__name__}: {error}\n".encode())
     finally:
         # Not `sys.exit`: what was registered to run at exit, and other threads, end here.
         os._exit(code)
@@ -66,8 +66,8 @@ def _enter(
     request: dict[str, Any],
     fds: list[int],
     nothing: int,
-    rules: Rules,
-    gate: Gate,
+    rules: Confinement,
+    gate: ProcessGate,
     mapped: int,
 ) -> bytes:
     kernel.die_with_parent(signal.SIGKILL)
@@ -105,22 +105,22 @@ def _answer(nonce: bytes, handler: Handler, state: object, body: bytes) -> tuple
     try:
         returned: object = handler(state, body)
         if isinstance(returned, bytes):
-            kind, content = wire.ANSWERED, returned
+            kind, content = protocol.ANSWERED, returned
         else:
-            kind, content = wire.NOT_BYTES, type(returned).__name__.encode()
+            kind, content = protocol.NOT_BYTES, type(returned).__name__.encode()
     except MemoryError:
-        kind, content = wire.NO_MEMORY, b""
+        kind, content = protocol.OUT_OF_MEMORY, b""
     except BaseException as error:
-        kind, content = wire.RAISED, said(error)
+        kind, content = protocol.RAISED, describe_error(error)
     _flush()
     return _frame(nonce, kind, content), content
 
 
 def _frame(nonce: bytes, kind: int, content: bytes) -> bytes:
-    return wire.FRAME.pack(nonce, kind, len(content))
+    return protocol.FRAME.pack(nonce, kind, len(content))
 
 
-def said(error: BaseException) -> bytes:
+def describe_error(error: BaseException) -> bytes:
     """The error in a line; its traceback goes to the output."""
     _flush()  # so that what was printed before stands before the traceback
     try:

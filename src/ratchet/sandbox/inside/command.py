@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
-from . import census, confine, kernel, network, scratch, wire
-from .confine import Rules
-from .gate import Gate, program
-from .watch import Watch
+from . import confine, kernel, network, process_table, protocol, scratch
+from .confine import Confinement
+from .process_gate import ProcessGate, program
+from .watch import ProcessWatch
 
 TYPE_CHECKING = False  # `typing` takes long to import
 if TYPE_CHECKING:
@@ -23,24 +23,24 @@ def run(control: int, config: dict[str, Any]) -> NoReturn:
 
     Args:
         control: The descriptor of the control socket.
-        config: `command`, `cwd`, `environment`, `limits`, and what `confine.Rules` needs.
+        config: `command`, `cwd`, `environment`, `limits`, and what `confine.Confinement` needs.
     """
-    line = wire.Line(control)
+    control_socket = protocol.ControlSocket(control)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     try:
-        kernel.first_to_go()
+        kernel.prefer_for_oom_kill()
         kernel.dumpable(False)
         if os.getpid() != 1:
             kernel.adopt_orphans()
-        gate = Gate(program())
+        gate = ProcessGate(program())
         pid = _started(config, gate)
     except Exception as error:
-        line.tell(wire.FAILED, str(error).encode()[: wire.MOST_TEXT])
+        control_socket.send(protocol.FAILED, str(error).encode()[: protocol.MOST_TEXT])
         os._exit(1)
-    watch = Watch(
+    watch = ProcessWatch(
         pid,
-        line,
+        control_socket,
         gate,
         config["limits"],
         folder=config["scratch"],
@@ -48,16 +48,16 @@ def run(control: int, config: dict[str, Any]) -> NoReturn:
     )
     verdict, _ = watch.until_ended()
     _, status, used = os.wait4(pid, 0)
-    census.end_all(os.getpid())
+    process_table.end_all(os.getpid())
     if config["level"] != "bubblewrap":
         scratch.remove(config["scratch"])
     code = os.waitstatus_to_exitcode(status)
     cpu = used.ru_utime + used.ru_stime
-    line.tell(wire.ENDED, wire.END.pack(0, verdict, code, cpu, True))
+    control_socket.send(protocol.ENDED, protocol.END.pack(0, verdict, code, cpu, True))
     os._exit(0)
 
 
-def _started(config: dict[str, Any], gate: Gate) -> int:
+def _started(config: dict[str, Any], gate: ProcessGate) -> int:
     """Start the command; its process id.
 
     Raises:
@@ -81,9 +81,13 @@ def _started(config: dict[str, Any], gate: Gate) -> int:
         kernel.die_with_parent(signal.SIGKILL)
         os.chdir(config["cwd"])
         _limit(config["limits"])
-        if config["level"] == "landlock" and config["network"] == "none" and network.moved():
+        if (
+            config["level"] == "landlock"
+            and config["network"] == "none"
+            and network.enter_own_network()
+        ):
             config |= {"network": "open", "ports": None}  # all that can be reached is its own
-        Rules(config).on_command()
+        Confinement(config).on_command()
         gate.enter()
         for each in range(1, signal.NSIG):
             try:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Rules:
+class Confinement:
     """The rules of one sandbox, made once and put on its processes.
 
     Args:

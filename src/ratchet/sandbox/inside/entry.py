@@ -4,12 +4,43 @@ from __future__ import annotations
 
 import marshal
 import os
+import select
+import signal
 
-from . import keeper
+from . import kernel, process_table, scratch
 
 TYPE_CHECKING = False  # `typing` takes long to import
+
 if TYPE_CHECKING:
     from typing import Any, NoReturn
+
+
+def guard(control: int, folder: str) -> None:
+    """Split in two: the guarded process returns, the keeper never does.
+
+    Args:
+        control: A socket whose other end the process outside holds.
+        folder: The scratch folder, which is removed in the end.
+    """
+    kernel.adopt_orphans()
+    pid = os.fork()
+    if pid == 0:
+        return
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    poll = select.poll()
+    poll.register(control, 0)  # only that it was hung up
+    pidfd = os.pidfd_open(pid)
+    poll.register(pidfd, select.POLLIN)
+    poll.poll()
+    gone = os.waitpid(pid, os.WNOHANG)
+    if gone[0] == 0:
+        os.kill(pid, signal.SIGKILL)
+        gone = os.waitpid(pid, 0)
+    process_table.end_all(os.getpid())
+    scratch.remove(folder)
+    code = os.waitstatus_to_exitcode(gone[1])
+    os._exit(code if code >= 0 else 128 - code)
 
 
 def main(control: int, config: int) -> NoReturn:
@@ -30,5 +61,5 @@ def main(control: int, config: int) -> NoReturn:
     from . import zygote
 
     if read["level"] != "bubblewrap":
-        keeper.guard(control, read["scratch"])
+        guard(control, read["scratch"])
     zygote.serve(control, read)

@@ -84,7 +84,7 @@ def adopt_orphans() -> None:
     control(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def first_to_go() -> None:
+def prefer_for_oom_kill() -> None:
     """When the machine runs out of memory, this and what it starts are ended before others."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:

@@ -84,13 +84,13 @@ class Ruleset:
         self._fd = kernel.system_call(
             self._numbers["landlock_create_ruleset"], described, len(described), 0
         )
-        for path, gives in rules:
-            self._allow(path, gives)
+        for path, access in rules:
+            self._allow(path, access)
         for port in ports or () if net else ():
             rule = struct.pack("=QQ", _CONNECT_TCP, port)
             kernel.system_call(self._numbers["landlock_add_rule"], self._fd, _NET_PORT, rule, 0)
 
-    def _allow(self, path: str, gives: str) -> None:
+    def _allow(self, path: str, access: str) -> None:
         try:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
@@ -101,7 +101,7 @@ class Ruleset:
                 LIST: READ_DIR,
                 WRITE: _ON_FILES | READ_DIR | (_MAKE & ~_MAKE_DEVICES) | _REFER,
                 DEVICE: READ_FILE | WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE,
-            }[gives] & self._handled
+            }[access] & self._handled
             if not stat.S_ISDIR(os.fstat(fd).st_mode):
                 rights &= _ON_FILES
             if rights:

@@ -17,7 +17,7 @@ _GET_FLAGS, _SET_FLAGS = 0x8913, 0x8914
 _UP = 1
 
 
-def moved() -> bool:
+def enter_own_network() -> bool:
     """Move this process, of one thread, into a network of its own, where the kernel lets it.
 
     It is the same user as before there; its loopback works, and leads nowhere else.

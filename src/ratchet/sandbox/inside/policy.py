@@ -112,7 +112,7 @@ def _sockets(network: str) -> list[Rule]:
 
 def new_processes() -> tuple[Rule, ...]:
     """The calls that make processes and threads, which are asked about."""
-    return tuple(Rule(name, ask=True) for name in ("clone", "clone3", "fork", "vfork"))
+    return tuple(Rule(name, notify=True) for name in ("clone", "clone3", "fork", "vfork"))
 
 
 def one_request(*, own: int, scoped: bool, grouped: bool) -> tuple[Rule, ...]:

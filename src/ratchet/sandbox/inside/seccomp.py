@@ -17,7 +17,7 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _ALLOW = 0x7FFF0000
 _ERROR = 0x00050000
 _KILL_PROCESS = 0x80000000
-_ASK = 0x7FC00000
+_NOTIFY = 0x7FC00000
 _X32 = 0x40000000
 """Calls of x86_64's second, 32-bit interface have this bit."""
 _SET_MODE_FILTER = 1
@@ -36,7 +36,7 @@ class Rule:
         mask: Which of its bits.
         values: What they are compared with.
         refuse_these: Refused when they are among the values; False: when they are not.
-        ask: Not refused: whoever listens to the filter decides on each call.
+        notify: Not refused: whoever listens to the filter decides on each call.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Rule:
         mask: int = ALL_BITS,
         values: tuple[int, ...] = (),
         refuse_these: bool = True,
-        ask: bool = False,
+        notify: bool = False,
     ) -> None:
         self.name = name
         self.error = error
@@ -56,7 +56,7 @@ class Rule:
         self.mask = mask
         self.values = values
         self.refuse_these = refuse_these
-        self.ask = ask
+        self.notify = notify
 
 
 def compiled(rules: tuple[Rule, ...]) -> bytes:
@@ -85,7 +85,7 @@ def compiled(rules: tuple[Rule, ...]) -> bytes:
 
 
 def _block(rule: Rule, number: int) -> list[bytes]:
-    refuse = _step(_RETURN, _ASK if rule.ask else _ERROR | rule.error)
+    refuse = _step(_RETURN, _NOTIFY if rule.notify else _ERROR | rule.error)
     if rule.argument is None:
         return [_step(_EQUAL, number, 0, 1), refuse]
     body = [_step(_LOAD, _ARGUMENTS + 8 * rule.argument)]

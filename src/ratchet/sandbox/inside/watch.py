@@ -7,8 +7,8 @@ import select
 import signal
 import time
 
-from . import census, scratch, wire
-from .gate import Gate
+from . import process_table, protocol, scratch
+from .process_gate import ProcessGate
 
 TYPE_CHECKING = False  # `typing` takes long to import
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ _SLACK = 2
 somebody who found a way around it."""
 
 
-class Watch:
+class ProcessWatch:
     """One watch.
 
     Args:
         pid: The process; a child of this one, and not reaped by anybody else.
-        line: The control socket: anything that comes there ends the process.
+        control: The control socket: anything that comes there ends the process.
         gate: Where it asks for new processes.
         limits: `seconds`, `processes`, `memory`, `scratch`.
         folder: Its scratch folder.
@@ -39,8 +39,8 @@ class Watch:
     def __init__(
         self,
         pid: int,
-        line: wire.Line,
-        gate: Gate,
+        control: protocol.ControlSocket,
+        gate: ProcessGate,
         limits: dict[str, Any],
         *,
         folder: str,
@@ -48,7 +48,7 @@ class Watch:
         shared: int = 0,
     ) -> None:
         self._pid = pid
-        self._line = line
+        self._control = control
         self._gate = gate
         self._limits = limits
         self._folder = folder
@@ -68,7 +68,7 @@ class Watch:
         finally:
             os.close(pidfd)
             self._gate.close()
-        if verdict != wire.BY_ITSELF:
+        if verdict != protocol.EXITED:
             os.kill(self._pid, signal.SIGKILL)
         os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         return verdict, present
@@ -77,7 +77,7 @@ class Watch:
         now = time.monotonic()
         deadline = now + self._limits["seconds"]
         look = now + TICK_S
-        control, asking = self._line.fileno(), self._gate.fileno()
+        control, asking = self._control.fileno(), self._gate.fileno()
         poll = select.poll()
         for fd in (pidfd, control, asking):
             poll.register(fd, select.POLLIN)
@@ -85,9 +85,9 @@ class Watch:
         while now < deadline:
             ready = dict(poll.poll(max(0.0, min(look, deadline) - now) * 1000))
             if control in ready:
-                return wire.ASKED_TO, self._line.hear() is not None
+                return protocol.STOPPED, self._control.receive() is not None
             if pidfd in ready:
-                return wire.BY_ITSELF, True
+                return protocol.EXITED, True
             if asking in ready:
                 gone = not ready[asking] & select.POLLIN
                 if gone or self._gate.answer(self._may_start):
@@ -103,31 +103,31 @@ class Watch:
                     return over, True
                 now = time.monotonic()
                 look = now + TICK_S
-        return wire.TOO_LATE, True
+        return protocol.TIMED_OUT, True
 
     def _may_start(self) -> bool:
         most: int = self._limits["processes"]
-        pids = census.processes(self._own)
-        return len(pids) < most and census.taken(pids)[0] < most
+        pids = process_table.processes(self._own)
+        return len(pids) < most and process_table.usage(pids)[0] < most
 
     def _over(self, looks: int) -> int | None:
         """Which limit the processes are over."""
         limits = self._limits
-        pids = census.processes(self._own)
+        pids = process_table.processes(self._own)
         if len(pids) > _SLACK * limits["processes"]:
-            return wire.TOO_MANY_PROCESSES
-        tasks, memory = census.taken(pids, self._shared)
+            return protocol.TOO_MANY_PROCESSES
+        tasks, memory = process_table.usage(pids, self._shared)
         if tasks > _SLACK * limits["processes"]:
-            return wire.TOO_MANY_PROCESSES
+            return protocol.TOO_MANY_PROCESSES
         if memory > limits["memory"]:
-            return wire.TOO_MUCH_MEMORY
+            return protocol.TOO_MUCH_MEMORY
         if self._mounted:
             files = os.statvfs(self._folder)
             too_many = files.f_files - files.f_ffree > scratch.MOST_ENTRIES
-            return wire.TOO_MUCH_SCRATCH if too_many else None
+            return protocol.TOO_MUCH_SCRATCH if too_many else None
         if looks % _SCRATCH_TICKS == 0:
             used, entries = scratch.size(self._folder)
             used += scratch.unlinked(pids)
             if used > limits["scratch"] or entries > scratch.MOST_ENTRIES:
-                return wire.TOO_MUCH_SCRATCH
+                return protocol.TOO_MUCH_SCRATCH
         return None

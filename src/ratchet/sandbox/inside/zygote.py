@@ -9,9 +9,9 @@ import signal
 import socket
 import sys
 
-from . import census, child, confine, gate, kernel, scratch, wire
-from .confine import Rules
-from .watch import Watch
+from . import child, confine, kernel, process_gate, process_table, protocol, scratch
+from .confine import Confinement
+from .watch import ProcessWatch
 
 TYPE_CHECKING = False  # `typing` takes long to import
 if TYPE_CHECKING:
@@ -27,35 +27,35 @@ def serve(control: int, config: dict[str, Any]) -> NoReturn:
         config: What the outside decided: `level`, `path`, `handler`, `setup`, `scratch`, `rules`,
             `ports`, `network`, `landlock`, `start_data` (bytes that the imports may take).
     """
-    line = wire.Line(control)
+    control_socket = protocol.ControlSocket(control)
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         kernel.die_with_parent(signal.SIGKILL)
         if os.getpid() != 1:
             kernel.adopt_orphans()
-        kernel.first_to_go()
+        kernel.prefer_for_oom_kill()
         listeners = [_listening(address, port) for address, port in config["listen"]]
-        rules = Rules(config)
+        rules = Confinement(config)
         rules.on_watcher()
         confine.limit(resource.RLIMIT_DATA, config["start_data"])
         confine.limit(resource.RLIMIT_CORE, 0)
     except Exception as error:
-        line.tell(wire.FAILED, f"The sandbox cannot be set up: {error}".encode())
+        control_socket.send(protocol.FAILED, f"The sandbox cannot be set up: {error}".encode())
         os._exit(1)
     try:
         loaded = _load(config)
     except BaseException as error:
-        line.tell(wire.FAILED, child.said(error)[: wire.MOST_TEXT])
+        control_socket.send(protocol.FAILED, child.describe_error(error)[: protocol.MOST_TEXT])
         os._exit(1)
     if os.getpid() == 1:
-        census.end_all(1)
+        process_table.end_all(1)
     gc.collect()
     gc.freeze()  # what is shared with the children stays shared
-    line.tell(wire.READY, fds=tuple(each.fileno() for each in listeners))
+    control_socket.send(protocol.READY, fds=tuple(each.fileno() for each in listeners))
     for each in listeners:
         each.close()
-    _Zygote(line, config, rules, loaded).loop()
+    _Zygote(control_socket, config, rules, loaded).loop()
     os._exit(0)
 
 
@@ -83,27 +83,27 @@ def _load(config: dict[str, Any]) -> tuple[child.Handler, object]:
 class _Zygote:
     def __init__(
         self,
-        line: wire.Line,
+        control: protocol.ControlSocket,
         config: dict[str, Any],
-        rules: Rules,
+        rules: Confinement,
         loaded: tuple[child.Handler, object],
     ) -> None:
-        self._line = line
+        self._control = control
         self._rules = rules
         self._loaded = loaded
         self._scratch: str = config["scratch"]
         self._mounted: bool = config["level"] == "bubblewrap"
         self._nothing = os.open(os.devnull, os.O_RDONLY)
         self._own = os.getpid()
-        self._program = gate.program()
-        self._mapped = census.address_space()
-        self._shared = census.resident(self._own)
+        self._program = process_gate.program()
+        self._mapped = process_table.address_space()
+        self._shared = process_table.resident(self._own)
 
     def loop(self) -> None:
         """Answer requests until the control socket ends."""
-        while (heard := self._line.hear()) is not None:
-            kind, content, fds = heard
-            if kind == wire.RUN and not self._run(content, fds):
+        while (received := self._control.receive()) is not None:
+            kind, content, fds = received
+            if kind == protocol.RUN and not self._run(content, fds):
                 return
 
     def _run(self, request: dict[str, Any], fds: list[int]) -> bool:
@@ -111,7 +111,7 @@ class _Zygote:
         request["scratch"] = f"{self._scratch}/{request['number']}"
         sys.stdout.flush()
         sys.stderr.flush()
-        asking = gate.Gate(self._program)
+        asking = process_gate.ProcessGate(self._program)
         pid = os.fork()
         if pid == 0:
             handler, state = self._loaded
@@ -121,9 +121,9 @@ class _Zygote:
         asking.forked()
         for fd in fds:
             os.close(fd)
-        watch = Watch(
+        watch = ProcessWatch(
             pid,
-            self._line,
+            self._control,
             asking,
             request["limits"],
             folder=self._scratch,
@@ -132,12 +132,12 @@ class _Zygote:
         )
         verdict, present = watch.until_ended()
         if not self._mounted:
-            census.end_group(pid)  # before it is reaped: until then nobody else has its number
+            process_table.end_group(pid)  # before it is reaped: its number is still its own
         _, status, used = os.wait4(pid, 0)
-        clean = census.end_all(self._own)
+        clean = process_table.end_all(self._own)
         clean = scratch.empty(self._scratch) and clean
         code = os.waitstatus_to_exitcode(status)
         cpu = used.ru_utime + used.ru_stime
-        ended = wire.END.pack(request["number"], verdict, code, cpu, not clean)
-        self._line.tell(wire.ENDED, ended)
+        ended = protocol.END.pack(request["number"], verdict, code, cpu, not clean)
+        self._control.send(protocol.ENDED, ended)
         return clean and present

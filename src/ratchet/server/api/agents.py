@@ -8,13 +8,13 @@ import time
 import msgspec
 
 from ratchet.server.api import candidates
-from ratchet.server.api.fields import Request, Version, Words
+from ratchet.server.api.fields import Request, ShortText, Version
 from ratchet.server.problems import Problem
-from ratchet.server.routes import ADMIN, READ, Answer, Group
+from ratchet.server.routes import ADMIN, READ, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Activation, AgentSettings, Resource
 
-group = Group("agents")
+group = RouteGroup("agents")
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
@@ -34,10 +34,10 @@ async def list_agents(server: Services) -> AgentList:
 @group.route("GET", "/v1/agents/{name}", READ)
 async def get_agent(server: Services, name: str) -> AgentSettings:
     """Look at an agent's settings; one that nobody configured has the defaults."""
-    return await server.in_thread(server.store.agents.settings, checked(name))
+    return await server.in_thread(server.store.agents.settings, checked_name(name))
 
 
-class Settings(Request, frozen=True, kw_only=True):
+class NewAgentSettings(Request, frozen=True, kw_only=True):
     """How the agent is to be treated."""
 
     substitute: bool
@@ -45,15 +45,15 @@ class Settings(Request, frozen=True, kw_only=True):
 
 
 @group.route("PUT", "/v1/agents/{name}", ADMIN, audited=True)
-async def put_agent(server: Services, name: str, body: Settings) -> AgentSettings:
+async def put_agent(server: Services, name: str, body: NewAgentSettings) -> AgentSettings:
     """Change an agent's settings."""
-    settings = AgentSettings(name=checked(name), substitute=body.substitute)
+    settings = AgentSettings(name=checked_name(name), substitute=body.substitute)
     await server.in_thread(server.store.agents.put, settings, time.time())
-    server.journal.event("agents.changed", {"name": name})
+    server.activity_log.event("agents.changed", {"name": name})
     return settings
 
 
-class Active(msgspec.Struct, frozen=True, kw_only=True):
+class ActiveCandidateView(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent runs with outside of rollouts."""
 
     agent: str
@@ -66,14 +66,14 @@ class Active(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, Resource]
 
 
-@group.route("GET", "/v1/agents/{name}/active", READ, answers=Active)
-async def get_active(server: Services, name: str, headers: dict[str, str]) -> Answer:
+@group.route("GET", "/v1/agents/{name}/active", READ, answers=ActiveCandidateView)
+async def get_active(server: Services, name: str, headers: dict[str, str]) -> Response:
     """Fetch an agent's active candidate with its resources.
 
     Send the ETag of the last answer as If-None-Match, and what has not changed is answered by 304
     without a body.
     """
-    activation = await server.in_thread(server.store.agents.active, checked(name))
+    activation = await server.in_thread(server.store.agents.active, checked_name(name))
     found = activation or Activation(agent=name, candidate_id="", activated_at=0.0)
     tag = f'"{found.candidate_id or "source"}"'
     validators = {"etag": tag, "cache-control": "no-cache"}
@@ -81,26 +81,28 @@ async def get_active(server: Services, name: str, headers: dict[str, str]) -> An
         part.strip().removeprefix("W/") for part in headers.get("if-none-match", "").split(",")
     ]
     if tag in asked or "*" in asked:
-        return Answer(status=304, headers=validators)
+        return Response(status=304, headers=validators)
     resources: dict[str, Resource] = {}
     versions: dict[str, str] = {}
     if found.candidate_id:
         candidate = await candidates.find(server, found.candidate_id)
         resources, versions = candidate.resources, candidate.versions()
-    body = Active(**msgspec.structs.asdict(found), versions=versions, resources=resources)
-    return Answer(body, headers=validators)
+    body = ActiveCandidateView(
+        **msgspec.structs.asdict(found), versions=versions, resources=resources
+    )
+    return Response(body, headers=validators)
 
 
-class NewActive(Request, frozen=True, kw_only=True):
+class NewActivation(Request, frozen=True, kw_only=True):
     """The candidate to make active."""
 
     candidate_id: Version
     """Empty goes back to the agent's own source."""
-    reason: Words = ""
+    reason: ShortText = ""
 
 
 @group.route("PUT", "/v1/agents/{name}/active", ADMIN, audited=True)
-async def put_active(server: Services, name: str, body: NewActive) -> Activation:
+async def put_active(server: Services, name: str, body: NewActivation) -> Activation:
     """Make a candidate an agent's active one."""
     if body.candidate_id:
         try:
@@ -108,29 +110,29 @@ async def put_active(server: Services, name: str, body: NewActive) -> Activation
         except Problem as problem:
             raise Problem(422, problem.detail, field="candidate_id") from None
     activation = Activation(
-        agent=checked(name),
+        agent=checked_name(name),
         candidate_id=body.candidate_id,
         activated_at=time.time(),
         reason=body.reason,
     )
     await server.in_thread(server.store.agents.activate, activation)
-    server.journal.event("agents.activated", {"name": name, "candidate_id": body.candidate_id})
+    server.activity_log.event("agents.activated", {"name": name, "candidate_id": body.candidate_id})
     return activation
 
 
-class History(msgspec.Struct, frozen=True):
+class ActivationList(msgspec.Struct, frozen=True):
     """Activations, newest first."""
 
     activations: list[Activation]
 
 
 @group.route("GET", "/v1/agents/{name}/history", READ)
-async def list_activations(server: Services, name: str) -> History:
+async def list_activations(server: Services, name: str) -> ActivationList:
     """List what was active before."""
-    return History(await server.in_thread(server.store.agents.history, checked(name)))
+    return ActivationList(await server.in_thread(server.store.agents.history, checked_name(name)))
 
 
-def checked(name: str) -> str:
+def checked_name(name: str) -> str:
     """The name, when it can name an agent.
 
     Raises:

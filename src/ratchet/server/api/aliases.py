@@ -12,17 +12,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ratchet.observe.trace_context import attempt_span_id, attempt_trace_id
+from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.server.access import Caller
 from ratchet.server.api import candidates
-from ratchet.server.api.fields import Fence, LeaseS, Name, Object, Request, RolloutId, WaitS
-from ratchet.server.api.rollouts import checked
+from ratchet.server.api.fields import Fence, JsonObject, LeaseS, Name, Request, RolloutId, WaitS
+from ratchet.server.api.rollouts import checked_span
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, Group
+from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import FINAL, Outcome, Resource, RolloutStatus, Score, Span
 
-group = Group("aliases")
+group = RouteGroup("aliases")
 
 SOURCE = "source"
 """Names the resources of rollouts that run with the agent's own."""
@@ -51,7 +51,7 @@ class NextTask(msgspec.Struct, frozen=True, kw_only=True):
     """To be fetched from /resources/{resources_id}."""
 
 
-class TaskIfAny(msgspec.Struct, frozen=True, kw_only=True):
+class OptionalTask(msgspec.Struct, frozen=True, kw_only=True):
     """The next task, if there is one."""
 
     is_available: bool
@@ -59,15 +59,15 @@ class TaskIfAny(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @group.route("GET", "/task", RUN, waits=True)
-async def next_task(server: Services, query: TaskQuery, caller: Caller) -> TaskIfAny:
+async def next_task(server: Services, query: TaskQuery, caller: Caller) -> OptionalTask:
     """Take the next task of a queue."""
     worker = f"alias/{caller.key_id or caller.address}"
-    claims = await server.desk.claim(query.queue, worker, 1, query.lease_s, query.wait_s)
+    claims = await server.dispatcher.claim(query.queue, worker, 1, query.lease_s, query.wait_s)
     if not claims:
-        return TaskIfAny(is_available=False)
+        return OptionalTask(is_available=False)
     rollout = claims[0].rollout
     mode = rollout.metadata.get("mode", "train")
-    return TaskIfAny(
+    return OptionalTask(
         is_available=True,
         task=NextTask(
             rollout_id=rollout.id,
@@ -87,14 +87,14 @@ class NamedResources(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, Resource]
 
 
-class Of(Request, frozen=True, kw_only=True):
+class AgentQuery(Request, frozen=True, kw_only=True):
     """Whose."""
 
     agent: Name = "default"
 
 
 @group.route("GET", "/resources/latest", READ)
-async def latest_resources(server: Services, query: Of) -> NamedResources:
+async def latest_resources(server: Services, query: AgentQuery) -> NamedResources:
     """Fetch what an agent runs with now."""
     active = await server.in_thread(server.store.agents.active, query.agent)
     if active is None:
@@ -111,7 +111,7 @@ async def resources_by_id(server: Services, resources_id: str) -> NamedResources
     return NamedResources(resources_id=candidate.id, resources=candidate.resources)
 
 
-class DoneRollout(Request, frozen=True, kw_only=True):
+class FinishedRollout(Request, frozen=True, kw_only=True):
     """A rollout that ended."""
 
     rollout_id: RolloutId
@@ -124,11 +124,11 @@ class DoneRollout(Request, frozen=True, kw_only=True):
     triplets: list[Any] | None = None
     """State, action and reward of each step; kept in a span."""
     trace: list[Span] = []
-    metadata: Object = {}
+    metadata: JsonObject = {}
     """Kept in a span."""
 
 
-class RolloutTaken(msgspec.Struct, frozen=True, kw_only=True):
+class FinishedRolloutStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What became of it."""
 
     rollout_id: str
@@ -136,7 +136,7 @@ class RolloutTaken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @group.route("POST", "/rollout", RUN)
-async def post_rollout(server: Services, body: DoneRollout) -> RolloutTaken:
+async def post_rollout(server: Services, body: FinishedRollout) -> FinishedRolloutStatus:
     """Report how a rollout ended."""
     found = await server.in_thread(server.store.rollouts.get, [body.rollout_id])
     rollout = found.get(body.rollout_id)
@@ -144,7 +144,7 @@ async def post_rollout(server: Services, body: DoneRollout) -> RolloutTaken:
         raise Problem(404, f"There is no rollout {body.rollout_id!r}.", field="rollout_id")
     now = time.time()
     fence = rollout.fence if body.attempt is None else body.attempt
-    spans = [checked(span, f"trace[{number}]") for number, span in enumerate(body.trace)]
+    spans = [checked_span(span, f"trace[{number}]") for number, span in enumerate(body.trace)]
     extra = {"triplets": body.triplets, "metadata": body.metadata or None}
     kept = {f"ratchet.{name}": msgspec.json.encode(v).decode() for name, v in extra.items() if v}
     if kept:
@@ -166,7 +166,7 @@ async def post_rollout(server: Services, body: DoneRollout) -> RolloutTaken:
         if reward is None
         else (Score(evaluator="reward", version="agent", value=reward),),
     )
-    status = (await server.desk.finish([outcome]))[rollout.id, fence]
+    status = (await server.dispatcher.finish([outcome]))[rollout.id, fence]
     if status is None:
         how = f"is {rollout.status}" if rollout.status in FINAL else "was handed out again"
         raise Problem(
@@ -174,7 +174,7 @@ async def post_rollout(server: Services, body: DoneRollout) -> RolloutTaken:
             f"Attempt {fence} of rollout {rollout.id!r} has ended: the rollout {how}.",
             field="attempt",
         )
-    return RolloutTaken(rollout_id=rollout.id, status=status)
+    return FinishedRolloutStatus(rollout_id=rollout.id, status=status)
 
 
 def _note(rollout_id: str, fence: int, attributes: dict[str, Any], now: float) -> Span:

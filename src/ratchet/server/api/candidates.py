@@ -7,13 +7,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ratchet.server.api.fields import Name, Request, Version, Words
+from ratchet.server.api.fields import Name, Request, ShortText, Version
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, Group
+from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Candidate, InputError, Resource
 
-group = Group("candidates")
+group = RouteGroup("candidates")
 
 
 class NewCandidate(Request, frozen=True, kw_only=True):
@@ -21,8 +21,8 @@ class NewCandidate(Request, frozen=True, kw_only=True):
 
     resources: Annotated[dict[Name, Resource], Meta(max_length=1_000)]
     parents: Annotated[list[Version], Meta(max_length=100)] = []
-    algorithm: Words = "api"
-    reason: Words = ""
+    algorithm: ShortText = "api"
+    reason: ShortText = ""
 
 
 class CandidateId(msgspec.Struct, frozen=True):

@@ -8,24 +8,24 @@ import msgspec
 
 from ratchet.llm import price
 from ratchet.server.api.fields import Limit, Request
-from ratchet.server.api.traces import Id, Place
+from ratchet.server.api.traces import Id, TraceCursor
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, Group
+from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types.trace import Conversation, ConversationLog, Operation
 
-group = Group("conversations")
+group = RouteGroup("conversations")
 
 
-class Pages(Request, frozen=True, kw_only=True):
+class CursorPage(Request, frozen=True, kw_only=True):
     """Which part of a list."""
 
     limit: Limit = 100
-    cursor: Place | None = None
+    cursor: TraceCursor | None = None
     """As the page before ended with."""
 
 
-class ConversationQuery(Pages, frozen=True, kw_only=True):
+class ConversationQuery(CursorPage, frozen=True, kw_only=True):
     """Which conversations."""
 
     agent: Id | None = None
@@ -51,7 +51,7 @@ async def list_conversations(server: Services, query: ConversationQuery) -> Conv
 @group.route("GET", "/v1/conversations/{id}", READ)
 async def get_conversation(server: Services, id: str) -> ConversationLog:
     """Read a conversation: every message of people and models in order, each once."""
-    for each in _meant(id):
+    for each in _possible_ids(id):
         found = await server.in_thread(server.store.conversations.log, each)
         if found is not None:
             return found
@@ -66,17 +66,17 @@ class OperationPage(msgspec.Struct, frozen=True):
 
 
 @group.route("GET", "/v1/conversations/{id}/operations", READ)
-async def list_operations(server: Services, id: str, query: Pages) -> OperationPage:
+async def list_operations(server: Services, id: str, query: CursorPage) -> OperationPage:
     """List the steps of a conversation in the order they began: calls of models, tools, agents."""
     read = server.store.conversations.operations
     options = {**msgspec.structs.asdict(query), "price": price}
-    for each in _meant(id):
+    for each in _possible_ids(id):
         page, cursor = await server.in_thread(read, each, **options)
         if page:
             return OperationPage(page, cursor)
     return OperationPage([], None)
 
 
-def _meant(id: str) -> list[str]:
+def _possible_ids(id: str) -> list[str]:
     """The ids that a path may mean: one with a slash in it stands there quoted once more."""
     return [id] if "%" not in id else list(dict.fromkeys((unquote(id), id)))

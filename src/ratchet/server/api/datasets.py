@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ratchet.server.api.fields import Name, Object, Request
+from ratchet.server.api.fields import JsonObject, Name, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, Group
+from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Dataset, InputError, Provenance, Split, Task
 
-group = Group("datasets")
+group = RouteGroup("datasets")
 
 
 class NewTask(Request, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class NewTask(Request, frozen=True, kw_only=True):
     """Unique within its dataset."""
     input: Any
     expected: Any = None
-    metadata: Object = {}
+    metadata: JsonObject = {}
 
 
 class NewDataset(Request, frozen=True, kw_only=True):
@@ -80,14 +80,14 @@ async def get_dataset(server: Services, version: str) -> DatasetView:
         raise Problem(404, error.message, field="version") from None
 
 
-class ByName(Request, frozen=True, kw_only=True):
+class DatasetQuery(Request, frozen=True, kw_only=True):
     """Which dataset."""
 
     name: Name
 
 
 @group.route("GET", "/v1/datasets", READ)
-async def latest_dataset(server: Services, query: ByName) -> DatasetView:
+async def latest_dataset(server: Services, query: DatasetQuery) -> DatasetView:
     """Fetch the latest dataset of a name."""
     found = await server.in_thread(server.store.datasets.latest, query.name)
     if found is None:

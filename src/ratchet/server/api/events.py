@@ -8,22 +8,22 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from ratchet.server.api.fields import Request
-from ratchet.server.routes import WATCH, Group, Stream
+from ratchet.server.routes import READ_ONLY, RouteGroup, StreamResponse
 from ratchet.server.services import Services
 
-group = Group("events")
+group = RouteGroup("events")
 
-LOOK_S = 1.0
+POLL_S = 1.0
 """How often the store is asked when this server wrote nothing: another one may have."""
 
-QUIET_S = 15.0
+KEEP_ALIVE_S = 15.0
 """After so long without an event a comment keeps the connection alive."""
 
-BACK = 200
+OVERLAP = 200
 """How far back each look begins: on Postgres a number may become visible after a higher one."""
 
 
-class From(Request, frozen=True, kw_only=True):
+class EventQuery(Request, frozen=True, kw_only=True):
     """Where to begin."""
 
     after: int | None = None
@@ -31,8 +31,10 @@ class From(Request, frozen=True, kw_only=True):
     clients send when they connect again, is stronger."""
 
 
-@group.route("GET", "/v1/events", WATCH, media_type="text/event-stream")
-async def stream_events(server: Services, query: From, headers: dict[str, str]) -> Stream:
+@group.route("GET", "/v1/events", READ_ONLY, media_type="text/event-stream")
+async def stream_events(
+    server: Services, query: EventQuery, headers: dict[str, str]
+) -> StreamResponse:
     """Follow what happens.
 
     Each event has a number (`id`), a kind such as `rollouts.finished` (`event`) and JSON (`data`).
@@ -42,32 +44,32 @@ async def stream_events(server: Services, query: From, headers: dict[str, str]) 
     after = int(last) if last.isascii() and last.isdigit() and len(last) < 19 else query.after
     if after is None:
         after = await server.in_thread(server.store.events.newest)
-    return Stream(_follow(server, max(0, min(after, 2**62))))
+    return StreamResponse(_follow(server, max(0, min(after, 2**62))))
 
 
 async def _follow(server: Services, after: int) -> AsyncIterator[bytes]:
     # Who connects again before the first event misses nothing either.
     yield f"id: {after}\n: connected\n\n".encode()
     seen: OrderedDict[int, None] = OrderedDict()
-    floor, quiet = after, 0.0
+    floor, idle_s = after, 0.0
     while not server.closing.is_set():
-        found = await server.in_thread(server.store.events.after, max(floor, after - BACK))
+        found = await server.in_thread(server.store.events.after, max(floor, after - OVERLAP))
         new = [event for event in found if event.seq not in seen]
         for event in new:
             seen[event.seq] = None
             data = msgspec.json.encode({"at": event.at, **_object(event.body)}).decode()
             yield f"id: {event.seq}\nevent: {event.kind}\ndata: {data}\n\n".encode()
             after = max(after, event.seq)
-        while len(seen) > 4 * BACK:
+        while len(seen) > 4 * OVERLAP:
             seen.popitem(last=False)
         if new:
-            quiet = 0.0
+            idle_s = 0.0
             continue
-        quiet += LOOK_S
-        if quiet >= QUIET_S:
-            quiet = 0.0
+        idle_s += POLL_S
+        if idle_s >= KEEP_ALIVE_S:
+            idle_s = 0.0
             yield b": still here\n\n"
-        await server.journal.wait(LOOK_S)
+        await server.activity_log.wait(POLL_S)
 
 
 def _object(body: object) -> dict[str, object]:

@@ -6,14 +6,14 @@ import msgspec
 
 from ratchet.server.api.fields import Limit, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, Group
+from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Experiment
 
-group = Group("experiments")
+group = RouteGroup("experiments")
 
 
-class Newest(Request, frozen=True, kw_only=True):
+class ExperimentQuery(Request, frozen=True, kw_only=True):
     """How many."""
 
     limit: Limit = 100
@@ -26,7 +26,7 @@ class ExperimentList(msgspec.Struct, frozen=True):
 
 
 @group.route("GET", "/v1/experiments", READ)
-async def list_experiments(server: Services, query: Newest) -> ExperimentList:
+async def list_experiments(server: Services, query: ExperimentQuery) -> ExperimentList:
     """List the experiments."""
     return ExperimentList(await server.in_thread(server.store.experiments.list, query.limit))
 

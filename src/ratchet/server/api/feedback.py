@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from ratchet.server.api.fields import Moment, Page, Request
+from ratchet.server.api.fields import Page, Request, UnixTime
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, TELL, Group
+from ratchet.server.routes import GIVE_FEEDBACK, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Feedback, FeedbackKind, fault
 
-group = Group("feedback")
+group = RouteGroup("feedback")
 
 Reference = Annotated[str, Meta(max_length=200)]
 
@@ -34,24 +34,24 @@ class NewFeedback(Request, frozen=True, kw_only=True):
     comment: Annotated[str, Meta(max_length=20_000)] = ""
     content: Any = None
     """The corrected answer, or {"chosen": …, "rejected": …}."""
-    created_at: Moment = 0.0
+    created_at: UnixTime = 0.0
     """Unix seconds; the server's clock when left out."""
 
 
-class NewFeedbacks(Request, frozen=True, kw_only=True):
+class NewFeedbackList(Request, frozen=True, kw_only=True):
     """Feedback; the first of an id is the one that is kept."""
 
     feedback: Annotated[list[NewFeedback], Meta(max_length=1_000)]
 
 
-class Told(msgspec.Struct, frozen=True):
+class FeedbackStored(msgspec.Struct, frozen=True):
     """How many were new."""
 
     stored: int
 
 
-@group.route("POST", "/v1/feedback", TELL)
-async def add_feedback(server: Services, body: NewFeedbacks) -> Told:
+@group.route("POST", "/v1/feedback", GIVE_FEEDBACK)
+async def add_feedback(server: Services, body: NewFeedbackList) -> FeedbackStored:
     """Give feedback, at once or long after.
 
     `thumbs` are 0 or 1. A `rating` has a value from 0 to 1. A `correction` has the right answer as
@@ -66,8 +66,8 @@ async def add_feedback(server: Services, body: NewFeedbacks) -> Told:
             raise Problem(422, detail, field=f"feedback[{number}].{field}")
     stored = await server.in_thread(_store, server, items)
     if stored:
-        server.journal.event("feedback.given", {"stored": stored})
-    return Told(stored)
+        server.activity_log.event("feedback.given", {"stored": stored})
+    return FeedbackStored(stored)
 
 
 def _store(server: Services, items: list[Feedback]) -> int:

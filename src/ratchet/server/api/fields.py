@@ -7,23 +7,23 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-MOST = 5_000
+MAX_ITEMS = 5_000
 """Items of one request."""
 
 RolloutId: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,200}$")]
 Name: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
 """Of an agent, a queue or a resource."""
 Version: TypeAlias = Annotated[str, Meta(max_length=100)]
-Words: TypeAlias = Annotated[str, Meta(max_length=2_000)]
+ShortText: TypeAlias = Annotated[str, Meta(max_length=2_000)]
 Seed: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
 Fence: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 LeaseS: TypeAlias = Annotated[float, Meta(ge=1, le=86_400)]
 WaitS: TypeAlias = Annotated[float, Meta(ge=0, le=60)]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
 Cursor: TypeAlias = Annotated[str, Meta(pattern=r"^[0-9]{1,18}$")]
-Moment: TypeAlias = Annotated[float, Meta(ge=0, le=4e9)]
+UnixTime: TypeAlias = Annotated[float, Meta(ge=0, le=4e9)]
 """Unix seconds."""
-Object: TypeAlias = dict[str, Any]
+JsonObject: TypeAlias = dict[str, Any]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,10 +9,10 @@ import msgspec
 from ratchet._version import __version__
 from ratchet.server.openapi import describe
 from ratchet.server.problems import Problem
-from ratchet.server.routes import NOBODY, WATCH, Group, Text
+from ratchet.server.routes import NO_SCOPES, READ_ONLY, RouteGroup, TextResponse
 from ratchet.server.services import Services
 
-group = Group("health")
+group = RouteGroup("health")
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -22,13 +22,13 @@ class Health(msgspec.Struct, frozen=True):
     version: str
 
 
-@group.route("GET", "/healthz", NOBODY)
+@group.route("GET", "/healthz", NO_SCOPES)
 async def healthz(server: Services) -> Health:
     """Tell whether the server lives."""
     return Health("ok", __version__)
 
 
-@group.route("GET", "/readyz", NOBODY)
+@group.route("GET", "/readyz", NO_SCOPES)
 async def readyz(server: Services) -> Health:
     """Tell whether the server can work: it is not about to end, and its store answers."""
     if server.closing.is_set():
@@ -37,14 +37,14 @@ async def readyz(server: Services) -> Health:
     return Health("ready", __version__)
 
 
-@group.route("GET", "/metrics", WATCH, media_type="text/plain")
-async def metrics(server: Services) -> Text:
+@group.route("GET", "/metrics", READ_ONLY, media_type="text/plain")
+async def metrics(server: Services) -> TextResponse:
     """Read the server's figures, as Prometheus does."""
     media_type, content = server.metrics.render()
-    return Text(content, media_type)
+    return TextResponse(content, media_type)
 
 
-@group.route("GET", "/openapi.json", NOBODY)
+@group.route("GET", "/openapi.json", NO_SCOPES)
 async def openapi() -> dict[str, Any]:
     """Read this description."""
     from ratchet.server.api import GROUPS

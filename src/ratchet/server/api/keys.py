@@ -10,12 +10,12 @@ from msgspec import Meta
 
 from ratchet.server.api.fields import Name, Page, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import ADMIN, Answer, Group
+from ratchet.server.routes import ADMIN, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.audit import AuditRow
 from ratchet.types import Key, Scope
 
-group = Group("keys")
+group = RouteGroup("keys")
 
 
 class KeyList(msgspec.Struct, frozen=True):
@@ -47,13 +47,13 @@ class MadeKey(msgspec.Struct, frozen=True):
 
 
 @group.route("POST", "/v1/keys", ADMIN, audited=True, status=201, answers=MadeKey)
-async def create_key(server: Services, body: NewKey) -> Answer:
+async def create_key(server: Services, body: NewKey) -> Response:
     """Make a key."""
     now = time.time()
     until = None if body.expires_in_s is None else now + body.expires_in_s
     scopes = tuple(dict.fromkeys(body.scopes))
     made = await server.in_thread(server.store.keys.create, body.name, scopes, now, until)
-    return Answer(MadeKey(*made), 201, {"cache-control": "no-store"})
+    return Response(MadeKey(*made), 201, {"cache-control": "no-store"})
 
 
 @group.route("DELETE", "/v1/keys/{id}", ADMIN, audited=True)

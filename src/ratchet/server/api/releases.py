@@ -6,14 +6,14 @@ import msgspec
 
 from ratchet.server.api.fields import Limit, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, Group
+from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Release
 
-group = Group("releases")
+group = RouteGroup("releases")
 
 
-class Newest(Request, frozen=True, kw_only=True):
+class ReleaseQuery(Request, frozen=True, kw_only=True):
     """How many."""
 
     limit: Limit = 100
@@ -26,7 +26,7 @@ class ReleaseList(msgspec.Struct, frozen=True):
 
 
 @group.route("GET", "/v1/releases", READ)
-async def list_releases(server: Services, query: Newest) -> ReleaseList:
+async def list_releases(server: Services, query: ReleaseQuery) -> ReleaseList:
     """List the releases."""
     return ReleaseList(await server.in_thread(server.store.releases.list, query.limit))
 

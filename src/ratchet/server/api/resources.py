@@ -8,13 +8,13 @@ import msgspec
 
 from ratchet.server.api.fields import Name, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, Answer, Group
+from ratchet.server.routes import READ, RUN, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import InputError, Resource
 
-group = Group("resources")
+group = RouteGroup("resources")
 
-FOR_EVER = "private, max-age=31536000, immutable"
+IMMUTABLE = "private, max-age=31536000, immutable"
 """A version never changes."""
 
 
@@ -25,7 +25,7 @@ class NewResource(Request, frozen=True, kw_only=True):
     resource: Resource
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishedResource(msgspec.Struct, frozen=True):
     """Where to find it."""
 
     version: str
@@ -33,19 +33,19 @@ class Published(msgspec.Struct, frozen=True):
 
 
 @group.route("POST", "/v1/resources", RUN, audited=True)
-async def publish_resource(server: Services, body: NewResource) -> Published:
+async def publish_resource(server: Services, body: NewResource) -> PublishedResource:
     """Publish a resource; the same again changes nothing."""
     version = await server.in_thread(server.store.resources.put, body.name, body.resource)
-    return Published(version)
+    return PublishedResource(version)
 
 
-class ByName(Request, frozen=True, kw_only=True):
+class ResourceQuery(Request, frozen=True, kw_only=True):
     """Which resource."""
 
     name: Name
 
 
-class Known(msgspec.Struct, frozen=True):
+class ResourceVersion(msgspec.Struct, frozen=True):
     """One version."""
 
     version: str
@@ -53,24 +53,24 @@ class Known(msgspec.Struct, frozen=True):
     """Unix seconds."""
 
 
-class Versions(msgspec.Struct, frozen=True):
+class ResourceVersionList(msgspec.Struct, frozen=True):
     """Versions of a name, oldest first."""
 
-    versions: list[Known]
+    versions: list[ResourceVersion]
 
 
 @group.route("GET", "/v1/resources", READ)
-async def list_versions(server: Services, query: ByName) -> Versions:
+async def list_versions(server: Services, query: ResourceQuery) -> ResourceVersionList:
     """List the versions of a resource."""
     found = await server.in_thread(server.store.resources.versions, query.name)
-    return Versions([Known(*one) for one in found])
+    return ResourceVersionList([ResourceVersion(*one) for one in found])
 
 
 @group.route("GET", "/v1/resources/{version}", READ, answers=Resource)
-async def get_resource(server: Services, version: str, headers: dict[str, str]) -> Answer:
+async def get_resource(server: Services, version: str, headers: dict[str, str]) -> Response:
     """Fetch a resource by its version."""
     try:
         resource: Any = await server.in_thread(server.store.resources.get, version)
     except InputError as error:
         raise Problem(404, error.message, field="version") from None
-    return Answer(resource, headers={"cache-control": FOR_EVER, "etag": f'"{version}"'})
+    return Response(resource, headers={"cache-control": IMMUTABLE, "etag": f'"{version}"'})

@@ -9,22 +9,22 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.server.api.fields import (
-    MOST,
+    MAX_ITEMS,
     Fence,
+    JsonObject,
     LeaseS,
-    Moment,
     Name,
-    Object,
     Page,
     Request,
     RolloutId,
     Seed,
+    ShortText,
+    UnixTime,
     Version,
     WaitS,
-    Words,
 )
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, Group
+from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.lifecycle import REPORTABLE
 from ratchet.types import (
@@ -39,12 +39,12 @@ from ratchet.types import (
     Span,
 )
 
-group = Group("rollouts")
+group = RouteGroup("rollouts")
 
-Pairs = Annotated[list[tuple[RolloutId, Fence]], Meta(max_length=MOST)]
+Pairs = Annotated[list[tuple[RolloutId, Fence]], Meta(max_length=MAX_ITEMS)]
 PairOut = Annotated[list[str | int], Meta(min_length=2, max_length=2)]
 """Rollout id and fence. Described as a list: many readers of OpenAPI know no tuples."""
-Ids = Annotated[list[RolloutId], Meta(max_length=MOST)]
+Ids = Annotated[list[RolloutId], Meta(max_length=MAX_ITEMS)]
 
 
 class NewRollout(Request, frozen=True, kw_only=True):
@@ -58,21 +58,21 @@ class NewRollout(Request, frozen=True, kw_only=True):
     """Which runners may take it; also the agent whose settings hold."""
     candidate_id: Version = ""
     """A published candidate; empty for the agent's own source."""
-    task_id: Words = ""
+    task_id: ShortText = ""
     expected: Any = None
-    metadata: Object = {}
+    metadata: JsonObject = {}
     seed: Seed = 0
-    purpose: Words = ""
+    purpose: ShortText = ""
     max_attempts: Annotated[int, Meta(ge=1, le=20)] = 2
 
 
 class NewRollouts(Request, frozen=True, kw_only=True):
     """Rollouts to be run, in this order."""
 
-    rollouts: Annotated[list[NewRollout], Meta(max_length=MOST)]
+    rollouts: Annotated[list[NewRollout], Meta(max_length=MAX_ITEMS)]
 
 
-class Created(msgspec.Struct, frozen=True):
+class RolloutsCreated(msgspec.Struct, frozen=True):
     """What became of new rollouts."""
 
     created: int
@@ -82,7 +82,7 @@ class Created(msgspec.Struct, frozen=True):
 
 
 @group.route("POST", "/v1/rollouts", RUN)
-async def create_rollouts(server: Services, body: NewRollouts) -> Created:
+async def create_rollouts(server: Services, body: NewRollouts) -> RolloutsCreated:
     """Queue rollouts.
 
     In one transaction. A rollout whose id is known already is left as it is.
@@ -114,8 +114,8 @@ async def create_rollouts(server: Services, body: NewRollouts) -> Created:
                 max_attempts=new.max_attempts,
             )
         )
-    created = await server.desk.create(rollouts)
-    return Created(created, [rollout.id for rollout in rollouts])
+    created = await server.dispatcher.create(rollouts)
+    return RolloutsCreated(created, [rollout.id for rollout in rollouts])
 
 
 class RolloutFilter(Page, frozen=True, kw_only=True):
@@ -123,7 +123,7 @@ class RolloutFilter(Page, frozen=True, kw_only=True):
 
     queue: Name | None = None
     status: RolloutStatus | None = None
-    purpose: Words | None = None
+    purpose: ShortText | None = None
     """Beginning of the purpose."""
     candidate_id: Version | None = None
 
@@ -142,42 +142,42 @@ async def list_rollouts(server: Services, query: RolloutFilter) -> RolloutPage:
     return RolloutPage(*await server.in_thread(server.store.rollouts.list, **filters))
 
 
-class Lookup(Request, frozen=True, kw_only=True):
+class RolloutIds(Request, frozen=True, kw_only=True):
     """Rollouts by id."""
 
     ids: Ids
 
 
-class Found(msgspec.Struct, frozen=True):
+class RolloutsById(msgspec.Struct, frozen=True):
     """Rollouts by id; ids that are unknown are left out."""
 
     rollouts: dict[str, Rollout]
 
 
 @group.route("POST", "/v1/rollouts/lookup", READ)
-async def lookup_rollouts(server: Services, body: Lookup) -> Found:
+async def lookup_rollouts(server: Services, body: RolloutIds) -> RolloutsById:
     """Look several rollouts up."""
-    return Found(await server.in_thread(server.store.rollouts.get, body.ids))
+    return RolloutsById(await server.in_thread(server.store.rollouts.get, body.ids))
 
 
 class CountFilter(Request, frozen=True, kw_only=True):
     """Which rollouts to count."""
 
     queue: Name | None = None
-    purpose: Words | None = None
+    purpose: ShortText | None = None
 
 
-class Counts(msgspec.Struct, frozen=True):
+class StatusCounts(msgspec.Struct, frozen=True):
     """How many rollouts have each status; a status that none has is left out."""
 
     counts: dict[RolloutStatus, int]
 
 
 @group.route("GET", "/v1/rollouts/counts", READ)
-async def count_rollouts(server: Services, query: CountFilter) -> Counts:
+async def count_rollouts(server: Services, query: CountFilter) -> StatusCounts:
     """Count rollouts by status."""
     found = await server.in_thread(server.store.rollouts.counts, query.queue, query.purpose)
-    return Counts(found)
+    return StatusCounts(found)
 
 
 class ClaimRequest(Request, frozen=True, kw_only=True):
@@ -186,32 +186,34 @@ class ClaimRequest(Request, frozen=True, kw_only=True):
     worker: Annotated[str, Meta(min_length=1, max_length=200)]
     """Who will run them."""
     queue: Name = "default"
-    limit: Annotated[int, Meta(ge=1, le=MOST)] = 1
+    limit: Annotated[int, Meta(ge=1, le=MAX_ITEMS)] = 1
     lease_s: LeaseS = 60.0
     """Seconds until the claims end unless a heartbeat comes."""
     wait_s: WaitS = 0.0
     """How long to wait when nothing is queued."""
 
 
-class Claims(msgspec.Struct, frozen=True):
+class ClaimList(msgspec.Struct, frozen=True):
     """Rollouts to run now; none when nothing was queued."""
 
     claims: list[Claim]
 
 
 @group.route("POST", "/v1/rollouts/claim", RUN, waits=True)
-async def claim_rollouts(server: Services, body: ClaimRequest) -> Claims:
+async def claim_rollouts(server: Services, body: ClaimRequest) -> ClaimList:
     """Take the oldest queued rollouts of a queue.
 
     Each claim carries a fencing token and a key for the attempt. An answer that gets lost leaves
     its rollouts claimed until the lease is over.
     """
-    return Claims(
-        await server.desk.claim(body.queue, body.worker, body.limit, body.lease_s, body.wait_s)
+    return ClaimList(
+        await server.dispatcher.claim(
+            body.queue, body.worker, body.limit, body.lease_s, body.wait_s
+        )
     )
 
 
-class Beat(Request, frozen=True, kw_only=True):
+class Heartbeat(Request, frozen=True, kw_only=True):
     """Attempts that still run."""
 
     attempts: Pairs
@@ -219,17 +221,17 @@ class Beat(Request, frozen=True, kw_only=True):
     lease_s: LeaseS = 60.0
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningAttempts(msgspec.Struct, frozen=True):
     """Attempts that go on; the others were cancelled, or lost to another runner."""
 
     running: list[PairOut]
 
 
 @group.route("POST", "/v1/rollouts/heartbeat", RUN)
-async def beat(server: Services, body: Beat) -> Running:
+async def heartbeat_rollouts(server: Services, body: Heartbeat) -> RunningAttempts:
     """Prolong leases."""
-    kept = await server.desk.heartbeat(body.attempts, body.lease_s)
-    return Running([list(pair) for pair in sorted(kept)])
+    kept = await server.dispatcher.heartbeat(body.attempts, body.lease_s)
+    return RunningAttempts([list(pair) for pair in sorted(kept)])
 
 
 class ReportedScore(Request, frozen=True, kw_only=True):
@@ -243,14 +245,14 @@ class ReportedScore(Request, frozen=True, kw_only=True):
     error: str = ""
 
 
-class Report(Request, frozen=True, kw_only=True):
+class AttemptReport(Request, frozen=True, kw_only=True):
     """How one attempt ended."""
 
     rollout_id: RolloutId
     fence: Fence
     status: AttemptStatus
-    started_at: Moment
-    ended_at: Moment
+    started_at: UnixTime
+    ended_at: UnixTime
     duration_s: Annotated[float, Meta(ge=0)] | None
     """Null when the agent was not called."""
     output: Any = None
@@ -262,13 +264,13 @@ class Report(Request, frozen=True, kw_only=True):
     scores: list[ReportedScore] = []
 
 
-class Reports(Request, frozen=True, kw_only=True):
+class AttemptReports(Request, frozen=True, kw_only=True):
     """How attempts ended."""
 
-    outcomes: Annotated[list[Report], Meta(max_length=MOST)]
+    outcomes: Annotated[list[AttemptReport], Meta(max_length=MAX_ITEMS)]
 
 
-class Result(msgspec.Struct, frozen=True):
+class ReportResult(msgspec.Struct, frozen=True):
     """What became of one report."""
 
     rollout_id: str
@@ -277,26 +279,26 @@ class Result(msgspec.Struct, frozen=True):
     """The rollout's status now. Null: refused, since the attempt had ended or is unknown."""
 
 
-class Results(msgspec.Struct, frozen=True):
+class ReportResults(msgspec.Struct, frozen=True):
     """What became of the reports, in their order."""
 
-    results: list[Result]
+    results: list[ReportResult]
 
 
 @group.route("POST", "/v1/rollouts/finish", RUN)
-async def finish_rollouts(server: Services, body: Reports) -> Results:
+async def finish_rollouts(server: Services, body: AttemptReports) -> ReportResults:
     """Report how attempts ended, with their spans and the agent's own scores.
 
     A late report of an attempt that has expired is refused; the same report again is accepted.
     """
     outcomes = [_outcome(number, report) for number, report in enumerate(body.outcomes)]
-    answers = await server.desk.finish(outcomes) if outcomes else {}
-    return Results(
-        [Result(o.rollout_id, o.fence, answers[o.rollout_id, o.fence]) for o in outcomes]
+    answers = await server.dispatcher.finish(outcomes) if outcomes else {}
+    return ReportResults(
+        [ReportResult(o.rollout_id, o.fence, answers[o.rollout_id, o.fence]) for o in outcomes]
     )
 
 
-def _outcome(number: int, report: Report) -> Outcome:
+def _outcome(number: int, report: AttemptReport) -> Outcome:
     if report.status not in REPORTABLE:
         raise Problem(
             422,
@@ -315,13 +317,14 @@ def _outcome(number: int, report: Report) -> Outcome:
         cause=report.cause,
         cost_usd=report.cost_usd,
         spans=tuple(
-            checked(span, f"outcomes[{number}].spans[{at}]") for at, span in enumerate(report.spans)
+            checked_span(span, f"outcomes[{number}].spans[{at}]")
+            for at, span in enumerate(report.spans)
         ),
         scores=tuple(Score(**msgspec.structs.asdict(score)) for score in report.scores),
     )
 
 
-def checked(span: Span, where: str) -> Span:
+def checked_span(span: Span, where: str) -> Span:
     """The span, when databases can hold its times.
 
     Raises:
@@ -335,38 +338,38 @@ def checked(span: Span, where: str) -> Span:
     return span
 
 
-class Pairing(Request, frozen=True, kw_only=True):
+class AttemptPairs(Request, frozen=True, kw_only=True):
     """Attempts."""
 
     attempts: Pairs
 
 
-class Released(msgspec.Struct, frozen=True):
+class ReleasedAttempts(msgspec.Struct, frozen=True):
     """Attempts that were given back; the others had ended."""
 
     released: list[PairOut]
 
 
 @group.route("POST", "/v1/rollouts/release", RUN)
-async def release_rollouts(server: Services, body: Pairing) -> Released:
+async def release_rollouts(server: Services, body: AttemptPairs) -> ReleasedAttempts:
     """Give attempts back: their rollouts are queued again, and no failure is counted."""
-    given = await server.desk.release(body.attempts)
-    return Released([list(pair) for pair in sorted(given)])
+    given = await server.dispatcher.release(body.attempts)
+    return ReleasedAttempts([list(pair) for pair in sorted(given)])
 
 
-class Cancelled(msgspec.Struct, frozen=True):
+class RolloutsCancelled(msgspec.Struct, frozen=True):
     """How many were cancelled; the others had ended, or are unknown."""
 
     cancelled: int
 
 
 @group.route("POST", "/v1/rollouts/cancel", RUN, audited=True)
-async def cancel_rollouts(server: Services, body: Lookup) -> Cancelled:
+async def cancel_rollouts(server: Services, body: RolloutIds) -> RolloutsCancelled:
     """Cancel rollouts that are queued or running.
 
     A runner learns of it by its next heartbeat.
     """
-    return Cancelled(await server.desk.cancel(body.ids))
+    return RolloutsCancelled(await server.dispatcher.cancel(body.ids))
 
 
 @group.route("GET", "/v1/rollouts/{id}", READ)
@@ -375,17 +378,17 @@ async def get_rollout(server: Services, id: str) -> Rollout:
     return await _one(server, id)
 
 
-class Attempts(msgspec.Struct, frozen=True):
+class AttemptList(msgspec.Struct, frozen=True):
     """Every attempt at a rollout, oldest first."""
 
     attempts: list[Attempt]
 
 
 @group.route("GET", "/v1/rollouts/{id}/attempts", READ)
-async def list_attempts(server: Services, id: str) -> Attempts:
+async def list_attempts(server: Services, id: str) -> AttemptList:
     """List the attempts at a rollout."""
     await _one(server, id)
-    return Attempts(await server.in_thread(server.store.rollouts.attempts, id))
+    return AttemptList(await server.in_thread(server.store.rollouts.attempts, id))
 
 
 class SpanFilter(Request, frozen=True, kw_only=True):
@@ -395,30 +398,30 @@ class SpanFilter(Request, frozen=True, kw_only=True):
     """Only those of this attempt."""
 
 
-class Spans(msgspec.Struct, frozen=True):
+class SpanList(msgspec.Struct, frozen=True):
     """Spans in the order they started."""
 
     spans: list[Span]
 
 
 @group.route("GET", "/v1/rollouts/{id}/spans", READ)
-async def list_spans_of_rollout(server: Services, id: str, query: SpanFilter) -> Spans:
+async def list_spans_of_rollout(server: Services, id: str, query: SpanFilter) -> SpanList:
     """List the spans of a rollout."""
     await _one(server, id)
-    return Spans(await server.in_thread(server.store.spans.of, id, query.fence))
+    return SpanList(await server.in_thread(server.store.spans.of, id, query.fence))
 
 
-class Scores(msgspec.Struct, frozen=True):
+class ScoreList(msgspec.Struct, frozen=True):
     """Scores in the order they were first given."""
 
     scores: list[Score]
 
 
 @group.route("GET", "/v1/rollouts/{id}/scores", READ)
-async def list_scores_of_rollout(server: Services, id: str) -> Scores:
+async def list_scores_of_rollout(server: Services, id: str) -> ScoreList:
     """List the scores of a rollout."""
     await _one(server, id)
-    return Scores((await server.in_thread(server.store.scores.of, [id]))[id])
+    return ScoreList((await server.in_thread(server.store.scores.of, [id]))[id])
 
 
 async def _one(server: Services, id: str) -> Rollout:

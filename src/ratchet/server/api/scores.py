@@ -8,14 +8,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ratchet.server.api.fields import MOST, Request, RolloutId
+from ratchet.server.api.fields import MAX_ITEMS, Request, RolloutId
 from ratchet.server.api.rollouts import ReportedScore
 from ratchet.server.problems import Problem
-from ratchet.server.routes import RUN, Group
+from ratchet.server.routes import RUN, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Score
 
-group = Group("scores")
+group = RouteGroup("scores")
 
 
 class NewScore(Request, frozen=True, kw_only=True):
@@ -28,17 +28,17 @@ class NewScore(Request, frozen=True, kw_only=True):
 class NewScores(Request, frozen=True, kw_only=True):
     """Scores; a later one of the same evaluator and version replaces the earlier."""
 
-    scores: Annotated[list[NewScore], Meta(max_length=MOST)]
+    scores: Annotated[list[NewScore], Meta(max_length=MAX_ITEMS)]
 
 
-class Scored(msgspec.Struct, frozen=True):
+class ScoresStored(msgspec.Struct, frozen=True):
     """How many scores were taken."""
 
     stored: int
 
 
 @group.route("POST", "/v1/scores", RUN)
-async def add_scores(server: Services, body: NewScores) -> Scored:
+async def add_scores(server: Services, body: NewScores) -> ScoresStored:
     """Store scores."""
     for number, new in enumerate(body.scores):
         if (new.score.value is None) == (not new.score.error):
@@ -47,4 +47,4 @@ async def add_scores(server: Services, body: NewScores) -> Scored:
             )
     items = [(new.rollout_id, Score(**msgspec.structs.asdict(new.score))) for new in body.scores]
     await server.in_thread(server.store.scores.add, items, time.time())
-    return Scored(len(items))
+    return ScoresStored(len(items))

@@ -7,14 +7,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ratchet.server.api.fields import MOST, Fence, Name, Page, Request, RolloutId
-from ratchet.server.api.rollouts import checked
+from ratchet.server.api.fields import MAX_ITEMS, Fence, Name, Page, Request, RolloutId
+from ratchet.server.api.rollouts import checked_span
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, SEND, Group
+from ratchet.server.routes import INGEST, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Span, SpanRecord
 
-group = Group("spans")
+group = RouteGroup("spans")
 
 TraceId = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
 
@@ -34,27 +34,27 @@ class NewSpan(Request, frozen=True, kw_only=True):
 class NewSpans(Request, frozen=True, kw_only=True):
     """Spans, each stored once."""
 
-    records: Annotated[list[NewSpan], Meta(max_length=MOST)]
+    records: Annotated[list[NewSpan], Meta(max_length=MAX_ITEMS)]
 
 
-class Stored(msgspec.Struct, frozen=True):
+class SpansStored(msgspec.Struct, frozen=True):
     """How many spans were taken."""
 
     stored: int
 
 
-@group.route("POST", "/v1/spans", SEND)
-async def add_spans(server: Services, body: NewSpans) -> Stored:
+@group.route("POST", "/v1/spans", INGEST)
+async def add_spans(server: Services, body: NewSpans) -> SpansStored:
     """Store spans; answered when they are stored. OpenTelemetry's own way is /v1/traces."""
     records = [_record(number, new) for number, new in enumerate(body.records)]
     if records:
         await server.spans.write(records)
-    return Stored(len(records))
+    return SpansStored(len(records))
 
 
 def _record(number: int, new: NewSpan) -> SpanRecord:
     where = f"records[{number}].span"
-    span = checked(new.span, where)
+    span = checked_span(new.span, where)
     for name, value, digits in (("trace_id", span.trace_id, 32), ("span_id", span.span_id, 16)):
         if len(value) != digits or not all(c in "0123456789abcdef" for c in value):
             raise Problem(
@@ -68,7 +68,7 @@ def _record(number: int, new: NewSpan) -> SpanRecord:
     )
 
 
-class LiveFilter(Page, frozen=True, kw_only=True):
+class SpanQuery(Page, frozen=True, kw_only=True):
     """Which spans: those of a trace, or the newest of a live agent."""
 
     trace_id: TraceId | None = None
@@ -83,7 +83,7 @@ class SpanPage(msgspec.Struct, frozen=True):
 
 
 @group.route("GET", "/v1/spans", READ)
-async def list_spans(server: Services, query: LiveFilter) -> SpanPage:
+async def list_spans(server: Services, query: SpanQuery) -> SpanPage:
     """List the spans of a trace, or of a live agent."""
     spans = server.store.spans
     if (query.trace_id is None) == (query.agent is None):

@@ -8,16 +8,16 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.llm import price
-from ratchet.server.api.fields import Limit, Moment, Request
+from ratchet.server.api.fields import Limit, Request, UnixTime
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, Group
+from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types.trace import Sort, Trace, TraceDetail, TraceFilter
 
-group = Group("traces")
+group = RouteGroup("traces")
 
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
-Place = Annotated[str, Meta(pattern=r"^-?[0-9]{1,19}\.[0-9]{1,18}$")]
+TraceCursor = Annotated[str, Meta(pattern=r"^-?[0-9]{1,19}\.[0-9]{1,18}$")]
 Amount = Annotated[float, Meta(ge=0, le=1e12)]
 Mark = Annotated[int, Meta(ge=0, le=2**62)]
 Many = Annotated[int, Meta(ge=0, le=100_000)]
@@ -33,9 +33,9 @@ class TraceQuery(Request, frozen=True, kw_only=True):
     """The live agent, or the queue of the rollout."""
     errors: bool = False
     """Only those with a span that failed."""
-    since: Moment | None = None
+    since: UnixTime | None = None
     """Only those that began then or later, in Unix seconds."""
-    until: Moment | None = None
+    until: UnixTime | None = None
     """Only those that began before."""
     min_duration_s: Amount | None = None
     min_cost_usd: Amount | None = None
@@ -48,7 +48,7 @@ class TraceQuery(Request, frozen=True, kw_only=True):
     """Those of rollouts, too."""
     sort: Sort = "newest"
     limit: Limit = 100
-    cursor: Place | None = None
+    cursor: TraceCursor | None = None
     """As the page before ended with."""
     after: Mark | None = None
     """A mark of an answer before: only traces of which something was stored since then, the

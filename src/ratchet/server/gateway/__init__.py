@@ -1,21 +1,20 @@
 """Gateway: agents call their model through it, and every call becomes a span."""
 
-from ratchet.server.gateway.attempts import Running
-from ratchet.server.gateway.dialects import DIALECTS, Dialect
+from ratchet.server.gateway.dialects import DIALECTS, GatewayDialect
 from ratchet.server.gateway.gateway import Gateway
 from ratchet.server.gateway.substitution import Substitute, Substitution
-from ratchet.server.gateway.target import Target
+from ratchet.server.gateway.target import GatewayTarget, ReadAttemptState
 from ratchet.server.gateway.upstream import STANDARD, DialectName, Upstream
 
 __all__ = [
     "DIALECTS",
     "STANDARD",
-    "Dialect",
     "DialectName",
     "Gateway",
-    "Running",
+    "GatewayDialect",
+    "GatewayTarget",
+    "ReadAttemptState",
     "Substitute",
     "Substitution",
-    "Target",
     "Upstream",
 ]

@@ -13,21 +13,25 @@ from typing import Any
 import msgspec
 
 from ratchet.server.access import check_attempt
-from ratchet.server.body import Gone, decompressed, read_body
-from ratchet.server.gateway.answers import Send, answer
-from ratchet.server.gateway.attempts import Attempts, Running
-from ratchet.server.gateway.dialects import DIALECTS, PASSED_THROUGH, Dialect
-from ratchet.server.gateway.dialects.bounded import decoded
+from ratchet.server.body import ClientDisconnected, decompressed, read_body
+from ratchet.server.gateway.dialects import DIALECTS, PASSED_THROUGH, GatewayDialect
+from ratchet.server.gateway.dialects.bounded_json import decoded
 from ratchet.server.gateway.headers import brings_key, request_headers
-from ratchet.server.gateway.ledger import Ledger, Writer
-from ratchet.server.gateway.pool import Line, Pool
+from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import Recording
-from ratchet.server.gateway.relay import Failure, Outgoing, Receive, Relay
+from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
+from ratchet.server.gateway.relay import CallRelay, Receive, UpstreamFailure, UpstreamRequest
 from ratchet.server.gateway.substitution import Substitute
-from ratchet.server.gateway.target import Target, target_of, trace_context
-from ratchet.server.gateway.upstream import STANDARD, Upstream, choose
+from ratchet.server.gateway.target import (
+    AttemptGuard,
+    GatewayTarget,
+    ReadAttemptState,
+    target_of,
+    trace_context,
+)
+from ratchet.server.gateway.upstream import STANDARD, Upstream, choose_upstream
 from ratchet.server.metrics import Metrics
-from ratchet.server.problems import Problem, problem_of
+from ratchet.server.problems import Problem, Send, problem_of, send_problem
 from ratchet.types import RatchetError
 
 BODY_LIMIT = 33_554_432
@@ -43,7 +47,7 @@ SUBSTITUTE_S = 5.0
 """How long finding a prompt's replacement may take, in seconds."""
 
 HANG_UP_S = 0.25
-"""How long `settle` waits for calls whose agent has just ended, in seconds."""
+"""How long `flush_attempt` waits for calls whose agent has just ended, in seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +62,7 @@ class _Request:
     def __init__(
         self,
         task: asyncio.Task[Any],
-        target: Target,
+        target: GatewayTarget,
         provider: str,
         path: str,
         scope: Scope,
@@ -97,22 +101,22 @@ class Gateway:
         writer: Writer,
         *,
         substitute: Substitute | None = None,
-        running: Running | None = None,
+        running: ReadAttemptState | None = None,
         stream: Callable[[Any], AbstractContextManager[None]] | None = None,
         metrics: Metrics | None = None,
         environ: Mapping[str, str] = os.environ,
         body_limit: int = BODY_LIMIT,
         drain_s: float = DRAIN_S,
     ) -> None:
-        self._pool = Pool(tuple(upstreams) or STANDARD, environ)
-        self._ledger = Ledger(writer)
+        self._pool = UpstreamPool(tuple(upstreams) or STANDARD, environ)
+        self._recordings = RecordingQueue(writer)
         self._substitute = substitute
-        self._attempts = None if running is None else Attempts(running)
+        self._attempts = None if running is None else AttemptGuard(running)
         self._stream = stream
         self._metrics = metrics
         self._body_limit = body_limit
         self._drain_s = drain_s
-        self._calls: dict[asyncio.Task[Any], Target] = {}
+        self._calls: dict[asyncio.Task[Any], GatewayTarget] = {}
         self._closing = False
 
     async def start(self) -> None:
@@ -129,17 +133,17 @@ class Gateway:
             if missing:
                 _log.warning("%d calls were cut off at the end.", len(missing))
                 await asyncio.wait(missing, timeout=1.0)
-        await self._ledger.close(self._drain_s)
+        await self._recordings.close(self._drain_s)
         await self._pool.close()
 
-    async def settle(self, rollout_id: str, fence: int) -> None:
+    async def flush_attempt(self, rollout_id: str, fence: int) -> None:
         """Return when all calls that an attempt has finished are stored, or after ten seconds.
 
         Args:
             rollout_id: The rollout.
             fence: The attempt's fencing token.
         """
-        target = Target(rollout_id=rollout_id, fence=fence)
+        target = GatewayTarget(rollout_id=rollout_id, fence=fence)
         if self._attempts is not None:
             self._attempts.forget(rollout_id, fence)
         ending = [task for task, whose in self._calls.items() if whose == target]
@@ -147,18 +151,18 @@ class Gateway:
             # The agent has ended, so these are calls that it did not wait for, and its connections
             # break just now.
             await asyncio.wait(ending, timeout=HANG_UP_S)
-        await self._ledger.settle(target)
+        await self._recordings.flush(target)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         try:
             await self._answer(scope, receive, send)
-        except Gone:
+        except ClientDisconnected:
             return
         except Problem as problem:
-            await answer(problem, send, scope["path"][:200])
+            await send_problem(problem, send, scope["path"][:200])
         except RatchetError as error:
-            await answer(problem_of(error), send, scope["path"][:200])
+            await send_problem(problem_of(error), send, scope["path"][:200])
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         parts = scope["path"].split("/", 4)
@@ -190,10 +194,10 @@ class Gateway:
         finally:
             del self._calls[task]
 
-    async def _admit(self, target: Target, scope: Scope) -> None:
+    async def _admit(self, target: GatewayTarget, scope: Scope) -> None:
         if self._closing:
             raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
-        if self._ledger.full:
+        if self._recordings.full:
             raise Problem(429, "Too many calls wait to be recorded.", headers={"retry-after": "1"})
         if len(self._calls) >= CALLS_LIMIT:
             raise Problem(429, "Too many calls are under way.", headers={"retry-after": "1"})
@@ -203,18 +207,18 @@ class Gateway:
         if self._attempts is not None and target.is_attempt:
             await self._attempts.check(target)
 
-    async def _call(self, request: _Request, dialect: Dialect) -> None:
+    async def _call(self, request: _Request, dialect: GatewayDialect) -> None:
         """Relay and record a call of a model."""
         outgoing, recording, streams = await self._prepare(request, dialect)
         held: AbstractContextManager[None] = nullcontext()
         if streams and self._stream is not None:
             held = self._stream(request.scope.get("ratchet.caller"))
         with held:
-            await self._relay(Relay(self._pool, outgoing, recording), recording, request)
+            await self._relay(CallRelay(self._pool, outgoing, recording), recording, request)
 
     async def _prepare(
-        self, request: _Request, dialect: Dialect
-    ) -> tuple[Outgoing, Recording, bool]:
+        self, request: _Request, dialect: GatewayDialect
+    ) -> tuple[UpstreamRequest, Recording, bool]:
         """What is sent, its recording, and whether the answer is to be streamed."""
         scope, target = request.scope, request.target
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -233,46 +237,48 @@ class Gateway:
         body = await read_body(request.receive, self._body_limit)
         plain = _plain(body, encoding, self._body_limit)
         given = _decoded(plain)
-        asked = given.get("model") if given is not None else None
-        line, sent = self._choose(request.provider, asked if isinstance(asked, str) else None)
-        self._check_key(line, headers)
-        attributes: dict[str, Any] = dict(line.attributes)
+        requested = given.get("model") if given is not None else None
+        endpoint, sent = self._choose(
+            request.provider, requested if isinstance(requested, str) else None
+        )
+        self._check_key(endpoint, headers)
+        attributes: dict[str, Any] = dict(endpoint.attributes)
         if given is not None:
             changed = given
             if self._substitute is not None:
                 changed = await self._substituted(target, given, dialect, attributes)
-            if sent is not None and sent != asked:
-                attributes["ratchet.asked_model"] = asked
+            if sent is not None and sent != requested:
+                attributes["ratchet.asked_model"] = requested
                 changed = {**changed, "model": sent}
             if changed is not given:
                 body = _rewritten(plain, given, changed)
                 given = changed
                 headers = [one for one in headers if one[0] != b"content-encoding"]
         context = trace_context(parent) if parent else None
-        recording = Recording(target, dialect, given, plain, attributes, context, line.sellers)
-        outgoing = self._outgoing(line, request, headers, body)
+        recording = Recording(target, dialect, given, plain, attributes, context, endpoint.sellers)
+        outgoing = self._outgoing(endpoint, request, headers, body)
         return outgoing, recording, given is not None and given.get("stream") is True
 
-    async def _relay(self, relay: Relay, recording: Recording, request: _Request) -> None:
+    async def _relay(self, relay: CallRelay, recording: Recording, request: _Request) -> None:
         try:
             await relay.run(request.task, request.receive, request.send)
-        except Failure as failure:
-            self._ledger.enter(recording, failure.kind, failure.detail)
+        except UpstreamFailure as failure:
+            self._recordings.put(recording, failure.kind, failure.detail)
             if not relay.begun:
                 raise Problem(failure.status, failure.detail) from failure
             # Returned from before its end, the answer is cut by the server: the client sees that
             # it is not whole.
         except Problem as problem:
-            self._ledger.enter(recording, "overloaded", problem.detail)
+            self._recordings.put(recording, "overloaded", problem.detail)
             raise
         except asyncio.CancelledError:
-            self._ledger.enter(recording, "cancelled", "The server ended before the call did.")
+            self._recordings.put(recording, "cancelled", "The server ended before the call did.")
             raise
         else:
             if relay.hung_up:
-                self._ledger.enter(recording, "client_disconnected", "The client hung up.")
+                self._recordings.put(recording, "client_disconnected", "The client hung up.")
             else:
-                self._ledger.enter(recording)
+                self._recordings.put(recording)
         finally:
             if self._metrics is not None:
                 self._metrics.gateway_call(
@@ -287,36 +293,38 @@ class Gateway:
         """Relay what is no call of a model."""
         body: bytes | None = None
         headers = request.scope["headers"]
-        line, _ = self._choose(request.provider, None)
+        endpoint, _ = self._choose(request.provider, None)
         if request.scope["method"] == "POST":
             body = await read_body(request.receive, self._body_limit)
             given = _decoded(body)
-            asked = given.get("model") if given is not None else None
-            if given is not None and isinstance(asked, str):
-                line, sent = self._choose(request.provider, asked)
-                if sent != asked:
+            requested = given.get("model") if given is not None else None
+            if given is not None and isinstance(requested, str):
+                endpoint, sent = self._choose(request.provider, requested)
+                if sent != requested:
                     body = _rewritten(body, given, {**given, "model": sent})
-        self._check_key(line, headers)
-        relay = Relay(self._pool, self._outgoing(line, request, headers, body), None)
+        self._check_key(endpoint, headers)
+        relay = CallRelay(self._pool, self._outgoing(endpoint, request, headers, body), None)
         try:
             await relay.run(request.task, request.receive, request.send)
-        except Failure as failure:
+        except UpstreamFailure as failure:
             if not relay.begun:
                 raise Problem(failure.status, failure.detail) from failure
 
-    def _choose(self, dialect: str, asked: str | None) -> tuple[Line, str | None]:
-        found = choose(self._pool.upstreams, dialect, asked)
+    def _choose(self, dialect: str, requested: str | None) -> tuple[UpstreamEndpoint, str | None]:
+        found = choose_upstream(self._pool.upstreams, dialect, requested)
         if found is None:
             raise Problem(
                 404,
                 f"No upstream speaks the dialect {dialect!r}.",
                 hint=f'Add one to ratchet.toml: [upstreams.NAME] with dialect = "{dialect}".',
             )
-        return self._pool.line(found[0]), found[1]
+        return self._pool.endpoint(found[0]), found[1]
 
-    def _check_key(self, line: Line, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        upstream = line.upstream
-        if upstream.key_env and not line.key and not brings_key(headers):
+    def _check_key(
+        self, endpoint: UpstreamEndpoint, headers: Sequence[tuple[bytes, bytes]]
+    ) -> None:
+        upstream = endpoint.upstream
+        if upstream.key_env and not endpoint.key and not brings_key(headers):
             raise Problem(
                 401,
                 f"There is no key for the upstream {upstream.name!r}.",
@@ -326,20 +334,20 @@ class Gateway:
 
     def _outgoing(
         self,
-        line: Line,
+        endpoint: UpstreamEndpoint,
         request: _Request,
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes | None,
-    ) -> Outgoing:
-        sent = request_headers(headers, line.upstream.dialect, line.key)
-        url = line.url(request.path, request.scope["query_string"])
-        return Outgoing(line, request.scope["method"], url, sent, body)
+    ) -> UpstreamRequest:
+        sent = request_headers(headers, endpoint.upstream.dialect, endpoint.key)
+        url = endpoint.url(request.path, request.scope["query_string"])
+        return UpstreamRequest(endpoint, request.scope["method"], url, sent, body)
 
     async def _substituted(
         self,
-        target: Target,
+        target: GatewayTarget,
         given: dict[str, Any],
-        dialect: Dialect,
+        dialect: GatewayDialect,
         attributes: dict[str, Any],
     ) -> dict[str, Any]:
         """The request to send instead of the given one."""

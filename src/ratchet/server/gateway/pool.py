@@ -36,7 +36,7 @@ _LARGE = 262_144
 _NO_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
-class Line:
+class UpstreamEndpoint:
     """One upstream: where it is, its key, and how many calls are with it."""
 
     def __init__(self, upstream: Upstream, environ: Mapping[str, str]) -> None:
@@ -76,7 +76,7 @@ class Line:
             found = self._urls[path] = URL(f"{self._base}/{path}", encoded=True)
         return found
 
-    async def enter(self) -> None:
+    async def acquire(self) -> None:
         """Begin a call; wait a bounded time when too many are under way.
 
         Raises:
@@ -96,7 +96,7 @@ class Line:
         finally:
             self._waiting -= 1
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """End a call."""
         self._free.release()
 
@@ -110,7 +110,7 @@ class Line:
         )
 
 
-class Pool:
+class UpstreamPool:
     """The connections to all upstreams.
 
     Args:
@@ -121,12 +121,14 @@ class Pool:
     def __init__(self, upstreams: Sequence[Upstream], environ: Mapping[str, str]) -> None:
         self.upstreams = tuple(upstreams)
         self._environ = environ
-        self._lines: dict[str, Line] = {}
+        self._endpoints: dict[str, UpstreamEndpoint] = {}
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
         """Make the pool; no connection is opened yet."""
-        self._lines = {each.name: Line(each, self._environ) for each in self.upstreams}
+        self._endpoints = {
+            each.name: UpstreamEndpoint(each, self._environ) for each in self.upstreams
+        }
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -140,12 +142,17 @@ class Pool:
             await self._session.close()
             self._session = None
 
-    def line(self, upstream: Upstream) -> Line:
-        """The line of an upstream."""
-        return self._lines[upstream.name]
+    def endpoint(self, upstream: Upstream) -> UpstreamEndpoint:
+        """The endpoint of an upstream."""
+        return self._endpoints[upstream.name]
 
     async def send(
-        self, line: Line, method: str, url: URL, headers: CIMultiDict[str], body: bytes | None
+        self,
+        endpoint: UpstreamEndpoint,
+        method: str,
+        url: URL,
+        headers: CIMultiDict[str],
+        body: bytes | None,
     ) -> aiohttp.ClientResponse:
         """Send a request; return when the head of its answer is there.
 
@@ -160,8 +167,8 @@ class Pool:
             url,
             data=data,
             headers=headers,
-            proxy=line.proxy,
-            timeout=line.timeout,
+            proxy=endpoint.proxy,
+            timeout=endpoint.timeout,
             allow_redirects=False,
         )
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from ratchet.llm import Usage, dollars
 from ratchet.observe.capture import CAPTURE_LIMIT, readable, shorten
-from ratchet.observe.trace_context import attempt_span_id, attempt_trace_id
-from ratchet.server.gateway.dialects import Assembly, Dialect
-from ratchet.server.gateway.dialects.bounded import decoded, mapping, name
-from ratchet.server.gateway.sse import Events
-from ratchet.server.gateway.target import Target
+from ratchet.observe.ids import attempt_span_id, attempt_trace_id
+from ratchet.server.gateway.dialects import Assembly, GatewayDialect
+from ratchet.server.gateway.dialects.bounded_json import decoded, mapping, name
+from ratchet.server.gateway.sse import EventStreamParser
+from ratchet.server.gateway.target import GatewayTarget
 from ratchet.types import Span, SpanRecord
 
 ANSWER_LIMIT = 16_777_216
@@ -49,6 +49,7 @@ class Recording:
 
     __slots__ = (
         "_assembly",
+        "_defect",
         "_dialect",
         "_ended_at",
         "_events",
@@ -60,7 +61,6 @@ class Recording:
         "_sellers",
         "_started_at",
         "_started_ns",
-        "_trouble",
         "attributes",
         "context",
         "size",
@@ -70,8 +70,8 @@ class Recording:
 
     def __init__(
         self,
-        target: Target,
-        dialect: Dialect,
+        target: GatewayTarget,
+        dialect: GatewayDialect,
         request: dict[str, Any] | None,
         body: bytes,
         attributes: dict[str, Any],
@@ -95,10 +95,10 @@ class Recording:
         self._ended_at = 0.0
         self._pieces: list[bytes] = []
         self._left = ANSWER_LIMIT
-        self._events: Events | None = None
+        self._events: EventStreamParser | None = None
         self._assembly: Assembly | None = None
         self._inflate: Any = None
-        self._trouble = ""
+        self._defect = ""
         if request is None and body:
             text = readable(body[: 4 * CAPTURE_LIMIT].decode("utf-8", "replace"))
             attributes["ratchet.request.body"] = shorten(text, CAPTURE_LIMIT)
@@ -112,9 +112,9 @@ class Recording:
         if encoding in ("gzip", "deflate"):
             self._inflate = zlib.decompressobj(47)  # either header, gzip's or zlib's
         elif encoding not in ("", "identity"):
-            self._lost(f"The answer is compressed by {encoding[:40]}, which is not read here.")
+            self._give_up(f"The answer is compressed by {encoding[:40]}, which is not read here.")
         if content_type.lower().startswith("text/event-stream"):
-            self._events = Events()
+            self._events = EventStreamParser()
             self._assembly = self._dialect.assembly()
 
     def piece(self, piece: bytes) -> None:
@@ -126,7 +126,7 @@ class Recording:
         if self._events is None:
             self._left -= len(piece)
             if self._left < 0:
-                self._lost(f"The answer is longer than {ANSWER_LIMIT} bytes.")
+                self._give_up(f"The answer is longer than {ANSWER_LIMIT} bytes.")
             else:
                 self._pieces.append(piece)
             return
@@ -135,11 +135,11 @@ class Recording:
                 piece = self._inflate.decompress(piece, self._left)
                 self._left -= len(piece)
                 if self._left <= 0:
-                    self._lost(f"The stream is longer than {ANSWER_LIMIT} bytes.")
+                    self._give_up(f"The stream is longer than {ANSWER_LIMIT} bytes.")
             self._follow(self._events.feed(piece))
         except Exception as error:  # whatever passed, the relay goes on
             _log.debug("A stream cannot be recorded further.", exc_info=True)
-            self._lost(f"The stream cannot be read: {type(error).__name__}.")
+            self._give_up(f"The stream cannot be read: {type(error).__name__}.")
 
     @property
     def seconds(self) -> float:
@@ -171,9 +171,9 @@ class Recording:
             attributes.update(self._dialect.response_attributes(answer))
         except Exception as error:  # a defect of ours costs attributes, not the span
             _log.exception("A call could not be recorded in full.")
-            self._lost(f"{type(error).__name__}: {error}"[:500])
-        if self._trouble:
-            attributes["ratchet.recording.error"] = self._trouble
+            self._give_up(f"{type(error).__name__}: {error}"[:500])
+        if self._defect:
+            attributes["ratchet.recording.error"] = self._defect
         if self.status:
             attributes["http.response.status_code"] = self.status
         if self._events is not None and self._first_at:
@@ -196,7 +196,7 @@ class Recording:
             self.attributes.update(self._dialect.request_attributes(request))
         except Exception as error:  # a defect of ours costs attributes, not the span
             _log.exception("A request could not be recorded in full.")
-            self._trouble = f"{type(error).__name__}: {error}"[:500]
+            self._defect = f"{type(error).__name__}: {error}"[:500]
 
     def _follow(self, events: list[bytes]) -> None:
         assert self._assembly is not None
@@ -206,7 +206,7 @@ class Recording:
             try:
                 event = decoded(data)
             except ValueError:
-                self._trouble = "An event of the stream is no JSON."
+                self._defect = "An event of the stream is no JSON."
                 continue
             if isinstance(event, dict):
                 self._assembly.add(event)
@@ -215,7 +215,7 @@ class Recording:
         """The answer, however it came."""
         if self._events is not None and self._assembly is not None:
             if self._events.skipped:
-                self._trouble = f"Events that are too long were left out: {self._events.skipped}."
+                self._defect = f"Events that are too long were left out: {self._events.skipped}."
             return self._assembly.response()
         body = b"".join(self._pieces)
         self._pieces.clear()
@@ -225,21 +225,21 @@ class Recording:
             try:
                 body = self._inflate.decompress(body, ANSWER_LIMIT)
             except zlib.error:
-                self._lost("The answer is damaged: it cannot be decompressed.")
+                self._give_up("The answer is damaged: it cannot be decompressed.")
                 return {}
             if self._inflate.unconsumed_tail:
-                self._lost(f"The answer is longer than {ANSWER_LIMIT} bytes.")
+                self._give_up(f"The answer is longer than {ANSWER_LIMIT} bytes.")
                 return {}
         try:
             return mapping(decoded(body))
         except ValueError as error:
-            self._lost(f"The answer is no JSON: {error}"[:500])
+            self._give_up(f"The answer is no JSON: {error}"[:500])
             text = readable(body[: 4 * CAPTURE_LIMIT].decode("utf-8", "replace"))
             self.attributes["ratchet.response.body"] = shorten(text, CAPTURE_LIMIT)
             return {}
 
-    def _lost(self, why: str) -> None:
-        self._trouble = why
+    def _give_up(self, why: str) -> None:
+        self._defect = why
         self._left = 0
         self._pieces.clear()
 

@@ -12,12 +12,12 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from ratchet.llm.backoff import asked_for
-from ratchet.server.gateway.answers import Send
+from ratchet.llm.backoff import requested_delay
 from ratchet.server.gateway.headers import response_headers
-from ratchet.server.gateway.pool import CONNECT_S, Line, Pool
+from ratchet.server.gateway.pool import CONNECT_S, UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import Recording
 from ratchet.server.gateway.upstream import Upstream
+from ratchet.server.problems import Send
 
 Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -32,14 +32,14 @@ rather decides itself."""
 BACK_OFF_S = (0.25, 8.0)
 """Shortest and longest pause between tries where the upstream asks for none."""
 
-LOOK_S = 0.5
+CONNECTION_CHECK_S = 0.5
 """How often it is looked whether the connection of a stream still stands, in seconds. aiohttp tells
 nobody who reads when it closes one in the middle of a body because of what came on it."""
 
 _log = logging.getLogger(__name__)
 
 
-class Failure(Exception):
+class UpstreamFailure(Exception):
     """The call failed on the upstream's side.
 
     Args:
@@ -55,22 +55,27 @@ class Failure(Exception):
         self.detail = detail
 
 
-class Outgoing:
+class UpstreamRequest:
     """A request as it goes to an upstream."""
 
-    __slots__ = ("body", "headers", "line", "method", "url")
+    __slots__ = ("body", "endpoint", "headers", "method", "url")
 
     def __init__(
-        self, line: Line, method: str, url: URL, headers: CIMultiDict[str], body: bytes | None
+        self,
+        endpoint: UpstreamEndpoint,
+        method: str,
+        url: URL,
+        headers: CIMultiDict[str],
+        body: bytes | None,
     ) -> None:
-        self.line = line
+        self.endpoint = endpoint
         self.method = method
         self.url = url
         self.headers = headers
         self.body = body
 
 
-class Relay:
+class CallRelay:
     """One call under way.
 
     Args:
@@ -80,7 +85,7 @@ class Relay:
     """
 
     __slots__ = (
-        "_next_look",
+        "_next_check",
         "_outgoing",
         "_over",
         "_pool",
@@ -90,12 +95,14 @@ class Relay:
         "hung_up",
     )
 
-    def __init__(self, pool: Pool, outgoing: Outgoing, recording: Recording | None) -> None:
+    def __init__(
+        self, pool: UpstreamPool, outgoing: UpstreamRequest, recording: Recording | None
+    ) -> None:
         self._pool = pool
         self._outgoing = outgoing
         self._recording = recording
         self._watcher: asyncio.Task[None] | None = None
-        self._next_look: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
         self._over = False
         self.begun = False
         """Whether the client got the head of an answer."""
@@ -105,7 +112,7 @@ class Relay:
     @property
     def upstream(self) -> Upstream:
         """Who is called."""
-        return self._outgoing.line.upstream
+        return self._outgoing.endpoint.upstream
 
     async def run(self, task: asyncio.Task[Any], receive: Receive, send: Send) -> None:
         """Relay the call. When this returns without an error, the client got all or hung up.
@@ -120,13 +127,13 @@ class Relay:
             Problem: Too many calls are with the upstream.
         """
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch, receive, task)
-        line = self._outgoing.line
+        endpoint = self._outgoing.endpoint
         try:
-            await line.enter()
+            await endpoint.acquire()
             try:
                 await self._relay(send)
             finally:
-                line.leave()
+                endpoint.release()
         except asyncio.CancelledError:
             if not self.hung_up:
                 raise
@@ -140,7 +147,7 @@ class Relay:
     async def _relay(self, send: Send) -> None:
         response = await self._open()
         whole = False
-        self._look(response)
+        self._check_connection(response)
         try:
             status = response.status
             headers = response_headers(response.raw_headers)
@@ -168,24 +175,24 @@ class Relay:
             await self._pass_on_rest(response.content, send)
             raise self._failure(error) from error
         finally:
-            if self._next_look is not None:
-                self._next_look.cancel()
+            if self._next_check is not None:
+                self._next_check.cancel()
             if whole:
                 response.release()
             else:
                 response.close()
 
-    def _look(self, response: aiohttp.ClientResponse) -> None:
+    def _check_connection(self, response: aiohttp.ClientResponse) -> None:
         """Let the reader know when its connection is gone; look again until the end."""
         content, connection = response.content, response.connection
         if connection is None or content.at_eof() or content.exception() is not None:
             return
         transport = connection.transport
-        if self._next_look is not None and (transport is None or transport.is_closing()):
+        if self._next_check is not None and (transport is None or transport.is_closing()):
             content.set_exception(aiohttp.ClientPayloadError("What came is no body."))
             return
         loop = asyncio.get_running_loop()
-        self._next_look = loop.call_later(LOOK_S, self._look, response)
+        self._next_check = loop.call_later(CONNECTION_CHECK_S, self._check_connection, response)
 
     async def _pass_on_rest(self, content: aiohttp.StreamReader, send: Send) -> None:
         """Pass on what came just before the upstream cut its answer.
@@ -200,74 +207,78 @@ class Relay:
 
     async def _open(self) -> aiohttp.ClientResponse:
         """Send the request, again where the upstream is to be retried."""
-        retries = self._outgoing.line.upstream.retries
-        tried = 0
+        retries = self._outgoing.endpoint.upstream.retries
+        retry = 0
         while True:
             try:
                 response = await self._send()
-            except Failure as failure:
-                if tried >= retries:
+            except UpstreamFailure as failure:
+                if retry >= retries:
                     raise
-                pause = _pause(tried, None)
+                pause = _pause(retry, None)
                 _log.info("Trying again in %.2f s: %s", pause, failure.detail)
             else:
-                if tried >= retries or not (response.status == 429 or response.status >= 500):
+                if retry >= retries or not (response.status == 429 or response.status >= 500):
                     return response
-                pause = _pause(tried, response.headers.get("Retry-After"))
+                pause = _pause(retry, response.headers.get("Retry-After"))
                 if pause > RETRY_AFTER_LIMIT_S:
                     return response
                 response.close()
-            tried += 1
+            retry += 1
             if self._recording is not None:
-                self._recording.attributes["ratchet.retries"] = tried
+                self._recording.attributes["ratchet.retries"] = retry
             await asyncio.sleep(pause)
 
     async def _send(self) -> aiohttp.ClientResponse:
         outgoing = self._outgoing
         try:
             response = await self._pool.send(
-                outgoing.line, outgoing.method, outgoing.url, outgoing.headers, outgoing.body
+                outgoing.endpoint, outgoing.method, outgoing.url, outgoing.headers, outgoing.body
             )
         except Exception as error:  # whatever garbage the upstream sent
             raise self._failure(error) from error
-        if not outgoing.line.upstream.retries:
+        if not outgoing.endpoint.upstream.retries:
             outgoing.body = None  # it may be large, and the answer may take long
         if not 200 <= response.status < 600:
             response.close()
-            raise Failure(
+            raise UpstreamFailure(
                 "invalid_response",
                 502,
-                f"{self._who()} answered with status {response.status}, which is none of HTTP's.",
+                f"{self._label()} answered with status {response.status}, which is none of HTTP's.",
             )
         return response
 
-    def _who(self) -> str:
-        upstream = self._outgoing.line.upstream
+    def _label(self) -> str:
+        upstream = self._outgoing.endpoint.upstream
         return f"The upstream {upstream.name!r}"
 
-    def _failure(self, error: Exception) -> Failure:
+    def _failure(self, error: Exception) -> UpstreamFailure:
         """What went wrong, in words for the client."""
-        who = self._who()
-        if isinstance(error, Failure):
+        who = self._label()
+        if isinstance(error, UpstreamFailure):
             return error
         if isinstance(error, aiohttp.ConnectionTimeoutError):
-            return Failure("timeout", 504, f"{who} took no connection within {CONNECT_S:g} s.")
+            return UpstreamFailure(
+                "timeout", 504, f"{who} took no connection within {CONNECT_S:g} s."
+            )
         if isinstance(error, TimeoutError):
-            patience = self._outgoing.line.upstream.timeout_s
-            return Failure("timeout", 504, f"{who} sent nothing for {patience:g} s.")
+            timeout_s = self._outgoing.endpoint.upstream.timeout_s
+            return UpstreamFailure("timeout", 504, f"{who} sent nothing for {timeout_s:g} s.")
         if isinstance(error, aiohttp.ClientConnectorError):
-            return Failure(
+            return UpstreamFailure(
                 "connect_error", 502, f"{who} cannot be reached: {error.strerror or error}."
             )
         if isinstance(error, (aiohttp.ServerDisconnectedError, ConnectionError)):
-            return Failure("upstream_disconnected", 502, f"{who} closed the connection.")
+            return UpstreamFailure("upstream_disconnected", 502, f"{who} closed the connection.")
         if isinstance(error, aiohttp.ClientPayloadError):
-            return Failure("upstream_disconnected", 502, f"{who} cut its answer.")
+            return UpstreamFailure("upstream_disconnected", 502, f"{who} cut its answer.")
         if isinstance(error, aiohttp.ClientOSError):
-            return Failure("connect_error", 502, f"The connection to {who} failed: {error}.")
+            return UpstreamFailure(
+                "connect_error", 502, f"The connection to {who} failed: {error}."
+            )
         if not isinstance(error, (aiohttp.ClientError, ValueError)):
             _log.exception("%s did something unexpected.", who, exc_info=error)
-        return Failure(
+        return UpstreamFailure(
             "invalid_response", 502, f"{who} sent what is no HTTP: {type(error).__name__}."
         )
 
@@ -282,8 +293,10 @@ class Relay:
             task.cancel()
 
 
-def _pause(tried: int, asked: str | None) -> float:
+def _pause(retry: int, retry_after: str | None) -> float:
     """Seconds to wait before the next try."""
-    asked_s = asked_for({"retry-after": asked}, time()) if asked is not None else None
+    asked_s = (
+        requested_delay({"retry-after": retry_after}, time()) if retry_after is not None else None
+    )
     shortest, longest = BACK_OFF_S
-    return float(min(shortest * 2**tried, longest)) if asked_s is None else asked_s
+    return float(min(shortest * 2**retry, longest)) if asked_s is None else asked_s

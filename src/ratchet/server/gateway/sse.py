@@ -9,7 +9,7 @@ _PASSED = b":"
 """The begun line of an event that is skipped, as a comment: what follows is the rest of it."""
 
 
-class Events:
+class EventStreamParser:
     """Gathers bytes into events; of an event only its data matters here.
 
     As https://html.spec.whatwg.org/multipage/server-sent-events.html has it, but for lines that end

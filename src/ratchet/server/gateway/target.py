@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from ratchet.server.problems import Problem
+from ratchet.types import Attempt
 
 _ATTEMPT = re.compile(r"([A-Za-z0-9._:-]{1,200})@([0-9]{1,9})")
 _AGENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -15,7 +19,7 @@ _NO_TRACE = "0" * 32
 _NO_SPAN = "0" * 16
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayTarget(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt of a rollout, or a live agent."""
 
     rollout_id: str = ""
@@ -34,7 +38,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.rollout_id}@{self.fence}" if self.rollout_id else self.agent
 
 
-def target_of(text: str) -> Target:
+def target_of(text: str) -> GatewayTarget:
     """The target that a path's scope names: ROLLOUT_ID@FENCE, or the name of an agent.
 
     Raises:
@@ -43,9 +47,9 @@ def target_of(text: str) -> Target:
     if "@" in text:
         found = _ATTEMPT.fullmatch(text)
         if found and int(found[2]) > 0:
-            return Target(rollout_id=found[1], fence=int(found[2]))
+            return GatewayTarget(rollout_id=found[1], fence=int(found[2]))
     elif _AGENT.fullmatch(text):
-        return Target(agent=text)
+        return GatewayTarget(agent=text)
     raise Problem(
         404,
         f"{text[:300]!r} names neither an attempt nor an agent.",
@@ -69,3 +73,99 @@ def trace_context(header: bytes) -> tuple[str, str] | None:
     if trace_id == _NO_TRACE or span_id == _NO_SPAN:
         return None
     return trace_id, span_id
+
+
+AttemptState: TypeAlias = Literal["running", "over", "expired", "unknown"]
+"""over: it ended, and spans of it may still come. expired: it ended, or was last heard of, more
+than LATE_S ago. unknown: there is no such attempt."""
+ReadAttemptState: TypeAlias = Callable[[str, int], Awaitable[AttemptState]]
+"""State of an attempt, by rollout id and fence."""
+
+LATE_S = 3600.0
+"""How long after its end an attempt's token still sends spans, in seconds: exporters flush when
+their process ends, and try for minutes while a server cannot be reached."""
+
+FRESH_S = 2.0
+"""How long an answer holds, in seconds."""
+
+UNKNOWN_S = 0.25
+"""How long it holds that there is no such rollout, in seconds: it may be made any moment."""
+
+MAX_STATES = 10_000
+"""Answers kept."""
+
+
+def state_of(attempt: Attempt | None, now: float) -> AttemptState:
+    """State of an attempt as the store has it; None when it has none."""
+    if attempt is None:
+        return "unknown"
+    ended_at = attempt.lease_until if attempt.ended_at is None else attempt.ended_at
+    if now > ended_at + LATE_S:
+        return "expired"
+    return "running" if attempt.status == "running" else "over"
+
+
+class AttemptGuard:
+    """Lets calls of attempts pass that run, and spans of those that ended a while ago.
+
+    Args:
+        running: Asks the store.
+        clock: Seconds, from any beginning, never going back.
+    """
+
+    def __init__(
+        self, running: ReadAttemptState, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._running = running
+        self._clock = clock
+        self._states: dict[tuple[str, int], tuple[float, AttemptState]] = {}
+
+    async def check(self, target: GatewayTarget) -> None:
+        """Return when the attempt runs.
+
+        Raises:
+            Problem: There is no such rollout (404), or its attempt is over (409).
+            RatchetError: The store cannot be asked.
+        """
+        state = await self._state(target.rollout_id, target.fence)
+        if state == "unknown":
+            raise Problem(
+                404,
+                f"There is no rollout {target.rollout_id!r}.",
+                hint="The gateway takes /gateway/ROLLOUT_ID@FENCE/ of a rollout that is claimed.",
+            )
+        if state != "running":
+            raise Problem(
+                409,
+                f"Attempt {target.fence} of rollout {target.rollout_id!r} is over.",
+                hint="Its lease expired, or it was finished or cancelled; stop the agent.",
+            )
+
+    async def check_late(self, rollout_id: str, fence: int) -> None:
+        """Return when spans of the attempt may still be sent with its token.
+
+        Raises:
+            Problem: Its token has expired (401).
+            RatchetError: The store cannot be asked.
+        """
+        if await self._state(rollout_id, fence) in ("expired", "unknown"):
+            raise Problem(
+                401,
+                f"The token of attempt {fence} of rollout {rollout_id!r} has expired.",
+                hint=f"It sends spans until {LATE_S / 60:g} minutes after the attempt's end.",
+            )
+
+    async def _state(self, rollout_id: str, fence: int) -> AttemptState:
+        key = (rollout_id, fence)
+        found = self._states.get(key)
+        if found is None or found[0] < self._clock():
+            state = await self._running(*key)
+            if len(self._states) >= MAX_STATES:
+                self._states.clear()
+            holds_s = UNKNOWN_S if state == "unknown" else FRESH_S
+            found = self._states[key] = (self._clock() + holds_s, state)
+        return found[1]
+
+    def forget(self, rollout_id: str, fence: int) -> None:
+        """Ask anew at the next call: the attempt has ended."""
+        self._states.pop((rollout_id, fence), None)

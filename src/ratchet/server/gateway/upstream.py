@@ -77,8 +77,8 @@ def host_of(upstream: Upstream) -> str:
     return urlsplit(upstream.base_url).hostname or ""
 
 
-def choose(
-    upstreams: Sequence[Upstream], dialect: str, asked: str | None
+def choose_upstream(
+    upstreams: Sequence[Upstream], dialect: str, requested: str | None
 ) -> tuple[Upstream, str | None] | None:
     """The upstream of a call, and the model's name to send.
 
@@ -88,7 +88,7 @@ def choose(
     Args:
         upstreams: In the order of the configuration.
         dialect: What the client speaks.
-        asked: The model that it asks for, None when it names none.
+        requested: The model that it asks for, None when it names none.
 
     Returns:
         None when nobody speaks the dialect.
@@ -96,26 +96,26 @@ def choose(
     speaking = [each for each in upstreams if each.dialect == dialect]
     if not speaking:
         return None
-    if asked is not None:
+    if requested is not None:
         best: tuple[int, Upstream, str] | None = None
         for each in speaking:
-            found = _mapped(each.models.items(), asked)
+            found = _mapped(each.models.items(), requested)
             if found and (best is None or found[0] > best[0]):
                 best = (found[0], each, found[1])
         if best is not None:
             return best[1], best[2]
-    return speaking[0], asked
+    return speaking[0], requested
 
 
-def _mapped(models: Iterable[tuple[str, str]], asked: str) -> tuple[int, str] | None:
+def _mapped(models: Iterable[tuple[str, str]], requested: str) -> tuple[int, str] | None:
     """How well a model map knows a name (more is better), and the name to send."""
     best: tuple[int, str] | None = None
     for pattern, sent in models:
-        if pattern == asked:
-            return len(asked) + 1, sent
-        if pattern.endswith("*") and asked.startswith(pattern[:-1]):
+        if pattern == requested:
+            return len(requested) + 1, sent
+        if pattern.endswith("*") and requested.startswith(pattern[:-1]):
             fit = len(pattern) - 1
             if best is None or fit > best[0]:
-                rest = asked[fit:]
+                rest = requested[fit:]
                 best = (fit, f"{sent[:-1]}{rest}" if sent.endswith("*") else sent)
     return best

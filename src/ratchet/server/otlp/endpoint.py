@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from ratchet.server.access import Caller
 from ratchet.server.body import Receive, decompressed, read_body
-from ratchet.server.gateway.attempts import Attempts
+from ratchet.server.gateway.target import AttemptGuard
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp import otlp_json, protobuf
-from ratchet.server.otlp.received import MAX_MESSAGES, MAX_SPANS, Group, Malformed, TooMany
-from ratchet.server.otlp.records import Records, describe, records_of
+from ratchet.server.otlp.received import MAX_MESSAGES, MAX_SPANS, Malformed, ReceivedSpans, TooMany
+from ratchet.server.otlp.records import OtlpRecords, describe, records_of
 from ratchet.server.problems import Problem, problem_of
 from ratchet.server.span_writer import SpanWriter
 from ratchet.types import RatchetError
@@ -45,11 +45,11 @@ UNKNOWN_LENGTH = 1024 * 1024
 """Bytes that a body counts for until it is read, when it does not say how long it is."""
 
 
-class Encoding(NamedTuple):
+class OtlpEncoding(NamedTuple):
     """One way to write requests and answers."""
 
     media_type: str
-    decode: Callable[[bytes], list[Group]]
+    decode: Callable[[bytes], list[ReceivedSpans]]
     success: Callable[[int, str], bytes]
     failure: Callable[[int, str], bytes]
 
@@ -57,8 +57,8 @@ class Encoding(NamedTuple):
 ENCODINGS = {
     encoding.media_type: encoding
     for encoding in (
-        Encoding("application/x-protobuf", protobuf.decode, protobuf.success, protobuf.failure),
-        Encoding("application/json", otlp_json.decode, otlp_json.success, otlp_json.failure),
+        OtlpEncoding("application/x-protobuf", protobuf.decode, protobuf.success, protobuf.failure),
+        OtlpEncoding("application/json", otlp_json.decode, otlp_json.success, otlp_json.failure),
     )
 }
 
@@ -82,7 +82,7 @@ class Otlp:
         *,
         body_limit: int = BODY_LIMIT,
         metrics: Metrics | None = None,
-        attempts: Attempts | None = None,
+        attempts: AttemptGuard | None = None,
     ) -> None:
         self._writer = writer
         self._attempts = attempts
@@ -121,7 +121,12 @@ class Otlp:
         await _answer(send, 200, encoding, encoding.success(count, describe(rejected)), {})
 
     async def _take(
-        self, encoding: Encoding, compression: str, length: int, receive: Receive, caller: Caller
+        self,
+        encoding: OtlpEncoding,
+        compression: str,
+        length: int,
+        receive: Receive,
+        caller: Caller,
     ) -> Counter[str]:
         """Read, decode and store a body; return how many of its spans were rejected, and why."""
         if caller.attempt is not None and self._attempts is not None:
@@ -153,15 +158,15 @@ class Otlp:
         finally:
             self._held -= held
 
-    async def _late(self, attempts: Attempts, rollout_id: str, fence: int) -> None:
+    async def _late(self, attempts: AttemptGuard, rollout_id: str, fence: int) -> None:
         try:
             await attempts.check_late(rollout_id, fence)
         except RatchetError as error:
             raise problem_of(error) from None
 
     def _decode(
-        self, encoding: Encoding, body: bytes, compression: str, caller: Caller
-    ) -> tuple[int, Records]:
+        self, encoding: OtlpEncoding, body: bytes, compression: str, caller: Caller
+    ) -> tuple[int, OtlpRecords]:
         """Size of the body when it is decompressed, and its spans."""
         plain = decompressed(body, compression, self._limit)
         try:
@@ -192,7 +197,7 @@ def _headers(headers: Any) -> tuple[str, str, int]:
 
 
 async def _answer(
-    send: Send, status: int, encoding: Encoding, content: bytes, more: Mapping[str, str]
+    send: Send, status: int, encoding: OtlpEncoding, content: bytes, more: Mapping[str, str]
 ) -> None:
     headers = [
         (b"content-type", encoding.media_type.encode()),

@@ -23,10 +23,10 @@ from ratchet.server.otlp.received import (
     MAX_SPANS,
     MAX_TEXT,
     TOO_DEEP,
-    Event,
-    Group,
     Malformed,
-    Received,
+    ReceivedEvent,
+    ReceivedSpan,
+    ReceivedSpans,
     TooMany,
     more,
 )
@@ -130,7 +130,7 @@ class _Request(_Object):
 _decoder = msgspec.json.Decoder(_Request)
 
 
-def decode(body: bytes) -> list[Group]:
+def decode(body: bytes) -> list[ReceivedSpans]:
     """What a request holds.
 
     Raises:
@@ -155,7 +155,7 @@ def decode(body: bytes) -> list[Group]:
     ]
     if sum(len(spans) for _, _, spans in full) > MAX_SPANS:
         raise TooMany
-    groups: list[Group] = []
+    groups: list[ReceivedSpans] = []
     known: dict[str, Any] = {}
     last = None
     for resource, scoped, spans in full:
@@ -163,7 +163,7 @@ def decode(body: bytes) -> list[Group]:
             known, last = _attributes((resource.resource or _Resource()).attributes), resource
         scope = scoped.scope or _Scope()
         made = [_span(each) for each in spans]
-        groups.append(Group(known, scope.name or "", scope.version or "", made))
+        groups.append(ReceivedSpans(known, scope.name or "", scope.version or "", made))
     return groups
 
 
@@ -180,9 +180,9 @@ def failure(code: int, message: str) -> bytes:
     return msgspec.json.encode({"code": code, "message": message})
 
 
-def _span(span: _Span) -> Received:
+def _span(span: _Span) -> ReceivedSpan:
     status = span.status or _Status()
-    return Received(
+    return ReceivedSpan(
         _id(span.trace_id),
         _id(span.span_id),
         _id(span.parent_span_id),
@@ -194,7 +194,9 @@ def _span(span: _Span) -> Received:
         status.message or "",
         _attributes(span.attributes),
         [
-            Event(event.name or "", _time(event.time_unix_nano), _attributes(event.attributes))
+            ReceivedEvent(
+                event.name or "", _time(event.time_unix_nano), _attributes(event.attributes)
+            )
             for event in (span.events or ())[:MAX_EVENTS]
         ],
         [_link(link) for link in (span.links or ())[:MAX_LINKS]],

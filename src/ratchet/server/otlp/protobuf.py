@@ -23,10 +23,10 @@ from ratchet.server.otlp.received import (
     MAX_SPANS,
     MAX_TEXT,
     TOO_DEEP,
-    Event,
-    Group,
     Malformed,
-    Received,
+    ReceivedEvent,
+    ReceivedSpan,
+    ReceivedSpans,
     TooMany,
     more,
 )
@@ -36,7 +36,7 @@ _LIGHT = 1024 * 1024
 """Bytes of a body that may hold whatever it likes."""
 
 
-def decode(body: bytes) -> list[Group]:
+def decode(body: bytes) -> list[ReceivedSpans]:
     """What a request holds.
 
     Raises:
@@ -57,14 +57,14 @@ def decode(body: bytes) -> list[Group]:
     ]
     if sum(len(scope.spans) for _, scope in full) > MAX_SPANS:
         raise TooMany
-    groups: list[Group] = []
+    groups: list[ReceivedSpans] = []
     known: dict[str, Any] = {}
     last = None
     for resource, scope in full:
         if resource is not last:
             known, last = _attributes(resource.resource.attributes), resource
         spans = [_span(each) for each in scope.spans]
-        groups.append(Group(known, scope.scope.name, scope.scope.version, spans))
+        groups.append(ReceivedSpans(known, scope.scope.name, scope.scope.version, spans))
     return groups
 
 
@@ -91,9 +91,9 @@ def _varint(number: int) -> bytes:
     return bytes(found)
 
 
-def _span(span: Any) -> Received:
+def _span(span: Any) -> ReceivedSpan:
     status = span.status
-    return Received(
+    return ReceivedSpan(
         span.trace_id,
         span.span_id,
         span.parent_span_id,
@@ -105,7 +105,7 @@ def _span(span: Any) -> Received:
         status.message,
         _attributes(span.attributes),
         [
-            Event(event.name, event.time_unix_nano, _attributes(event.attributes))
+            ReceivedEvent(event.name, event.time_unix_nano, _attributes(event.attributes))
             for event in span.events[:MAX_EVENTS]
         ]
         if span.events

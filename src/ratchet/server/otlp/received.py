@@ -40,7 +40,7 @@ MAX_NOTES = 20
 """How much that was cut is named."""
 
 
-class Event(NamedTuple):
+class ReceivedEvent(NamedTuple):
     """An event as it came."""
 
     name: str
@@ -48,7 +48,7 @@ class Event(NamedTuple):
     attributes: dict[str, Any]
 
 
-class Received(NamedTuple):
+class ReceivedSpan(NamedTuple):
     """A span as it came."""
 
     trace_id: bytes
@@ -63,7 +63,7 @@ class Received(NamedTuple):
     status: int
     message: str
     attributes: dict[str, Any]
-    events: list[Event]
+    events: list[ReceivedEvent]
     links: list[dict[str, Any]]
     dropped: int
     """Attributes that the sender dropped."""
@@ -73,7 +73,7 @@ class Received(NamedTuple):
     """Events beyond `MAX_EVENTS`."""
 
 
-class Group(NamedTuple):
+class ReceivedSpans(NamedTuple):
     """The spans of one instrumentation in one process."""
 
     resource: dict[str, Any]
@@ -81,7 +81,7 @@ class Group(NamedTuple):
     scope: str
     """Name of the instrumentation."""
     scope_version: str
-    spans: list[Received]
+    spans: list[ReceivedSpan]
 
 
 TOO_DEEP = "[nested too deeply]"

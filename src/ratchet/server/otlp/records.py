@@ -8,7 +8,14 @@ from typing import Any, Literal, NamedTuple
 
 from ratchet.observe.agent_names import agent_name
 from ratchet.observe.dialects import normalise
-from ratchet.server.otlp.received import MAX_NAME, MAX_NOTES, MAX_TEXT, Group, Received, cut
+from ratchet.server.otlp.received import (
+    MAX_NAME,
+    MAX_NOTES,
+    MAX_TEXT,
+    ReceivedSpan,
+    ReceivedSpans,
+    cut,
+)
 from ratchet.types import Span, SpanEvent, SpanRecord
 
 ROLLOUT_ID = "ratchet.rollout.id"
@@ -44,7 +51,7 @@ _INT32 = 2**31
 _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 
 
-class Records(NamedTuple):
+class OtlpRecords(NamedTuple):
     """A request's spans, and what became of the others."""
 
     kept: list[SpanRecord]
@@ -60,7 +67,7 @@ class _Owner(NamedTuple):
     agent: str
 
 
-def records_of(groups: Sequence[Group], attempt: tuple[str, int] | None) -> Records:
+def records_of(groups: Sequence[ReceivedSpans], attempt: tuple[str, int] | None) -> OtlpRecords:
     """The spans of a request.
 
     A span is rejected when it has no usable ids or times, or names another attempt than the
@@ -106,7 +113,7 @@ def records_of(groups: Sequence[Group], attempt: tuple[str, int] | None) -> Reco
                     agent=agent,
                 )
             )
-    return Records(kept, rejected)
+    return OtlpRecords(kept, rejected)
 
 
 def describe(rejected: Counter[str]) -> str:
@@ -117,7 +124,7 @@ def describe(rejected: Counter[str]) -> str:
     return f"Spans that were not stored: {reasons}."
 
 
-def _unusable(span: Received) -> str:
+def _unusable(span: ReceivedSpan) -> str:
     if len(span.trace_id) != 16 or span.trace_id == _NO_TRACE:
         return "have a trace id that is not 16 bytes, not all zero"
     if len(span.span_id) != 8 or span.span_id == _NO_SPAN:
@@ -150,7 +157,7 @@ def _agent(resource: dict[str, Any]) -> str:
     return agent_name(name, UNKNOWN_AGENT) if isinstance(name, str) else UNKNOWN_AGENT
 
 
-def _span(span: Received, attributes: dict[str, Any], resource_notes: list[str]) -> Span:
+def _span(span: ReceivedSpan, attributes: dict[str, Any], resource_notes: list[str]) -> Span:
     notes: list[str] = []
     attributes = cut(attributes, notes, span.more_attributes)
     if len(span.name) > MAX_NAME:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from ratchet.learn.proposers.mutations.growing import OPERATORS, Grown, Operator, grow
 from ratchet.learn.proposers.mutations.kinds import Shapes, shapes_of
-from ratchet.learn.proposers.mutations.splicing import Change
-from ratchet.learn.proposers.mutations.tree import Tree
+from ratchet.learn.proposers.mutations.splicing import TextChange
+from ratchet.learn.proposers.mutations.tree import FunctionTree
 
-__all__ = ["OPERATORS", "Change", "Grown", "Operator", "Shapes", "Tree", "grow", "shapes_of"]
+__all__ = [
+    "OPERATORS",
+    "FunctionTree",
+    "Grown",
+    "Operator",
+    "Shapes",
+    "TextChange",
+    "grow",
+    "shapes_of",
+]

@@ -7,8 +7,8 @@ import copy
 import random
 
 from ratchet.learn.proposers.mutations.names import free_names
-from ratchet.learn.proposers.mutations.splicing import Change
-from ratchet.learn.proposers.mutations.tree import Tree
+from ratchet.learn.proposers.mutations.splicing import TextChange
+from ratchet.learn.proposers.mutations.tree import FunctionTree
 
 TWINS = {
     "min": "max",
@@ -25,7 +25,7 @@ TWINS = {
 ORDERING = frozenset({"sorted", "sort", "min", "max", "nlargest", "nsmallest"})
 
 
-def call(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def call(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """Arguments change places, one is left out, or another function of the kind is called."""
     nodes = [n for n in tree.expressions() if isinstance(n, ast.Call)]
     if not nodes:
@@ -64,7 +64,9 @@ def call(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
     return _change(node, new)
 
 
-def sort_key(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def sort_key(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
     """What things are ordered by: an element more or less, another order, another sign."""
     found = [
         (keyword.value.body, keyword.value)
@@ -104,7 +106,9 @@ def sort_key(tree: Tree, rng: random.Random, other: Tree | None) -> Change | Non
     return _change(key, copy.deepcopy(new))
 
 
-def sequence(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def sequence(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
     """What a loop goes through is put in another order, or cut at one of its ends."""
     loops = [
         node for node in ast.walk(tree.function) if isinstance(node, ast.For | ast.comprehension)
@@ -141,7 +145,7 @@ def sequence(tree: Tree, rng: random.Random, other: Tree | None) -> Change | Non
     return _change(items, ast.Subscript(given, cut, ast.Load()))
 
 
-def _key(tree: Tree, rng: random.Random, name: str) -> ast.Lambda | None:
+def _key(tree: FunctionTree, rng: random.Random, name: str) -> ast.Lambda | None:
     """A key to sort by, made of a number that the loop takes from its items."""
     options = [
         node
@@ -173,6 +177,6 @@ def _turn(node: ast.Call) -> None:
     node.keywords.append(ast.keyword("reverse", ast.Constant(True)))
 
 
-def _change(old: ast.expr, new: ast.expr) -> Change:
+def _change(old: ast.expr, new: ast.expr) -> TextChange:
     before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
-    return Change(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")
+    return TextChange(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")

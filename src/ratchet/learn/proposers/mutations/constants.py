@@ -6,19 +6,19 @@ import ast
 import math
 import random
 
-from ratchet.learn.proposers.mutations.splicing import Change
-from ratchet.learn.proposers.mutations.tree import Tree
+from ratchet.learn.proposers.mutations.splicing import TextChange
+from ratchet.learn.proposers.mutations.tree import FunctionTree
 
 LIMIT = 1e12
 """Numbers stay below this, and strings of digits short."""
 
 
-def nudge(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def nudge(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """A number moves by a few per cent, a whole one by a step."""
     return _moved(tree, rng, 0.15, 1)
 
 
-def leap(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def leap(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """A number moves by a factor, to its negative, or to 0 or 1; a truth turns over."""
     truths = [n for n in _constants(tree) if isinstance(n.value, bool)]
     if truths and rng.random() < 0.3:
@@ -27,7 +27,7 @@ def leap(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
     return _moved(tree, rng, 1.0, 4)
 
 
-def _moved(tree: Tree, rng: random.Random, spread: float, step: int) -> Change | None:
+def _moved(tree: FunctionTree, rng: random.Random, spread: float, step: int) -> TextChange | None:
     nodes = [n for n in _constants(tree) if not isinstance(n.value, bool)]
     if not nodes:
         return None
@@ -59,7 +59,7 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _constants(tree: Tree) -> list[ast.Constant]:
+def _constants(tree: FunctionTree) -> list[ast.Constant]:
     return [
         node
         for node in tree.expressions()
@@ -67,8 +67,8 @@ def _constants(tree: Tree) -> list[ast.Constant]:
     ]
 
 
-def _becomes(node: ast.Constant, value: int | float | bool) -> Change:
-    return Change(
+def _becomes(node: ast.Constant, value: int | float | bool) -> TextChange:
+    return TextChange(
         old=node,
         new=(ast.Constant(value),),
         said=f"{node.value!r} became {value!r} in line {node.lineno}",

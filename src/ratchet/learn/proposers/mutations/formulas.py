@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable
 
 from ratchet.learn.proposers.mutations.names import free_names
-from ratchet.learn.proposers.mutations.splicing import Change
+from ratchet.learn.proposers.mutations.splicing import TextChange
 from ratchet.learn.proposers.mutations.statements import condition
-from ratchet.learn.proposers.mutations.tree import Tree
+from ratchet.learn.proposers.mutations.tree import FunctionTree
 
 Template = Callable[[ast.expr, ast.expr, ast.expr, random.Random], ast.expr]
 
@@ -46,7 +46,9 @@ TEMPLATES: tuple[Template, ...] = (
 )
 
 
-def formula(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def formula(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
     """A number is put into a template with others that are known there: `x` becomes `x + c * y`."""
     nodes = _places(tree)
     if not nodes:
@@ -59,7 +61,7 @@ def formula(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None
     return _change(node, rng.choice(TEMPLATES)(copy.deepcopy(node), y, c, rng))
 
 
-def choice(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def choice(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """A number becomes another one under a condition: `x` becomes `y if z < c else x`."""
     nodes = _places(tree)
     if not nodes:
@@ -75,7 +77,9 @@ def choice(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
     return _change(node, ast.IfExp(test, y, copy.deepcopy(node)))
 
 
-def variable(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def variable(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
     """A name becomes another one of its kind that is bound there."""
     names = [
         node
@@ -91,7 +95,7 @@ def variable(tree: Tree, rng: random.Random, other: Tree | None) -> Change | Non
     return _change(node, rng.choice(options)) if options else None
 
 
-def key(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def key(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """`x["key"]` becomes another key of the objects that tasks hold, with a value of its kind."""
     nodes = [n for n in tree.expressions() if isinstance(n, ast.Subscript)]
     options = [
@@ -103,7 +107,7 @@ def key(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
     return _change(*rng.choice(options)) if options else None
 
 
-def graft(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def graft(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """A number becomes a longer expression from elsewhere in the function, or from another one."""
     nodes = _places(tree)
     if not nodes:
@@ -122,7 +126,7 @@ def graft(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
     return _change(node, copy.deepcopy(rng.choice(options))) if options else None
 
 
-def _places(tree: Tree) -> list[ast.expr]:
+def _places(tree: FunctionTree) -> list[ast.expr]:
     """Numbers that may become formulas: not those that stand in an index or a range."""
     found = []
     for node in tree.numbers():
@@ -134,7 +138,7 @@ def _places(tree: Tree) -> list[ast.expr]:
     return found
 
 
-def _atom(tree: Tree, rng: random.Random, place: ast.expr) -> ast.expr | None:
+def _atom(tree: FunctionTree, rng: random.Random, place: ast.expr) -> ast.expr | None:
     atoms = tree.atoms(place)
     lists = tree.atoms(place, "list") + tree.atoms(place, "text")
     if lists and (not atoms or rng.random() < 0.15):
@@ -146,6 +150,6 @@ def _within(node: ast.AST, whole: ast.AST) -> bool:
     return any(part is node for part in ast.walk(whole))
 
 
-def _change(old: ast.expr, new: ast.expr) -> Change:
+def _change(old: ast.expr, new: ast.expr) -> TextChange:
     before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
-    return Change(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")
+    return TextChange(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")

@@ -11,11 +11,11 @@ import msgspec
 
 from ratchet.learn.proposers.mutations import calls, constants, formulas, operators, statements
 from ratchet.learn.proposers.mutations.kinds import Shapes
-from ratchet.learn.proposers.mutations.splicing import Change, made
-from ratchet.learn.proposers.mutations.tree import Tree
+from ratchet.learn.proposers.mutations.splicing import TextChange, made
+from ratchet.learn.proposers.mutations.tree import FunctionTree
 from ratchet.types import Code, InputError
 
-Mutate: TypeAlias = Callable[[Tree, random.Random, Tree | None], Change | None]
+Mutate: TypeAlias = Callable[[FunctionTree, random.Random, FunctionTree | None], TextChange | None]
 
 
 class Operator(msgspec.Struct, frozen=True):
@@ -89,5 +89,5 @@ def grow(
 
 
 @lru_cache(maxsize=256)
-def _tree(source: str, shapes: Shapes) -> Tree:
-    return Tree(source, shapes)
+def _tree(source: str, shapes: Shapes) -> FunctionTree:
+    return FunctionTree(source, shapes)

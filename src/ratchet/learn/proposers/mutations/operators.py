@@ -6,8 +6,8 @@ import ast
 import copy
 import random
 
-from ratchet.learn.proposers.mutations.splicing import Change
-from ratchet.learn.proposers.mutations.tree import Tree
+from ratchet.learn.proposers.mutations.splicing import TextChange
+from ratchet.learn.proposers.mutations.tree import FunctionTree
 
 NEAR: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.LtE, ast.Gt, ast.GtE),
@@ -34,7 +34,9 @@ ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
 }
 
 
-def comparison(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def comparison(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
     """A comparison becomes another, such as `<` becomes `<=`."""
     nodes = [n for n in tree.expressions() if isinstance(n, ast.Compare)]
     if not nodes:
@@ -46,7 +48,9 @@ def comparison(tree: Tree, rng: random.Random, other: Tree | None) -> Change | N
     return _change(node, new)
 
 
-def boolean(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def boolean(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
     """`and` becomes `or`, an operand is left out, a condition is negated."""
     joined = [n for n in tree.expressions() if isinstance(n, ast.BoolOp)]
     tests = [
@@ -72,7 +76,9 @@ def boolean(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None
     return _change(test, ast.UnaryOp(ast.Not(), copy.deepcopy(test)))
 
 
-def arithmetic(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def arithmetic(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
     """An arithmetic operator becomes another; operands change places, or one is left out."""
     nodes: list[ast.expr] = [
         n for n in tree.numbers() if isinstance(n, ast.BinOp) and type(n.op) in ARITHMETIC
@@ -93,7 +99,9 @@ def arithmetic(tree: Tree, rng: random.Random, other: Tree | None) -> Change | N
     return _change(node, new)
 
 
-def augmented(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def augmented(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
     """`x += y` becomes `x -= y`, `x *= y` or `x = y`."""
     nodes = [n for n in tree.statements() if isinstance(n, ast.AugAssign)]
     nodes = [n for n in nodes if type(n.op) in ARITHMETIC and tree.kind(n.value) == "number"]
@@ -110,6 +118,6 @@ def augmented(tree: Tree, rng: random.Random, other: Tree | None) -> Change | No
     return _change(node, new)
 
 
-def _change(old: ast.expr | ast.stmt, new: ast.AST) -> Change:
+def _change(old: ast.expr | ast.stmt, new: ast.AST) -> TextChange:
     before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
-    return Change(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")
+    return TextChange(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")

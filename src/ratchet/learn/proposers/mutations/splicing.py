@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.learn.proposers.mutations.tree import Tree
+from ratchet.learn.proposers.mutations.tree import FunctionTree
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class TextChange(msgspec.Struct, frozen=True, kw_only=True):
     """One node becomes another, or several in the case of statements."""
 
     old: ast.AST
@@ -21,7 +21,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """What it does, for people."""
 
 
-def made(tree: Tree, change: Change) -> str | None:
+def made(tree: FunctionTree, change: TextChange) -> str | None:
     """The source with a change; None when it is no longer a function of the same signature."""
     text = _spliced(tree, change)
     if text is None:
@@ -39,7 +39,7 @@ def made(tree: Tree, change: Change) -> str | None:
     return text
 
 
-def _spliced(tree: Tree, change: Change) -> str | None:
+def _spliced(tree: FunctionTree, change: TextChange) -> str | None:
     old = change.old
     lines = tree.source.split("\n")
     if isinstance(old, ast.stmt):
@@ -61,7 +61,7 @@ def _spliced(tree: Tree, change: Change) -> str | None:
 
 
 def _with_statements(
-    tree: Tree, lines: list[str], old: ast.stmt, until: ast.stmt, new: Sequence[ast.AST]
+    tree: FunctionTree, lines: list[str], old: ast.stmt, until: ast.stmt, new: Sequence[ast.AST]
 ) -> str | None:
     assert until.end_lineno is not None
     first = min([old.lineno, *(d.lineno for d in getattr(old, "decorator_list", []))])
@@ -78,7 +78,7 @@ def _with_statements(
     return "\n".join([*lines[: first - 1], *made, *lines[until.end_lineno :]])
 
 
-def _text(tree: Tree, node: ast.AST) -> str:
+def _text(tree: FunctionTree, node: ast.AST) -> str:
     """A statement's own text where it is one of the source's, with its comments."""
     if isinstance(node, ast.stmt) and tree.above(node) is not None and node.end_lineno:
         lines = tree.source.split("\n")[node.lineno - 1 : node.end_lineno]
@@ -90,7 +90,7 @@ def _text(tree: Tree, node: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(node))
 
 
-def _unparsed(tree: Tree, old: ast.stmt, new: Sequence[ast.AST]) -> str:
+def _unparsed(tree: FunctionTree, old: ast.stmt, new: Sequence[ast.AST]) -> str:
     class Replace(ast.NodeTransformer):
         def visit(self, node: ast.AST) -> ast.AST | list[ast.AST]:
             if node is old:

@@ -6,13 +6,13 @@ import ast
 import copy
 import random
 
-from ratchet.learn.proposers.mutations.splicing import Change
-from ratchet.learn.proposers.mutations.tree import Tree
+from ratchet.learn.proposers.mutations.splicing import TextChange
+from ratchet.learn.proposers.mutations.tree import FunctionTree
 
 PLAIN = (ast.Assign, ast.AugAssign, ast.Expr)
 
 
-def branch(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def branch(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """A branch is taken always or never, or two branches change places."""
     choices: list[ast.stmt | ast.expr] = [n for n in tree.statements() if isinstance(n, ast.If)]
     choices += [n for n in tree.expressions() if isinstance(n, ast.IfExp)]
@@ -37,7 +37,7 @@ def branch(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
     return _said(node, (), "it is gone")
 
 
-def order(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def order(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """A plain statement moves below the one that follows it."""
     pairs = []
     for node in tree.statements():
@@ -53,7 +53,9 @@ def order(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
     return _swapped(tree, node, after)
 
 
-def removal(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def removal(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
     """A plain statement is left out, when what it sets is set elsewhere as well."""
     found = []
     for node in tree.statements():
@@ -71,7 +73,7 @@ def removal(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None
     return _said(node, (), "it is gone")
 
 
-def guard(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def guard(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """A number that was set is kept within a bound, or a condition comes before a statement."""
     numeric = [
         n
@@ -94,7 +96,7 @@ def guard(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
     return _said(node, (new,), f"it is done only if `{ast.unparse(test)}`")
 
 
-def early(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
+def early(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
     """A loop goes on with the next, or ends, under a condition."""
     inner = [
         n
@@ -115,7 +117,7 @@ def early(tree: Tree, rng: random.Random, other: Tree | None) -> Change | None:
     return _said(node, new, f"the loop {name} before it if `{ast.unparse(test)}`")
 
 
-def condition(tree: Tree, rng: random.Random, place: ast.AST) -> ast.expr | None:
+def condition(tree: FunctionTree, rng: random.Random, place: ast.AST) -> ast.expr | None:
     """A condition on numbers that are known at a place, or on what is already a truth there."""
     numbers = tree.atoms(place)
     truths = tree.atoms(place, "truth")
@@ -137,7 +139,9 @@ def condition(tree: Tree, rng: random.Random, place: ast.AST) -> ast.expr | None
     return ast.Compare(left, [made], [right])
 
 
-def _bounded(tree: Tree, rng: random.Random, node: ast.Assign | ast.AugAssign) -> Change | None:
+def _bounded(
+    tree: FunctionTree, rng: random.Random, node: ast.Assign | ast.AugAssign
+) -> TextChange | None:
     name = _target(node)
     assert isinstance(name, ast.Name)
     bounds = [n for n in tree.atoms(node) if ast.dump(n) != ast.dump(ast.Name(name.id, ast.Load()))]
@@ -150,7 +154,7 @@ def _bounded(tree: Tree, rng: random.Random, node: ast.Assign | ast.AugAssign) -
     return _said(node, (node, new), f"{name.id} is no {side} than `{ast.unparse(bound)}` after it")
 
 
-def _swapped(tree: Tree, node: ast.stmt, after: ast.stmt) -> Change | None:
+def _swapped(tree: FunctionTree, node: ast.stmt, after: ast.stmt) -> TextChange | None:
     """Two neighbours in the other order."""
     lines = tree.source.split("\n")
     assert node.end_lineno is not None
@@ -159,7 +163,7 @@ def _swapped(tree: Tree, node: ast.stmt, after: ast.stmt) -> Change | None:
         lines[at].strip() for at in range(node.end_lineno, after.lineno - 1)
     ):
         return None  # on one line, or with comments in between that belong to one of them
-    return Change(
+    return TextChange(
         old=node,
         until=after,
         new=(after, node),
@@ -167,7 +171,7 @@ def _swapped(tree: Tree, node: ast.stmt, after: ast.stmt) -> Change | None:
     )
 
 
-def _is_bound(tree: Tree, node: ast.Assign) -> bool:
+def _is_bound(tree: FunctionTree, node: ast.Assign) -> bool:
     names = {n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)}
     return names <= tree.bound(node)
 
@@ -181,7 +185,7 @@ def _line(node: ast.stmt) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _said(old: ast.stmt | ast.expr, new: tuple[ast.AST, ...], what: str) -> Change:
+def _said(old: ast.stmt | ast.expr, new: tuple[ast.AST, ...], what: str) -> TextChange:
     first = ast.unparse(old).split("\n", 1)[0]
     short = first if len(first) <= 60 else first[:57] + "…"
-    return Change(old=old, new=new, said=f"`{short}` in line {old.lineno}: {what}")
+    return TextChange(old=old, new=new, said=f"`{short}` in line {old.lineno}: {what}")

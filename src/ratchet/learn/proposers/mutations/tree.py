@@ -15,7 +15,7 @@ from ratchet.learn.proposers.mutations.names import (
 )
 
 
-class Tree:
+class FunctionTree:
     """The syntax tree of one function.
 
     Args:

@@ -19,9 +19,9 @@ from ratchet.observe.redaction.rules import (
     key,
     phone,
 )
-from ratchet.observe.redaction.rules.sight import Sight
+from ratchet.observe.redaction.rules.scanned import ScannedText
 
-Find: TypeAlias = Callable[[Sight], Iterator[tuple[int, int]]]
+Find: TypeAlias = Callable[[ScannedText], Iterator[tuple[int, int]]]
 """From a text to where things begin and end in it."""
 
 RULES: dict[str, Find] = {

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from ratchet.observe.redaction.rules.sight import Sight
+from ratchet.observe.redaction.rules.scanned import ScannedText
 
 _FOUR = re.compile(r"(?<![\w.\-])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w]|[.\-][0-9A-Za-z])")
 _SIX = re.compile(
@@ -25,9 +25,9 @@ _SIX_DIGITS = 5
 `::2` is a slice in Python."""
 
 
-def find(sight: Sight) -> Iterator[tuple[int, int]]:
+def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
     """Where addresses stand."""
-    text = sight.text
+    text = scanned.text
     if _FOUR_SIGN(text):
         for match in _FOUR.finditer(text):
             start = match.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ratchet.observe.redaction.rules.sight import Sight
+from ratchet.observe.redaction.rules.scanned import ScannedText
 
 _NAMES = re.compile(
     r"pass(?:word|wd|wort|phrase|code)s?|pwd|secret|tokens?(?![a-z])|key|credentials?"
@@ -52,9 +52,9 @@ _NOT_ONE = re.compile(
 )
 
 
-def find(sight: Sight) -> Iterator[tuple[int, int]]:
+def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
     """Where secrets stand."""
-    text, small = sight.text, sight.small
+    text, small = scanned.text, scanned.small
     if "auth" in small or "api-key" in small:
         for match in _HEADER.finditer(text):
             if looks_secret(match[1].rpartition(" ")[2], quoted=False):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ratchet.observe.redaction.rules.sight import Sight
+from ratchet.observe.redaction.rules.scanned import ScannedText
 
 _RUN = re.compile(r"(?<![0-9])[0-9](?:[ \-._/\t\n]{0,3}[0-9]){12,}(?![0-9])")
 _GROUP = re.compile(r"[0-9]+")
@@ -32,11 +32,11 @@ _LONGEST_RUN = 400
 """Digits in a row of groups that are looked at for cards within it; a longer one is a table."""
 
 
-def find(sight: Sight) -> Iterator[tuple[int, int]]:
+def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
     """Where numbers stand."""
-    if not sight.has_digits(13):
+    if not scanned.has_digits(13):
         return
-    text = sight.text
+    text = scanned.text
     for run in _RUN.finditer(text):
         groups = [(m.start(), m.end()) for m in _GROUP.finditer(text, run.start(), run.end())]
         if len(groups) == 1:

@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from ratchet.observe.redaction.rules.sight import Sight
+from ratchet.observe.redaction.rules.scanned import ScannedText
 
 _BEARER = re.compile(r"\bbearer[\s:\"'=\\]{1,4}([A-Za-z0-9._~+/\-]{8,}=*)", re.IGNORECASE)
 _BASIC = re.compile(r"\bbasic[\s:\"'\\]{1,4}([A-Za-z0-9+/_\-]{6,}={0,2})", re.IGNORECASE)
@@ -19,9 +19,9 @@ _SIGNED = re.compile(
 )
 
 
-def find(sight: Sight) -> Iterator[tuple[int, int]]:
+def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
     """Where credentials stand."""
-    text, small = sight.text, sight.small
+    text, small = scanned.text, scanned.small
     for match in _BEARER.finditer(text) if "bearer" in small else ():
         if any(map(str.isdigit, match[1])) or len(match[1]) >= 32:
             yield match.span(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ratchet.observe.redaction.rules.sight import Sight
+from ratchet.observe.redaction.rules.scanned import ScannedText
 
 _AT = re.compile(r"\s{0,3}(?:@|[(\[{<]\s?at\s?[)\]}>])\s{0,3}", re.IGNORECASE)
 _SAID = re.compile(r"[aA][tT]\s?[)\]}>]").search
@@ -20,9 +20,9 @@ _DOMAIN = re.compile(
 )
 
 
-def find(sight: Sight) -> Iterator[tuple[int, int]]:
+def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
     """Where addresses stand."""
-    text = sight.text
+    text = scanned.text
     if "@" not in text and not _SAID(text):
         return
     for at in _AT.finditer(text):

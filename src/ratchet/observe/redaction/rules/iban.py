@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ratchet.observe.redaction.rules.sight import Sight
+from ratchet.observe.redaction.rules.scanned import ScannedText
 
 _LISTED = (
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 "
@@ -23,11 +23,11 @@ LENGTHS = {each[:2]: int(each[2:]) for each in _LISTED.split()}
 _BEGIN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[ \-.]{0,2}[0-9][ \-.]{0,2}[0-9]")
 
 
-def find(sight: Sight) -> Iterator[tuple[int, int]]:
+def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
     """Where numbers stand."""
-    if not sight.may_hold_account:
+    if not scanned.may_hold_account:
         return
-    text = sight.text
+    text = scanned.text
     for begin in _BEGIN.finditer(text):
         length = LENGTHS.get(begin[0][:2].upper())
         if length is None:

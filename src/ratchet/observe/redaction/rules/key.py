@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ratchet.observe.redaction.rules.sight import Sight
+from ratchet.observe.redaction.rules.scanned import ScannedText
 
 _BODY = r"[A-Za-z0-9_\-]"
 _WORD = r"[A-Za-z0-9]"
@@ -72,10 +72,10 @@ _PRIVATE = re.compile(
 )
 
 
-def find(sight: Sight) -> Iterator[tuple[int, int]]:
+def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
     """Where keys stand."""
-    text = sight.text
-    if not sight.has_word(15) and not _SHORT(text):
+    text = scanned.text
+    if not scanned.has_word(15) and not _SHORT(text):
         return
     for match in _FORMS.finditer(text):
         yield match.span()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ratchet.observe.redaction.rules.sight import Sight
+from ratchet.observe.redaction.rules.scanned import ScannedText
 
 _CANDIDATE = re.compile(
     r"(?<![\w.,/#\-+])(?<![0-9]:)(?<!\+ )\+?\(?[0-9](?:[ ().\-/\t]{0,3}[0-9]){6,16}"
@@ -27,12 +27,12 @@ _CALLED = re.compile(
 _LINK = re.compile(r"\b(?:tel|sms):\+?[0-9](?:[ ().\-]{0,2}[0-9]){5,16}", re.IGNORECASE)
 
 
-def find(sight: Sight) -> Iterator[tuple[int, int]]:
+def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
     """Where numbers stand."""
-    if not sight.has_digits(7):
+    if not scanned.has_digits(7):
         return
-    text = sight.text
-    for match in _LINK.finditer(text) if "tel:" in sight.small or "sms:" in sight.small else ():
+    text = scanned.text
+    for match in _LINK.finditer(text) if "tel:" in scanned.small or "sms:" in scanned.small else ():
         yield match.span()
     for match in _CANDIDATE.finditer(text):
         shown = match[0]

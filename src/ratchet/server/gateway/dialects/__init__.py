@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ratchet.server.gateway.dialects import chat, completions, embeddings, messages, responses
-from ratchet.server.gateway.dialects.replacing import Path
+from ratchet.server.gateway.dialects.request_texts import Path
 from ratchet.server.gateway.upstream import DialectName
 
-__all__ = ["DIALECTS", "PASSED_THROUGH", "Assembly", "Dialect", "Path"]
+__all__ = ["DIALECTS", "PASSED_THROUGH", "Assembly", "GatewayDialect", "Path"]
 
 
 class Assembly(Protocol):
@@ -22,7 +22,7 @@ class Assembly(Protocol):
         """The answer as far as it came, in the shape of one that was not streamed."""
 
 
-class Dialect(Protocol):
+class GatewayDialect(Protocol):
     """What each module of this folder has. All of it takes any JSON, and none of it raises."""
 
     @property
@@ -45,7 +45,7 @@ class Dialect(Protocol):
         """A copy of the request with other texts at some of these paths."""
 
 
-DIALECTS: dict[tuple[DialectName, str], Dialect] = {
+DIALECTS: dict[tuple[DialectName, str], GatewayDialect] = {
     ("openai", "chat/completions"): chat,
     ("openai", "responses"): responses,
     ("openai", "completions"): completions,

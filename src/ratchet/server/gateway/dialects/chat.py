@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.server.gateway.dialects import parts
-from ratchet.server.gateway.dialects.bounded import (
+from ratchet.server.gateway.dialects.bounded_json import (
     MAX_ITEMS,
     MAX_TOKENS,
-    Growing,
+    GrowingText,
+    bounded_text,
     count,
     items,
     json_text,
     mapping,
     name,
     numbers,
-    words,
 )
-from ratchet.server.gateway.dialects.replacing import Path, texts_of, with_texts
+from ratchet.server.gateway.dialects.request_texts import Path, texts_of, with_texts
 from ratchet.server.gateway.dialects.settings import settings, usage
 
 __all__ = [
@@ -96,12 +96,12 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
     return found
 
 
-def assembly() -> Assembly:
+def assembly() -> ChatAssembly:
     """A place where the pieces of a streamed answer become one."""
-    return Assembly()
+    return ChatAssembly()
 
 
-class Assembly:
+class ChatAssembly:
     """The chunks of a streamed answer as one answer."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class _Choice:
     """One choice of a streamed answer."""
 
     def __init__(self) -> None:
-        self.words = {key: Growing() for key in ("content", "refusal", *_THOUGHTS)}
+        self.words = {key: GrowingText() for key in ("content", "refusal", *_THOUGHTS)}
         self.calls: dict[int, _Call] = {}
         self.finish_reason = ""
         self.token_ids: list[Any] = []
@@ -178,8 +178,8 @@ class _Call:
 
     def __init__(self) -> None:
         self.id = ""
-        self.name = Growing()
-        self.arguments = Growing()
+        self.name = GrowingText()
+        self.arguments = GrowingText()
 
     def add(self, call: dict[str, Any]) -> None:
         self.id = name(call.get("id")) or self.id
@@ -224,7 +224,7 @@ def _answer(choice: dict[str, Any]) -> dict[str, Any]:
 def _parts(message: dict[str, Any], role: str) -> list[parts.Part]:
     content = message.get("content")
     if len(message) == 2 and isinstance(content, str) and role != "tool":  # most are like this
-        return [{"type": "text", "content": words(content)}]
+        return [{"type": "text", "content": bounded_text(content)}]
     if role in ("tool", "function"):
         own = _content(content)
         # A tool returns words, nearly always.
@@ -235,7 +235,7 @@ def _parts(message: dict[str, Any], role: str) -> list[parts.Part]:
     ][:1]
     shown.extend(_content(content))
     if isinstance(message.get("refusal"), str):
-        shown.append(parts.other("refusal", content=words(message["refusal"])))
+        shown.append(parts.other("refusal", content=bounded_text(message["refusal"])))
     for call in items(message.get("tool_calls")):
         call = mapping(call)
         own_call = mapping(call.get("function")) or mapping(call.get("custom"))
@@ -254,7 +254,7 @@ def _parts(message: dict[str, Any], role: str) -> list[parts.Part]:
 
 def _content(content: Any) -> list[parts.Part]:
     if isinstance(content, str):
-        return [{"type": "text", "content": words(content)}]
+        return [{"type": "text", "content": bounded_text(content)}]
     return [_part(mapping(one)) for one in items(content)]
 
 
@@ -263,7 +263,7 @@ def _part(part: dict[str, Any]) -> parts.Part:
     if kind == "text":
         return parts.text(part.get("text"))
     if kind == "refusal":
-        return parts.other("refusal", content=words(part.get("refusal")))
+        return parts.other("refusal", content=bounded_text(part.get("refusal")))
     if kind == "image_url":
         image = part.get("image_url")
         return parts.media("image", image if isinstance(image, str) else mapping(image).get("url"))

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.server.gateway.dialects import chat, parts
-from ratchet.server.gateway.dialects.bounded import (
+from ratchet.server.gateway.dialects.bounded_json import (
     MAX_ITEMS,
     MAX_TOKENS,
-    Growing,
+    GrowingText,
+    bounded_text,
     count,
     items,
     json_text,
     mapping,
     name,
     numbers,
-    words,
 )
-from ratchet.server.gateway.dialects.replacing import Path, with_texts
+from ratchet.server.gateway.dialects.request_texts import Path, with_texts
 from ratchet.server.gateway.dialects.settings import settings
 
 __all__ = [
@@ -82,12 +82,12 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
     ]
 
 
-def assembly() -> Assembly:
+def assembly() -> CompletionAssembly:
     """A place where the pieces of a streamed answer become one."""
-    return Assembly()
+    return CompletionAssembly()
 
 
-class Assembly:
+class CompletionAssembly:
     """The chunks of a streamed answer as one answer."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class _Choice:
     """One choice of a streamed answer."""
 
     def __init__(self) -> None:
-        self.text = Growing()
+        self.text = GrowingText()
         self.finish_reason = ""
         self.lists: dict[str, list[Any]] = {}
 
@@ -163,7 +163,7 @@ def _prompt(prompt: Any) -> parts.Part:
 def _answer(choice: dict[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "role": "assistant",
-        "parts": [{"type": "text", "content": words(choice.get("text", ""))}],
+        "parts": [{"type": "text", "content": bounded_text(choice.get("text", ""))}],
     }
     if reason := name(choice.get("finish_reason")):
         shown["finish_reason"] = reason

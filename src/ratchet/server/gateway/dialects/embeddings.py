@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.server.gateway.dialects import chat, completions
-from ratchet.server.gateway.dialects.bounded import count, items, mapping, name
-from ratchet.server.gateway.dialects.replacing import Path, with_texts
+from ratchet.server.gateway.dialects.bounded_json import count, items, mapping, name
+from ratchet.server.gateway.dialects.request_texts import Path, with_texts
 
 __all__ = [
     "OPERATION",
@@ -54,12 +54,12 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
     return []
 
 
-def assembly() -> Assembly:
+def assembly() -> EmbeddingAssembly:
     """A place where the pieces of a streamed answer become one."""
-    return Assembly()
+    return EmbeddingAssembly()
 
 
-class Assembly:
+class EmbeddingAssembly:
     """Nobody streams embeddings; whoever does so is taken at the last word."""
 
     def __init__(self) -> None:

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.server.gateway.dialects import parts
-from ratchet.server.gateway.dialects.bounded import (
+from ratchet.server.gateway.dialects.bounded_json import (
     MAX_ITEMS,
-    Growing,
+    GrowingText,
+    bounded_value,
     count,
     items,
     json_text,
     mapping,
     name,
-    within,
 )
-from ratchet.server.gateway.dialects.replacing import Path, texts_of, with_texts
+from ratchet.server.gateway.dialects.request_texts import Path, texts_of, with_texts
 from ratchet.server.gateway.dialects.settings import settings, usage
 
 __all__ = [
@@ -90,12 +90,12 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
     return texts_of(request.get("system"), ("system",), _TEXTS)
 
 
-def assembly() -> Assembly:
+def assembly() -> MessagesAssembly:
     """A place where the pieces of a streamed answer become one."""
-    return Assembly()
+    return MessagesAssembly()
 
 
-class Assembly:
+class MessagesAssembly:
     """The events of a streamed answer as one answer."""
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class _Block:
 
     def __init__(self) -> None:
         self.start: dict[str, Any] = {}
-        self.grown = {key: Growing() for key in ("text", "thinking", "partial_json")}
+        self.grown = {key: GrowingText() for key in ("text", "thinking", "partial_json")}
 
     def begin(self, block: dict[str, Any]) -> None:
         self.start = block
@@ -200,7 +200,7 @@ def _part(block: dict[str, Any]) -> parts.Part:
     if kind in _MODALITIES:
         return _media(_MODALITIES[kind], mapping(block.get("source")))
     if kind == "server_tool_use":
-        call = {"type": name(block.get("name")), "input": within(block.get("input"))}
+        call = {"type": name(block.get("name")), "input": bounded_value(block.get("input"))}
         return parts.other(
             "server_tool_call",
             id=name(block.get("id")),
@@ -208,7 +208,7 @@ def _part(block: dict[str, Any]) -> parts.Part:
             server_tool_call=call,
         )
     if kind.endswith("_tool_result"):
-        result = {"type": kind, "content": within(block.get("content"))}
+        result = {"type": kind, "content": bounded_value(block.get("content"))}
         return parts.other(
             "server_tool_call_response",
             id=name(block.get("tool_use_id")),

@@ -11,18 +11,18 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ratchet.server.gateway.dialects.bounded import (
+from ratchet.server.gateway.dialects.bounded_json import (
     MAX_ITEMS,
     NAME_LIMIT,
     TEXT_LIMIT,
-    Bounded,
+    CutText,
+    bounded_text,
+    bounded_value,
     holds_json,
     json_text,
     mapping,
     name,
     omitted,
-    within,
-    words,
 )
 
 Part: TypeAlias = dict[str, Any]
@@ -32,12 +32,12 @@ _FIRST = 10
 
 def text(content: Any) -> Part:
     """Words."""
-    return {"type": "text", "content": words(content)}
+    return {"type": "text", "content": bounded_text(content)}
 
 
 def reasoning(content: Any) -> Part:
     """What a model thought."""
-    return {"type": "reasoning", "content": words(content)}
+    return {"type": "reasoning", "content": bounded_text(content)}
 
 
 def tool_call(call_id: Any, tool: Any, arguments: Any) -> Part:
@@ -106,16 +106,16 @@ def tool_definition(tool: Any) -> Part:
     own = mapping(tool.get("function")) or mapping(tool.get("custom")) or tool
     part: Part = {"type": name(tool.get("type")) or "function", "name": name(own.get("name"))}
     if isinstance(own.get("description"), str):
-        part["description"] = words(own["description"])
+        part["description"] = bounded_text(own["description"])
     schema = own.get("parameters") or own.get("input_schema")
     if isinstance(schema, dict):
-        part["parameters"] = within(schema)
+        part["parameters"] = bounded_value(schema)
     return part
 
 
 def _arguments(value: Any) -> Any:
-    if not isinstance(value, str) or type(value) is Bounded or len(value) > TEXT_LIMIT:
-        return within(value)
+    if not isinstance(value, str) or type(value) is CutText or len(value) > TEXT_LIMIT:
+        return bounded_value(value)
     if value.startswith(("{", "[")) and holds_json(value):
         return msgspec.Raw(value.encode())
-    return words(value)
+    return bounded_text(value)

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.server.gateway.dialects import parts
-from ratchet.server.gateway.dialects.bounded import (
+from ratchet.server.gateway.dialects.bounded_json import (
     MAX_ITEMS,
-    Growing,
+    GrowingText,
+    bounded_text,
+    bounded_value,
     count,
     items,
     json_text,
     mapping,
     name,
-    within,
-    words,
 )
-from ratchet.server.gateway.dialects.replacing import Path, texts_of, with_texts
+from ratchet.server.gateway.dialects.request_texts import Path, texts_of, with_texts
 from ratchet.server.gateway.dialects.settings import settings, usage
 
 __all__ = [
@@ -106,12 +106,12 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
     return found
 
 
-def assembly() -> Assembly:
+def assembly() -> ResponsesAssembly:
     """A place where the pieces of a streamed answer become one."""
-    return Assembly()
+    return ResponsesAssembly()
 
 
-class Assembly:
+class ResponsesAssembly:
     """The events of a streamed answer as one answer.
 
     The last event holds the whole answer; what came before it matters when it does not come.
@@ -158,14 +158,14 @@ class _Item:
     def __init__(self) -> None:
         self.item: dict[str, Any] = {}
         self.done = False
-        self.grown: dict[str, Growing] = {}
+        self.grown: dict[str, GrowingText] = {}
 
     def add(self, kind: str, event: Mapping[str, Any]) -> None:
         if kind in ("response.output_item.added", "response.output_item.done"):
             self.item = mapping(event.get("item"))
             self.done = kind.endswith("done")
         elif kind.endswith(".delta") and (kind in self.grown or len(self.grown) < MAX_ITEMS):
-            self.grown.setdefault(kind, Growing()).add(event.get("delta"))
+            self.grown.setdefault(kind, GrowingText()).add(event.get("delta"))
 
     def whole(self) -> dict[str, Any]:
         if self.done:
@@ -202,7 +202,7 @@ def _message(item: Any, role: str = "user") -> dict[str, Any]:
         return {"role": "assistant", "parts": [call]}
     if kind in ("function_call_output", "custom_tool_call_output"):
         output = item.get("output")
-        response = words(output) if isinstance(output, str) else _content(output)
+        response = bounded_text(output) if isinstance(output, str) else _content(output)
         return {"role": "tool", "parts": [parts.tool_response(item.get("call_id"), response)]}
     if kind == "reasoning":
         thoughts = [*items(item.get("summary")), *items(item.get("content"))]
@@ -213,7 +213,7 @@ def _message(item: Any, role: str = "user") -> dict[str, Any]:
         image = parts.blob("image", None, len(result) if isinstance(result, str) else 0)
         return {"role": "assistant", "parts": [image]}
     if kind.endswith("_call"):  # a tool of the provider's own
-        call = {key: within(value) for key, value in list(item.items())[:50]}
+        call = {key: bounded_value(value) for key, value in list(item.items())[:50]}
         part = parts.other(
             "server_tool_call", id=name(item.get("id")), name=kind, server_tool_call=call
         )
@@ -232,7 +232,7 @@ def _part(part: dict[str, Any]) -> parts.Part:
     if kind in _TEXTS:
         return parts.text(part.get("text"))
     if kind == "refusal":
-        return parts.other("refusal", content=words(part.get("refusal")))
+        return parts.other("refusal", content=bounded_text(part.get("refusal")))
     if kind == "input_image":
         if isinstance(part.get("file_id"), str):
             return parts.file("image", part["file_id"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.server.gateway.dialects.bounded import count, items, name, number, words
+from ratchet.server.gateway.dialects.bounded_json import bounded_text, count, items, name, number
 
 _NUMBERS = {
     "temperature": "gen_ai.request.temperature",
@@ -42,9 +42,9 @@ def settings(request: Mapping[str, Any]) -> dict[str, Any]:
         found["gen_ai.request.choice.count"] = choices
     stop = request.get("stop") or request.get("stop_sequences")
     if isinstance(stop, str):
-        found["gen_ai.request.stop_sequences"] = [words(stop)]
+        found["gen_ai.request.stop_sequences"] = [bounded_text(stop)]
     elif isinstance(stop, list):
-        found["gen_ai.request.stop_sequences"] = [words(one) for one in items(stop)[:16]]
+        found["gen_ai.request.stop_sequences"] = [bounded_text(one) for one in items(stop)[:16]]
     return found
 
 

@@ -1,0 +1,243 @@
+"""The checks of a project: what a candidate must pass before it costs a rollout, or many."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ratchet.autopilot.code_sandbox import hidden_paths, is_self_graded, repository_of
+from ratchet.autopilot.project import Project
+from ratchet.learn import Finding, Lab
+from ratchet.learn.checks import (
+    CandidateChange,
+    Check,
+    Checks,
+    CommandRun,
+    Copies,
+    OwnTests,
+    TypeChecks,
+    has_mypy,
+    imports_what_is_there,
+    installed,
+    keeps_prompt,
+    keeps_shape,
+)
+from ratchet.run import Agent
+from ratchet.run.contained import SELF_GRADED
+from ratchet.run.routing import differs
+from ratchet.ship import make_patch
+from ratchet.source import SourceTree
+from ratchet.types import Candidate, Code, Declaration, ShipError
+
+TEST_MEMORY = 1024 * 1024 * 1024
+TEST_PROCESSES = 64
+
+TESTS_AT_ONCE = 2
+"""Test commands at once, on fewer than four cores one: rollouts go on beside them."""
+
+
+def make_checks(
+    project: Project,
+    agent: Agent,
+    baseline: Candidate,
+    say: Callable[[str], None] = lambda text: None,
+) -> Checks:
+    """The checks that fit a project: those of code only where it has code.
+
+    Args:
+        project: The project.
+        agent: The loaded agent.
+        baseline: What candidates are compared with.
+        say: Told, once each, what cannot be checked.
+    """
+    section = project.config.checks
+    checks: list[Check] = [keeps_prompt(section.prompt_growth)]
+    tests: list[Check] = []
+    targets = {
+        name: declaration
+        for name, declaration in agent.declarations.items()
+        if isinstance(declaration.resource, Code)
+    }
+    if targets:
+        root = repository_of(project.root)
+        path = [str((project.root / folder).resolve()) for folder in project.config.agent.path]
+        tree = SourceTree(root, (*path, ".", "src"))
+        patch = _Patches(baseline, agent.declarations, root)
+        copies = Copies(root, hidden_paths(project))
+        code = {name: d.resource for name, d in targets.items() if isinstance(d.resource, Code)}
+        checks.append(_can_be_contained(project, code))
+        if is_self_graded(project, agent) and not project.config.sandbox.unsafe_self_graded:
+            checks.append(_not_self_graded(code))
+        checks += [keeps_shape, imports_what_is_there(_texts(targets), _is_there(tree)), patch]
+        if section.types and has_mypy(root):
+            tests.append(TypeChecks(patch.files, copies, say))
+        if section.tests:
+            tests.append(
+                OwnTests(
+                    tree=tree,
+                    targets=targets,
+                    patch=patch.files,
+                    copies=copies,
+                    command=project.config.ship.test,
+                    run=_Sandboxed(project, root),
+                    say=say,
+                )
+            )
+    return Checks(baseline, checks, tests)
+
+
+async def checked_finding(lab: Lab, finding: Finding) -> Finding:
+    """What learning found, or the source when the checks or the repository's tests refuse that.
+
+    An algorithm asks them itself, early, and loses nothing then. What one forgets is asked here:
+    nothing is put to the proof that would fail the repository's tests.
+    """
+    best = finding.best
+    if best.id == lab.baseline.id:
+        return finding
+    fault = await lab.check(best) or await lab.test(best)
+    if not fault:
+        return finding
+    return msgspec.structs.replace(
+        finding,
+        best=lab.baseline,
+        best_val=finding.baseline_val,
+        sentence=f"{finding.sentence} Candidate {best.id[:8]}, the best, was refused: {fault}",
+    )
+
+
+class _Patches:
+    """Candidates as they would be written into the source; one that cannot be is refused early."""
+
+    def __init__(
+        self, baseline: Candidate, declarations: Mapping[str, Declaration], root: Path
+    ) -> None:
+        self._baseline = baseline
+        self._declarations = declarations
+        self._root = root
+
+    async def __call__(self, change: CandidateChange) -> str:
+        if not any(isinstance(old, Code) for old, _ in change.resources.values()):
+            return ""
+        try:
+            await asyncio.to_thread(self.files, change.candidate)
+        except ShipError as error:
+            return f"The candidate cannot be written into the source: {error.message}"
+        return ""
+
+    def files(self, candidate: Candidate) -> dict[str, bytes]:
+        """New content by path relative to the root."""
+        patch = make_patch(self._baseline, candidate, self._declarations, self._root)
+        return {path: new for path, (_, new) in patch.files.items()}
+
+
+class _Sandboxed:
+    """Runs test commands in the sandbox."""
+
+    def __init__(self, project: Project, root: Path) -> None:
+        from ratchet.sandbox import importable
+
+        self._project = project
+        cores = os.cpu_count() or 1
+        self._free = asyncio.Semaphore(max(1, min(TESTS_AT_ONCE, cores // 2)))
+        self._read = [
+            *importable(root),
+            *(project.root / name for name in project.config.sandbox.read),
+        ]
+
+    async def __call__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        seconds: float | None = None,
+    ) -> CommandRun:
+        # More of them at once would take one another's time, and fail for want of it.
+        async with self._free:
+            return await self._run(command, folder, environment, seconds)
+
+    async def _run(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        seconds: float | None,
+    ) -> CommandRun:
+        from ratchet.sandbox import SandboxLimits, run
+
+        project = self._project
+        section = project.config.sandbox
+        limits = SandboxLimits(
+            seconds=min(project.config.checks.tests_s, seconds or math.inf),
+            memory_bytes=max(TEST_MEMORY, section.memory_mb * 1024 * 1024),
+            processes=TEST_PROCESSES,
+        )
+        began = time.monotonic()
+        ended = await asyncio.to_thread(
+            run,
+            command,
+            cwd=folder,
+            environment=environment,
+            writable=[folder],
+            read=self._read,
+            hide=hidden_paths(project),
+            limits=limits,
+            level=section.level,
+            unsafe=section.unsafe,
+        )
+        return CommandRun(
+            code=ended.code,
+            output=f"{ended.output}\n{ended.error}",
+            seconds=time.monotonic() - began,
+        )
+
+
+def _not_self_graded(source: Mapping[str, Code]) -> Check:
+    async def check(change: CandidateChange) -> str:
+        return SELF_GRADED if differs(change.candidate.resources, source) else ""
+
+    return check
+
+
+def _can_be_contained(project: Project, source: Mapping[str, Code]) -> Check:
+    """Without a sandbox code is refused by a sentence, and prompts and params go on improving."""
+
+    async def check(change: CandidateChange) -> str:
+        if not differs(change.candidate.resources, source):
+            return ""
+        from ratchet.sandbox import SandboxUnavailable
+        from ratchet.sandbox.levels import resolve_level
+
+        section = project.config.sandbox
+        try:
+            await asyncio.to_thread(resolve_level, section.level, unsafe=section.unsafe)
+        except SandboxUnavailable as error:
+            return f"{error}"
+        return ""
+
+    return check
+
+
+def _texts(targets: Mapping[str, Declaration]) -> Callable[[str], str]:
+    def text(name: str) -> str:
+        file = targets[name].file if name in targets else None
+        try:
+            return Path(file).read_text(encoding="utf-8") if file else ""
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    return text
+
+
+def _is_there(tree: SourceTree) -> Callable[[str], bool]:
+    def is_there(module: str) -> bool:
+        return tree.find(module) is not None or installed(module)
+
+    return is_there

@@ -1,0 +1,228 @@
+"""The coach of a run: made from the configuration or the algorithm, checked, traced, closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from pydantic import ValidationError
+
+from ratchet.autopilot.config import CoachSection
+from ratchet.learn import Algorithm
+from ratchet.llm import Coach, CoachModel, CoachSettings, CoachUnavailable
+from ratchet.observe.dialects import names
+from ratchet.observe.record_builder import bounded
+from ratchet.store import Store
+from ratchet.types import ConfigError, RatchetError, Span, SpanRecord, content_hash
+
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import Redactor
+
+_log = logging.getLogger("ratchet")
+
+AGENT = "coach"
+"""The agent that the coach's traces are of."""
+
+MAX_PENDING = 1_000
+"""Traces that wait for the store; further ones are let go."""
+
+_OWN_KEYS = frozenset(CoachSection.model_fields)
+
+
+def wants_coach(algorithm: Algorithm) -> bool | None:
+    """Whether an algorithm needs a coach: True, None for one that it takes if there is one."""
+    wanted: bool | None = getattr(algorithm, "needs_coach", False)
+    return wanted
+
+
+def coach_section(section: CoachSection, algorithm: Algorithm) -> CoachSection:
+    """[coach] with what an algorithm says itself, as in `APO(model="…", base_url="…")`.
+
+    Raises:
+        ConfigError: The algorithm says something that is no key of [coach].
+    """
+    own = dict(getattr(algorithm, "coach_options", None) or {})
+    own = {key: value for key, value in own.items() if value is not None}
+    unknown = sorted(own.keys() - _OWN_KEYS)
+    if unknown:
+        raise ConfigError(f"{algorithm.name} has no option {unknown[0]!r} of a coach.")
+    if own.get("model"):
+        own["models"] = ()
+    elif own.get("models"):
+        own["model"] = None
+    try:
+        return type(section).model_validate({**section.model_dump(), **own})
+    except ValidationError as error:
+        said = error.errors()[0]
+        where = ".".join(map(str, said["loc"]))
+        raise ConfigError(f"{algorithm.name}: {where}: {said['msg']}.") from None
+
+
+def coach_models(section: CoachSection) -> tuple[CoachModel, ...]:
+    """The models that [coach] names."""
+    if section.model is not None:
+        return (
+            CoachModel(
+                name=section.model,
+                input_price=section.input_price,
+                output_price=section.output_price,
+            ),
+        )
+    return tuple(
+        msgspec.convert(
+            {
+                **model.model_dump(),
+                # Prices are those of all models that state none of their own.
+                "input_price": _first(model.input_price, section.input_price),
+                "output_price": _first(model.output_price, section.output_price),
+            },
+            CoachModel,
+        )
+        for model in section.models
+    )
+
+
+def uses_coach(section: CoachSection, algorithm: Algorithm) -> bool:
+    """Whether an algorithm will find a coach: it wants one, and a model is named."""
+    return wants_coach(algorithm) is not False and bool(
+        coach_models(coach_section(section, algorithm))
+    )
+
+
+def coach_identity(section: CoachSection, algorithm: Algorithm) -> list[Any]:
+    """What tells one run's coach from another's; empty for an algorithm that asks none.
+
+    Addresses, keys, time-outs and prices are left out: whoever mends one goes on with his run.
+    """
+    if wants_coach(algorithm) is False:
+        return []
+    section = coach_section(section, algorithm)
+    models = [[m.name, m.weight, m.temperature, m.max_tokens] for m in coach_models(section)]
+    return [[models, section.temperature, section.max_tokens]] if models else []
+
+
+@asynccontextmanager
+async def open_coach(
+    section: CoachSection,
+    algorithm: Algorithm,
+    *,
+    store: Store,
+    run_id: str,
+    seed: int,
+    redactor: Redactor | None,
+    say: Callable[[str], None],
+) -> AsyncIterator[Coach | None]:
+    """The coach that a run asks; None when none is named.
+
+    Each model is asked one cheap thing before anything is spent on rollouts, once in a run, and
+    only for an algorithm that wants a coach.
+
+    Args:
+        section: [coach] of the configuration.
+        algorithm: Who will ask.
+        store: Where its traces and the note of the check go.
+        run_id: The run.
+        seed: Of the run.
+        redactor: What is taken out of its traces.
+        say: Told what a person should know.
+
+    Raises:
+        CoachUnavailable: The algorithm needs a coach and none is named, or a model cannot be asked.
+        ConfigError: What is said of the coach cannot be.
+    """
+    wanted = wants_coach(algorithm)
+    section = coach_section(section, algorithm)
+    models = coach_models(section)
+    if not models:
+        if wanted:
+            raise CoachUnavailable(
+                f"{algorithm.name} asks a coach LLM, and none is named.",
+                hint='Name one under [coach] in ratchet.toml, such as model = "gpt-5-mini", and'
+                " put its key into the environment variable OPENAI_API_KEY.",
+            )
+        yield None
+        return
+    traces = _Traces(store, run_id, redactor)
+    coach = Coach(
+        models,
+        base_url=section.base_url,
+        key_env=section.key_env,
+        settings=CoachSettings(
+            timeout_s=section.timeout_s,
+            total_s=section.total_s,
+            retries=section.retries,
+            concurrency=section.concurrency,
+            temperature=section.temperature,
+            max_tokens=section.max_tokens,
+        ),
+        seed=seed,
+        hear=traces.put,
+        say=say,
+    )
+    async with traces, coach:
+        if wanted is not False:
+            asked = [[m.name, m.base_url, m.key_env] for m in models]
+            key = content_hash([asked, section.base_url, section.key_env])
+            await _check(coach, store, run_id, f"coach-check/{key}")
+        yield coach
+
+
+async def _check(coach: Coach, store: Store, run_id: str, key: str) -> None:
+    """Ask each model one cheap thing, unless this run has done so."""
+    if await asyncio.to_thread(store.journal.get, run_id, key) is not None:
+        coach.check_places()
+        return
+    replies = await coach.check()
+    body = [msgspec.to_builtins(reply) for reply in replies]
+    await asyncio.to_thread(store.journal.append, run_id, key, body, time.time())
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+class _Traces:
+    """Stores the spans of coach calls beside the work: no call waits for it."""
+
+    def __init__(self, store: Store, run_id: str, redactor: Redactor | None) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._redactor = redactor
+        self._queue: asyncio.Queue[list[Span] | None] = asyncio.Queue()
+        self._warned = False
+
+    def put(self, spans: list[Span]) -> None:
+        """Store a call's spans soon."""
+        if self._queue.qsize() < MAX_PENDING:
+            self._queue.put_nowait(spans)
+
+    async def __aenter__(self) -> _Traces:
+        self._task = asyncio.create_task(self._write())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._queue.put_nowait(None)
+        await self._task
+
+    async def _write(self) -> None:
+        while (spans := await self._queue.get()) is not None:
+            records = [self._record(span) for span in spans]
+            try:
+                await asyncio.to_thread(self._store.spans.put, records)
+            except RatchetError as error:  # a trace is not worth a run
+                if not self._warned:
+                    _log.warning("Traces of the coach are not stored: %s", error)
+                self._warned = True
+
+    def _record(self, span: Span) -> SpanRecord:
+        attributes = {**span.attributes, "ratchet.run.id": self._run_id}
+        attributes[names.CONVERSATION] = self._run_id
+        record = SpanRecord(
+            span=bounded(msgspec.structs.replace(span, attributes=attributes)), agent=AGENT
+        )
+        return record if self._redactor is None else self._redactor.record(record)

@@ -1,0 +1,155 @@
+"""What code that is not trusted may have: sandboxes made of what the project says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ratchet.autopilot.project import Project
+from ratchet.run import Agent, Executor
+from ratchet.run.contained import ContainedExecutor, Containment
+from ratchet.run.routing import RoutedExecutor
+from ratchet.ship import TestCommand
+from ratchet.source import checkouts, secret_files
+from ratchet.store.location import parse
+from ratchet.types import Code, ConfigError
+
+MAX_SLOTS = 16
+"""Sandboxes at once, unless the configuration says otherwise: each holds the agent's imports."""
+
+UNSAFE_WARNING = (
+    "Where no sandbox can be made, the code of candidates now runs with your rights: it can read"
+    " your files, use the network, and look for the expected answers."
+)
+"""What running code candidates without a sandbox gives up."""
+
+
+def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
+    """An executor that contains the candidates whose code differs from the source's.
+
+    Args:
+        project: The project.
+        agent: The loaded agent.
+        usual: Runs all others.
+    """
+    source = {
+        name: declaration.resource
+        for name, declaration in agent.declarations.items()
+        if isinstance(declaration.resource, Code)
+    }
+    if not source:
+        return usual
+    section = project.config.sandbox
+    cores = os.cpu_count() or 1
+    contained = ContainedExecutor(
+        project.agent_spec,
+        Containment(
+            level=section.level,
+            unsafe=section.unsafe,
+            memory_bytes=section.memory_mb * 1024 * 1024,
+            read=tuple(_placed(project, name) for name in section.read),
+            hide=tuple(hidden_paths(project)),
+            connect=tuple(_address(text) for text in section.connect),
+            environment={n: os.environ[n] for n in section.environment if n in os.environ},
+            check_returns=section.check_returns,
+        ),
+        slots=section.slots or min(MAX_SLOTS, usual.slots, 2 * cores),
+        timeout_s=section.seconds or project.config.run.timeout_s,
+        self_graded=is_self_graded(project, agent),
+        allow_self_graded=section.unsafe_self_graded,
+    )
+    return RoutedExecutor(usual, contained, source)
+
+
+def hidden_paths(project: Project) -> list[Path]:
+    """What no code that is not trusted may read: expected answers, secrets, what Ratchet keeps.
+
+    All that runs in a sandbox is given this list: rollouts of candidates, the repository's tests on
+    candidates, type checks, and the tests of a release.
+    """
+    root, repository = project.root, repository_of(project.root)
+    named = [_placed(project, name) for name in project.config.sandbox.hide]
+    answers = [_placed(project, project.config.tasks.file)]
+    # What an evaluator of the user's own compares with.
+    answers += [
+        _placed(project, value)
+        for section in project.config.evaluators
+        if ":" in section.use
+        for value in section.options.values()
+        if isinstance(value, str) and value and (root / value).is_file()
+    ]
+    # The same files in other work trees of the repository.
+    answers += [
+        checkout / answer.relative_to(repository)
+        for answer in answers
+        if answer.is_relative_to(repository)
+        for checkout in checkouts(repository)
+    ]
+    found = [*answers, *named, project.state, *store_files(project.store_url)]
+    found += [repository / ".git", *secret_files(repository)]
+    every = set(found)
+    return [path for path in dict.fromkeys(found) if every.isdisjoint(path.parents)]
+
+
+def release_tests(project: Project) -> TestCommand:
+    """How the tests of a release run.
+
+    Raises:
+        ConfigError: `show` names what is never shown.
+    """
+    section = project.config.ship
+    shown = [_placed(project, name) for name in section.show]
+    for name, path in zip(section.show, shown, strict=True):
+        for never in (project.state, repository_of(project.root) / ".git"):
+            if path.is_relative_to(never) or never.is_relative_to(path):
+                raise ConfigError(
+                    f"[ship] show names {name!r}, but {never.name} is never shown to code in a"
+                    " sandbox.",
+                    hint="Name the file that the tests need; or let them run without a sandbox:"
+                    " sandbox = false under [ship].",
+                )
+    return TestCommand(
+        command=section.test,
+        timeout_s=section.timeout_s,
+        environment=section.environment,
+        network=section.network,
+        sandbox=section.sandbox,
+        hide=tuple(p for p in hidden_paths(project) if not any(p.is_relative_to(s) for s in shown)),
+        read=(*shown, *(_placed(project, name) for name in project.config.sandbox.read)),
+    )
+
+
+def repository_of(folder: Path) -> Path:
+    """The folder of the git repository that a project lies in; the project's own without one."""
+    for above in (folder, *folder.parents):
+        if (above / ".git").exists():
+            return above
+    return folder
+
+
+def store_files(url: str) -> list[Path]:
+    """The files of an SQLite store: the database, its log, and the log's index."""
+    if not url.startswith("sqlite:"):
+        return []
+    database = parse(url).database
+    return [Path(f"{database}{end}") for end in ("", "-wal", "-shm", "-journal")]
+
+
+def is_self_graded(project: Project, agent: Agent) -> bool:
+    """Whether the score that counts is one that the agent gives itself."""
+    if agent.kind == "rollout":
+        return True
+    config = project.config
+    if not config.evaluators:
+        return False  # nothing counts: the project cannot be improved, and says so elsewhere
+    named = {section.name or section.use.rpartition(":")[2] for section in config.evaluators}
+    return config.objective.evaluator == "reward" and "reward" not in named
+
+
+def _placed(project: Project, name: str) -> Path:
+    return Path(os.path.normpath(project.root / name))
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)

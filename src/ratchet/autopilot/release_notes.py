@@ -1,0 +1,63 @@
+"""How a candidate was found, in sentences: what learning took, and the steps from the source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ratchet.store import Store
+from ratchet.types import Candidate, Cost, Run
+
+MAX_STEPS = 12
+"""Steps that are told; of more the last."""
+
+
+def release_notes(store: Store, run: Run) -> tuple[str, ...]:
+    """Sentences for whoever reads the change.
+
+    Args:
+        store: Where the run's finding and its candidates are.
+        run: A run that has chosen a candidate.
+    """
+    finding: Any = store.journal.get(run.id, "finding") or {}
+    sentences = [_cost(finding)] if "rollouts" in finding else []
+    if store.journal.get(run.id, f"test/{run.best_id}") == "":
+        sentences.append(
+            "While learning, none of the repository's tests that touch it failed with it."
+        )
+    steps = _steps(store, run)
+    if len(steps) > 1:
+        sentences.append(
+            f"It came about in {len(steps)} steps from the source, the last one first:"
+        )
+    else:
+        return tuple(sentences)  # the one step there is has its reason beside the change
+    sentences += [f"{step.id[:8]} by {step.algorithm}: {step.reason}" for step in steps[:MAX_STEPS]]
+    if len(steps) > MAX_STEPS:
+        sentences.append(f"and {len(steps) - MAX_STEPS} before it; see: ratchet candidates")
+    return tuple(sentences)
+
+
+def _cost(finding: dict[str, Any]) -> str:
+    parts = [f"{finding['rollouts']} rollouts"]
+    if finding["coach_calls"]:
+        parts.append(f"{finding['coach_calls']} calls of the coach")
+    cost = Cost(known_usd=finding["dollars"], unpriced=finding.get("unpriced", {}))
+    if cost != Cost():
+        parts.append(str(cost))
+    tasks = f" on {finding['val_tasks']} val tasks" if finding["val_tasks"] else " on val"
+    return (
+        f"Learning tried {finding['proposals']} candidates for {', '.join(parts)}; the mean{tasks}"
+        f" rose from {finding['baseline_val']:.3f} to {finding['best_val']:.3f}."
+    )
+
+
+def _steps(store: Store, run: Run) -> list[Candidate]:
+    """The chosen candidate, its first parent, and so on to the source's own."""
+    steps: list[Candidate] = []
+    seen = {run.baseline_id}
+    next_id = run.best_id
+    while next_id not in seen:
+        seen.add(next_id)
+        steps.append(store.candidates.get(next_id))
+        next_id = steps[-1].parents[0] if steps[-1].parents else run.baseline_id
+    return steps

@@ -1,0 +1,169 @@
+"""Functions that comments mark: they evolve without a decorator.
+
+Whoever imported such a function before holds the function itself, in a list of tools or in another
+module. So it stays the same object, and its body is exchanged: it calls what is bound here and now.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from ratchet.bind.code import EvolvableFunction
+from ratchet.source.evolve_blocks import START, marked_functions
+from ratchet.types import InputError
+
+_RUNS = "__ratchet_evolves__"
+"""Global of a module in which its marked functions find what to call."""
+
+_BODIES = {
+    "function": "def {name}(*args, **kwargs):\n return {call}",
+    "coroutine": "async def {name}(*args, **kwargs):\n return await {call}",
+    "generator": "def {name}(*args, **kwargs):\n return (yield from {call})",
+    "async generator": "async def {name}(*args, **kwargs):\n async for item in {call}: yield item",
+}
+
+
+def bind_marked_functions(root: Path) -> list[str]:
+    """Make the marked functions of the loaded modules below a folder targets.
+
+    Doing so again finds what is marked in modules that were loaded since.
+
+    Returns:
+        Names of the resources, those known before included.
+
+    Raises:
+        InputError: Markers have no partner, or two functions would have one name.
+    """
+    names: list[str] = []
+    for module, text, file in _modules_with_markers(root):
+        for marked in marked_functions(text, str(file)):
+            function = _function(module, marked.qualname, file)
+            if function is None:
+                continue  # defined under a condition that does not hold here
+            if hasattr(function, _RUNS):
+                names.append(getattr(function, _RUNS))
+            elif not _evolves_already(function, module):
+                names.append(_adopt(module, function))
+    return names
+
+
+def _modules_with_markers(root: Path) -> Iterator[tuple[ModuleType, str, Path]]:
+    for module in list(sys.modules.values()):
+        name = getattr(module, "__file__", None)
+        if not isinstance(name, str) or not name.endswith(".py"):
+            continue
+        file = Path(name)
+        if not file.is_relative_to(root) or "site-packages" in file.relative_to(root).parts:
+            continue
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if START in text:
+            yield module, text, file
+
+
+def _function(module: ModuleType, qualname: str, file: Path) -> FunctionType | None:
+    found: Any = module
+    for part in qualname.split("."):
+        found = inspect.getattr_static(found, part, None)
+    while found is not None and not _is_of(found, qualname, file):
+        # Below decorators, static and class methods, properties.
+        found = (
+            getattr(found, "__func__", None)
+            or getattr(found, "__wrapped__", None)
+            or getattr(found, "fget", None)
+        )
+    if isinstance(found, FunctionType):
+        return found
+    # A decorator that leaves no trace of what it decorates; slow, and rare.
+    return next(
+        (
+            f
+            for f in gc.get_objects()
+            if _is_of(f, qualname, file) and f.__module__ == module.__name__
+        ),
+        None,
+    )
+
+
+def _is_of(found: Any, qualname: str, file: Path) -> bool:
+    return (
+        isinstance(found, FunctionType)
+        and found.__code__.co_qualname == qualname  # wrappers take over the other one
+        and (hasattr(found, _RUNS) or found.__code__.co_filename == str(file))
+    )
+
+
+def _evolves_already(function: FunctionType, module: ModuleType) -> bool:
+    """Whether the decorator marks it too: it then is the function inside a wrapper."""
+    found: Any = module
+    for part in function.__qualname__.split("."):
+        found = inspect.getattr_static(found, part, None)
+    while found is not None and found is not function:
+        code = getattr(found, "__code__", None)
+        if code is not None and "bound_function" in code.co_freevars:
+            return True
+        found = getattr(found, "__func__", None) or getattr(found, "__wrapped__", None)
+    return False
+
+
+def _adopt(module: ModuleType, function: FunctionType) -> str:
+    original = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    original.__kwdefaults__ = function.__kwdefaults__
+    original.__annotations__ = function.__annotations__
+    original.__qualname__ = function.__qualname__
+    original.__doc__ = function.__doc__
+    target = EvolvableFunction(function.__qualname__, original)
+    target.declare()
+    signature = inspect.signature(function)
+    runs = vars(module).setdefault(_RUNS, {})
+    runs[function.__qualname__] = lambda *args, **kwargs: target.bound_function()(*args, **kwargs)
+    function.__code__ = _body(function)
+    function.__defaults__ = function.__kwdefaults__ = None
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    setattr(function, _RUNS, target.name)
+    return target.name
+
+
+def _body(function: FunctionType) -> CodeType:
+    """Code that calls what is bound; with the variables of enclosing scopes that it had."""
+    kind = "function"
+    if inspect.iscoroutinefunction(function):
+        kind = "coroutine"
+    elif inspect.isgeneratorfunction(function):
+        kind = "generator"
+    elif inspect.isasyncgenfunction(function):
+        kind = "async generator"
+    call = f"{_RUNS}[{function.__qualname__!r}](*args, **kwargs)"
+    text = _BODIES[kind].format(name=function.__name__, call=call)
+    free = function.__code__.co_freevars
+    if free:
+        # A body may be exchanged for one with the same variables only; named, they need not run.
+        head, _, rest = text.partition("\n")
+        text = f"{head}\n if 0: ({', '.join(free)},)\n{rest}"
+        inner = text.replace("\n", "\n ")
+        text = f"def _({', '.join(free)}):\n {inner}"
+    code = compile(text, f"<ratchet: calls {function.__qualname__}>", "exec", 0, True)
+    while code.co_name != function.__name__:
+        code = next(c for c in code.co_consts if isinstance(c, CodeType))
+    if code.co_freevars != free:
+        raise InputError(
+            f"{function.__qualname__} is marked by comments and cannot be exchanged here.",
+            hint="Mark it with @ratchet.evolve instead.",
+        )
+    return code.replace(
+        co_qualname=function.__qualname__, co_firstlineno=function.__code__.co_firstlineno
+    )

@@ -1,0 +1,289 @@
+"""What an agent's recorded calls say: its system prompts, and which are registered already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+from rich.padding import Padding
+from rich.text import Text
+
+from ratchet.bind.discover import Discovery, TemplateProposal, discover
+from ratchet.bind.recognise import Recogniser, RegisteredPrompt
+from ratchet.cli.console import one_line, out, short, table
+from ratchet.observe.system_prompts import system_prompts, was_cut
+from ratchet.store import Store
+from ratchet.types import Candidate, InputError, PromptTemplate, Resource, Span
+
+PAGE = 500
+NEWEST_VERSIONS = 100
+"""Versions of a registered prompt that are recognised."""
+
+
+class RegisteredPromptCount(msgspec.Struct, frozen=True):
+    """A registered prompt that was found in what was recorded."""
+
+    name: str
+    version: str
+    count: int
+    """How often."""
+
+
+class RecordedPrompts(msgspec.Struct, frozen=True):
+    """What recorded calls hold."""
+
+    calls: int
+    """Calls that had instructions."""
+    prompts: int
+    """Instructions in them."""
+    registered: tuple[RegisteredPromptCount, ...]
+    """The most frequent first."""
+    cut: int
+    """Instructions that were too long to be recorded whole."""
+    discovery: Discovery
+    """Of what is neither registered nor cut."""
+
+
+def recorded_prompts(store: Store, agent: str, limit: int) -> RecordedPrompts:
+    """Look at an agent's newest calls.
+
+    Args:
+        store: The store.
+        agent: Name of the live agent, and of the queue whose rollouts are looked at.
+        limit: Calls at most.
+    """
+    recogniser = registered_prompts(store, agent)
+    counts: dict[str, int] = {}
+    calls = 0
+    for span in _spans(store, agent, limit):
+        prompts = system_prompts(span.attributes)
+        for prompt in prompts:
+            counts[prompt] = counts.get(prompt, 0) + 1
+        calls += bool(prompts)
+        if calls >= limit:
+            break
+    covered: dict[tuple[str, str], int] = {}
+    fresh: list[tuple[str, int]] = []
+    cut = 0
+    for text, count in counts.items():
+        found = recogniser.find(text)
+        if found is not None:
+            key = (found.name, found.version)
+            covered[key] = covered.get(key, 0) + count
+        elif was_cut(text):
+            cut += count
+        else:
+            fresh.append((text, count))
+    return RecordedPrompts(
+        calls,
+        sum(counts.values()),
+        tuple(
+            RegisteredPromptCount(name, version, count)
+            for (name, version), count in sorted(covered.items(), key=lambda one: -one[1])
+        ),
+        cut,
+        discover(fresh),
+    )
+
+
+def registered_prompts(store: Store, agent: str) -> Recogniser:
+    """Recognises the registered prompts of an agent."""
+    return Recogniser(
+        RegisteredPrompt(name, version, template)
+        for name in prompt_names(store, agent)
+        for version, template in prompt_versions(store, name, NEWEST_VERSIONS)
+    )
+
+
+def prompt_names(store: Store, agent: str) -> list[str]:
+    """Names of an agent's prompts: those that begin with its own, and those of what is active."""
+    active = active_candidate(store, agent)
+    own = set(active.resources) if active else set()
+    return [
+        name
+        for name in store.resources.names("prompt")
+        if name == agent or name.startswith(f"{agent}.") or name in own
+    ]
+
+
+def active_candidate(store: Store, agent: str) -> Candidate | None:
+    """The candidate that the agent runs with outside of rollouts."""
+    activation = store.agents.active(agent)
+    return store.candidates.get(activation.candidate_id) if activation else None
+
+
+def prompt_versions(store: Store, name: str, newest: int) -> Iterator[tuple[str, PromptTemplate]]:
+    """Versions of a prompt with their templates, oldest first."""
+    for version, _ in store.resources.versions(name)[-newest:]:
+        resource = store.resources.get(version)
+        if isinstance(resource, PromptTemplate):
+            yield version, resource
+
+
+def _spans(store: Store, agent: str, limit: int) -> Iterator[Span]:
+    """Spans of live traffic and of rollouts, in turns, newest first; a bounded number."""
+    live = _live(store, agent)
+    rolled = _rolled(store, agent)
+    # Most spans of an agent are no model calls; so many are looked at, and no more.
+    left = 50 * limit
+    ended: set[Iterator[Span]] = set()
+    while len(ended) < 2 and left > 0:
+        for source in (live, rolled):
+            for _ in range(PAGE):
+                span = next(source, None)
+                if span is None:
+                    ended.add(source)
+                    break
+                left -= 1
+                yield span
+
+
+def _live(store: Store, agent: str) -> Iterator[Span]:
+    cursor = None
+    while True:
+        spans, cursor = store.spans.live(agent, limit=PAGE, cursor=cursor)
+        yield from spans
+        if cursor is None:
+            return
+
+
+def _rolled(store: Store, agent: str) -> Iterator[Span]:
+    cursor = None
+    while True:
+        rollouts, cursor = store.rollouts.list(queue=agent, limit=PAGE, cursor=cursor)
+        for rollout in rollouts:
+            yield from store.spans.of(rollout.id)
+        if cursor is None:
+            return
+
+
+SHOWN_LINES = 30
+
+
+def named_proposals(
+    store: Store, agent: str, proposals: Sequence[TemplateProposal], wanted: Sequence[str]
+) -> list[tuple[str, TemplateProposal]]:
+    """The proposals with their names: those wanted, then ones that are free.
+
+    Raises:
+        InputError: A wanted name is malformed, stands there twice, or is no prompt's.
+    """
+    known = store.resources.names()
+    others = set(known) - set(store.resources.names("prompt"))
+    for number, name in enumerate(wanted):
+        if not name or not all(c.isalnum() or c in "_-." for c in name):
+            raise InputError(
+                f"{name!r} cannot name a prompt.", hint="Use letters, digits, '_', '-' and '.'."
+            )
+        if name in wanted[:number] or name in others:
+            what = "is given twice" if name in wanted[:number] else "belongs to something else"
+            raise InputError(f"The name {name!r} {what}.", hint="Give each prompt its own.")
+    taken = {*known, *wanted}
+    free = (
+        name
+        for number in range(1, len(taken) + len(proposals) + 2)
+        if (name := f"{agent}.system" if number == 1 else f"{agent}.system_{number}") not in taken
+    )
+    return [
+        (wanted[number] if number < len(wanted) else next(free), proposal)
+        for number, proposal in enumerate(proposals)
+    ]
+
+
+def register_proposals(
+    store: Store, agent: str, named: Sequence[tuple[str, TemplateProposal]]
+) -> Candidate:
+    """Store the proposals, and a candidate that holds them beside what is active."""
+    active = active_candidate(store, agent)
+    resources: dict[str, Resource] = dict(active.resources) if active else {}
+    resources |= {name: proposal.template for name, proposal in named}
+    candidate = Candidate.of(
+        resources,
+        parents=(active.id,) if active else (),
+        algorithm="discover",
+        reason=f"Prompts as the agent {agent} was recorded to have them.",
+    )
+    store.candidates.put(candidate)
+    return candidate
+
+
+def for_machines(
+    agent: str,
+    found: RecordedPrompts,
+    named: Sequence[tuple[str, TemplateProposal]],
+    candidate: Candidate | None,
+) -> dict[str, Any]:
+    """All of it, for `--json`."""
+    versions = candidate.versions() if candidate else {}
+    return {
+        "agent": agent,
+        "calls": found.calls,
+        "prompts": found.prompts,
+        "registered": found.registered,
+        "cut": found.cut,
+        "left_out": found.discovery.left_out,
+        "proposals": [
+            {
+                "name": name,
+                "version": versions.get(name, ""),
+                "template": proposal.template.text,
+                "slots": proposal.slots,
+                "texts": proposal.texts,
+                "count": proposal.count,
+                "share": proposal.share,
+            }
+            for name, proposal in named
+        ],
+        "candidate": candidate.id if candidate else "",
+    }
+
+
+def print_recorded_prompts(agent: str, found: RecordedPrompts, rare: int) -> None:
+    """What was looked at, and what of it needs no proposal."""
+    if not found.prompts:
+        out.print(
+            f"No call of {agent} with a system prompt is recorded. Let the agent call its model"
+            f" through the gateway: base URL http://HOST:PORT/gateway/{agent}/openai/v1",
+            markup=False,
+        )
+        return
+    out.print(f"{found.prompts} prompts in {found.calls} calls of {agent}.", markup=False)
+    for one in found.registered:
+        out.print(f"  {one.count} are {one.name} {short(one.version)}, registered.", markup=False)
+    for reason, count in found.discovery.left_out.items():
+        out.print(f"  {count} are left out: {reason}.", markup=False)
+    if found.cut:
+        out.print(f"  {found.cut} were too long to be recorded whole.")
+    if rare:
+        out.print(f"  {rare} rare proposals are not shown; --least 0 shows them.")
+    out.print()
+
+
+def print_proposal(number: int, name: str, proposal: TemplateProposal) -> None:
+    """A proposal with its slots and what fills them."""
+    times = f"{proposal.count} times" if proposal.count != 1 else "once"
+    texts = f"{proposal.texts} different texts" if proposal.texts != 1 else "always the same text"
+    out.print(
+        f"[bold]{number}. {name}[/]  {proposal.share:.0%} of them, {times}, {texts}",
+        highlight=False,
+    )
+    lines = highlighted(proposal.template).split("\n")
+    text = Text("\n").join(lines[:SHOWN_LINES])
+    if len(lines) > SHOWN_LINES:
+        text += Text(f"\n… {len(lines) - SHOWN_LINES} more lines", style="dim")
+    out.print(Padding(text, (0, 0, 1, 4), expand=False))
+    if proposal.slots:
+        rows = table("slot", "values", "such as", right=("values",))
+        for slot in proposal.slots:
+            examples = ", ".join(repr(one_line(example, 40)) for example in slot.examples[:3])
+            rows.add_row(Text(slot.name, "cyan"), str(slot.different), Text(examples))
+        out.print(Padding(rows, (0, 0, 1, 4), expand=False))
+
+
+def highlighted(template: PromptTemplate) -> Text:
+    """A template's text with its slots in colour."""
+    text = Text(template.text)
+    pattern = r"\{\{.*?\}\}" if template.engine == "jinja2" else r"(?<!\{)(?:\{\{)*\{(?!\{)[^{}]*\}"
+    text.highlight_regex(pattern, "bold cyan")
+    return text

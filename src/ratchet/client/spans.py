@@ -1,0 +1,176 @@
+"""What is said of rollouts and of live traffic, at the server: spans, scores, feedback."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+
+import msgspec
+
+from ratchet.client.call import Carrier, RemoteRepository, Steps, batches, endpoint, get, post
+from ratchet.types import Feedback, Score, Span, SpanRecord
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server is told of a span. Its cost is counted from its attributes, there."""
+
+    span: Span
+    rollout_id: str | None
+    fence: int
+    agent: str | None
+
+
+class _Scored(msgspec.Struct, frozen=True):
+    rollout_id: str
+    score: Score
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    stored: int
+
+
+class _Spans(msgspec.Struct, frozen=True):
+    spans: list[Span]
+    next_cursor: str | None = None
+
+
+class _Scores(msgspec.Struct, frozen=True):
+    scores: list[Score]
+
+
+class _Feedback(msgspec.Struct, frozen=True):
+    feedback: builtins.list[Feedback]
+    next_cursor: str | None = None
+
+
+class Spans(RemoteRepository[Carrier]):
+    """Spans by rollout, by trace, by live agent; the same span is stored once."""
+
+    @endpoint
+    def put(self, records: Sequence[SpanRecord]) -> Steps[int]:
+        """Store spans; they are in the database when this returns.
+
+        Returns:
+            How many were taken.
+        """
+        stored = 0
+        told = [
+            _Record(
+                span=record.span,
+                rollout_id=record.rollout_id or None,
+                fence=record.fence,
+                agent=record.agent or None,
+            )
+            for record in records
+        ]
+        for _, part in batches(told):
+            answer = yield post("spans", body={"records": part})
+            stored += answer.read(_Stored).stored
+        return stored
+
+    @endpoint
+    def of(self, rollout_id: str, fence: int | None = None) -> Steps[list[Span]]:
+        """Spans of a rollout in the order they started.
+
+        Args:
+            rollout_id: The rollout.
+            fence: Only those of this attempt; all attempts when left out.
+
+        Raises:
+            InputError: The rollout is unknown.
+        """
+        answer = yield get("rollouts", rollout_id, "spans", fence=fence)
+        return answer.read(_Spans).spans
+
+    @endpoint
+    def of_trace(self, trace_id: str) -> Steps[list[Span]]:
+        """Spans of a trace in the order they started."""
+        answer = yield get("spans", trace_id=trace_id)
+        return answer.read(_Spans).spans
+
+    @endpoint
+    def live(
+        self, agent: str, limit: int = 100, cursor: str | None = None
+    ) -> Steps[tuple[list[Span], str | None]]:
+        """One page of a live agent's spans, newest first.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+        """
+        answer = yield get("spans", agent=agent, limit=limit, cursor=cursor)
+        page = answer.read(_Spans)
+        return page.spans, page.next_cursor
+
+
+class Scores(RemoteRepository[Carrier]):
+    """Scores by rollout; an evaluator of one version has one score for a rollout, its last."""
+
+    @endpoint
+    def add(self, items: Sequence[tuple[str, Score]], now: float | None = None) -> Steps[None]:
+        """Store scores, each with the id of its rollout.
+
+        Raises:
+            InputError: A rollout is unknown.
+        """
+        for _, part in batches([_Scored(id, score) for id, score in items]):
+            answer = yield post("scores", body={"scores": part})
+            answer.read(_Stored)
+
+    @endpoint
+    def of(self, rollout_ids: Sequence[str]) -> Steps[dict[str, list[Score]]]:
+        """Scores by rollout id, in the order they were first given.
+
+        Raises:
+            InputError: A rollout is unknown.
+        """
+        found: dict[str, list[Score]] = {}
+        for rollout_id in rollout_ids:
+            answer = yield get("rollouts", rollout_id, "scores")
+            found[rollout_id] = answer.read(_Scores).scores
+        return found
+
+
+class FeedbackLog(RemoteRepository[Carrier]):
+    """Feedback by what it is about; the first of an id is the one that is kept."""
+
+    @endpoint
+    def add(self, items: Sequence[Feedback], now: float | None = None) -> Steps[int]:
+        """Give feedback. Returns how much of it was new."""
+        stored = 0
+        for _, part in batches(items):
+            answer = yield post("feedback", body={"feedback": part})
+            stored += answer.read(_Stored).stored
+        return stored
+
+    @endpoint
+    def list(
+        self,
+        *,
+        rollout_id: str | None = None,
+        trace_id: str | None = None,
+        conversation_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Steps[tuple[builtins.list[Feedback], str | None]]:
+        """One page, newest first.
+
+        Args:
+            rollout_id: Only about this rollout.
+            trace_id: Only about this trace.
+            conversation_id: Only about this conversation.
+            limit: How many on a page, 1,000 at most.
+            cursor: As the page before returned it.
+
+        Returns:
+            The page, and the cursor of the next or None after the last.
+        """
+        answer = yield get(
+            "feedback",
+            rollout_id=rollout_id,
+            trace_id=trace_id,
+            conversation_id=conversation_id,
+            limit=limit,
+            cursor=cursor,
+        )
+        page = answer.read(_Feedback)
+        return page.feedback, page.next_cursor

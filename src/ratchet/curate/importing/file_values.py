@@ -1,0 +1,409 @@
+"""Units: the values of a file, one after another, however it holds them.
+
+JSON Lines, a JSON list of any size, one JSON object (also one that wraps a list), or CSV with a
+header. No more than one value is in memory at a time. A value that is broken is told of with its
+line, and what follows it is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from ratchet.types import InputError
+
+LONGEST = 64 * 1024 * 1024
+"""Bytes of one line, or characters of one value in a list."""
+
+_PIECE = 1024 * 1024
+_HEAD = 256 * 1024
+WRAPPERS = (
+    "resourceSpans",
+    "data",
+    "traces",
+    "spans",
+    "observations",
+    "conversations",
+)
+"""Keys of an object that does nothing but wrap a list."""
+
+_KEPT_WRAPPED = ("resourceSpans",)
+"""Those whose items are not read without it."""
+
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+_OPENS = re.compile(r'\s*\{\s*"(' + "|".join(WRAPPERS) + r')"\s*:\s*\[')
+_BETWEEN = re.compile(r"[\s,]*")
+
+
+class FileValue(NamedTuple):
+    """One value of a file."""
+
+    line: int
+    """Where it begins, from 1; in a list that stands on one line, which value it is."""
+    end: int
+    """Bytes of the file that are read once this value is, about."""
+    value: Any = None
+    error: str = ""
+    """Why there is no value."""
+
+
+def read_values(path: Path, skip: int = 0) -> Iterator[FileValue]:
+    """The values of a file.
+
+    Args:
+        path: The file.
+        skip: How many of them, broken ones too, to pass over.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    packed = path.suffix.lower() == ".gz"
+    name = Path(path.stem) if packed else path
+    end = 0
+    try:
+        with cast(BinaryIO, gzip.open(path)) if packed else path.open("rb") as file:
+            head = file.read(_HEAD)
+            file.seek(0)
+            if head.startswith(_UTF_16):
+                raise InputError(
+                    f"The file {path} is written in UTF-16.",
+                    hint="Write it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > OTHER.",
+                )
+            if _is_csv(name):
+                units = _rows(file, "\t" if name.suffix.lower() == ".tsv" else ",")
+            elif _is_lines(head):
+                units, skip = _lines(file, skip), 0  # passes over lines without reading them
+            else:
+                units = _documents(file)
+            for unit in itertools.islice(units, skip, None):
+                end = unit.end
+                yield unit
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        yield FileValue(
+            0, end, error=f"what is compressed in it ends too early, or is broken: {error}"
+        )
+    except OSError as error:
+        raise InputError(f"The file {path} cannot be read: {error.strerror or error}.") from None
+
+
+def unwrapped(value: Any) -> list[Any]:
+    """The things in an object that is none of its own: what the lists in it hold."""
+    if not isinstance(value, Mapping):
+        return []
+    return [
+        each
+        for key in WRAPPERS
+        if isinstance(value.get(key), list)
+        for each in value[key]
+        if isinstance(each, Mapping)
+    ]
+
+
+def rows_of(value: Any) -> list[Any]:
+    """The rows of a data frame that was written column by column; empty when it is none."""
+    if not isinstance(value, Mapping) or len(value) < 2:
+        return []
+    columns = list(value.values())
+    if not all(isinstance(each, Mapping) for each in columns):
+        return []
+    rows = columns[0].keys()
+    if not rows or not all(row.isdigit() for row in rows):
+        return []
+    if any(each.keys() != rows for each in columns):
+        return []
+    return [{name: column[row] for name, column in value.items()} for row in rows]
+
+
+def _is_csv(path: Path) -> bool:
+    return path.suffix.lower() in (".csv", ".tsv")
+
+
+def _is_lines(head: bytes) -> bool:
+    """Whether each line is a value of its own."""
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    first, newline, rest = head.partition(b"\n")
+    first = first.strip()
+    if not first or first in (b"[", b"{"):
+        return False
+    if _value(first) is not None:
+        # One line alone, a list of things, is a list and not a line; else it is the first of many.
+        return bool(rest.strip()) or not first.startswith(
+            (b"[", b'{"resource', b'{"data', b'{"trac')
+        )
+    if not newline:
+        return False
+    # Broken, or the beginning of something that goes on.
+    return first.startswith(b"{") != first.endswith((b",", b"{", b"[", b":")) or any(
+        _value(line.strip()) is not None and line.strip().startswith((b"{", b"["))
+        for line in rest.split(b"\n")[:20]
+    )
+
+
+def _value(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _lines(file: BinaryIO, skip: int) -> Iterator[FileValue]:
+    end = found = 0
+    for number in itertools.count(1):
+        line = file.readline(LONGEST + 1)
+        if not line:
+            return
+        end += len(line)
+        if len(line) > LONGEST:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(LONGEST)
+                end += len(line)
+            found += 1
+            if found > skip:
+                yield FileValue(number, end, error=f"the line is longer than {LONGEST} bytes")
+            continue
+        line = line.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else line.strip()
+        if line:
+            found += 1
+            if found > skip:
+                yield _parsed(number, end, line)
+
+
+def _parsed(number: int, end: int, line: bytes) -> FileValue:
+    try:
+        return FileValue(number, end, json.loads(line.decode("utf-8"), parse_constant=_no_number))
+    except UnicodeDecodeError as error:
+        return FileValue(number, end, error=f"byte {error.start + 1} of the line is not UTF-8")
+    except json.JSONDecodeError as error:
+        return FileValue(number, end, error=f"not JSON: {error.msg} (column {error.colno})")
+    except RecursionError:
+        return FileValue(number, end, error="nested too deeply")
+    except ValueError as error:  # a number of more digits than Python reads
+        return FileValue(number, end, error=f"not JSON: {error}")
+
+
+def _no_number(_: str) -> None:
+    """NaN and Infinity, which JSON has not and many write, are no value."""
+    return None
+
+
+class _Text:
+    """The text of a file as far as it was read and is needed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="\n")
+        self.text = ""
+        self.at = 0
+        self.line = 1
+        self.ended = False
+        self.passed = 0
+
+    def more(self) -> bool:
+        """Read on; False at the end."""
+        piece = self._file.read(max(_PIECE, len(self.text) - self.at))
+        self.text = self.text[self.at :] + piece
+        self.at = 0
+        self.ended = not piece
+        return not self.ended
+
+    def skip(self, to: int) -> None:
+        """Go on from there."""
+        self.line += self.text.count("\n", self.at, to)
+        self.passed += to - self.at
+        self.at = to
+
+    def skip_blank(self) -> None:
+        """Go on from the next character that means something."""
+        while True:
+            between = _BETWEEN.match(self.text, self.at)
+            assert between is not None
+            self.skip(between.end())
+            if self.at < len(self.text) or not self.more():
+                return
+
+
+def _documents(file: BinaryIO) -> Iterator[FileValue]:
+    source = _Text(file)
+    source.more()
+    decoder = json.JSONDecoder(parse_constant=_no_number)
+    source.skip_blank()
+    while source.at < len(source.text):
+        yield from _document(source, decoder)
+        source.skip_blank()
+
+
+def _document(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
+    """The values of one of the documents that stand in the file, one behind another."""
+    wrap: Callable[[Any], Any] = _as_it_is
+    closing = ""
+    opened = _OPENS.match(source.text, source.at)
+    if opened is not None:
+        source.skip(opened.end())
+        key, closing = opened[1], "]"
+        if key in _KEPT_WRAPPED:
+            wrap = lambda value: {key: [value]}  # noqa: E731 - what it closes over is here
+    elif source.text.startswith("[", source.at):
+        source.skip(source.at + 1)
+        closing = "]"
+    if not closing:
+        yield _next(source, decoder, wrap)
+        return
+    first = True
+    while True:
+        source.skip_blank()
+        if source.at >= len(source.text):
+            yield FileValue(source.line, source.passed, error="the file ends within its list")
+            return
+        if source.text[source.at] == closing:
+            source.skip(source.at + 1)
+            if opened is not None:
+                yield from _behind(source, decoder)
+            return
+        unit = _next(source, decoder, wrap)
+        if first and _is_message(unit.value):
+            yield _conversation(unit, source, decoder)
+            source.skip_blank()
+            if source.text.startswith("]", source.at):
+                source.skip(source.at + 1)
+            return
+        first = False
+        yield unit
+
+
+def _behind(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
+    """What stands behind the list in the object that wraps it: further lists, nothing else."""
+    while True:
+        source.skip_blank()
+        if source.text.startswith("}", source.at):
+            source.skip(source.at + 1)
+            return
+        if not source.text.startswith('"', source.at):
+            return
+        name = _next(source, decoder, _as_it_is)
+        source.skip_blank()
+        if name.error or not source.text.startswith(":", source.at):
+            yield FileValue(name.line, name.end, error=name.error or "not JSON: a colon is missing")
+            return
+        source.skip(source.at + 1)
+        source.skip_blank()
+        value = _next(source, decoder, _as_it_is)
+        if value.error:
+            yield value
+        elif name.value in WRAPPERS and isinstance(value.value, list):
+            yield FileValue(value.line, value.end, {name.value: value.value})
+
+
+def _is_message(value: Any) -> bool:
+    """Whether a value of a list is no thing of its own but a message of one conversation."""
+    return isinstance(value, dict) and "role" in value and "messages" not in value
+
+
+def _conversation(unit: FileValue, source: _Text, decoder: json.JSONDecoder) -> FileValue:
+    """The messages of a list as one value; what is broken among them is left out."""
+    messages = [unit.value]
+    end = unit.end
+    while end - unit.end < LONGEST:
+        source.skip_blank()
+        if source.at >= len(source.text) or source.text[source.at] == "]":
+            break
+        following = _next(source, decoder, _as_it_is)
+        end = following.end
+        if not following.error:
+            messages.append(following.value)
+    return FileValue(unit.line, end, messages)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _next(source: _Text, decoder: json.JSONDecoder, wrap: Callable[[Any], Any]) -> FileValue:
+    line = source.line
+    while True:
+        try:
+            value, end = decoder.raw_decode(source.text, source.at)
+        except RecursionError:
+            _resume(source)
+            return FileValue(line, source.passed, error="nested too deeply")
+        except json.JSONDecodeError as error:
+            length = len(source.text) - source.at
+            # An error at the end of what was read is one of the reading.
+            unfinished = error.msg.startswith("Unterminated") or error.pos > len(source.text) - 64
+            if unfinished and not source.ended and length < LONGEST and source.more():
+                continue
+            why = "longer than " + str(LONGEST) if length >= LONGEST else f"not JSON: {error.msg}"
+            where = source.line + source.text.count("\n", source.at, error.pos)
+            _resume(source)
+            return FileValue(line, source.passed, error=f"{why}, at line {where}")
+        except ValueError as error:
+            _resume(source)
+            return FileValue(line, source.passed, error=f"not JSON: {error}")
+        if end == len(source.text) and not source.ended and source.more():
+            continue  # a number may go on
+        source.skip(end)
+        return FileValue(line, source.passed, wrap(value))
+
+
+_BEGINS = re.compile(r"\n\s{0,8}(?:,\s{0,8})?(?=[\[{])|\n(?=\])")
+
+
+def _resume(source: _Text) -> None:
+    """Go on from the next line that may begin a value."""
+    start = source.at + 1
+    while True:
+        found = _BEGINS.search(source.text, start)
+        if found is not None:
+            source.skip(found.end())
+            return
+        source.skip(max(len(source.text) - 32, source.at))
+        if not source.more():
+            source.skip(len(source.text))
+            return
+        start = source.at
+
+
+def _rows(file: BinaryIO, delimiter: str) -> Iterator[FileValue]:
+    csv.field_size_limit(LONGEST)
+    text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
+    rows = csv.reader(text, delimiter=delimiter)
+    header: list[str] | None = None
+    line = 1
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield FileValue(line, file.tell(), error=f"not CSV: {error}")
+            line = rows.line_num + 1
+            continue
+        begun, line = line, rows.line_num + 1
+        if not any(row):
+            continue
+        if header is None:
+            header = [name.strip() for name in row]
+            continue
+        if len(row) != len(header):
+            why = f"the row has {len(row)} cells, and the header {len(header)}"
+            yield FileValue(begun, file.tell(), error=why)
+            continue
+        cells = {name: _cell(cell) for name, cell in zip(header, row, strict=True) if cell != ""}
+        yield FileValue(begun, file.tell(), cells)
+
+
+def _cell(cell: str) -> Any:
+    """What a cell holds: JSON where it is an object or a list, else its text."""
+    if cell[0] in "{[" and cell[-1] in "}]":
+        try:
+            return json.loads(cell, parse_constant=_no_number)
+        except (ValueError, RecursionError):
+            return cell
+    return cell

@@ -1,0 +1,209 @@
+"""What is read of one value of a file, and what readers share: ids, moments, attributes."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ratchet.observe.agent_names import agent_name
+from ratchet.observe.dialects.messages import json_text
+from ratchet.types import Feedback, FeedbackKind, Rollout, Score, SpanRecord
+
+SOURCE = "ratchet.import.source"
+"""Attribute of every span that was imported: the format it was read from."""
+
+ASSUMED_TIME = "ratchet.import.time"
+"""Attribute that says that a span's times are made up, since the source has none."""
+
+UNKNOWN = "imported"
+"""Agent of what names none."""
+
+MAX_NS = 2**63 - 1
+
+_NUMBER = re.compile(r"[0-9]{1,19}(?:\.[0-9]{1,9})?")
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class FormatMismatch(Exception):
+    """A value is not what the format says; the text says why."""
+
+
+class ImportedRecords(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be stored of one value of a file."""
+
+    spans: tuple[SpanRecord, ...] = ()
+    feedback: tuple[Feedback, ...] = ()
+    rollouts: tuple[Rollout, ...] = ()
+    """Rollouts that ended elsewhere."""
+    scores: tuple[tuple[str, Score], ...] = ()
+    """With the id of the rollout each is of."""
+    skipped: tuple[str, ...] = ()
+    """Why parts of the value are left out."""
+
+
+class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader knows besides the value."""
+
+    agent: str = ""
+    """What to call the agent; empty where the source may say."""
+    at_ns: int = 0
+    """Unix nanoseconds that stand where the source has no times: when the file was written."""
+    rollouts: bool = True
+    """Whether trajectories may become rollouts; a server takes none that ended elsewhere."""
+
+    def agent_name(self, *named: Any) -> str:
+        """The agent's name, or the first of those that is one, or `imported`."""
+        for name in (self.agent, *named):
+            if isinstance(name, str) and name.strip():
+                return agent_name(name.strip(), UNKNOWN)
+        return UNKNOWN
+
+
+def digest(*parts: Any) -> str:
+    """64 hex digits that follow from what is given."""
+    try:
+        return hashlib.sha256(_encode(parts)).hexdigest()
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise FormatMismatch(f"it cannot be held as JSON: {error}") from None
+
+
+def trace_id_of(source: str, id: Any) -> str:
+    """The id of a trace that a source calls so: its own where it is OpenTelemetry's."""
+    given = str(id).lower().removeprefix("0x").removeprefix("tr-")
+    if re.fullmatch(r"[0-9a-f]{32}", given) and int(given, 16):
+        return given
+    return digest(source, "trace", str(id))[:32]
+
+
+def span_id_of(source: str, id: Any) -> str:
+    """The id of a span that a source calls so."""
+    given = str(id).lower().removeprefix("0x")
+    if re.fullmatch(r"[0-9a-f]{16}", given) and int(given, 16):
+        return given
+    return digest(source, "span", str(id))[:16]
+
+
+def unix_ns(value: Any) -> int | None:
+    """Unix nanoseconds of a moment; None when it is none.
+
+    Args:
+        value: ISO 8601, or a number of seconds, milli-, micro- or nanoseconds.
+    """
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, str):
+        text = value.strip()
+        if not _NUMBER.fullmatch(text):
+            return _iso(text)
+        value = float(text) if "." in text else int(text)
+    if not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        return None
+    # What is given is told by its size: a second of this century has ten digits.
+    scale = 1_000_000_000
+    for limit in (10**11, 10**14, 10**17):
+        if value < limit:
+            break
+        scale //= 1_000
+    seconds = int(value)
+    found = seconds * scale + round((value - seconds) * scale)
+    return found if found <= MAX_NS else None
+
+
+def _iso(text: str) -> int | None:
+    try:
+        found = datetime.fromisoformat(text.replace(" UTC", "+00:00"))
+    except ValueError:
+        return None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    seconds = int(found.replace(microsecond=0).timestamp())
+    made = seconds * 1_000_000_000 + found.microsecond * 1_000
+    return made if 0 <= made <= MAX_NS else None
+
+
+def number(value: Any) -> float | None:
+    """A number, also one in a text; None when it is none."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if isinstance(value, (int, float)):
+        try:
+            found = float(value)
+        except OverflowError:
+            return None
+        return found if math.isfinite(found) else None
+    return None
+
+
+def integer(value: Any) -> int | None:
+    """A number without a fraction, in 53 bits; None when it is none."""
+    found = number(value)
+    return int(found) if found is not None and abs(found) < 2**53 else None
+
+
+def without_empty(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes without those that say nothing."""
+    return {key: value for key, value in attributes.items() if value is not None and value != ""}
+
+
+def flattened(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
+    """Attributes with a dot for each level: how OpenTelemetry names them."""
+    made: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = f"{prefix}{key}"
+        if isinstance(inner, Mapping) and inner and depth < 16:
+            made.update(flattened(inner, f"{name}.", depth + 1))
+        elif isinstance(inner, list) and any(isinstance(each, Mapping) for each in inner):
+            numbered = {str(at): each for at, each in enumerate(inner)}
+            made.update(flattened(numbered, f"{name}.", depth + 1))
+        elif inner is not None:
+            made[name] = inner
+    return made
+
+
+def as_text(value: Any) -> str:
+    """A value as JSON text."""
+    return json_text(value)
+
+
+def score_feedback(
+    source: str,
+    id: Any,
+    name: str,
+    value: Any,
+    *,
+    comment: str = "",
+    trace_id: str = "",
+    span_id: str = "",
+    conversation_id: str = "",
+    at: int | None = None,
+) -> Feedback:
+    """What a source's score says, as feedback: thumbs, a rating, or words."""
+    found = number(value)
+    kind: FeedbackKind = "comment"
+    if found is not None and found in (0.0, 1.0):
+        kind = "thumbs"
+    elif found is not None and 0.0 < found < 1.0:
+        kind = "rating"
+    shown = f"{name}: {comment}" if comment else f"{name}: {value}"
+    return Feedback(
+        id=digest(source, "score", id)[:32],
+        kind=kind,
+        value=None if kind == "comment" else found,
+        trace_id=trace_id,
+        span_id=span_id,
+        conversation_id=conversation_id,
+        comment=shown[:20_000],
+        content={"source": source, "name": name, "value": value},
+        created_at=(at or 0) / 1e9,
+    )

@@ -1,0 +1,294 @@
+"""The spending of one budget by `Auto`: slices for the ways to improve, and what each brought."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
+from ratchet.learn.arms import Arm
+from ratchet.learn.budget import Budget, BudgetExhausted
+from ratchet.learn.lab import Lab
+from ratchet.learn.work import mean
+from ratchet.llm import CoachUnavailable
+from ratchet.sandbox.limits import SandboxUnavailable
+from ratchet.types import (
+    Candidate,
+    ConfigError,
+    Cost,
+    InputError,
+    RatchetError,
+    Task,
+    total_cost,
+)
+
+SOLVED = 0.999
+"""A value from which on there is nothing left to learn."""
+
+DOUBT = 2.0
+"""Val tasks without any gain that are added to those that were run."""
+
+TIRED = 2
+"""Slices in a row without a gain after which an arm rests for good."""
+
+LEAST = 8
+"""Rollouts that no algorithm makes anything of, when they are all that is left."""
+
+CANNOT = (InputError, BudgetExhausted, CoachUnavailable, ConfigError, SandboxUnavailable)
+"""What an algorithm raises when it cannot work here; another may."""
+
+
+class ArmRecord:
+    """What an arm did so far."""
+
+    def __init__(self, arm: Arm, targets: tuple[str, ...], weight: float) -> None:
+        self.arm = arm
+        self.targets = targets
+        self.weight = weight
+        self.gain = 0.0
+        self.rollouts = 0
+        self.dollars = Cost()
+        self.coach_calls = 0
+        self.slices = 0
+        self.barren = 0
+        """Slices in a row without a gain."""
+        self.refused = False
+        """Whether it could not work when it was last asked."""
+        self.out = ""
+        """Why it gets nothing more; empty while it may."""
+
+    def rate(self, dollars_matter: bool) -> float:
+        """Gain per unit of cost, discounted for slices that brought nothing."""
+        cost = self.dollars.known_usd if dollars_matter else float(self.rollouts)
+        return self.gain / max(cost, 1e-9) / (1 + self.barren)
+
+
+class BudgetSlices(msgspec.Struct, frozen=True):
+    """How a budget is divided."""
+
+    survey: int
+    """Train tasks that the source's own candidate runs first."""
+    val: int
+    """Val tasks that it runs first, and on which the best is compared with it at the end."""
+    reserve: int
+    """Rollouts that are kept for that."""
+    slices: int
+    """Parts that the rest is cut into."""
+
+
+class BudgetScheduler:
+    """The spending of one budget."""
+
+    def __init__(
+        self, lab: Lab, records: Sequence[ArmRecord], plan: BudgetSlices, baseline_val: float
+    ) -> None:
+        self._lab = lab
+        self._records = sorted(records, key=lambda record: -record.weight)
+        self._plan = plan
+        self._baseline_val = baseline_val
+        self._kept: list[tuple[Candidate, float, float]] = []
+        """Each better candidate, with the means of its forerunner and its own on the same tasks."""
+        self._solved = baseline_val >= 1.0
+        self._proposals = 0
+
+    @property
+    def _best(self) -> Candidate:
+        return self._kept[-1][0] if self._kept else self._lab.baseline
+
+    async def run(self) -> SearchEnd:
+        """Spend it; returns how it ended."""
+        number = 0
+        while self._lab.may_continue(f"auto/{number:03d}"):
+            if self._solved:
+                return SearchEnd("solved", "every val task is solved")
+            if self._left() < LEAST and number:
+                return SPENT
+            record = self._next()
+            if record is None:
+                return SearchEnd("idle", "no algorithm brought anything more")
+            await self._slice(number, record)
+            number += 1
+        return SPENT
+
+    async def finding(self, end: SearchEnd) -> Finding:
+        """What it came to, with the best compared with the source on the same val tasks."""
+        best, baseline_val, best_val = self._lab.baseline, self._baseline_val, self._baseline_val
+        if self._kept:
+            best, baseline_val, best_val = await self._compare()
+        tried = [record for record in self._records if record.slices]
+        parts = [
+            f"{record.arm.name} on {_names(record.targets)} ({_gain(record)})" for record in tried
+        ]
+        return Finding(
+            best=best,
+            baseline_val=baseline_val,
+            best_val=best_val,
+            proposals=self._proposals,
+            sentence=f"{'; '.join(parts) or 'Nothing was tried'}; {end.why}.",
+            ended=end.cause,
+        )
+
+    async def _compare(self) -> tuple[Candidate, float, float]:
+        """The last candidate that is better than the source, with the means of both."""
+        lab = self._lab
+        try:
+            await self._confirm()
+        except BudgetExhausted:
+            pass  # what is known has to do
+        for candidate, before, after in reversed(self._kept):
+            pairs = lab.compared(f"auto/{candidate.id}", lab.baseline, candidate)
+            if not pairs:  # it was compared with its forerunner only
+                return candidate, before, after
+            own, its = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
+            if its > own:
+                return candidate, own, its
+            lab.note(
+                f"Candidate {candidate.id[:8]} is no better than the source on"
+                f" {len(pairs)} val tasks: {own:.3f} → {its:.3f}."
+            )
+        return lab.baseline, self._baseline_val, self._baseline_val
+
+    async def _confirm(self) -> float:
+        """The mean of the best so far on as many val tasks as the source has run."""
+        tasks = self._lab.val[: self._plan.val]
+        return mean(await self._lab.evaluate(self._best, tasks)) or 0.0
+
+    def _left(self) -> float:
+        """Rollouts that are left for slices."""
+        if self._lab.budget.rollouts is None:
+            return math.inf
+        return max(0, self._lab.budget.rollouts - self._lab.spent.rollouts - self._plan.reserve)
+
+    def _next(self) -> ArmRecord | None:
+        ready = [record for record in self._records if not record.out]
+        fresh = [record for record in ready if not record.slices]
+        if fresh:
+            return fresh[0]
+        spent = self._lab.spent.cost
+        costly = spent.known_usd > 0 and not spent.unpriced
+        best = max(ready, key=lambda record: (record.rate(costly), record.weight), default=None)
+        return best
+
+    async def _slice(self, number: int, record: ArmRecord) -> None:
+        lab = self._lab
+        name = f"{number:02d}-{record.arm.name}"
+        lab.note(f"{record.arm.name} works on {_names(record.targets)}: {self._why(record)}.")
+        share = self._share()
+        part = lab.part(
+            name,
+            baseline=self._best,
+            budget=share,
+            only=record.targets,
+            **_some_tasks(lab, share) if record.arm.whole else {},
+        )
+        record.slices += 1
+        try:
+            finding = await record.arm.make().learn(part)
+        except CANNOT as error:
+            self._account(record, part)
+            record.out, record.refused = _plain(error), True
+            lab.note(f"{record.arm.name} cannot go on: {record.out}")
+            return
+        self._account(record, part)
+        self._proposals += finding.proposals
+        cost, said = _cost(part), finding.sentence
+        if finding.ended == "budget":
+            cost += ", its share of the budget"
+        if finding.best.id == self._best.id or finding.best_val < finding.baseline_val:
+            record.barren += 1
+            # One that ended before its share was spent had nothing left to try.
+            if record.barren >= TIRED or finding.ended != "budget":
+                record.out = "it brought nothing more"
+            lab.note(f"{record.arm.name} found nothing better for {cost}: {said}")
+            return
+        pairs = lab.compared(name, self._best, finding.best)
+        gain = finding.best_val - finding.baseline_val
+        gain *= len(pairs) / (len(pairs) + DOUBT) if pairs else 1.0
+        record.barren = 0 if gain > 0 else record.barren + 1
+        record.gain += gain
+        on = f" on {len(pairs)} val tasks" if pairs else " on val"
+        did = (
+            f"raised the mean from {finding.baseline_val:.3f} to {finding.best_val:.3f}{on}"
+            if gain > 0
+            else f"keeps a candidate that does better on train and as well{on}"
+        )
+        lab.note(f"{record.arm.name} {did}, for {cost}: {said}")
+        self._kept.append((finding.best, finding.baseline_val, finding.best_val))
+        if finding.best_val >= SOLVED and all(after >= SOLVED for _, after in pairs):
+            try:
+                self._solved = await self._confirm() >= SOLVED
+            except BudgetExhausted:
+                self._solved = True  # as far as can be told
+
+    def _account(self, record: ArmRecord, part: Lab) -> None:
+        record.rollouts += part.spent.rollouts
+        record.dollars = total_cost([record.dollars, part.spent.cost])
+        record.coach_calls += part.spent.coach_calls
+
+    def _why(self, record: ArmRecord) -> str:
+        ready = [r for r in self._records if not r.out]
+        if len(ready) == 1:
+            return "nothing else is left to try" if record.slices else "it is what fits this agent"
+        if not record.slices:
+            return "each way is tried once, the likeliest first"
+        if record.gain <= 0:
+            return "none brought anything yet, and it is the likeliest"
+        return "it brought most for what it cost"
+
+    def _share(self) -> Budget:
+        """The next slice of what is left."""
+        lab = self._lab
+        ready = [record for record in self._records if not record.out]
+        taken = sum(record.slices for record in self._records)
+        left = 1 if len(ready) == 1 else max(1, self._plan.slices - taken)
+
+        def slice_of(limit: float | None, spent: float) -> float | None:
+            return None if limit is None else max((limit - spent) / left, 1e-9)
+
+        budget, spent = lab.budget, lab.spent
+        rollouts = None if budget.rollouts is None else self._left() / left
+        calls = slice_of(budget.coach_calls, spent.coach_calls)
+        return Budget(
+            rollouts=None if rollouts is None else max(1, int(rollouts)),
+            seconds=slice_of(budget.seconds, spent.seconds),
+            coach_calls=None if calls is None else max(1, int(calls)),
+            dollars=slice_of(budget.dollars, spent.dollars),
+        )
+
+
+def _some_tasks(lab: Lab, share: Budget) -> dict[str, Sequence[Task]]:
+    """As many tasks as suit a slice: several trials on train, and finalists on val."""
+    if share.rollouts is None:
+        return {}
+    train, val = max(8, share.rollouts // 8), max(4, share.rollouts // 16)
+    return {"train": lab.train[:train], "val": lab.val[:val]}
+
+
+def _gain(record: ArmRecord) -> str:
+    if record.refused and not record.rollouts and not record.coach_calls:
+        return "could not work"
+    cost = _said_cost(record.rollouts, record.coach_calls, record.dollars)
+    return f"+{record.gain:.3f} for {cost}" if record.gain > 0 else f"no gain for {cost}"
+
+
+def _cost(part: Lab) -> str:
+    return _said_cost(part.spent.rollouts, part.spent.coach_calls, part.spent.cost)
+
+
+def _said_cost(rollouts: int, coach_calls: int, dollars: Cost) -> str:
+    parts = [f"{rollouts} rollout{'' if rollouts == 1 else 's'}"]
+    if coach_calls:
+        parts.append(f"{coach_calls} coach call{'' if coach_calls == 1 else 's'}")
+    if dollars != Cost():
+        parts.append(str(dollars))
+    return ", ".join(parts)
+
+
+def _names(targets: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in targets)
+
+
+def _plain(error: RatchetError) -> str:
+    return error.message if error.message.endswith(".") else f"{error.message}."

@@ -1,0 +1,134 @@
+"""Where a model's name leads: an address, the variable that holds its key, the key itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ratchet.llm.chat import CoachUnavailable
+from ratchet.llm.ensemble import CoachModel
+from ratchet.types import ConfigError
+
+OPENAI_URL, OPENAI_KEY = "https://api.openai.com/v1", "OPENAI_API_KEY"
+
+COMPATIBLE = {
+    "anthropic": ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+    "deepseek": ("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    "gemini": ("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "groq": ("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    "mistral": ("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    "ollama": ("http://localhost:11434/v1", ""),
+    "openai": (OPENAI_URL, OPENAI_KEY),
+    "openrouter": ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "together": ("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    "xai": ("https://api.x.ai/v1", "XAI_API_KEY"),
+}
+"""Providers by the first part of a model's name, as in `openrouter/qwen/qwen3-32b`: the address of
+their OpenAI-compatible endpoint, and the variable that their own tools read the key from."""
+
+NO_KEY = "none"
+"""What an endpoint is shown that asks for no key: the library does not start without one."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a model is asked."""
+
+    model: str
+    """Its name there."""
+    base_url: str
+    """Empty for litellm, which knows the addresses itself."""
+    key: str
+    key_env: str
+    """The variable that the key is, or would be, in."""
+    through: str = "openai"
+    """The library: `openai` or `litellm`."""
+
+    def __repr__(self) -> str:
+        return f"Place({self.model!r} at {self.shown})"
+
+    @property
+    def shown(self) -> str:
+        """The endpoint, for people."""
+        return self.base_url or "litellm"
+
+    @property
+    def host(self) -> str:
+        """The host of its address."""
+        return urlsplit(self.base_url).hostname or ""
+
+
+def endpoint_of(model: CoachModel, environ: Mapping[str, str]) -> Endpoint:
+    """Where a model is asked, with the key from the environment.
+
+    Raises:
+        ConfigError: The address is no URL, or holds a password.
+        CoachUnavailable: The endpoint takes a key and there is none.
+    """
+    if model.name.startswith("litellm:"):
+        return _by_litellm(model, model.name.removeprefix("litellm:"), environ)
+    name, base_url, key_env = model.name, model.base_url, model.key_env
+    provider, _, rest = name.partition("/")
+    if base_url is None and rest:
+        if provider not in COMPATIBLE:
+            return _by_litellm(model, name, environ)
+        base_url, own_env = COMPATIBLE[provider]
+        name, key_env = rest, own_env if key_env is None else key_env
+    base_url = base_url or environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
+    base_url = checked(base_url)
+    named = key_env is not None or base_url.rstrip("/") == OPENAI_URL
+    key_env = OPENAI_KEY if key_env is None else key_env
+    key = environ.get(key_env, "").strip() if key_env else ""
+    if key_env and not key and named:
+        raise _no_key(model, key_env, base_url)
+    if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
+        raise CoachUnavailable(
+            f"The key in {key_env} cannot be one: it holds a blank or a character beyond ASCII.",
+            hint="Put it there again, without quotes or line breaks.",
+        )
+    return Endpoint(model=name, base_url=base_url, key=key or NO_KEY, key_env=key_env)
+
+
+def checked(url: str) -> str:
+    """An endpoint's address, without the slash at its end.
+
+    Raises:
+        ConfigError: It is no http(s) URL, or has a user, a password or a query in it.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(
+            f"The coach's base_url {url.rpartition('@')[2]!r} is not an address.",
+            hint="Expected is one such as http://localhost:8000/v1.",
+        )
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ConfigError(
+            f"The coach's base_url at {parts.hostname} has more in it than an address.",
+            hint="Leave user, password and query out; a key goes into the variable that key_env"
+            " names.",
+        )
+    return url.rstrip("/")
+
+
+def _by_litellm(model: CoachModel, name: str, environ: Mapping[str, str]) -> Endpoint:
+    key = environ.get(model.key_env, "").strip() if model.key_env else ""
+    if model.key_env and not key:
+        raise _no_key(model, model.key_env, name)
+    base_url = checked(model.base_url) if model.base_url else ""
+    return Endpoint(
+        model=name, base_url=base_url, key=key, key_env=model.key_env or "", through="litellm"
+    )
+
+
+def _no_key(model: CoachModel, key_env: str, where: str) -> CoachUnavailable:
+    return CoachUnavailable(
+        f"There is no key for the coach's model {model.name!r} at {where}: the environment"
+        f" variable {key_env} is not set.",
+        hint=f"Set it (export {key_env}=…), or name the variable that holds the key under [coach]"
+        " key_env in ratchet.toml.",
+    )

@@ -1,0 +1,278 @@
+"""Joins the OpenTelemetry of a process: its own set-up goes on, and what it records comes here too.
+
+Where the process has none, a provider of ours stands in, so that the spans of frameworks arrive.
+One that the user sets later takes its place, and ours joins that one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context, get_current
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import Span as SdkSpan
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+from ratchet.observe.collector import Collector, current_sink
+from ratchet.observe.conversations import CONVERSATION
+from ratchet.observe.ids import new_span_id, new_trace_id
+from ratchet.observe.otel_spans import MAX_ATTRIBUTES, from_otel
+
+_log = logging.getLogger("ratchet")
+
+SCOPE = "ratchet"
+"""Name of the tracer that makes spans beside ours, which are not ours to keep once more."""
+
+CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""Whether inputs and outputs go onto spans of the user's own provider, as OpenTelemetry's GenAI
+instrumentations have it: by default they do not, since nothing of ours redacts them there."""
+
+FLUSH_S = 5.0
+"""How long a flush of the user's provider waits for our part."""
+
+MAX_OPEN = 10_000
+"""Spans of rollouts that have begun and not ended, as far as they are remembered."""
+
+
+class BridgeProcessor(SpanProcessor):
+    """Gives the spans of a provider to the rollout that they began in, or to the live pipeline."""
+
+    def __init__(self, live: Any) -> None:
+        self.live = live
+        self._of_rollouts: OrderedDict[int, Collector] = OrderedDict()
+
+    def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:
+        """Say to which conversation a span belongs, and remember its rollout."""
+        context = get_current() if parent_context is None else parent_context
+        talk = context.get(CONVERSATION) or get_current().get(CONVERSATION)
+        if talk is not None:
+            span.set_attributes(talk)  # type: ignore[arg-type]
+        sink = current_sink()
+        if isinstance(sink, Collector):
+            own = span.get_span_context()
+            self._of_rollouts[own.span_id] = sink
+            if len(self._of_rollouts) > MAX_OPEN:
+                with contextlib.suppress(KeyError):
+                    self._of_rollouts.popitem(last=False)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Take a finished span."""
+        scope = span.instrumentation_scope
+        if scope is not None and scope.name == SCOPE:
+            return
+        own = span.get_span_context()
+        if own is None or not own.trace_flags.sampled:
+            return
+        collector = self._of_rollouts.pop(own.span_id, None)
+        if collector is not None:
+            collector.add(from_otel(span))
+        elif self.live is not None:
+            self.live.take_foreign(span)
+
+    def shutdown(self) -> None:
+        """A provider ends before the process does, which may go on without it."""
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Send what has ended, as far as that is soon done.
+
+        It never fails: a provider that hears of a failure flushes no further processor.
+        """
+        if self.live is not None:
+            self.live.flush(min(timeout_millis / 2_000, FLUSH_S))
+        return True
+
+
+class _OwnIds(IdGenerator):
+    def generate_span_id(self) -> int:
+        return new_span_id()
+
+    def generate_trace_id(self) -> int:
+        return new_trace_id()
+
+
+class StandInProvider(TracerProvider):
+    """The provider of a process that has none. Once the user sets one, its tracers make theirs."""
+
+    def __init__(self) -> None:
+        # An empty resource: the detectors of Resource.create start threads and cost milliseconds.
+        super().__init__(
+            sampler=ALWAYS_ON,
+            resource=Resource({}),
+            id_generator=_OwnIds(),
+            # Instrumentations write a conversation as some attributes for each message: by default
+            # a span keeps 128.
+            span_limits=SpanLimits(max_span_attributes=MAX_ATTRIBUTES, max_events=MAX_ATTRIBUTES),
+            shutdown_on_exit=False,
+        )
+        # OTEL_SDK_DISABLED is about the user's own telemetry.
+        self._disabled = False
+        self.successor: Any = None
+
+    def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
+        """A tracer that makes spans of this provider, or of its successor."""
+        if self.successor is not None:
+            tracer: trace.Tracer = self.successor.get_tracer(*args, **kwargs)
+            return tracer
+        return _Following(self, super().get_tracer(*args, **kwargs), args, kwargs)
+
+
+class _Following(trace.Tracer):
+    def __init__(
+        self,
+        provider: StandInProvider,
+        own: trace.Tracer,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self._provider = provider
+        self._tracer = own
+        self._arguments = (args, kwargs)
+        self._successor: Any = None
+
+    def _current(self) -> trace.Tracer:
+        successor = self._provider.successor
+        if successor is not self._successor:
+            args, kwargs = self._arguments
+            self._tracer = successor.get_tracer(*args, **kwargs)
+            self._successor = successor
+        return self._tracer
+
+    def start_span(self, *args: Any, **kwargs: Any) -> trace.Span:
+        return self._current().start_span(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def start_as_current_span(self, *args: Any, **kwargs: Any) -> Iterator[trace.Span]:  # type: ignore[override]
+        with self._current().start_as_current_span(*args, **kwargs) as span:
+            yield span
+
+    def __getattr__(self, name: str) -> Any:
+        # The SDK's tracers have more than the interface says, such as `id_generator`.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._current(), name)
+
+
+class OtelBridge:
+    """How a live pipeline is tied to the process's OpenTelemetry.
+
+    Args:
+        live: The pipeline.
+    """
+
+    def __init__(self, live: Any) -> None:
+        self._live = live
+        self._stand_in: StandInProvider | None = None
+        self._processors: list[tuple[Any, BridgeProcessor]] = []
+        self.provider: Any = None
+        """The provider for instrumented libraries."""
+
+    def connect(self) -> None:
+        """Join the user's provider, or stand in for one."""
+        known = getattr(trace, "_TRACER_PROVIDER", None)
+        if known is None and os.environ.get("OTEL_PYTHON_TRACER_PROVIDER"):
+            known = trace.get_tracer_provider()  # which loads the one that is named
+        if known is not None and self._connect_to(known):
+            self.provider = known
+            return
+        self.provider = self._stand_in = StandInProvider()
+        processor = BridgeProcessor(self._live)
+        self._stand_in.add_span_processor(processor)
+        self._processors.append((self._stand_in, processor))
+        if known is None:
+            self._install(self._stand_in)
+        # Else there is one that takes no processors: it stays, and what is instrumented for us
+        # comes here.
+
+    def go_live(self, live: Any) -> None:
+        """Give spans outside of rollouts to a pipeline from here on."""
+        self._live = live
+        for provider, processor in self._processors:
+            processor.live = live
+            if provider is not self._stand_in:
+                self._mirror_steps(provider)
+
+    def disconnect(self) -> None:
+        """Take no more spans. What was joined cannot be left, and is told to pass nothing on."""
+        for _, processor in self._processors:
+            processor.live = None
+        self._live.tracer = None
+        if self._stand_in is not None:
+            if getattr(trace, "_TRACER_PROVIDER", None) is self._stand_in:
+                trace._TRACER_PROVIDER = None
+            once = getattr(trace, "_TRACER_PROVIDER_SET_ONCE", None)
+            if isinstance(once, _Watched):
+                trace._TRACER_PROVIDER_SET_ONCE = once.original
+
+    def _connect_to(self, provider: Any) -> bool:
+        """Whether the provider takes our processor."""
+        if any(known is provider for known, _ in self._processors):
+            return True
+        if not callable(getattr(provider, "add_span_processor", None)):
+            return False
+        processor = BridgeProcessor(self._live)
+        provider.add_span_processor(processor)
+        self._processors.append((provider, processor))
+        self._mirror_steps(provider)
+        return True
+
+    def _mirror_steps(self, provider: Any) -> None:
+        """Our own steps appear among the spans of the user's provider, too."""
+        self._live.mirror_content = _is_true(os.environ.get(CONTENT_VARIABLE, ""))
+        self._live.tracer = provider.get_tracer(SCOPE)
+
+    def _install(self, stand_in: StandInProvider) -> None:
+        """Make a provider the global one, in a way that leaves the user the right to set theirs.
+
+        OpenTelemetry allows for one `set_tracer_provider`. It is theirs: a line of theirs that
+        comes after ours would be refused, and their back end would get nothing.
+        """
+        once = getattr(trace, "_TRACER_PROVIDER_SET_ONCE", None)
+        if once is None or not hasattr(once, "do_once") or not hasattr(trace, "_TRACER_PROVIDER"):
+            _log.info("This OpenTelemetry lets nobody watch for a provider: Ratchet's is set.")
+            trace.set_tracer_provider(stand_in)
+            return
+        trace._TRACER_PROVIDER = stand_in
+        watched: Any = _Watched(once, self._set_later)
+        trace._TRACER_PROVIDER_SET_ONCE = watched
+
+    def _set_later(self) -> None:
+        provider = getattr(trace, "_TRACER_PROVIDER", None)
+        stand_in = self._stand_in
+        if provider is None or provider is stand_in or stand_in is None:
+            return
+        try:
+            if self._connect_to(provider):
+                stand_in.successor = provider
+        except Exception as error:
+            _log.warning("The TracerProvider that was set could not be joined: %s", error)
+
+
+class _Watched:
+    """OpenTelemetry's own guard of `set_tracer_provider`, which tells when it let somebody in."""
+
+    def __init__(self, original: Any, on_set: Any) -> None:
+        self.original = original
+        self._on_set = on_set
+
+    def do_once(self, func: Any) -> bool:
+        done = bool(self.original.do_once(func))
+        if done:
+            self._on_set()
+        return done
+
+    def __getattr__(self, name: str) -> Any:
+        # Tests of others reset the guard by its private parts.
+        return getattr(self.original, name)
+
+
+def _is_true(text: str) -> bool:
+    # "span_only" and the like are newer values of the same variable.
+    return text.strip().lower() in ("true", "1", "span_only", "span_and_event")

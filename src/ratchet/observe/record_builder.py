@@ -1,0 +1,108 @@
+"""Prepares finished spans for storage: one model of names, bounded, redacted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from ratchet.observe.dialects import normalise
+from ratchet.observe.otel_spans import from_otel
+from ratchet.observe.redaction import without_content
+from ratchet.observe.step_span import StepSpan
+from ratchet.types import Span, SpanRecord
+
+_log = logging.getLogger("ratchet")
+
+Redact = Callable[[SpanRecord], SpanRecord]
+
+MAX_SPAN = 2 * 1024 * 1024
+"""Characters kept of one span; its longest attributes are cut first."""
+
+
+class RecordBuilder:
+    """Turns finished spans into records.
+
+    Args:
+        agent: The live agent that they come from.
+        content: Whether inputs and outputs are kept.
+        redact: What is done to each record; None for nothing. A record that it raises on is not
+            sent.
+    """
+
+    def __init__(self, agent: str, *, content: bool = True, redact: Redact | None = None) -> None:
+        self._agent = agent
+        self._content = content
+        self._redact = redact
+        self._warned = False
+        self.broken = 0
+        """Spans that could not be turned into records."""
+
+    def records(self, spans: Iterable[Any]) -> list[SpanRecord]:
+        """The records of finished spans; what fails on one of them costs only that one."""
+        made: list[SpanRecord] = []
+        for span in spans:
+            try:
+                made.append(self._record(span))
+            except Exception as error:
+                self.broken += 1
+                if not self._warned:
+                    self._warned = True
+                    _log.warning(
+                        "A span could not be recorded: %s: %s", type(error).__name__, error
+                    )
+        return made
+
+    def _record(self, ended: Any) -> SpanRecord:
+        if ended.__class__ is StepSpan:
+            span = ended.frozen()
+            foreign = ended.foreign
+            large = ended.weight > MAX_SPAN
+        else:
+            span, foreign, large = from_otel(ended), True, True
+        if foreign:
+            attributes = normalise(span.name, span.attributes, span.events)
+            if attributes is not span.attributes:
+                span = msgspec.structs.replace(span, attributes=attributes)
+        if not self._content:
+            span = without_content(span)
+        if large:
+            span = bounded(span)
+        record = SpanRecord(span=span, agent=self._agent)
+        return record if self._redact is None else self._redact(record)
+
+
+def bounded(span: Span, limit: int = MAX_SPAN) -> Span:
+    """A span of about as many characters as the limit, at most."""
+    sizes = {key: _size(value) for key, value in span.attributes.items()}
+    events = [sum(_size(value) for value in event.attributes.values()) for event in span.events]
+    too_much = sum(sizes.values()) + sum(events) - limit
+    if too_much <= 0:
+        return span
+    attributes = dict(span.attributes)
+    kept = span.events
+    if sum(events) > limit // 2:
+        kept, too_much = (), too_much - sum(events)
+        attributes["otel.dropped_events_count"] = len(span.events)
+    for key in sorted(sizes, key=lambda key: -sizes[key]):
+        if too_much <= 0:
+            break
+        value = attributes[key]
+        # The beginning of a text is of use; of a list's JSON form nobody knows.
+        attributes[key] = (
+            f"{value[:1000]}… [{len(value) - 1000} more characters]"
+            if isinstance(value, str) and len(value) > 1000
+            else "…"
+        )
+        too_much -= sizes[key] - 1000
+    return msgspec.structs.replace(span, attributes=attributes, events=kept)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list):
+        return sum(_size(each) for each in value)
+    return 8

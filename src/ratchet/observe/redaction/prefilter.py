@@ -1,0 +1,102 @@
+"""Suspicion: whether a text may hold anything at all that a rule could find.
+
+Most text holds nothing, and a server sees thousands of spans a second. So what all rules have in
+common is looked for first, and only with what costs a nanosecond a character or less: searches for
+one character or one word, which the C library does, and tables of bytes. Small letters, most of a
+text, are left out before digits and signs are looked at; what may then stand together that did not
+before is looked at again, exactly. Regular expressions on all of a text begin with a single rare
+letter, to which their engine jumps.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+
+from ratchet.observe.redaction.rules.scanned import DIGITS, SEPARATORS, WORDS
+
+_LEFT_OUT = string.ascii_lowercase.encode()
+
+_SIGNS = b"@%\\&+"
+_NO_SIGNS = bytes(byte for byte in range(256) if byte not in _SIGNS)
+
+_LONG_WORD = b"a" * 17
+"""A key, or text in base64; words are seldom as long."""
+
+_NO_SMALL_LETTERS = b"a" * 7
+"""Capitals and digits of such a word."""
+
+_MANY_DIGITS = b"0" * 9
+"""Of a card, an account or a telephone number, however it is grouped; a date has eight."""
+
+_BETWEEN = (
+    rb"""(?:[_\-]\w{0,12})?["'`*\\)\]]{0,80}(?:\s{0,3}[:=]|\s{1,3}(?:is|lautet|ist|es|est|was)\s)"""
+)
+"""What stands between the name of a secret and the secret: also in JSON within JSON within JSON,
+whose quotes have many backslashes."""
+
+_PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}").search
+_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|x[2-7])").search
+_INTERNATIONAL = re.compile(rb"\+ ?\(?[0-9]").search
+_FOUR = re.compile(rb"\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]").search
+_SIX = re.compile(rb":[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]").search
+_COLONS = re.compile(rb":[0-9A-F]{0,4}:").search
+_AT_WORD = re.compile(rb"[(\[] ?[aA][tT] ?[)\]]").search
+
+_WORDS_FOR_SECRETS = tuple(
+    re.compile(pattern).search
+    for pattern in (
+        rb"w(?:(?<=ssw)(?:or[dt]|d)|(?<=pw)d)" + _BETWEEN,
+        rb"k(?:ey" + _BETWEEN + rb"|(?<=ok)(?:en|ies?)" + _BETWEEN + rb"|(?<=ak)ia|(?<=sk)-)",
+        rb"z(?:(?<=authoriz)ation|(?<=aiz)a)",
+        rb"c(?:(?<=sec)ret|redentials?|vv2?|vc)" + _BETWEEN,
+        rb"b(?:earer|asic)[\s:\"'=\\]",
+        rb"p(?:(?<=glp)at-|(?<=ssp)hrase" + _BETWEEN + rb")",
+    )
+)
+"""On small letters. Each begins with the rarest letter of what it looks for."""
+
+
+def may_match(text: str) -> bool:
+    """Whether a rule may find something. The text is one that `views.glance` has gone over."""
+    raw = text.encode("utf-8", "surrogatepass")
+    if _has_indicator(raw, raw.translate(None, _LEFT_OUT)):
+        return True
+    # Cut: the end may be the beginning of a secret. What says so is no ASCII.
+    if len(raw) > len(text) and b"more characters]" in raw:
+        return True
+    small = raw.lower()
+    w, k, z, c, b, p = _WORDS_FOR_SECRETS
+    return bool(w(small) or k(small) or c(small) or b(small) or p(small) or z(small))
+
+
+def _has_indicator(raw: bytes, rare: bytes) -> bool:
+    """Whether digits, capitals or signs of a text tell of something.
+
+    Args:
+        raw: The text.
+        rare: The same without small letters.
+    """
+    signs = rare.translate(None, _NO_SIGNS)
+    return bool(
+        (signs and _has_sign(raw, signs))
+        or b"-----" in rare
+        or (
+            _MANY_DIGITS in rare.translate(DIGITS, SEPARATORS)
+            and _MANY_DIGITS in raw.translate(DIGITS, SEPARATORS)
+        )
+        or (_NO_SMALL_LETTERS in rare.translate(WORDS) and _LONG_WORD in raw.translate(WORDS))
+        or (b"." in rare and _FOUR(rare) and _FOUR(raw))
+        or (b":" in rare and _COLONS(rare) and _SIX(raw))
+        or ((b"()" in rare or b"[]" in rare or b"(  )" in rare or b"AT" in rare) and _AT_WORD(raw))
+    )
+
+
+def _has_sign(raw: bytes, signs: bytes) -> bool:
+    return bool(
+        b"@" in signs
+        or (b"%" in signs and _PERCENT(raw))
+        or (b"\\" in signs and _ESCAPE(raw))
+        or (b"&" in signs and b"&#" in raw)
+        or (b"+" in signs and _INTERNATIONAL(raw))
+    )

@@ -1,0 +1,145 @@
+"""Which processes a sandbox has, and what they take, read from /proc."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+TYPE_CHECKING = False  # `typing` takes long to import
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def processes(root: int) -> list[int]:
+    """The living descendants of a process; in a process namespace of its own, all but it."""
+    if root == 1:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        for child in _children(waiting.pop()):
+            found.append(child)
+            waiting.append(child)
+    return found
+
+
+def _children(pid: int) -> Iterator[int]:
+    folder = f"/proc/{pid}/task"
+    try:
+        for task in os.listdir(folder):
+            try:
+                with open(f"{folder}/{task}/children", "rb") as listed:
+                    yield from map(int, listed.read().split())
+            except FileNotFoundError:
+                if not os.path.exists(f"{folder}/{task}"):
+                    continue
+                yield from _by_parent(pid)  # a kernel without CONFIG_PROC_CHILDREN
+                return
+    except OSError:
+        return
+
+
+def _by_parent(parent: int) -> Iterator[int]:
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (fields := _stat(int(name))) and int(fields[1]) == parent:
+            yield int(name)
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    """The fields of a process behind its name; the first is its state."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            return file.read(1024).rpartition(b")")[2].split()
+    except OSError:
+        return None
+
+
+def usage(pids: list[int], shared: int = 0) -> tuple[int, int]:
+    """What these processes take: the number of tasks, threads too, and bytes of memory.
+
+    Args:
+        pids: Their ids.
+        shared: Bytes that each has from its parent and does not count.
+    """
+    tasks = memory = 0
+    for pid in pids:
+        if (fields := _stat(pid)) and fields[0] != b"Z":
+            tasks += int(fields[17])
+            memory += max(0, int(fields[21]) * _PAGE - shared)
+    return tasks, memory
+
+
+def resident(pid: int) -> int:
+    """Resident bytes of one process."""
+    fields = _stat(pid)
+    return int(fields[21]) * _PAGE if fields else 0
+
+
+def address_space() -> int:
+    """Bytes of address space that this process has mapped."""
+    with open("/proc/self/statm", "rb", buffering=0) as file:
+        return int(file.read(64).split()[0]) * _PAGE
+
+
+def end_group(group: int) -> None:
+    """Kill a process group at one stroke: the kernel holds forks back meanwhile."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass  # it ended before it became a group
+
+
+def end_all(root: int, timeout_s: float = 5.0) -> bool:
+    """Kill and reap all descendants of this process.
+
+    Args:
+        root: This process's id. 1 means that it is the first of a namespace, and that all others
+            in it are its descendants.
+        timeout_s: After so many seconds it is given up.
+
+    Returns:
+        Whether none is left.
+    """
+    give_up = time.monotonic() + timeout_s
+    while True:
+        # The kernel goes through the whole namespace at once: nothing forks away meanwhile.
+        for pid in [-1] if root == 1 else processes(root):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        if not _reap():
+            return True
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.001)
+
+
+def end_session(session: int, timeout_s: float = 5.0) -> None:
+    """Kill all of a session, from outside, when the process that should have done so was killed."""
+    give_up = time.monotonic() + timeout_s
+    while time.monotonic() < give_up:
+        found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        left = [pid for pid in found if (stat := _stat(pid)) and int(stat[3]) == session]
+        if not [pid for pid in left if (stat := _stat(pid)) and stat[0] != b"Z"]:
+            return
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        time.sleep(0.001)
+
+
+def _reap() -> bool:
+    """Collect children that have ended; whether others are left."""
+    while True:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False
+        if pid == 0:
+            return True

@@ -1,0 +1,63 @@
+"""Read a pipe up to a limit, from an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+_READ_BYTES = 65_536
+
+
+class PipeReader:
+    """What comes out of a pipe. It is closed at its end, or when it has brought too much.
+
+    Args:
+        fd: A descriptor that does not block; it is closed here.
+        limit: Bytes that are kept.
+        stop: Set when more than that came.
+        tail: Keep the last bytes and read on, rather than the first and stop.
+    """
+
+    def __init__(self, fd: int, limit: int, stop: asyncio.Event, *, tail: bool = False) -> None:
+        self._fd = fd
+        self._limit = limit
+        self._stop = stop
+        self._tail = tail
+        self._received = bytearray()
+        self._ended = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(fd, self._read)
+
+    def content(self) -> bytes:
+        """What has come so far, within the limit."""
+        return bytes(self._received)
+
+    async def ended(self) -> None:
+        """Wait for its end."""
+        await self._ended.wait()
+
+    def close(self) -> None:
+        """Stop reading."""
+        if self._fd >= 0:
+            self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+            self._ended.set()
+
+    def _read(self) -> None:
+        try:
+            part = os.read(self._fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        self._received += part
+        if not part:
+            self.close()
+        elif len(self._received) > self._limit:
+            if self._tail:
+                del self._received[: len(self._received) - self._limit]
+                return
+            del self._received[self._limit :]
+            self._stop.set()
+            self.close()

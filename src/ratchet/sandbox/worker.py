@@ -1,0 +1,394 @@
+"""One sandboxed zygote: started, asked one thing at a time, replaced when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import marshal
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ratchet.sandbox.inside import protocol
+from ratchet.sandbox.launch import SandboxProcess
+from ratchet.sandbox.limits import SandboxFailed, SandboxLimits, SandboxResult, SandboxStatus
+from ratchet.sandbox.pipe_reader import PipeReader
+from ratchet.sandbox.relay import RelayAddress, TcpRelay
+
+_GRACE_S = 2.0
+"""How much later than the sandbox itself the process outside ends a request."""
+_END_S = 5.0
+"""How long a sandbox may take to end when it is told to."""
+_STRAY_OUTPUT_BYTES = 16_384
+
+
+class _Ended(NamedTuple):
+    """What a zygote tells of a request that is over."""
+
+    verdict: int
+    code: int
+    cpu_seconds: float
+    last: bool
+    """The zygote could not clean up after it, and is to be replaced."""
+
+
+class SandboxWorker:
+    """A place for one zygote.
+
+    Args:
+        start: Starts the first process of a sandbox.
+        start_seconds: How long imports and `prepare` may take.
+        reached: Where the listeners lead that the zygote hands out.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], SandboxProcess],
+        *,
+        start_seconds: float,
+        reached: Sequence[RelayAddress] = (),
+    ) -> None:
+        self._reached = reached
+        self._relay: TcpRelay | None = None
+        self._start = start
+        self._start_seconds = start_seconds
+        self._started: SandboxProcess | None = None
+        self._stray_output: PipeReader | None = None
+        self._number = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._started is not None
+
+    async def open(self) -> None:
+        """Start the zygote and wait until it has loaded the handler.
+
+        Raises:
+            SandboxFailed: It did not get so far.
+        """
+        started = self._started = self._start()
+        self._stray_output = PipeReader(
+            started.output, _STRAY_OUTPUT_BYTES, asyncio.Event(), tail=True
+        )
+        try:
+            async with asyncio.timeout(self._start_seconds):
+                kind, content = await self._first(started)
+        except TimeoutError:
+            await self.close()
+            raise SandboxFailed(
+                f"The imports in the sandbox did not end within {self._start_seconds:g} s.",
+                hint="Give it more time, or import less.",
+            ) from None
+        except (OSError, EOFError, ValueError):
+            raise SandboxFailed(f"The sandbox did not start: {await self._exit_report()}") from None
+        except BaseException:
+            await self.close()
+            raise
+        if kind != protocol.READY:
+            said = content.decode(errors="replace") or "it did not say why"
+            printed = self._stray_output.content().decode(errors="replace").strip()
+            await self.close()
+            tail = f"\n{printed[-2000:]}" if printed else ""
+            raise SandboxFailed(f"The handler cannot be loaded in the sandbox: {said}{tail}")
+
+    async def _first(self, started: SandboxProcess) -> tuple[int, bytes]:
+        """The first frame, and the listeners that come with it."""
+        if not self._reached:
+            return await _receive(started.control)
+        await _readable(started.control)
+        head, fds, _, _ = socket.recv_fds(started.control, protocol.HEADER.size, len(self._reached))
+        listeners = [socket.socket(fileno=fd) for fd in fds]
+        kind, length = protocol.HEADER.unpack(head)
+        if kind == protocol.READY and len(listeners) == len(self._reached):
+            self._relay = TcpRelay()
+            await self._relay.open(listeners, self._reached)
+        return kind, await _exactly(started.control, min(length, protocol.MOST_TEXT))
+
+    async def request(
+        self, body: bytes, limits: SandboxLimits, stop: asyncio.Event
+    ) -> SandboxResult:
+        """Run the handler once.
+
+        Args:
+            body: What it gets.
+            limits: What it may take.
+            stop: When this is set, the request is ended; it is set here when too much came out.
+
+        Raises:
+            SandboxFailed: There is no zygote, and none can be started.
+        """
+        if self._started is not None and self._started.process.poll() is not None:
+            await self.close()  # it was killed while it waited
+        if self._started is None:
+            await self.open()
+        begun = time.monotonic()
+        nonce = secrets.token_bytes(16)
+        answer_in, answer_out = os.pipe()
+        output_in, output_out = os.pipe()
+        held = os.memfd_create("ratchet-request", os.MFD_ALLOW_SEALING)
+        answer = PipeReader(_reading(answer_in), limits.result_bytes + protocol.FRAME.size, stop)
+        output = PipeReader(_reading(output_in), limits.output_bytes, stop)
+        try:
+            try:
+                _fill(held, body)
+                await self._send(nonce, limits, [answer_out, output_out, held])
+            finally:
+                for fd in (answer_out, output_out, held):
+                    os.close(fd)
+            ended = await self._until_ended(limits.seconds, stop)
+            if ended is not None:
+                # All that could write is gone, so these are at their ends.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1.0):
+                        await asyncio.gather(answer.ended(), output.ended())
+        except (OSError, EOFError, ValueError):
+            ended = None
+        finally:
+            answer.close()
+            output.close()
+        status, content, error = (
+            await self._lost(begun, limits)
+            if ended is None
+            else _judged(ended, answer.content(), nonce, limits)
+        )
+        if ended is not None and ended.last:
+            await self.close()
+        if len(output.content()) >= limits.output_bytes and stop.is_set():
+            status, content = "flooded", b""
+            error = f"It printed more than {limits.output_bytes} bytes."
+        elif len(answer.content()) > limits.result_bytes and stop.is_set():
+            status, content = "flooded", b""
+            error = f"Its answer is longer than {limits.result_bytes} bytes."
+        return SandboxResult(
+            status=status,
+            body=content,
+            error=error,
+            output=output.content().decode(errors="replace"),
+            seconds=time.monotonic() - begun,
+        )
+
+    async def close(self) -> None:
+        """End the sandbox and all that is in it."""
+        started, self._started = self._started, None
+        if started is None:
+            return
+        if self._relay is not None:
+            await self._relay.close()
+            self._relay = None
+        started.end()
+        if not await _has_exited(started, _END_S):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.process.pid, signal.SIGKILL)
+            await _has_exited(started, _END_S)
+        if self._stray_output is not None:
+            self._stray_output.close()
+        started.ended()
+
+    async def _send(self, nonce: bytes, limits: SandboxLimits, fds: list[int]) -> None:
+        assert self._started is not None
+        self._number += 1
+        request = {
+            "number": self._number,
+            "nonce": nonce,
+            "limits": {
+                "seconds": limits.seconds,
+                "cpu": max(1, int(-(-_cpu_seconds(limits) // 1))),
+                "memory": limits.memory_bytes,
+                "processes": limits.processes,
+                "scratch": limits.scratch_bytes,
+            },
+        }
+        content = marshal.dumps(request)
+        control = self._started.control
+        # A header is 5 bytes on an idle socket: it goes out whole, with the descriptors.
+        socket.send_fds(control, [protocol.HEADER.pack(protocol.RUN, len(content))], fds)
+        await asyncio.get_running_loop().sock_sendall(control, content)
+
+    async def _until_ended(self, seconds: float, stop: asyncio.Event) -> _Ended | None:
+        """Wait for the request's end, and bring it about where it has to be; None: no zygote."""
+        assert self._started is not None
+        control = self._started.control
+        receiving = asyncio.create_task(_receive(control))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            async with asyncio.timeout(seconds + _GRACE_S):
+                await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                if not receiving.done():
+                    await asyncio.get_running_loop().sock_sendall(
+                        control, protocol.HEADER.pack(protocol.STOP, 0)
+                    )
+                kind, content = await receiving
+        except TimeoutError:
+            return None
+        finally:
+            for task in (receiving, stopping):
+                task.cancel()
+            await asyncio.gather(receiving, stopping, return_exceptions=True)
+        if kind != protocol.ENDED or len(content) != protocol.END.size:
+            return None
+        number, verdict, code, cpu_seconds, last = protocol.END.unpack(content)
+        return _Ended(verdict, code, cpu_seconds, last) if number == self._number else None
+
+    async def _lost(self, begun: float, limits: SandboxLimits) -> tuple[SandboxStatus, bytes, str]:
+        """The zygote did not say how the request ended."""
+        late = time.monotonic() - begun >= limits.seconds
+        words = await self._exit_report()
+        if late:
+            return "timed_out", b"", f"It did not end within {limits.seconds:g} s."
+        return "crashed", b"", f"The sandbox ended during the request: {words}"
+
+    async def _exit_report(self) -> str:
+        """End what is left of the sandbox; how it ended and what it printed last, as text."""
+        started, stray_output = self._started, self._stray_output
+        assert started is not None
+        assert stray_output is not None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await stray_output.ended()
+        printed = stray_output.content().decode(errors="replace").strip()
+        await self.close()
+        code = started.process.returncode
+        how = f"killed by signal {-code}" if code and code < 0 else f"exit code {code}"
+        return f"{how}. {printed[-2000:]}".strip()
+
+
+def _cpu_seconds(limits: SandboxLimits) -> float:
+    """Processor time of one process: what all cores give in the time, if nothing else is said."""
+    if limits.cpu_seconds is not None:
+        return limits.cpu_seconds
+    return limits.seconds * (os.cpu_count() or 1)
+
+
+def _reading(fd: int) -> int:
+    os.set_blocking(fd, False)
+    return fd
+
+
+def _fill(fd: int, content: bytes) -> None:
+    """Write a file in memory that nobody can change afterwards."""
+    import fcntl
+
+    left = memoryview(content)
+    while left:
+        left = left[os.write(fd, left) :]
+    sealed = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, sealed)
+
+
+async def _readable(control: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(control.fileno(), ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(control.fileno())
+
+
+async def _receive(control: socket.socket) -> tuple[int, bytes]:
+    """The next frame from a sandbox.
+
+    Raises:
+        EOFError: It has ended.
+        ValueError: That is no frame.
+    """
+    kind, length = protocol.HEADER.unpack(await _exactly(control, protocol.HEADER.size))
+    if length > protocol.MOST_TEXT:
+        raise ValueError("a frame is too long")
+    return kind, await _exactly(control, length)
+
+
+async def _exactly(control: socket.socket, count: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    got = bytearray()
+    while len(got) < count:
+        part = await loop.sock_recv(control, count - len(got))
+        if not part:
+            raise EOFError
+        got += part
+    return bytes(got)
+
+
+async def _has_exited(started: SandboxProcess, seconds: float) -> bool:
+    """Whether the process has ended within so many seconds."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    if started.process.poll() is not None:
+        return True
+    pidfd = os.pidfd_open(started.process.pid)
+    loop.add_reader(pidfd, ended.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await ended.wait()
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+        started.process.poll()
+    return True
+
+
+def _judged(
+    ended: _Ended, frame: bytes, nonce: bytes, limits: SandboxLimits
+) -> tuple[SandboxStatus, bytes, str]:
+    """Status, body and error of a request, from what the zygote and the process told."""
+    if ended.verdict == protocol.TIMED_OUT:
+        return "timed_out", b"", f"It did not end within {limits.seconds:g} s."
+    if ended.verdict == protocol.TOO_MUCH_MEMORY:
+        return "memory", b"", f"It took more than {limits.memory_bytes} bytes of memory."
+    if ended.verdict == protocol.TOO_MANY_PROCESSES:
+        return "flooded", b"", f"It ran more than {limits.processes} processes and threads."
+    if ended.verdict == protocol.TOO_MUCH_SCRATCH:
+        return (
+            "flooded",
+            b"",
+            f"It wrote more than {limits.scratch_bytes} bytes, or too many files.",
+        )
+    if ended.verdict == protocol.STOPPED:
+        return "crashed", b"", "It was told to end."
+    told = _unpacked(frame, nonce)
+    if told is None:
+        if frame and ended.code == 0:
+            return "crashed", b"", "What its process answered is no answer to this request."
+        return _without_answer(ended, limits)
+    kind, content = told
+    if kind == protocol.ANSWERED:
+        return "ok", content, ""
+    if kind == protocol.RAISED:
+        return "raised", b"", content.decode(errors="replace")
+    if kind == protocol.OUT_OF_MEMORY:
+        return "memory", b"", f"It ran out of memory; {limits.memory_bytes} bytes are allowed."
+    said = content[:200].decode(errors="replace")
+    return "raised", b"", f"TypeError: the handler returned {said}, not bytes"
+
+
+def _unpacked(frame: bytes, nonce: bytes) -> tuple[int, bytes] | None:
+    """What a process answered, or None when that is no answer to this request."""
+    if len(frame) < protocol.FRAME.size:
+        return None
+    signed, kind, length = protocol.FRAME.unpack_from(frame)
+    content = frame[protocol.FRAME.size :]
+    if not secrets.compare_digest(signed, nonce) or length != len(content):
+        return None
+    return kind, content
+
+
+def _without_answer(ended: _Ended, limits: SandboxLimits) -> tuple[SandboxStatus, bytes, str]:
+    allowed = _cpu_seconds(limits)
+    # The kernel counts the limit in ticks, and what was used more finely: they may differ much.
+    ignored = ended.code == -signal.SIGKILL and ended.cpu_seconds >= 0.5 * allowed
+    if ended.code == -signal.SIGXCPU or ignored:
+        return "timed_out", b"", f"It used more than {allowed:g} s of processor time."
+    if ended.code == -signal.SIGXFSZ:
+        return "flooded", b"", f"It wrote a file of more than {limits.scratch_bytes} bytes."
+    if ended.code < 0:
+        with contextlib.suppress(ValueError):
+            name = signal.Signals(-ended.code).name
+            return "crashed", b"", f"Its process was killed by {name} before it answered."
+    return "crashed", b"", f"Its process ended with exit code {ended.code} before it answered."

@@ -1,0 +1,121 @@
+"""The journal of a server: audit rows and events gather here and are written together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ratchet.server.access import Caller
+from ratchet.store import Store
+from ratchet.store.audit import AuditRow
+from ratchet.types import RatchetError
+
+log = logging.getLogger("ratchet.server")
+
+EVERY_S = 0.2
+"""How long what gathers may wait."""
+
+REFUSED_S = 60.0
+
+MAX_PENDING = 10_000
+"""Rows that wait at most while the store is away; then the oldest events are dropped."""
+
+
+class ActivityLog:
+    """Writes audit rows and events in the background. What it could not write is logged."""
+
+    def __init__(self, store: Store, in_thread: Callable[..., Awaitable[Any]]) -> None:
+        self._store = store
+        self._in_thread = in_thread
+        self._events: deque[tuple[str, Any]] = deque(maxlen=MAX_PENDING)
+        self._rows: deque[AuditRow] = deque(maxlen=MAX_PENDING)
+        self._refused: dict[tuple[str, str, str, int], float] = {}
+        """Until when a refusal is not noted again."""
+        self._more = asyncio.Event()
+        self._written = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+
+    def event(self, kind: str, body: Any) -> None:
+        """Tell those who watch that something changed."""
+        self._events.append((kind, body))
+        self._more.set()
+
+    def audit(self, caller: Caller | None, scope: Any, action: str, status: int) -> None:
+        """Note who did what, or tried to.
+
+        The same refusal of the same caller is noted once a minute: whoever knocks without end
+        must not fill the disk.
+        """
+        client = scope.get("client")
+        now = time.time()
+        key_id = caller.key_id if caller else ""
+        address = str(client[0]) if client else ""
+        action = f"{scope['method']} {action}"
+        if status >= 400:
+            what = (key_id, address, action, status)
+            if now < self._refused.get(what, 0.0):
+                return
+            if len(self._refused) >= MAX_PENDING:
+                self._refused.clear()
+            self._refused[what] = now + REFUSED_S
+        self._rows.append(
+            AuditRow(
+                at=now,
+                key_id=key_id,
+                address=address,
+                action=action[:200],
+                target=scope["path"][:500],
+                status=status,
+            )
+        )
+        self._more.set()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait until events were written, or for so many seconds."""
+        async with self._written:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._written.wait(), timeout_s)
+
+    async def start(self) -> None:
+        """Begin to write."""
+        self._task = asyncio.create_task(self._run())
+
+    async def close(self) -> None:
+        """Write what is left."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        await self._write()
+
+    async def _run(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            await asyncio.sleep(EVERY_S)
+            await self._write()
+
+    async def _write(self) -> None:
+        events, rows = list(self._events), list(self._rows)
+        self._events.clear()
+        self._rows.clear()
+        if not events and not rows:
+            return
+        try:
+            if rows:
+                await self._in_thread(self._store.audit.add, rows)
+            rows = []
+            if events:
+                await self._in_thread(self._store.events.add, events, time.time())
+        except RatchetError as error:
+            log.warning("The audit log and events wait: %s", error)
+            self._rows.extendleft(reversed(rows))
+            self._events.extendleft(reversed(events))
+            self._more.set()
+            return
+        async with self._written:
+            self._written.notify_all()

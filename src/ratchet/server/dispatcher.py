@@ -1,0 +1,229 @@
+"""The desk of the queue: waits for work on behalf of runners, and gathers what they finish."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ratchet.llm import with_price
+from ratchet.server.batcher import Batcher
+from ratchet.store import Store
+from ratchet.store.queue import Answers, Pair
+from ratchet.types import Claim, Outcome, RatchetError, Rollout
+
+if TYPE_CHECKING:
+    from ratchet.server.services import Services
+
+log = logging.getLogger("ratchet.server")
+
+POLL_S = 1.0
+"""How often somebody who waits looks by himself: another server may have queued something."""
+
+REAP_S = 5.0
+"""How often leases that ran out are looked for."""
+
+MAX_BATCH = 1_000
+"""Outcomes or claims that share a transaction at most."""
+
+MAX_BATCHERS = 1_000
+"""Queues whose lines are remembered while nobody stands in them."""
+
+
+class RolloutDispatcher:
+    """Hands out rollouts and takes outcomes, for all runners of this server."""
+
+    def __init__(self, store: Store, services: Services) -> None:
+        self._store = store
+        self._services = services
+        self._waiting: defaultdict[str, deque[asyncio.Event]] = defaultdict(deque)
+        self._claims: dict[tuple[str, float], Batcher[tuple[str, int], list[Claim]]] = {}
+        self._finishing = Batcher(self._finish, size=len, max_size=MAX_BATCH)
+        self._reaping: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to look for leases that ran out."""
+        self._reaping = asyncio.create_task(self._reap())
+
+    async def close(self) -> None:
+        """Store what is left."""
+        if self._reaping is not None:
+            self._reaping.cancel()
+            await asyncio.wait({self._reaping})
+        await self._finishing.drain()
+        for batcher in self._claims.values():
+            await batcher.drain()
+
+    async def create(self, rollouts: Sequence[Rollout]) -> int:
+        """Queue rollouts, and wake who waits for them."""
+        created = await self._services.in_thread(self._store.rollouts.create, rollouts, time.time())
+        queued: defaultdict[str, int] = defaultdict(int)
+        for rollout in rollouts:
+            if rollout.status == "queued":
+                queued[rollout.queue] += 1
+        for queue, number in queued.items():
+            self._wake(queue, number)
+        if created:
+            self._services.metrics.rollouts_created(created)
+            self._services.activity_log.event(
+                "rollouts.created", {"created": created, "queues": dict(queued)}
+            )
+        return created
+
+    async def claim(
+        self, queue: str, worker: str, limit: int, lease_s: float, wait_s: float
+    ) -> list[Claim]:
+        """Take rollouts; wait for some when there are none.
+
+        A caller that hung up meanwhile cancels this; what was just taken for it is given back.
+        """
+        deadline = time.monotonic() + wait_s
+        while True:
+            # In line before looking: what is queued in between wakes this.
+            woken = asyncio.Event()
+            waiters = self._waiting[queue]
+            waiters.append(woken)
+            try:
+                claims = await self._take(queue, worker, limit, lease_s)
+                left = deadline - time.monotonic()
+                if claims or left <= 0 or self._services.closing.is_set():
+                    return claims
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), min(left, POLL_S))
+            finally:
+                with contextlib.suppress(ValueError):
+                    waiters.remove(woken)
+                if not waiters and self._waiting.get(queue) is waiters:
+                    del self._waiting[queue]
+
+    async def _take(self, queue: str, worker: str, limit: int, lease_s: float) -> list[Claim]:
+        batcher = self._batcher(queue, lease_s)
+        taking = batcher.submit((worker, limit))
+        try:
+            claims = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # The transaction goes on: nobody would ever run what it takes.
+            claims = await taking
+            await self.release([(claim.rollout.id, claim.fence) for claim in claims])
+            raise
+        if claims:
+            self._services.metrics.rollouts_claimed(len(claims))
+        token = self._services.gatekeeper.token
+        return [
+            msgspec.structs.replace(claim, token=token(claim.rollout.id, claim.fence))
+            for claim in claims
+        ]
+
+    def _batcher(self, queue: str, lease_s: float) -> Batcher[tuple[str, int], list[Claim]]:
+        """Claims of one queue share transactions."""
+        batcher = self._claims.get((queue, lease_s))
+        if batcher is None:
+            if len(self._claims) >= MAX_BATCHERS:
+                self._claims = {key: one for key, one in self._claims.items() if not one.idle}
+
+            async def claim(wanted: Sequence[tuple[str, int]]) -> list[list[Claim]]:
+                return await self._services.in_thread(
+                    self._store.rollouts.claim_each, queue, wanted, lease_s, time.time()
+                )
+
+            batcher = Batcher(claim, size=lambda item: item[1], max_size=MAX_BATCH)
+            self._claims[queue, lease_s] = batcher
+        return batcher
+
+    async def finish(self, outcomes: Sequence[Outcome]) -> Answers:
+        """End attempts. An outcome that is stored already exactly so is accepted again."""
+        flush_attempt = self._services.flush_attempt
+        await asyncio.gather(*(flush_attempt(one.rollout_id, one.fence) for one in outcomes))
+        # A client that hangs up does not take its outcomes out of the line.
+        return await asyncio.shield(self._finishing.submit(outcomes))
+
+    async def release(self, pairs: Sequence[Pair]) -> set[Pair]:
+        """Give attempts back, and wake who waits."""
+        if not pairs:
+            return set()
+        given = await self._services.in_thread(self._store.rollouts.release, pairs, time.time())
+        if given:
+            self._wake_all()
+        return given
+
+    async def cancel(self, ids: Sequence[str]) -> int:
+        """Cancel rollouts."""
+        cancelled = await self._services.in_thread(self._store.rollouts.cancel, ids, time.time())
+        if cancelled:
+            self._services.activity_log.event("rollouts.cancelled", {"ids": list(ids)[:100]})
+        return cancelled
+
+    async def heartbeat(self, pairs: Sequence[Pair], lease_s: float) -> set[Pair]:
+        """Prolong leases."""
+        return await self._services.in_thread(
+            self._store.rollouts.heartbeat, pairs, lease_s, time.time()
+        )
+
+    def waiting(self, queue: str) -> int:
+        """How many callers wait for rollouts of a queue."""
+        return len(self._waiting.get(queue, ()))
+
+    def stop_waiting(self) -> None:
+        """Let everybody who waits for rollouts go: the server ends."""
+        self._wake_all()
+
+    def _wake(self, queue: str, number: int) -> None:
+        waiters = self._waiting.get(queue)
+        for _ in range(min(number, len(waiters) if waiters else 0)):
+            assert waiters is not None
+            # To the end: who was woken looks again, and the next one is woken next.
+            first = waiters.popleft()
+            first.set()
+            waiters.append(first)
+
+    def _wake_all(self) -> None:
+        for waiters in self._waiting.values():
+            for woken in waiters:
+                woken.set()
+
+    async def _finish(self, batch: Sequence[Sequence[Outcome]]) -> list[Answers]:
+        outcomes = [outcome for part in batch for outcome in part]
+        answers = await self._services.in_thread(self._store_ends, outcomes)
+        ended = [(pair, status) for pair, status in answers.items() if status is not None]
+        if any(status == "queued" for _, status in ended):
+            self._wake_all()
+        if ended:
+            self._services.metrics.rollouts_finished([status for _, status in ended])
+            self._services.activity_log.event(
+                "rollouts.finished",
+                {"rollouts": [{"id": id, "status": status} for (id, _), status in ended[:100]]},
+            )
+        return [{(o.rollout_id, o.fence): answers[o.rollout_id, o.fence] for o in p} for p in batch]
+
+    def _store_ends(self, outcomes: Sequence[Outcome]) -> Answers:
+        outcomes = [_priced(self._services.redactor.outcome(outcome)) for outcome in outcomes]
+        answers = self._store.rollouts.finish(outcomes, time.time())
+        refused = [o for o in outcomes if answers[o.rollout_id, o.fence] is None]
+        if refused:
+            # A client that did not hear our answer reports again.
+            answers.update(self._store.rollouts.already(refused))
+        return answers
+
+    async def _reap(self) -> None:
+        while True:
+            await asyncio.sleep(REAP_S)
+            try:
+                taken = await self._services.in_thread(self._store.rollouts.expire, time.time())
+            except RatchetError as error:
+                log.warning("Leases that ran out could not be looked for: %s", error)
+                continue
+            if taken:
+                self._wake_all()
+                self._services.activity_log.event("rollouts.expired", {"ids": taken[:100]})
+
+
+def _priced(outcome: Outcome) -> Outcome:
+    """With the dollars of each call in its span, where the runner did not say them."""
+    spans = tuple(with_price(span) for span in outcome.spans)
+    return msgspec.structs.replace(outcome, spans=spans) if spans else outcome

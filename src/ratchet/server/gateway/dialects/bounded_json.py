@@ -1,0 +1,222 @@
+"""Foreign JSON, read without trust and kept within bounds.
+
+Bodies come from agents and from upstreams, and may be anything: every function here takes any value
+and none raises on one, but for `decoded`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.observe.capture import readable, shorten
+
+TEXT_LIMIT = 65_536
+"""Characters kept of one text: of a part of a message, or of a tool's arguments."""
+
+JSON_LIMIT = 262_144
+"""Bytes kept of one attribute that is JSON text, such as all messages of a call."""
+
+MAX_ITEMS = 1_000
+"""Messages, parts of a message, tools or choices that are looked at."""
+
+MAX_TOKENS = 262_144
+"""Token ids or log-probabilities kept of one call."""
+
+MAX_DEPTH = 1_000
+"""Objects and arrays in a value that stands as JSON inside other JSON; one of more is a text.
+Nothing can be nested deeper than it has objects and arrays, and readers fail on what is deep."""
+
+NAME_LIMIT = 1_000
+"""Characters kept of a name or an id."""
+
+_FALLBACK_LIMIT = 1_048_576
+_PENDING_LIMIT = 64_000
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def decoded(body: bytes | bytearray | str) -> Any:
+    """The value of a JSON text.
+
+    What Python's own servers write is read as well: NaN, infinity, and halves of characters.
+
+    Raises:
+        ValueError: It is no JSON, or it is nested too deeply.
+    """
+    try:
+        return _decode(body)
+    except RecursionError:
+        raise ValueError("It is nested too deeply.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if len(body) > _FALLBACK_LIMIT:
+            raise ValueError(str(error)) from None
+        try:
+            return json.loads(body)
+        except RecursionError:
+            raise ValueError("It is nested too deeply.") from None
+        except ValueError:
+            raise ValueError(str(error)) from None
+
+
+def encoded(value: Any) -> bytes:
+    """JSON text of a decoded value; what is nested too deeply stands as a word about it."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        try:
+            return json.dumps(value, ensure_ascii=True).encode()
+        except (RecursionError, ValueError, TypeError):
+            return b'"[not readable]"'
+    except (RecursionError, ValueError, TypeError):
+        return b'"[nested too deeply]"'
+
+
+def holds_json(text: str) -> bool:
+    """Whether a text is JSON that may stand inside other JSON."""
+    try:
+        _decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return text.count("[") + text.count("{") <= MAX_DEPTH
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """The value when it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """The value when it is an array, cut to MAX_ITEMS, else an empty one."""
+    if not isinstance(value, list):
+        return []
+    return value if len(value) <= MAX_ITEMS else value[:MAX_ITEMS]
+
+
+def name(value: Any) -> str:
+    """The value when it is a text that names something, else an empty one."""
+    if not isinstance(value, str):
+        return ""
+    return readable(value if len(value) <= NAME_LIMIT else value[:NAME_LIMIT])
+
+
+def count(value: Any) -> int | None:
+    """The value when it is a number of things, else None."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
+        return value
+    return None
+
+
+def number(value: Any) -> float | int | None:
+    """The value when it is a finite number, else None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, int):
+        return value if -(2**53) < value < 2**53 else None
+    return value if math.isfinite(value) else None
+
+
+class CutText(str):
+    """A text that was cut already, and says so at its end."""
+
+    __slots__ = ()
+
+
+def bounded_text(value: Any) -> str:
+    """A text within its limit; anything but a text stands as its JSON."""
+    if type(value) is CutText:
+        return str.__str__(value)
+    if not isinstance(value, str):
+        value = encoded(value).decode()
+    return readable(value if len(value) <= TEXT_LIMIT else shorten(value, TEXT_LIMIT))
+
+
+class GrowingText:
+    """A text that arrives in pieces; what is beyond the limit is counted, not kept."""
+
+    __slots__ = ("_pieces", "_size", "_waiting")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._size = 0
+        self._waiting = 0
+
+    def add(self, piece: Any) -> None:
+        """Append a piece; anything but a text is left out."""
+        if not isinstance(piece, str) or not piece:
+            return
+        left = TEXT_LIMIT - self._size
+        if left > 0:
+            self._pieces.append(piece if len(piece) <= left else piece[:left])
+            self._waiting += 1
+            if self._waiting > _PENDING_LIMIT:  # many tiny pieces take more memory than their text
+                self._pieces = ["".join(self._pieces)]
+                self._waiting = 0
+        self._size += len(piece)
+
+    def __bool__(self) -> bool:
+        return self._size > 0
+
+    def text(self) -> str:
+        """All of it so far."""
+        text = "".join(self._pieces)
+        if self._size > TEXT_LIMIT:
+            return CutText(f"{text}… [{self._size - TEXT_LIMIT} more characters]")
+        return text
+
+
+def bounded_value(value: Any) -> Any:
+    """Any JSON value, for use inside another one: its text when it is too long."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return bounded_text(value)
+    text = encoded(value)
+    if len(text) > TEXT_LIMIT or text.count(b"[") + text.count(b"{") > MAX_DEPTH:
+        return shorten(text.decode("utf-8", "replace"), TEXT_LIMIT)
+    return msgspec.Raw(text)
+
+
+def omitted(missing: int) -> dict[str, Any]:
+    """What stands in the place of entries that were left out."""
+    return {"role": "omitted", "type": "omitted", "parts": [], "count": missing}
+
+
+def json_text(entries: Sequence[dict[str, Any]], *, first: int = 1) -> str:
+    """JSON text of a list whose entries this package made, within its limit.
+
+    Args:
+        entries: The entries.
+        first: When not all fit, how many of the first are kept; the rest is filled from the end,
+            and an entry between them says how many are missing.
+    """
+    text = encoded(entries)
+    if len(text) <= JSON_LIMIT:
+        return text.decode()
+    each = [encoded(entry) for entry in entries]
+    head = each[:first] if sum(map(len, each[:first])) < JSON_LIMIT // 2 else []
+    left = JSON_LIMIT - sum(map(len, head)) - 200
+    tail: list[bytes] = []
+    for entry in reversed(each[len(head) :]):
+        left -= len(entry) + 1
+        if left < 0:
+            break
+        tail.append(entry)
+    left_out = entries[len(head) : len(entries) - len(tail)]
+    missing = sum(one["count"] if one.get("type") == "omitted" else 1 for one in left_out)
+    note = encoded(omitted(missing))
+    return (b"[" + b",".join([*head, note, *reversed(tail)]) + b"]").decode()
+
+
+def numbers(value: Any, kind: type) -> list[Any] | None:
+    """The value when it is a list of integers, or of finite numbers, within its limit."""
+    if not isinstance(value, list) or len(value) > MAX_TOKENS:
+        return None
+    if kind is int:
+        return value if all(type(one) is int and -(2**53) < one < 2**53 for one in value) else None
+    return [number(one) for one in value]

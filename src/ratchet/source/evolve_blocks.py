@@ -1,0 +1,126 @@
+"""The comments `# EVOLVE-BLOCK-START` and `# EVOLVE-BLOCK-END`: what of a source may change.
+
+The markers are those of AlphaEvolve (arXiv:2506.13131) and OpenEvolve. A block inside a function:
+only its lines may change. A block that holds whole functions: each of them may change.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import msgspec
+
+from ratchet.types import InputError
+
+START = "EVOLVE-BLOCK-START"
+END = "EVOLVE-BLOCK-END"
+
+FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class MarkedFunction(msgspec.Struct, frozen=True):
+    """A function that markers name."""
+
+    qualname: str
+    line: int
+    """Of the `def`, 1-based."""
+
+
+def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
+    """Lines of the markers, 1-based, as (start, end) pairs.
+
+    Args:
+        text: Python source.
+        where: How a message names it.
+
+    Raises:
+        InputError: A marker has no partner, or blocks are nested.
+    """
+    if START not in text and END not in text:
+        return []
+    found: list[tuple[int, int]] = []
+    begun = 0
+    for line, comment in _comments(text):
+        if START in comment:
+            if begun:
+                raise InputError(f"{where}, line {line}: the block of line {begun} has no end yet.")
+            begun = line
+        elif END in comment:
+            if not begun:
+                raise InputError(f"{where}, line {line}: a block ends that has not begun.")
+            found.append((begun, line))
+            begun = 0
+    if begun:
+        raise InputError(
+            f"{where}, line {begun}: a block begins that has no end.",
+            hint=f"Put # {END} behind it.",
+        )
+    return found
+
+
+def marked_functions(text: str, where: str = "The source") -> list[MarkedFunction]:
+    """The functions of a module that lie in a block, or that hold one.
+
+    Functions inside of functions are part of them.
+
+    Raises:
+        InputError: As `blocks` does.
+    """
+    spans = blocks(text, where)
+    if not spans:
+        return []
+    marked: list[MarkedFunction] = []
+    for qualname, node in _functions(ast.parse(text), ""):
+        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        last = node.end_lineno or node.lineno
+        if any(
+            (start < first and last < end) or (first < start and end <= last + 1)
+            for start, end in spans
+        ):
+            marked.append(MarkedFunction(qualname, node.lineno))
+    return marked
+
+
+def outside(text: str) -> str | None:
+    """What of a function's source may not change: all but the lines in blocks.
+
+    Returns:
+        The fixed lines, with the markers; None when there is no block and all may change.
+
+    Raises:
+        InputError: As `blocks` does.
+    """
+    spans = blocks(text)
+    if not spans:
+        return None
+    lines = text.strip("\n").splitlines()
+    skipped = len(text) - len(text.lstrip("\n"))
+    inside = {
+        line - skipped for start, end in spans for line in range(start + 1, end) if line > skipped
+    }
+    kept = [line.rstrip() for number, line in enumerate(lines, start=1) if number not in inside]
+    return "\n".join(kept).rstrip()
+
+
+def _comments(text: str) -> Iterator[tuple[int, str]]:
+    # Strings that speak of the markers mark nothing.
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string
+    except (tokenize.TokenError, SyntaxError):
+        return
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, FunctionNode]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield prefix + child.name, child
+        elif isinstance(child, ast.ClassDef):
+            yield from _functions(child, f"{prefix}{child.name}.")
+        else:
+            yield from _functions(child, prefix)

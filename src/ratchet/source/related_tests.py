@@ -1,0 +1,105 @@
+"""Which tests of a repository touch a function: found by who imports whom, without running any."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ratchet.source.tree import Module, SourceTree
+
+Kind = Literal["pytest", "unittest"]
+
+_TEST_FILE = re.compile(r"(test_.*|.*_test|tests)\.py")
+
+
+class TestFile(msgspec.Struct, frozen=True):
+    """A test file that touches a target."""
+
+    __test__ = False
+
+    file: Path
+    kind: Kind
+    distance: int
+    """Imports from the test to the target's module."""
+    mentions: bool
+    """Whether it names the function."""
+
+
+def related_tests(tree: SourceTree, file: Path, function: str) -> list[TestFile]:
+    """The test files that load a function's module, and name the function or import it directly.
+
+    Those that name it come first. Where there are none of either, the nearest ones are taken.
+
+    Args:
+        tree: The repository.
+        file: The module's file.
+        function: The function's bare name.
+    """
+    found = []
+    for test in tree.files:
+        if not _TEST_FILE.fullmatch(test.name):
+            continue
+        module = tree.read(test)
+        if module is None:
+            continue
+        distance = _distance(tree, [module, *_conftests(tree, test)], file)
+        if distance is not None:
+            names = {n.id for n in ast.walk(module.tree) if isinstance(n, ast.Name)}
+            names |= {n.attr for n in ast.walk(module.tree) if isinstance(n, ast.Attribute)}
+            names |= {
+                a.name
+                for n in ast.walk(module.tree)
+                for a in getattr(n, "names", [])
+                if isinstance(a, ast.alias)
+            }
+            found.append(TestFile(test, _kind(module), distance, function in names))
+    nearest = min((one.distance for one in found), default=0)
+    # In a package whose __init__ imports everything, every test loads every module.
+    near = [one for one in found if one.mentions or one.distance == 1]
+    near = near or [one for one in found if one.distance == nearest]
+    return sorted(near, key=lambda one: (not one.mentions, one.distance, one.file))
+
+
+def _distance(tree: SourceTree, start: Iterable[Module], target: Path) -> int | None:
+    waiting = deque((module, 0) for module in start)
+    seen = {module.file for module, _ in waiting}
+    while waiting:
+        module, distance = waiting.popleft()
+        for file in tree.loads(module):
+            if file == target:
+                return distance + 1
+            if file in seen:
+                continue
+            seen.add(file)
+            loaded = tree.read(file)
+            if loaded is not None:
+                waiting.append((loaded, distance + 1))
+    return None
+
+
+def _conftests(tree: SourceTree, test: Path) -> list[Module]:
+    found = []
+    for folder in test.parents:
+        module = tree.read(folder / "conftest.py") if (folder / "conftest.py").is_file() else None
+        if module is not None:
+            found.append(module)
+        if folder == tree.root:
+            break
+    return found
+
+
+def _kind(module: Module) -> Kind:
+    """pytest runs unittest's tests too; only a file of nothing else is called unittest's."""
+    for node in module.tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith(
+            "test"
+        ):
+            return "pytest"
+    text = module.text
+    return "unittest" if "unittest" in text and "pytest" not in text else "pytest"

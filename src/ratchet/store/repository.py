@@ -1,0 +1,83 @@
+"""Shelf: a table of whole nouns, kept by id, whose updates follow a rule."""
+
+from __future__ import annotations
+
+import builtins
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Table, select, update
+
+from ratchet.store.columns import encode
+from ratchet.store.engine import Database, starts_with
+
+Noun = TypeVar("Noun", bound=msgspec.Struct)
+
+
+class NounRepository(ABC, Generic[Noun]):
+    """Keeps nouns whole, as JSON, beside the few columns that are searched."""
+
+    table: Table
+    kind: type[Noun]
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._insert = database.insert_new(self.table, "id")
+        self._decode = msgspec.json.Decoder(self.kind).decode
+
+    @abstractmethod
+    def _columns(self, noun: Noun) -> dict[str, Any]:
+        """Values of the searched columns, `id` among them."""
+
+    @abstractmethod
+    def _check(self, before: Noun, after: Noun) -> None:
+        """Raise Conflict when `before` may not become `after`."""
+
+    def put(self, noun: Noun) -> None:
+        """Insert or update.
+
+        Raises:
+            Conflict: What is stored may not become this.
+        """
+        columns = {**self._columns(noun), "body": encode(noun)}
+        mine = self.table.c.id == columns["id"]
+
+        def work(connection: Connection) -> None:
+            if connection.execute(self._insert, columns).rowcount:
+                return
+            stored = select(self.table.c.body).where(mine).with_for_update()
+            self._check(self._decode(connection.execute(stored).scalar_one()), noun)
+            connection.execute(update(self.table).where(mine).values(columns))
+
+        self._database.write(work)
+
+    def get(self, id: str) -> Noun | None:
+        """The noun of that id, or None."""
+        found = self._select(select(self.table.c.body).where(self.table.c.id == id))
+        return found[0] if found else None
+
+    def find(self, prefix: str) -> builtins.list[Noun]:
+        """Those whose id begins with `prefix`, oldest first, a hundred at most."""
+        wanted = starts_with(self.table.c.id, prefix)
+        return self._select(
+            select(self.table.c.body).where(wanted).order_by(self.table.c.seq).limit(100)
+        )
+
+    def list(self, limit: int = 100) -> builtins.list[Noun]:
+        """The newest first."""
+        newest = select(self.table.c.body).order_by(*self._newest_first())
+        return self._select(newest.limit(limit))
+
+    def latest(self) -> Noun | None:
+        """The newest, or None when there is none."""
+        found = self.list(1)
+        return found[0] if found else None
+
+    def _newest_first(self) -> Sequence[Any]:
+        return (self.table.c.seq.desc(),)
+
+    def _select(self, query: Any) -> builtins.list[Noun]:
+        rows = self._database.read(lambda connection: connection.execute(query).scalars().all())
+        return [self._decode(body) for body in rows]

@@ -1,0 +1,81 @@
+"""How a candidate was found, as the pull request tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ratchet.autopilot.release_notes import MAX_STEPS, release_notes
+from ratchet.store import Store
+from ratchet.types import Candidate, PromptTemplate, Run
+
+FINDING = {
+    "proposals": 9,
+    "baseline_val": 0.25,
+    "best_val": 0.75,
+    "val_tasks": 16,
+    "rollouts": 135,
+    "coach_calls": 46,
+    "dollars": 0.5,
+}
+
+
+@pytest.fixture
+def store(sqlite_template: Any, tmp_path: Any) -> Any:
+    path = tmp_path / "store.db"
+    path.write_bytes(sqlite_template.read_bytes())
+    with Store.open(f"sqlite:///{path}") as opened:
+        yield opened
+
+
+def line_of(store: Store, steps: int) -> Run:
+    """A run whose best candidate lies so many steps from the source."""
+    source = Candidate.of({"system": PromptTemplate("Book a room.")})
+    candidate = source
+    for number in range(steps):
+        store.candidates.put(candidate, 1.0)
+        changed = {"system": PromptTemplate(f"Book a room. Rule {number}.")}
+        candidate = candidate.derive(changed, algorithm="apo", reason=f"Reason {number}.")
+    store.candidates.put(candidate, 1.0)
+    run = Run(
+        id="run",
+        agent="agent:book",
+        seed=0,
+        stage="ship",
+        created_at=1.0,
+        updated_at=1.0,
+        baseline_id=source.id,
+        best_id=candidate.id,
+    )
+    store.journal.append(run.id, "finding", FINDING, 1.0)
+    return run
+
+
+def test_it_says_what_learning_took_and_the_steps_from_the_source(store: Store) -> None:
+    cost, head, last, first = release_notes(store, line_of(store, 2))
+    assert cost == (
+        "Learning tried 9 candidates for 135 rollouts, 46 calls of the coach, $0.5000; the mean on"
+        " 16 val tasks rose from 0.250 to 0.750."
+    )
+    assert "2 steps from the source" in head
+    assert last.endswith("by apo: Reason 1.")
+    assert first.endswith("by apo: Reason 0.")
+
+
+def test_of_one_step_only_the_cost_is_told(store: Store) -> None:
+    assert len(release_notes(store, line_of(store, 1))) == 1
+
+
+def test_of_many_steps_the_last_are_told(store: Store) -> None:
+    told = release_notes(store, line_of(store, MAX_STEPS + 3))
+    assert len(told) == 2 + MAX_STEPS + 1
+    assert told[-1].startswith("and 3 before it")
+
+
+def test_it_says_that_own_tests_found_nothing_where_they_were_asked(store: Store) -> None:
+    run = line_of(store, 1)
+    asked = "none of the repository's tests that touch it failed"
+    assert not any(asked in told for told in release_notes(store, run))
+    store.journal.append(run.id, f"test/{run.best_id}", "", 1.0)
+    assert any(asked in told for told in release_notes(store, run))

@@ -1,0 +1,656 @@
+"""Prompts of agents that know nothing of Ratchet, replaced on their way to the model."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+import anthropic
+import openai
+import pytest
+
+from ratchet.server.gateway import DIALECTS, GatewayTarget
+from ratchet.server.gateway.substitution import TTL_S, PromptSubstituter
+from ratchet.store import Store
+from ratchet.types import (
+    Activation,
+    AgentSettings,
+    Candidate,
+    InputError,
+    Model,
+    PromptTemplate,
+    RatchetError,
+    Resource,
+    Rollout,
+    StoreError,
+    version_of,
+)
+from tests.server.gateway.conftest import Site, both
+from tests.server.gateway.upstreams import StubUpstream
+
+Result = TypeVar("Result")
+
+CHAT = DIALECTS["openai", "chat/completions"]
+SOURCE = PromptTemplate("You are a booking assistant. Today is {date}.\n{documents}\nBe brief.")
+BETTER = PromptTemplate("{documents}\n\nYou book rooms. It is {date}. Ask back when unsure.")
+FILLED = {"date": "2026-11-02", "documents": "Room {7} is free."}
+BOT = GatewayTarget(agent="bot")
+
+
+class World:
+    """A store in which an agent's prompts are registered."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.moments = itertools.count(1000.0)
+
+    def candidate(self, **resources: Resource) -> Candidate:
+        """A candidate that is stored."""
+        candidate = Candidate.of({name.replace("_", "."): r for name, r in resources.items()})
+        self.store.candidates.put(candidate)
+        return candidate
+
+    def switch(self, agent: str = "bot", *, on: bool = True) -> None:
+        """Switch substitution on or off."""
+        self.store.agents.put(AgentSettings(name=agent, substitute=on), next(self.moments))
+
+    def activate(self, candidate: Candidate | None, agent: str = "bot") -> None:
+        """Make a candidate the agent's active one."""
+        self.store.agents.activate(
+            Activation(
+                agent=agent,
+                candidate_id=candidate.id if candidate else "",
+                activated_at=next(self.moments),
+            )
+        )
+
+    def rollout(self, candidate_id: str, queue: str = "bot", name: str = "r1") -> GatewayTarget:
+        """An attempt of a rollout of that candidate."""
+        rollout = Rollout(id=name, queue=queue, candidate_id=candidate_id, task_id="t", input="?")
+        self.store.rollouts.create([rollout], 1.0)
+        return GatewayTarget(rollout_id=name, fence=1)
+
+
+@pytest.fixture
+def world(disk: Store) -> World:
+    """An empty store."""
+    return World(disk)
+
+
+@pytest.fixture
+def improved(world: World) -> Candidate:
+    """The agent's source is registered, a better prompt is active, and the agent switched on."""
+    return improve(world)
+
+
+def improve(world: World) -> Candidate:
+    world.candidate(bot_system=SOURCE)
+    better = world.candidate(bot_system=BETTER)
+    world.switch()
+    world.activate(better)
+    return better
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    return asyncio.run(work)
+
+
+def chat(*system: str, user: str = "Hello") -> dict[str, Any]:
+    messages = [{"role": "system", "content": text} for text in system]
+    return {"model": "m", "messages": [*messages, {"role": "user", "content": user}]}
+
+
+def test_live_traffic_gets_the_active_candidates_prompt(store: Store) -> None:
+    world = World(store)
+    improved = improve(world)
+    request = chat(SOURCE.format(**FILLED), user=SOURCE.format(**FILLED))
+    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
+    assert found is not None
+    assert found.request == chat(BETTER.format(**FILLED), user=SOURCE.format(**FILLED))
+    assert found.request["messages"][1] is request["messages"][1]
+    assert request == chat(SOURCE.format(**FILLED), user=SOURCE.format(**FILLED))
+    assert found.attributes == {
+        "ratchet.candidate_id": improved.id,
+        "ratchet.prompt.name": "bot.system",
+        "ratchet.prompt.version": version_of(SOURCE),
+        "ratchet.prompt.candidate_version": version_of(BETTER),
+    }
+
+
+def test_a_rollout_gets_its_own_candidates_prompt_whatever_is_active(
+    world: World, improved: Candidate
+) -> None:
+    other = PromptTemplate("Book rooms. {date} {documents}")
+    target = world.rollout(world.candidate(bot_system=other).id)
+    found = run(PromptSubstituter(world.store)(target, chat(SOURCE.format(**FILLED)), CHAT))
+    assert found is not None
+    assert found.request == chat(other.format(**FILLED))
+    assert found.attributes["ratchet.prompt.candidate_version"] == version_of(other)
+
+
+def test_a_rollout_of_the_source_is_left_alone(world: World, improved: Candidate) -> None:
+    assert run(PromptSubstituter(world.store)(world.rollout(""), chat(SOURCE.text), CHAT)) is None
+
+
+def test_nothing_is_replaced_for_an_agent_that_is_not_switched_on(
+    world: World, improved: Candidate
+) -> None:
+    world.switch(on=False)
+    target = world.rollout(improved.id)
+    request = chat(SOURCE.format(**FILLED))
+    for one in (BOT, target, GatewayTarget(agent="unknown")):
+        assert run(PromptSubstituter(world.store)(one, request, CHAT)) is None
+
+
+def test_nothing_is_replaced_where_no_candidate_is_active(
+    world: World, improved: Candidate
+) -> None:
+    world.activate(None)
+    assert run(PromptSubstituter(world.store)(BOT, chat(SOURCE.format(**FILLED)), CHAT)) is None
+
+
+def test_any_registered_version_is_recognised(world: World, improved: Candidate) -> None:
+    for number in range(5):
+        world.store.resources.put("bot.system", PromptTemplate(f"Version {number} for {{user}}."))
+    middle = PromptTemplate("In between: you are the assistant. {documents} It is {date}, {date}.")
+    world.store.resources.put("bot.system", middle)
+    found = run(PromptSubstituter(world.store)(BOT, chat(middle.format(**FILLED)), CHAT))
+    assert found is not None
+    assert found.request == chat(BETTER.format(**FILLED))
+    assert found.attributes["ratchet.prompt.version"] == version_of(middle)
+
+
+def test_what_the_candidate_has_already_stays_and_the_span_says_so(
+    world: World, improved: Candidate
+) -> None:
+    request = chat(BETTER.format(**FILLED))
+    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
+    assert found is not None
+    assert found.request is request
+    assert found.attributes["ratchet.prompt.version"] == version_of(BETTER)
+    assert found.attributes["ratchet.prompt.candidate_version"] == version_of(BETTER)
+    assert "ratchet.prompt.not_replaced" not in found.attributes
+
+
+def test_a_slot_that_nothing_fills_leaves_the_prompt_and_the_span_says_why(
+    world: World, improved: Candidate
+) -> None:
+    world.activate(world.candidate(bot_system=PromptTemplate("Book rooms in {city}.")))
+    request = chat(SOURCE.format(**FILLED))
+    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
+    assert found is not None
+    assert found.request is request
+    assert "slot {city}" in found.attributes["ratchet.prompt.not_replaced"]
+    assert found.attributes["ratchet.prompt.candidate_version"] == ""
+    assert found.attributes["ratchet.prompt.version"] == version_of(SOURCE)
+
+
+def test_a_request_with_none_of_the_prompts_is_left_alone_and_the_span_says_so(
+    world: World, improved: Candidate
+) -> None:
+    request = chat("You name conversations.")
+    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
+    assert found is not None
+    assert found.request is request
+    assert list(found.attributes) == ["ratchet.prompt.not_replaced"]
+    # Where there is nothing to look at, there is nothing to say.
+    assert run(PromptSubstituter(world.store)(BOT, chat(), CHAT)) is None
+
+
+def test_several_prompts_of_one_request_are_replaced_each_by_its_own(world: World) -> None:
+    first, second = (
+        PromptTemplate("You are a cook who is kind."),
+        PromptTemplate("Only {a} soups!!"),
+    )
+    world.candidate(bot_role=first, bot_rule=PromptTemplate("Cook nothing but soups with {a}."))
+    active = world.candidate(bot_role=PromptTemplate("You are a chef."), bot_rule=second)
+    world.switch()
+    world.activate(active)
+    request = chat("Cook nothing but soups with peas.", "Other.", "You are a cook who is kind.")
+    found = run(PromptSubstituter(world.store)(BOT, request, CHAT))
+    assert found is not None
+    assert found.request == chat("Only peas soups!!", "Other.", "You are a chef.")
+    assert found.attributes["ratchet.prompt.name"] == ["bot.rule", "bot.role"]
+    assert found.attributes["ratchet.prompt.candidate_version"] == [
+        version_of(second),
+        version_of(PromptTemplate("You are a chef.")),
+    ]
+
+
+def test_a_candidate_without_prompts_replaces_nothing(world: World) -> None:
+    world.switch()
+    world.activate(world.candidate(bot_model=Model("m")))
+    assert run(PromptSubstituter(world.store)(BOT, chat("You are a cook."), CHAT)) is None
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [None, 7, [], [None], ["a"], [{"role": "system"}], [{"role": "system", "content": 5}]],
+)
+def test_a_request_of_any_shape_is_handled(
+    world: World, improved: Candidate, messages: Any
+) -> None:
+    assert run(PromptSubstituter(world.store)(BOT, {"messages": messages}, CHAT)) is None
+
+
+def test_a_long_prompt_and_many_prompts_are_looked_at_within_bounds(
+    world: World, improved: Candidate
+) -> None:
+    long = {**FILLED, "documents": "x" * 100_000}
+    found = run(PromptSubstituter(world.store)(BOT, chat(SOURCE.format(**long)), CHAT))
+    assert found is not None
+    assert found.request == chat(BETTER.format(**long))
+    many = chat(*[SOURCE.format(**FILLED)] * 100)
+    found = run(PromptSubstituter(world.store)(BOT, many, CHAT))
+    assert found is not None
+    changed = [m["content"] == BETTER.format(**FILLED) for m in found.request["messages"]]
+    assert changed[:32] == [True] * 32
+    assert not any(changed[32:])
+
+
+class Clock:
+    """A clock that is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_switch_and_an_activation_are_seen_after_a_short_time_and_not_read_each_time(
+    world: World, improved: Candidate
+) -> None:
+    clock = Clock()
+    request = chat(SOURCE.format(**FILLED))
+
+    async def main() -> None:
+        substitutes = PromptSubstituter(world.store, clock=clock)
+        found = await substitutes(BOT, request, CHAT)
+        assert found is not None
+        other = world.candidate(bot_system=PromptTemplate("Other. {date}"))
+        world.activate(other)
+        found = await substitutes(BOT, request, CHAT)
+        assert found is not None
+        assert found.attributes["ratchet.candidate_id"] == improved.id
+        clock.now += TTL_S
+        found = await substitutes(BOT, request, CHAT)
+        assert found is not None
+        assert found.request == chat("Other. 2026-11-02")
+        world.switch(on=False)
+        clock.now += TTL_S
+        assert await substitutes(BOT, request, CHAT) is None
+        # A version that was registered meanwhile is recognised then, too.
+        world.switch()
+        new = PromptTemplate("A new prompt of the agent, made on {date}.")
+        assert (await asks(substitutes, new)) is None
+        clock.now += TTL_S
+        assert (await asks(substitutes, new)) is not None
+        world.store.resources.put("bot.system", new)
+        clock.now += TTL_S
+        found = await asks(substitutes, new)
+        assert found is not None
+        assert found.request == chat("Other. today")
+
+    async def asks(substitutes: PromptSubstituter, template: PromptTemplate) -> Any:
+        return await substitutes(BOT, chat(template.format(date="today")), CHAT)
+
+    run(main())
+
+
+class Counting:
+    """A store whose reads are counted, slow, or fail as a test says."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.reads = 0
+        self.failure: Exception | None = None
+        self.gate: threading.Event | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        repository = getattr(self._store, name)
+        return Wrapped(self, repository)
+
+
+class Wrapped:
+    """A repository of such a store."""
+
+    def __init__(self, counting: Counting, repository: Any) -> None:
+        self._counting = counting
+        self._repository = repository
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._repository, name)
+
+        def read(*arguments: Any) -> Any:
+            self._counting.reads += 1
+            if self._counting.gate is not None:
+                assert self._counting.gate.wait(60)
+            if self._counting.failure is not None:
+                raise self._counting.failure
+            return method(*arguments)
+
+        return read
+
+
+@pytest.fixture
+def counting(world: World) -> Iterator[Any]:
+    """A store of which a test says how it behaves."""
+    made = Counting(world.store)
+    yield made
+    if made.gate is not None:
+        made.gate.set()
+
+
+def test_the_store_is_read_once_for_a_crowd_and_not_at_all_while_what_was_read_holds(
+    improved: Candidate, counting: Any
+) -> None:
+    clock = Clock()
+    request = chat(SOURCE.format(**FILLED))
+
+    async def main() -> None:
+        substitutes = PromptSubstituter(counting, clock=clock)
+        counting.gate = threading.Event()
+        crowd = [asyncio.create_task(substitutes(BOT, request, CHAT)) for _ in range(50)]
+        await asyncio.sleep(0)
+        counting.gate.set()
+        found = await asyncio.gather(*crowd)
+        assert all(one is not None and one.request != request for one in found)
+        first = counting.reads
+        assert first < 12
+        for _ in range(100):
+            await substitutes(BOT, request, CHAT)
+        assert counting.reads == first
+
+    run(main())
+
+
+def test_a_store_that_fails_is_an_error_that_holds_for_a_moment(
+    improved: Candidate, counting: Any
+) -> None:
+    clock = Clock()
+
+    async def main() -> None:
+        substitutes = PromptSubstituter(counting, clock=clock)
+        counting.failure = StoreError("The disk is gone.", hint="Look at it.")
+        for _ in range(3):
+            with pytest.raises(StoreError, match=r"The disk is gone\. Look at it\."):
+                await substitutes(BOT, chat("x"), CHAT)
+        assert counting.reads == 1
+        counting.failure = ValueError("a defect")
+        clock.now += TTL_S
+        with pytest.raises(StoreError, match="ValueError"):
+            await substitutes(BOT, chat("x"), CHAT)
+        counting.failure = None
+        clock.now += TTL_S
+        assert await substitutes(BOT, chat(SOURCE.format(**FILLED)), CHAT) is not None
+
+    run(main())
+
+
+def test_what_was_known_holds_while_the_store_is_away(improved: Candidate, counting: Any) -> None:
+    clock = Clock()
+    request = chat(SOURCE.format(**FILLED))
+
+    async def main() -> None:
+        substitutes = PromptSubstituter(counting, clock=clock)
+        before = await substitutes(BOT, request, CHAT)
+        counting.failure = StoreError("The disk is gone.")
+        clock.now += 100 * TTL_S
+        assert await substitutes(BOT, request, CHAT) == before
+        assert before is not None
+
+    run(main())
+
+
+def test_a_store_that_hangs_is_waited_for_so_long_and_no_longer(
+    improved: Candidate, counting: Any
+) -> None:
+    request = chat(SOURCE.format(**FILLED))
+
+    async def main() -> None:
+        substitutes = PromptSubstituter(counting, timeout_s=0.05)
+        counting.gate = threading.Event()
+        with pytest.raises(StoreError, match="did not answer within"):
+            await substitutes(BOT, request, CHAT)
+        counting.gate.set()
+
+    run(main())
+
+
+def test_a_client_that_hangs_up_does_not_end_the_read_that_others_wait_for(
+    improved: Candidate, counting: Any
+) -> None:
+    request = chat(SOURCE.format(**FILLED))
+
+    async def main() -> None:
+        substitutes = PromptSubstituter(counting)
+        counting.gate = threading.Event()
+        first, second = (asyncio.create_task(substitutes(BOT, request, CHAT)) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        counting.gate.set()
+        assert await second is not None
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+    run(main())
+
+
+def test_a_rollout_or_a_candidate_that_is_not_there_is_an_error(world: World) -> None:
+    world.switch()
+    with pytest.raises(InputError, match="no rollout 'gone'"):
+        run(
+            PromptSubstituter(world.store)(
+                GatewayTarget(rollout_id="gone", fence=1), chat("x"), CHAT
+            )
+        )
+    with pytest.raises(InputError, match="no candidate"):
+        run(PromptSubstituter(world.store)(world.rollout("f" * 64), chat("x"), CHAT))
+
+
+def test_a_defect_is_an_error_that_the_gateway_knows(world: World, improved: Candidate) -> None:
+    class Broken:
+        def system_texts(self, request: Any) -> Any:
+            raise KeyError("broken")
+
+    dialect: Any = Broken()
+    with pytest.raises(RatchetError, match="KeyError"):
+        run(PromptSubstituter(world.store)(BOT, chat("x"), dialect))
+
+
+def test_agents_without_substitution_cost_microseconds(world: World, counting: Any) -> None:
+    clock = Clock()
+
+    async def main() -> float:
+        substitutes = PromptSubstituter(counting, clock=clock)
+        await substitutes(BOT, chat("x"), CHAT)
+        reads = counting.reads
+        fastest = float("inf")
+        for _ in range(20):
+            began = time.perf_counter()
+            for _ in range(100):
+                await substitutes(BOT, chat("x"), CHAT)
+            fastest = min(fastest, (time.perf_counter() - began) / 100)
+        assert counting.reads == reads
+        return fastest
+
+    assert run(main()) < 100e-6
+
+
+# From here on through the gateway and the official clients.
+
+
+@pytest.fixture
+def live(disk: Store) -> World:
+    """The store of the gateway, in which the agent is switched on and has a better prompt."""
+    world = World(disk)
+    world.candidate(bot_system=SOURCE)
+    world.switch()
+    world.activate(world.candidate(bot_system=BETTER))
+    return world
+
+
+@pytest.fixture
+def site(live: World, open_site: Callable[..., Site], upstream: StubUpstream) -> Site:
+    """A gateway that replaces prompts."""
+    upstream.answers({"id": "x", "model": "m", "choices": [], "content": [], "output": []})
+    return open_site(*both(upstream), substitute=PromptSubstituter(live.store))
+
+
+OLD = SOURCE.format(**FILLED)
+NEW = BETTER.format(**FILLED)
+Call = Callable[[openai.OpenAI, anthropic.Anthropic], Any]
+
+
+def hello(content: Any = "Hi") -> Any:
+    return [{"role": "user", "content": content}]
+
+
+CALLS: dict[str, tuple[Call, Callable[[Any], Any], Any]] = {
+    "chat, system": (
+        lambda o, a: o.chat.completions.create(
+            model="m", messages=[{"role": "system", "content": OLD}, *hello()]
+        ),
+        lambda sent: sent["messages"],
+        [{"role": "system", "content": NEW}, *hello()],
+    ),
+    "chat, developer, in parts": (
+        lambda o, a: o.chat.completions.create(
+            model="m",
+            messages=[
+                {
+                    "role": "developer",
+                    "content": [{"type": "text", "text": "Hm."}, {"type": "text", "text": OLD}],
+                },
+                *hello(),
+            ],
+        ),
+        lambda sent: sent["messages"][0]["content"],
+        [{"type": "text", "text": "Hm."}, {"type": "text", "text": NEW}],
+    ),
+    "responses, instructions": (
+        lambda o, a: o.responses.create(model="m", instructions=OLD, input="Hi"),
+        lambda sent: (sent["instructions"], sent["input"]),
+        (NEW, "Hi"),
+    ),
+    "responses, developer": (
+        lambda o, a: o.responses.create(
+            model="m", input=[{"role": "developer", "content": OLD}, *hello()]
+        ),
+        lambda sent: sent["input"],
+        [{"role": "developer", "content": NEW}, *hello()],
+    ),
+    "completions": (
+        lambda o, a: o.completions.create(model="m", prompt=OLD),
+        lambda sent: sent["prompt"],
+        NEW,
+    ),
+    "completions, with more around": (
+        lambda o, a: o.completions.create(model="m", prompt=f"Now: {OLD}"),
+        lambda sent: sent["prompt"],
+        f"Now: {OLD}",
+    ),
+    "messages": (
+        lambda o, a: a.messages.create(model="m", max_tokens=9, system=OLD, messages=hello()),
+        lambda sent: sent["system"],
+        NEW,
+    ),
+    "messages, in blocks": (
+        lambda o, a: a.messages.create(
+            model="m",
+            max_tokens=9,
+            system=[{"type": "text", "text": OLD, "cache_control": {"type": "ephemeral"}}],
+            messages=hello(),
+        ),
+        lambda sent: sent["system"],
+        [{"type": "text", "text": NEW, "cache_control": {"type": "ephemeral"}}],
+    ),
+    "chat, the user's words": (
+        lambda o, a: o.chat.completions.create(model="m", messages=hello(OLD)),
+        lambda sent: sent["messages"],
+        hello(OLD),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_prompts_are_replaced_in_every_dialect(
+    site: Site, upstream: StubUpstream, name: str
+) -> None:
+    call, part, expected = CALLS[name]
+    call(
+        openai.OpenAI(base_url=site.url("bot"), api_key="k", max_retries=0),
+        anthropic.Anthropic(base_url=site.url("bot", "anthropic"), api_key="k", max_retries=0),
+    )
+    assert part(upstream.seen[0].json) == expected
+    attributes = site.span().attributes
+    if "Today is" in str(expected):
+        assert attributes.get("ratchet.prompt.name") is None
+    else:
+        assert attributes["ratchet.prompt.name"] == "bot.system"
+        assert attributes["ratchet.prompt.version"] == version_of(SOURCE)
+        assert attributes["ratchet.prompt.candidate_version"] == version_of(BETTER)
+        recorded = str(attributes)
+        assert "Ask back when unsure." in recorded  # what was sent is what is recorded
+        assert "Today is" not in recorded
+
+
+def sent_as(site: Site, upstream: StubUpstream, body: bytes) -> bytes:
+    """What the upstream gets of a raw request."""
+    url = f"{site.url('bot')}/chat/completions"
+    headers = {"content-type": "application/json", "authorization": "Bearer k"}
+    urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10).close()
+    return upstream.seen[-1].body
+
+
+def test_what_else_is_in_the_request_stays_as_it_is(site: Site, upstream: StubUpstream) -> None:
+    sent = sent_as(
+        site,
+        upstream,
+        b'{"model" : "m","temperature":0.10,"messages":[{"role":"system","content":'
+        b'"You are a booking assistant. Today is \\u0032\\u0030.\\n\\nBe brief."},'
+        b'{"role":"user","content":"caf\\u00e9"}],"seed":12345678901234567890,"more":[1e5]}',
+    )
+    assert b'"temperature":0.10' in sent
+    assert b'"seed":12345678901234567890' in sent
+    assert b'"more":[1e5]' in sent
+    system, user = upstream.seen[0].json["messages"]
+    assert system["content"] == "You book rooms. It is 20. Ask back when unsure."
+    assert user["content"] == "café"
+
+
+def test_half_a_character_in_a_request_does_not_keep_its_prompt_from_being_replaced(
+    site: Site, upstream: StubUpstream
+) -> None:
+    system = {"role": "system", "content": OLD}
+    messages = [system, {"role": "user", "content": "\ud83d?"}]
+    sent_as(site, upstream, json.dumps({"model": "m", "messages": messages}).encode())
+    assert upstream.seen[0].json["messages"] == [{**system, "content": NEW}, messages[1]]
+
+
+def test_an_attempt_does_not_run_with_the_wrong_prompt_when_the_store_fails(
+    live: World, open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    upstream.answers({"id": "x", "model": "m", "choices": []})
+    counting: Any = Counting(live.store)
+    counting.failure = StoreError("The disk is gone.")
+    site = open_site(*both(upstream), substitute=PromptSubstituter(counting))
+    target = live.rollout(live.candidate(bot_system=BETTER).id)
+    client = openai.OpenAI(base_url=site.url(str(target)), api_key="k", max_retries=0)
+    with pytest.raises(openai.InternalServerError, match=r"The disk is gone"):
+        client.chat.completions.create(model="m", messages=hello())
+    assert upstream.seen == []
+    # Live traffic goes on as it came, and its span says why.
+    client = openai.OpenAI(base_url=site.url("bot"), api_key="k", max_retries=0)
+    client.chat.completions.create(
+        model="m", messages=[{"role": "system", "content": OLD}, *hello()]
+    )
+    assert upstream.seen[0].json["messages"][0]["content"] == OLD
+    assert "The disk is gone" in site.span().attributes["ratchet.substitution.error"]
