@@ -93,11 +93,13 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "environment": (),
             "network": False,
             "sandbox": True,
+            "show": (),
         },
         "store": {"url": None},
         "server": {
             "host": "127.0.0.1",
             "port": 8765,
+            "require_key": False,
             "hosts": (),
             "cors": (),
             "limits": {
