@@ -108,8 +108,8 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
     """URL of an empty store in a SQLite file of its own."""
     path = tmp_path / "store" / "ratchet.db"
-    path.parent.mkdir()
-    shutil.copyfile(sqlite_template, path)
+    path.parent.mkdir(mode=0o700)
+    shutil.copy(sqlite_template, path)  # which is its owner's alone, as every store
     return f"sqlite:///{path}"
 
 

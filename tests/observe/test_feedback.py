@@ -445,8 +445,8 @@ def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[
 @pytest.fixture
 def with_store(project: Path, sqlite_template: Path) -> Path:
     """The project with an empty store."""
-    (project / ".ratchet").mkdir()
-    shutil.copyfile(sqlite_template, project / ".ratchet" / "ratchet.db")
+    (project / ".ratchet").mkdir(mode=0o700)
+    shutil.copy(sqlite_template, project / ".ratchet" / "ratchet.db")
     return project
 
 

@@ -107,7 +107,7 @@ COMMANDS: dict[str, Command] = {
     "prune": Command(
         "prune",
         "prune",
-        "Delete what is older than [retention] in ratchet.toml says, and nothing that is needed.",
+        "Delete what is older than retention in ratchet.toml says, and nothing that is needed.",
     ),
     "keys": Command(
         "keys", "keys", "Make, list and revoke the keys that servers of a store ask for."

@@ -9,7 +9,7 @@ from ratchet.server.retention import Pruner, Retention
 
 
 def prune(folder: Folder = Path("."), json: Json = False) -> None:
-    """Delete what is older than [retention] in ratchet.toml says, and nothing that is needed.
+    """Delete what is older than retention in ratchet.toml says, and nothing that is needed.
 
     Runs that may go on, experiments, releases and active candidates keep what they refer to.
 
