@@ -147,7 +147,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a smaller run, for CI")
     quick = parser.parse_args().quick
-    count = 200 if quick else 4_000
+    count = 200 if quick else 2_000
     rules: dict[str, Callable[[Sequence[Pair]], int | None]] = {
         "rule": lambda pairs: stop_now(gains_of(pairs)),
         "before": lambda pairs: stop_before(gains_of(pairs)),
