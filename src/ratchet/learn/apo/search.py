@@ -395,7 +395,9 @@ class PromptSearch:
 
     def _promises_most(self, entry: RaceEntry) -> bool:
         """Whether a proposal may lead, and is worth more than a new one."""
-        if not self._race.may_lead(entry, self.beam[0]):
+        # The first drafts all beat the source: only each other says which are worth more.
+        racing = [one for one in self._racing.values() if one.scores]
+        if not self._race.may_lead(entry, self._race.best([*self.beam, *racing])):
             return False
         known = len(entry.evaluations)
         cost = next_part(known, self._sizes.rung, known + len(self._ahead(entry)))
