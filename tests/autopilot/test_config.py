@@ -123,6 +123,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "audit_days": 365.0,
             "events_days": 7.0,
         },
+        "prices": {},
         "upstreams": {},
         "redaction": {
             "enabled": True,
@@ -263,6 +264,8 @@ WRONG = {
     "[[guardrails]]\nmetric = 'cost'\nmargin = -1": "guardrails[0].margin = -1",
     "[ship]\nenvironment = 'HOME'": "ship.environment = 'HOME': should be a list",
     "[ship]\nenvironment = [1]": "ship.environment[0] = 1: input should be a valid string",
+    "[prices.m]\ninput = 1": "the key 'prices.m.output' is missing",
+    "[prices.m]\ninput = -1\noutput = 0": "prices.m.input = -1",
     "[store]\nurl = 1": "store.url = 1: input should be a valid string",
 }
 

@@ -13,6 +13,7 @@ import pytest
 
 from ratchet.autopilot import Project
 from ratchet.bind import registry
+from ratchet.llm import Usage, dollars
 from ratchet.prove import Guardrail
 from ratchet.run import Agent
 from ratchet.types import ConfigError, InputError, Int, Params, StoreError
@@ -76,6 +77,16 @@ def guardrails(project: Project) -> dict[str, Guardrail]:
 
 
 EXACT = '[[evaluators]]\nuse = "exact_match"\n'
+
+
+def test_the_prices_that_a_project_configures_hold_until_another_is_opened(
+    make_project: MakeProject,
+) -> None:
+    usage = Usage(input_tokens=2_000_000)
+    make_project('[prices."my/model"]\ninput = 0.5\noutput = 0\n')
+    assert dollars("", "my/model", usage) == 1.0
+    make_project()
+    assert dollars("", "my/model", usage) is None
 
 
 def test_a_project_is_found_from_any_folder_in_it(

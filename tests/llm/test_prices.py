@@ -11,7 +11,7 @@ from genai_prices import calc_price
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.llm import Usage, dollars, load, prices
+from ratchet.llm import ModelPrice, Usage, dollars, load, prices, set_prices
 
 
 def test_a_known_model_has_its_published_price() -> None:
@@ -37,6 +37,23 @@ def test_a_known_model_has_its_published_price() -> None:
 )
 def test_what_nobody_prices_costs_nothing_known(provider: str, model: str) -> None:
     assert dollars(provider, model, Usage(input_tokens=1)) is None
+
+
+def test_a_configured_price_comes_before_a_published_one_and_is_known_for_any_provider() -> None:
+    usage = Usage(input_tokens=1_000_000, output_tokens=100_000, cache_read_tokens=500_000)
+    published = dollars("openai", "gpt-4o-mini", usage)
+    try:
+        set_prices(
+            {
+                "gpt-4o-mini": ModelPrice(input=2.0, output=10.0, cache_read=1.0),
+                "local/small": ModelPrice(input=0.0, output=0.0),
+            }
+        )
+        assert dollars("openai", "gpt-4o-mini", usage) == pytest.approx(1.0 + 0.5 + 1.0)
+        assert dollars("", "local/small", usage) == 0.0
+    finally:
+        set_prices({})
+    assert dollars("openai", "gpt-4o-mini", usage) == published
 
 
 def test_without_a_provider_the_one_is_taken_that_is_known_for_the_model() -> None:

@@ -32,16 +32,16 @@ DOCUMENTED = {
     ("os", "_exit"),
     ("sys", "_current_frames"),
     ("sys", "_getframe"),
-    ("Row", "_fields"),
-    ("Step", "_fields"),
-    ("names[key]", "_replace"),
 }
-"""Attributes with an underscore that their libraries document: the last three are of named
-tuples."""
+"""Attributes with an underscore that their libraries document."""
+
+NAMED_TUPLE = {"_asdict", "_fields", "_make", "_replace"}
+"""What every named tuple has, documented."""
 
 OURS = {
-    ("observe/sink.py", "_process"),
+    ("observe/collector.py", "_process"),
     ("observe/outbox.py", "_live"),
+    ("observe/feedback_sending.py", "_arguments"),
 }
 """Attributes of our own modules, used from others of them."""
 
@@ -249,19 +249,19 @@ PARTS = (
     Part(
         "opentelemetry-api",
         "_TRACER_PROVIDER",
-        "observe/joining.py",
+        "observe/otel_bridge.py",
         _a_provider_put_there_is_the_global_one,
     ),
     Part(
         "opentelemetry-api",
         "_TRACER_PROVIDER_SET_ONCE",
-        "observe/joining.py",
+        "observe/otel_bridge.py",
         _the_guard_of_the_tracer_provider_can_be_wrapped,
     ),
     Part(
         "openinference-instrumentation",
         "_self_important_attributes",
-        "observe/instruments/layers.py",
+        "observe/instruments/duplicates.py",
         _an_openinference_span_knows_its_kind_before_it_ends,
     ),
     Part(
@@ -330,7 +330,7 @@ UNDOCUMENTED = (
     Part(
         "Python",
         "util.Finalize",
-        "observe/processes.py",
+        "observe/background.py",
         _children_of_multiprocessing_run_finalizers,
     ),
     Part(
@@ -346,7 +346,10 @@ UNDOCUMENTED = (
         _msgspec_names_the_field_and_where_it_is,
     ),
     Part(
-        "Python", "Unterminated", "curate/importing/units.py", _json_says_that_a_text_is_not_ended
+        "Python",
+        "Unterminated",
+        "curate/importing/file_values.py",
+        _json_says_that_a_text_is_not_ended,
     ),
     Part(
         "pydantic",
@@ -424,7 +427,10 @@ def private_uses(text: str) -> set[tuple[str, str]]:
     return {
         (owner, name)
         for owner, name in _uses(nodes)
-        if name not in own and not name.startswith("__") and owner not in ("self", "cls", "super()")
+        if name not in own
+        and name not in NAMED_TUPLE
+        and not name.startswith("__")
+        and owner not in ("self", "cls", "super()")
     }
 
 

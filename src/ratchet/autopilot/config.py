@@ -22,6 +22,7 @@ KeyVariable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")]
 Temperature = Annotated[float, Field(ge=0, le=10)]
 Tokens = Annotated[int, Field(ge=1)]
 Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class CoachModelSection(Section):
@@ -153,6 +154,15 @@ class UpstreamSection(Section):
         return self
 
 
+class PriceSection(Section):
+    """[prices.MODEL]: what a model costs, in dollars per million tokens."""
+
+    input: Price
+    output: Price
+    cache_read: Price | None = None
+    cache_write: Price | None = None
+
+
 class RedactionSection(Section):
     """[redaction]: what is taken out of spans and feedback before they are stored."""
 
@@ -179,6 +189,7 @@ class ServerConfig(Section):
     upstreams: dict[Name, UpstreamSection] = {}
     store: StoreSection = StoreSection()
     redaction: RedactionSection = RedactionSection()
+    prices: dict[ModelName, PriceSection] = {}
 
 
 class ProjectSection(Section):
@@ -321,6 +332,7 @@ class Config(Section):
     retention: RetentionSection = RetentionSection()
     redaction: RedactionSection = RedactionSection()
     upstreams: dict[Name, UpstreamSection] = {}
+    prices: dict[ModelName, PriceSection] = {}
 
 
 def read_config(path: Path) -> Config:
@@ -342,4 +354,11 @@ def read_server_config(path: Path) -> ServerConfig:
     return read_sections(path, ServerConfig, only=ServerConfig.model_fields)
 
 
-__all__ = ["Config", "ServerConfig", "read_config", "read_server_config"]
+def apply_prices(config: Config | ServerConfig) -> None:
+    """Set the configured prices of models for this process."""
+    from ratchet.llm.prices import ModelPrice, set_prices
+
+    set_prices({name: ModelPrice(**price.model_dump()) for name, price in config.prices.items()})
+
+
+__all__ = ["Config", "ServerConfig", "apply_prices", "read_config", "read_server_config"]

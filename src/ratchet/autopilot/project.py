@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ratchet.autopilot.config import Config, read_config
+from ratchet.autopilot.config import Config, apply_prices, read_config
 from ratchet.observe.project_paths import (
     FILE_NAME,
     STATE_NAME,
@@ -54,6 +54,7 @@ class Project:
     def __init__(self, root: Path, config: Config) -> None:
         self.root = root.resolve()
         self.config = config
+        apply_prices(config)
 
     @classmethod
     def find(cls, start: Path) -> Project:

@@ -12,7 +12,7 @@ import msgspec
 from ratchet._private_files import make_folder
 from ratchet.autopilot import Project
 from ratchet.autopilot.code_sandbox import with_sandbox
-from ratchet.autopilot.config import AgentSection, Config, RunSection, read_config
+from ratchet.autopilot.config import AgentSection, Config, RunSection, apply_prices, read_config
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.run import Agent, AgentSpec, Executor, Kind, executor_for, load_agent
@@ -70,6 +70,7 @@ def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
     config = None
     if root is not None:
         config = read_config(root / FILE_NAME)
+        apply_prices(config)
     elif options.agent is None and options.command is None:
         raise ConfigError(
             f"There is no agent to run: no {FILE_NAME} is in {options.folder.resolve()} or above.",

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ratchet.autopilot.config import ServerConfig, read_server_config
+from ratchet.autopilot.config import ServerConfig, apply_prices, read_server_config
 from ratchet.cli.console import Folder, Json
 from ratchet.cli.errors import err
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state, store_url
@@ -45,7 +45,7 @@ def serve(
 
     On loopback no key is needed. On any other address it refuses to start before there is one
     (ratchet keys create). Of a ratchet.toml, when there is one, the sections server, retention,
-    redaction, upstreams.NAME and store are read.
+    redaction, upstreams.NAME, prices.MODEL and store are read.
 
     Examples:
 
@@ -56,6 +56,7 @@ def serve(
       OPENAI_BASE_URL=http://127.0.0.1:8765/gateway/my-agent/openai/v1 python my_agent.py
     """
     root, config = _project_folder(folder)
+    apply_prices(config)
     settings = _settings(config, host, port, tls_cert, tls_key)
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr

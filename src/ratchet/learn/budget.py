@@ -57,7 +57,10 @@ class Spent(msgspec.Struct, kw_only=True):
 def unpriced_sentence(model: str, budget: Budget) -> str:
     """That the price of a model is unknown, and what follows from that."""
     of = f"of the model {model!r}" if model else "of a model that was called"
-    text = f"The price {of} is unknown: what its calls cost is not measured."
+    text = (
+        f"The price {of} is unknown, so the cost of its calls is not measured;"
+        " [prices] in ratchet.toml sets it."
+    )
     if budget.dollars is not None:
         text += f" The budget of ${budget.dollars:g} cannot count them."
     return text

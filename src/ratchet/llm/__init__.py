@@ -10,7 +10,16 @@ if TYPE_CHECKING:
     from ratchet.llm.chat import STEP, ChatClient, CoachUnavailable, Message, Reply
     from ratchet.llm.coach import Coach
     from ratchet.llm.ensemble import CoachModel, Ensemble
-    from ratchet.llm.prices import Usage, dollars, load, loaded, price, with_price
+    from ratchet.llm.prices import (
+        ModelPrice,
+        Usage,
+        dollars,
+        load,
+        loaded,
+        price,
+        set_prices,
+        with_price,
+    )
 
 _LATER = {
     "ChatClient": "chat",
@@ -19,6 +28,7 @@ _LATER = {
     "Ensemble": "ensemble",
     "Message": "chat",
     "CoachModel": "ensemble",
+    "ModelPrice": "prices",
     "Reply": "chat",
     "STEP": "chat",
     "CoachSettings": "call",
@@ -27,6 +37,7 @@ _LATER = {
     "load": "prices",
     "loaded": "prices",
     "price": "prices",
+    "set_prices": "prices",
     "with_price": "prices",
 }
 """Modules by name: each is imported when it is first named."""
@@ -47,11 +58,13 @@ __all__ = [
     "CoachUnavailable",
     "Ensemble",
     "Message",
+    "ModelPrice",
     "Reply",
     "Usage",
     "dollars",
     "load",
     "loaded",
     "price",
+    "set_prices",
     "with_price",
 ]

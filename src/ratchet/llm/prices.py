@@ -1,4 +1,4 @@
-"""Dollars of a model call, from its tokens and the published prices that genai-prices carries.
+"""Dollars of a model call: its tokens times a configured price or one that genai-prices publishes.
 
 Nothing here uses the network: the prices are those of the installed version of `genai-prices`.
 """
@@ -42,6 +42,17 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Input that went into a cache."""
 
 
+class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
+    """A configured price, in dollars per million tokens."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    """Of input read from a cache; as other input when None."""
+    cache_write: float | None = None
+    """Of input written to a cache; as other input when None."""
+
+
 class _Rate(msgspec.Struct, frozen=True):
     """Dollars per token, of a model whose price does not depend on how many there are."""
 
@@ -82,6 +93,7 @@ class _Tiered(msgspec.Struct, frozen=True):
 _Price: TypeAlias = _Rate | _Tiered | None
 
 _kept: dict[tuple[str, str, str], tuple[float, _Price]] = {}
+_configured: dict[str, _Rate] = {}
 _lock = threading.Lock()
 _snapshot: DataSnapshot | None = None
 
@@ -104,8 +116,25 @@ def load() -> None:
             _snapshot = DataSnapshot(providers=providers, from_auto_update=False)
 
 
+def set_prices(prices: Mapping[str, ModelPrice]) -> None:
+    """Set prices of this process for models by name; they take precedence over published ones.
+
+    Args:
+        prices: By the name that the model's answers report, or else its requests.
+    """
+    _configured.clear()
+    for model, price in prices.items():
+        fresh = price.input / 1e6
+        read, write = (
+            fresh if rate is None else rate / 1e6 for rate in (price.cache_read, price.cache_write)
+        )
+        _configured[model] = _Rate(
+            fresh=fresh, cache_read=read, cache_write=write, output=price.output / 1e6
+        )
+
+
 def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | None:
-    """What a call costs; None when nobody publishes a price for the model.
+    """What a call costs; None when no price is configured or published for the model.
 
     Args:
         provider: As genai-prices calls it, such as `openai`, or the URL of its API.
@@ -115,6 +144,9 @@ def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | 
     """
     if len(model) > MAX_NAME or not model:
         return None
+    configured = _configured.get(model)
+    if configured is not None:
+        return configured.of(usage)
     key = (provider, model, tier)
     now = time.monotonic()
     found = _kept.get(key)
