@@ -1,4 +1,4 @@
-"""Access: who makes a request, and whether a key of theirs allows it."""
+"""Authentication and authorization: identifies the caller and checks the scopes of its key."""
 
 from __future__ import annotations
 
@@ -42,46 +42,46 @@ _BEARER = b"bearer "
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes a request."""
+    """The authenticated client of a request."""
 
     key_id: str = ""
-    """Empty: nobody, on loopback without keys."""
+    """Empty for requests without a key."""
     scopes: frozenset[Scope] = frozenset()
     attempt: tuple[str, int] | None = None
-    """Rollout id and fence, when it showed an attempt's token."""
+    """Rollout id and fence, when the request carries an attempt token."""
     address: str = ""
 
     @property
     def is_public(self) -> bool:
-        """Whether it shows a key that may stand in a page: one that only gives feedback."""
+        """Whether the key may be published in a web page: one with the feedback scope alone."""
         return self.scopes == PUBLIC_SCOPES
 
 
 class ResponseChannel(Protocol):
-    """The channel of an answer, an ASGI `send`."""
+    """ASGI `send` of one response."""
 
     granted: Headers
-    """Added to the answer's headers."""
+    """CORS headers to add to the response."""
 
     async def __call__(self, message: Mapping[str, Any]) -> None:
         """Send a message."""
 
 
 class Gatekeeper:
-    """Admits requests by their keys.
+    """Authenticates and rate-limits requests.
 
     Args:
-        store: Where the keys are.
-        open_to_all: Whether requests without a key may do everything: right on loopback alone.
-        limits: Of each key.
-        hosts: Names besides loopback's by which an open server is called.
-        cors: Origins whose pages may use it, such as `https://app.example`.
+        store: Store of the keys.
+        open_to_all: Whether requests without a key have every scope; only safe on loopback.
+        limits: Limits per key.
+        hosts: Host names accepted by an open server, besides those of loopback.
+        cors: Origins whose web pages may use the server, such as `https://app.example`.
         clock: Unix seconds.
-        ticks: Seconds, from any beginning, never going back.
+        ticks: Monotonic clock in seconds.
 
     Raises:
-        ConfigError: What `cors` names is no origin.
-        StoreError: The secret that signs attempts' tokens cannot be read.
+        ConfigError: An entry of `cors` is not an origin.
+        StoreError: The secret that signs attempt tokens cannot be read.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class Gatekeeper:
         self._signer = bytes.fromhex(signer)
 
     async def screen(self, scope: Mapping[str, Any], answer: ResponseChannel) -> str | None:
-        """Answer a browser's preflight request; let pages of named origins read other answers.
+        """Answer a CORS preflight request; add CORS headers to other responses.
 
         Args:
             scope: The request's ASGI scope.
-            answer: Its answer's channel.
+            answer: Channel of the response.
 
         Returns:
-            A name for the request when it has been answered.
+            A label for metrics when the request has been answered; else None.
         """
         if not self._cors:
             return None
@@ -126,15 +126,15 @@ class Gatekeeper:
         return None
 
     async def admit(self, scope: Mapping[str, Any]) -> Caller:
-        """Find out who makes a request.
+        """Authenticate a request.
 
         Args:
             scope: The request's ASGI scope.
 
         Raises:
-            Problem: It shows no key, or one that is unknown, expired or revoked (401, also where
-                no key is needed); it makes too many requests (429); it comes from a web page that
-                is not ours (403); the keys cannot be looked up (503).
+            Problem: The key is missing, unknown, expired or revoked (401, also where none
+                is required); the rate limit is exceeded (429); the request comes from a web page
+                of another origin (403); the keys cannot be looked up (503).
         """
         client = scope.get("client")
         address = str(client[0]) if client else ""
@@ -151,28 +151,28 @@ class Gatekeeper:
             self._limiter.request(_name(caller))
             return caller
         if not self._open_to_all:
-            raise _unauthorized("This server needs a key, and the request shows none.", error="")
+            raise _unauthorized("This server requires a key, and the request has none.", error="")
         if through := proxy_header(scope["headers"]):
             raise _unauthorized(
                 f"The request came through a proxy (it has the header {through}), so nothing says"
                 " that it comes from this machine: it needs a key.",
                 error="",
             )
-        # No limit of requests here: every program of this machine looks the same, and one would
-        # be stopped for another's haste.
+        # No rate limit here: programs of this machine cannot be told apart, and one would be
+        # limited for the requests of another.
         refuse_foreign(scope["headers"], self._hosts, self._cors)
         return Caller(scopes=ALL_SCOPES, address=address)
 
     def allow(self, caller: Caller, scopes: frozenset[Scope]) -> None:
-        """See that a caller may do something.
+        """Check that a caller has one of the scopes.
 
         Args:
-            caller: Who.
-            scopes: Any one of these allows it, and admin.
+            caller: The authenticated caller.
+            scopes: Any one of these suffices; `admin` always does.
 
         Raises:
-            Problem: It may not (403). An attempt's token never may here; where it opens something
-                for its own attempt, `check_attempt` says whether it is that one.
+            Problem: It has none (403). An attempt token is always refused here; routes that accept
+                one for its own attempt use `check_attempt`.
         """
         if caller.attempt is not None:
             raise Problem(
@@ -193,32 +193,32 @@ class Gatekeeper:
         )
 
     def stream(self, caller: Caller) -> AbstractContextManager[None]:
-        """Hold one of the caller's streams for as long as the block runs.
+        """Count one of the caller's streams as open while the block runs.
 
         Raises:
-            Problem: It has as many open as it may (429).
+            Problem: The caller has reached its limit of open streams (429).
         """
         return self._limiter.stream(_name(caller))
 
     def token(self, rollout_id: str, fence: int) -> str:
-        """The token of an attempt. Every server of the store accepts it and keeps nothing."""
+        """Signed token of an attempt. Every server of the store can verify it without a lookup."""
         subject = f"{rollout_id}@{fence}".encode(errors="surrogatepass")
         digest = hmac.digest(self._signer, subject, hashlib.sha256)[:_MAC_BYTES]
         return f"ra_{_base64(digest)}{_base64(subject)}"
 
     @property
     def open_streams(self) -> int:
-        """Streams of all callers together."""
+        """Open streams of all callers."""
         return self._limiter.open_streams
 
     async def close(self) -> None:
-        """Store when keys were last used."""
+        """Store the times at which keys were last used."""
         await self._keys.close()
 
     async def _key(self, shown: bytes, address: str) -> Key:
         key = await self._keys.get(shown, address) if _KEY.fullmatch(shown) else None
         if key is None:
-            raise _unauthorized("This server does not know the key.")
+            raise _unauthorized("The key is unknown to this server.")
         if key.revoked_at is not None:
             raise _unauthorized(f"The key {key.name!r} was revoked.")
         if key.expires_at is not None and self._clock() >= key.expires_at:
@@ -234,23 +234,23 @@ class Gatekeeper:
                 attempt = rollout_id, int(fence)
             except (binascii.Error, ValueError):
                 attempt = None
-            # The whole token is compared, so that there is one way to write each.
+            # Comparing the whole token rejects other encodings of the same attempt.
             if attempt and hmac.compare_digest(self.token(*attempt).encode(), shown):
                 return attempt
-        raise _unauthorized("The attempt's token is none of this server's.")
+        raise _unauthorized("The attempt token was not issued by this server.")
 
 
 def check_attempt(caller: Caller, rollout_id: str, fence: int, shown: str) -> None:
-    """See that a caller with an attempt's token acts for that attempt; others may for any.
+    """Check that an attempt token is used for its own attempt; other callers may act for any.
 
     Args:
-        caller: Who.
-        rollout_id: The rollout it acts for, empty for none.
-        fence: Its attempt.
-        shown: What that is called in the request.
+        caller: The authenticated caller.
+        rollout_id: Rollout of the request, empty for none.
+        fence: Attempt of the request.
+        shown: The attempt as written in the request, for the message.
 
     Raises:
-        Problem: It is another's (403).
+        Problem: The token belongs to another attempt (403).
     """
     if caller.attempt is not None and caller.attempt != (rollout_id, fence):
         own, own_fence = caller.attempt
@@ -265,17 +265,17 @@ _CHALLENGE = 'Bearer realm="ratchet"'
 
 
 def _unauthorized(detail: str, error: str = "invalid_token") -> Problem:
-    said = f'{_CHALLENGE}, error="{error}"' if error else _CHALLENGE
+    challenge = f'{_CHALLENGE}, error="{error}"' if error else _CHALLENGE
     return Problem(
         401,
         detail,
-        hint="Send one as 'Authorization: Bearer rk_…'; ratchet keys create makes them.",
-        headers={"www-authenticate": said},
+        hint="Send a key as 'Authorization: Bearer rk_…'; create one with ratchet keys create.",
+        headers={"www-authenticate": challenge},
     )
 
 
 def _shown(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """The key or token of ours among the headers; empty when there is none."""
+    """The Ratchet key or token among the headers; empty when there is none."""
     for name, value in headers:
         if name in _HEADERS:
             if name == b"authorization":
@@ -288,7 +288,7 @@ def _shown(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def _name(caller: Caller) -> str:
-    """Whom the limits of a caller belong to."""
+    """Identity under which a caller's limits are counted."""
     if caller.key_id:
         return caller.key_id
     return f"attempt {caller.attempt[0]}" if caller.attempt else caller.address

@@ -1,4 +1,4 @@
-"""The journal of a server: audit rows and events gather here and are written together."""
+"""Activity log: buffers audit rows and events and writes them in batches."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ratchet.types import RatchetError
 log = logging.getLogger("ratchet.server")
 
 EVERY_S = 0.2
-"""How long what gathers may wait."""
+"""Longest time an entry stays buffered, in seconds."""
 
 REFUSED_S = 60.0
 
 MAX_PENDING = 10_000
-"""Rows that wait at most while the store is away; then the oldest events are dropped."""
+"""Largest buffer of each kind while the store is unavailable; the oldest entries drop first."""
 
 
 class ActivityLog:
-    """Writes audit rows and events in the background. What it could not write is logged."""
+    """Writes audit rows and events in the background. Failed writes are logged and retried."""
 
     def __init__(self, store: Store, in_thread: Callable[..., Awaitable[Any]]) -> None:
         self._store = store
@@ -35,21 +35,21 @@ class ActivityLog:
         self._events: deque[tuple[str, Any]] = deque(maxlen=MAX_PENDING)
         self._rows: deque[AuditRow] = deque(maxlen=MAX_PENDING)
         self._refused: dict[tuple[str, str, str, int], float] = {}
-        """Until when a refusal is not noted again."""
+        """Time until which each refusal is not recorded again."""
         self._more = asyncio.Event()
         self._written = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
 
     def event(self, kind: str, body: Any) -> None:
-        """Tell those who watch that something changed."""
+        """Publish an event to subscribers."""
         self._events.append((kind, body))
         self._more.set()
 
     def audit(self, caller: Caller | None, scope: Any, action: str, status: int) -> None:
-        """Note who did what, or tried to.
+        """Record a call, allowed or refused.
 
-        The same refusal of the same caller is noted once a minute: whoever knocks without end
-        must not fill the disk.
+        Identical refusals of one caller are recorded once a minute, so that repeated attempts
+        cannot fill the disk.
         """
         client = scope.get("client")
         now = time.time()
@@ -76,17 +76,17 @@ class ActivityLog:
         self._more.set()
 
     async def wait(self, timeout_s: float) -> None:
-        """Wait until events were written, or for so many seconds."""
+        """Wait until events are written, or until the timeout."""
         async with self._written:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._written.wait(), timeout_s)
 
     async def start(self) -> None:
-        """Begin to write."""
+        """Start writing in the background."""
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Stop and write what is buffered."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -112,7 +112,7 @@ class ActivityLog:
             if events:
                 await self._in_thread(self._store.events.add, events, time.time())
         except RatchetError as error:
-            log.warning("The audit log and events wait: %s", error)
+            log.warning("The audit log and events could not be written yet: %s", error)
             self._rows.extendleft(reversed(rows))
             self._events.extendleft(reversed(events))
             self._more.set()

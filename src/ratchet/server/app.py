@@ -1,4 +1,4 @@
-"""The server as one ASGI application: finds the route, admits the caller, and answers."""
+"""ASGI application of the server: routes requests, authenticates callers and sends responses."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _encode = msgspec.json.Encoder().encode
 _JSON = (b"content-type", b"application/json")
 
 _RAW_METHODS = {"/v1/traces": ("POST",)}
-"""Methods of a path that are answered before the table is asked."""
+"""Methods of paths that are dispatched before the route table is consulted."""
 
 MAX_PATH = 4096
-"""Bytes of a path and query that are looked at; more is refused."""
+"""Longest accepted path and query, in bytes."""
 
 
 class App:
-    """The ASGI application around the services of one store."""
+    """ASGI application around the services of one store."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
@@ -58,12 +58,12 @@ class App:
         }
 
     async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
-        """Answer one connection's request, or follow the server's own start and end."""
+        """Serve one HTTP request, or handle the ASGI lifespan events."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
-        else:  # a web socket: nothing here speaks that
+        else:  # WebSockets are not supported
             await send({"type": "websocket.close", "code": 1003})
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -136,7 +136,7 @@ class App:
                 )
 
     async def _before(self, scope: Asgi, sent: _Sent) -> str | None:
-        """Guard against foreign pages; answer what browsers ask before they ask."""
+        """Reject cross-origin browser requests and answer CORS preflights."""
         return await self.services.gatekeeper.screen(scope, sent)
 
     def _raw(
@@ -162,15 +162,15 @@ class App:
         if not methods:
             raise Problem(
                 404,
-                f"Nothing is at {path}.",
-                hint="GET /openapi.json lists what there is.",
+                f"There is no route {path}.",
+                hint="GET /openapi.json lists the routes.",
                 type=NO_TYPE,
             )
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
             allowed = ", ".join(sorted({*methods, *_RAW_METHODS.get(path, ())}))
             raise Problem(
-                405, f"{path} answers {allowed}, not {method}.", headers={"allow": allowed}
+                405, f"{path} supports {allowed}, not {method}.", headers={"allow": allowed}
             )
         return route, names
 
@@ -222,7 +222,7 @@ class App:
             if name == b"content-encoding":
                 encoding = value.decode("latin-1").strip().lower()
             elif name == b"content-length" and value.isdigit() and int(value) > limit:
-                raise Problem(413, f"The body has {int(value)} bytes; {limit} are the limit here.")
+                raise Problem(413, f"The body has {int(value)} bytes; the limit is {limit}.")
             elif name == b"content-type" and b"json" not in value.lower():
                 shown = value.decode("latin-1")
                 raise Problem(415, f"The body is {shown!r}; send application/json.")
@@ -275,7 +275,7 @@ class App:
 
     async def _refuse(self, problem: Problem, scope: Asgi, sent: _Sent) -> None:
         if sent.begun:
-            # Too late for an answer: only a connection that breaks tells the client.
+            # The response has begun: only an aborted connection can signal the error.
             raise ConnectionAbortedError(problem.detail)
         headers = [(k.encode(), v.encode("latin-1", "replace")) for k, v in problem.headers.items()]
         headers.append((b"content-type", problems.MEDIA_TYPE))
@@ -284,7 +284,7 @@ class App:
 
 
 class _Sent:
-    """The ASGI channel of one answer, which remembers how it went."""
+    """Wrapper of an ASGI `send` that records the status and whether the response has begun."""
 
     __slots__ = ("_send", "begun", "granted", "status")
 
@@ -319,10 +319,10 @@ class _Sent:
 
 
 async def _unless_hung_up(work: Awaitable[Any], receive: Receive) -> Any:
-    """What the work gives; it is cancelled when the client hangs up.
+    """Await the work; cancel it when the client disconnects.
 
     Raises:
-        Gone: The client hung up.
+        ClientDisconnected: The client disconnected first.
     """
     working = asyncio.ensure_future(work)
     hung_up = asyncio.ensure_future(_hung_up(receive))
@@ -353,7 +353,7 @@ def _query(route: ApiRoute, scope: Asgi) -> Any:
     given: dict[str, str] = {}
     for name, value in pairs:
         if name in given:
-            raise Problem(422, f"The query says {name!r} twice.", field=name)
+            raise Problem(422, f"The query has {name!r} twice.", field=name)
         given[name] = value
     try:
         return msgspec.convert(given, route.query, strict=False)
@@ -362,19 +362,19 @@ def _query(route: ApiRoute, scope: Asgi) -> Any:
 
 
 def _unfit(error: msgspec.ValidationError, where: str) -> Problem:
-    """Which field does not fit, and why."""
-    said, _, path = str(error).partition(" - at `")
+    """Convert a validation error to a problem that names the field and the reason."""
+    message, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").removeprefix(".")
-    named = _NAMED.fullmatch(said)
+    named = _NAMED.fullmatch(message)
     if named is not None:
         field = f"{field}.{named[2]}" if field else named[2]
-        said = (
+        message = (
             f"There is no field {named[2]!r}"
             if named[1] == "contains unknown"
             else (f"The field {named[2]!r} is missing")
         )
     at = f"{field} in the {where}" if field else f"the {where}"
-    return Problem(422, f"{said}, at {at}.", field=field or where)
+    return Problem(422, f"{message}, at {at}.", field=field or where)
 
 
 _NAMED = re.compile(r"Object (contains unknown|missing required) field `(.*)`")

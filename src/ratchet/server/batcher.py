@@ -1,4 +1,4 @@
-"""Together: callers share a transaction. What gathers while one is under way goes into the next."""
+"""Batcher: merges concurrent submissions so that they share one transaction."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ Result = TypeVar("Result")
 
 
 class Batcher(Generic[Item, Result]):
-    """Runs work for several callers at once, one batch after another.
+    """Runs submitted items in batches, one batch at a time.
+
+    Items submitted while a batch runs go into the next one.
 
     Args:
-        work: Takes items, in the order they came, and returns a result for each. When it raises,
-            all callers of the batch hear of it.
-        size: How much an item counts.
-        max_size: How much a batch holds; one item may be more.
+        work: Takes items in submission order and returns a result for each. When it raises, every
+            caller of the batch receives the exception.
+        size: Returns the size of an item.
+        max_size: Largest total size of a batch; a single item may exceed it.
     """
 
     def __init__(
@@ -36,11 +38,11 @@ class Batcher(Generic[Item, Result]):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing runs."""
+        """Whether nothing is pending or running."""
         return self._running is None
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
-        """Put an item in line. Whoever no longer waits for the future does not stop the work."""
+        """Submit an item. Cancelling the returned future does not stop the work."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._running is None:
@@ -48,7 +50,7 @@ class Batcher(Generic[Item, Result]):
         return future
 
     async def drain(self) -> None:
-        """Wait until nothing is in line."""
+        """Wait until nothing is pending."""
         while self._running is not None:
             await asyncio.wait({self._running})
 
@@ -73,7 +75,7 @@ class Batcher(Generic[Item, Result]):
             for _, future in batch:
                 if not future.done():
                     future.set_exception(error)
-                    future.exception()  # heard, should nobody wait any more
+                    future.exception()  # mark it retrieved, in case no caller awaits it
             return
         for (_, future), result in zip(batch, results, strict=True):
             if not future.done():

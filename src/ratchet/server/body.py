@@ -1,4 +1,4 @@
-"""Reads request bodies: bounded in size and time, decompressed when they say so."""
+"""Request bodies: read within limits of size and time, and decompressed."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ratchet.server.problems import Problem
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 ARRIVE_S = 60.0
-"""How long a body may take to arrive."""
+"""Seconds within which a body must arrive."""
 
 
 class ClientDisconnected(Exception):
-    """The client hung up before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 async def read_body(receive: Receive, limit: int, *, arrive_s: float = ARRIVE_S) -> bytes:
-    """The whole body.
+    """Read the whole body.
 
     Args:
         receive: The ASGI channel.
-        limit: Bytes at most.
-        arrive_s: Seconds that it may take.
+        limit: Largest size in bytes.
+        arrive_s: Timeout in seconds.
 
     Raises:
         Problem: It is too large (413), or too slow (408).
-        Gone: The client hung up.
+        ClientDisconnected: The client disconnected.
     """
     message = await _next(receive, arrive_s)
     first = message.get("body", b"")
@@ -49,11 +49,11 @@ async def read_body(receive: Receive, limit: int, *, arrive_s: float = ARRIVE_S)
 
 
 def decompressed(body: bytes, encoding: str, limit: int) -> bytes:
-    """The body as it was before its Content-Encoding.
+    """The body with its Content-Encoding undone.
 
     Raises:
-        Problem: The encoding is unknown (415), the data is damaged (400), or it grows past the
-            limit (413).
+        Problem: The encoding is unknown (415), the data is damaged (400), or it exceeds the
+            limit when decompressed (413).
     """
     if encoding in ("", "identity"):
         return body
@@ -63,12 +63,12 @@ def decompressed(body: bytes, encoding: str, limit: int) -> bytes:
             f"The content encoding {encoding!r} is not supported; gzip, deflate and identity are.",
             headers={"accept-encoding": "gzip, deflate, identity"},
         )
-    # 32 + 15: either header, gzip's or zlib's.
+    # 32 + 15: detect a gzip or zlib header, with the largest window.
     machine = zlib.decompressobj(47)
     try:
         plain = machine.decompress(body, limit + 1)
     except zlib.error as error:
-        raise Problem(400, f"The body is no {encoding} data: {error}.") from None
+        raise Problem(400, f"The body is not valid {encoding} data: {error}.") from None
     _check(len(plain), limit)
     if not machine.eof:
         raise Problem(400, f"The {encoding} data of the body ends too early.")
@@ -88,4 +88,4 @@ async def _next(receive: Receive, left_s: float) -> Mapping[str, Any]:
 
 def _check(size: int, limit: int) -> None:
     if size > limit:
-        raise Problem(413, f"The body is larger than {limit} bytes, which is the limit here.")
+        raise Problem(413, f"The body is larger than the limit of {limit} bytes.")

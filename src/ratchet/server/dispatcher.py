@@ -1,4 +1,4 @@
-"""The desk of the queue: waits for work on behalf of runners, and gathers what they finish."""
+"""Dispatcher: long-polls the queue for runners and batches the outcomes they report."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 log = logging.getLogger("ratchet.server")
 
 POLL_S = 1.0
-"""How often somebody who waits looks by himself: another server may have queued something."""
+"""Interval at which a waiting claim polls the store, since another server may have queued work."""
 
 REAP_S = 5.0
-"""How often leases that ran out are looked for."""
+"""Interval between checks for expired leases, in seconds."""
 
 MAX_BATCH = 1_000
-"""Outcomes or claims that share a transaction at most."""
+"""Most outcomes or claims in one transaction."""
 
 MAX_BATCHERS = 1_000
-"""Queues whose lines are remembered while nobody stands in them."""
+"""Most batchers to cache; beyond it, idle ones are dropped."""
 
 
 class RolloutDispatcher:
-    """Hands out rollouts and takes outcomes, for all runners of this server."""
+    """Serves claims and outcomes of rollouts to all runners of this server."""
 
     def __init__(self, store: Store, services: Services) -> None:
         self._store = store
@@ -48,11 +48,11 @@ class RolloutDispatcher:
         self._reaping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to look for leases that ran out."""
+        """Start the background check for expired leases."""
         self._reaping = asyncio.create_task(self._reap())
 
     async def close(self) -> None:
-        """Store what is left."""
+        """Stop the background check and store what is pending."""
         if self._reaping is not None:
             self._reaping.cancel()
             await asyncio.wait({self._reaping})
@@ -61,7 +61,7 @@ class RolloutDispatcher:
             await batcher.drain()
 
     async def create(self, rollouts: Sequence[Rollout]) -> int:
-        """Queue rollouts, and wake who waits for them."""
+        """Queue rollouts and wake waiting claims."""
         created = await self._services.in_thread(self._store.rollouts.create, rollouts, time.time())
         queued: defaultdict[str, int] = defaultdict(int)
         for rollout in rollouts:
@@ -79,13 +79,13 @@ class RolloutDispatcher:
     async def claim(
         self, queue: str, worker: str, limit: int, lease_s: float, wait_s: float
     ) -> list[Claim]:
-        """Take rollouts; wait for some when there are none.
+        """Claim rollouts, waiting up to `wait_s` seconds when the queue is empty.
 
-        A caller that hung up meanwhile cancels this; what was just taken for it is given back.
+        When the client disconnects meanwhile, the call is cancelled and its claims are released.
         """
         deadline = time.monotonic() + wait_s
         while True:
-            # In line before looking: what is queued in between wakes this.
+            # Registered before the query, so that rollouts queued in between wake this claim.
             woken = asyncio.Event()
             waiters = self._waiting[queue]
             waiters.append(woken)
@@ -108,7 +108,7 @@ class RolloutDispatcher:
         try:
             claims = await asyncio.shield(taking)
         except asyncio.CancelledError:
-            # The transaction goes on: nobody would ever run what it takes.
+            # The transaction still completes: release its claims, which no runner would run.
             claims = await taking
             await self.release([(claim.rollout.id, claim.fence) for claim in claims])
             raise
@@ -121,15 +121,15 @@ class RolloutDispatcher:
         ]
 
     def _batcher(self, queue: str, lease_s: float) -> Batcher[tuple[str, int], list[Claim]]:
-        """Claims of one queue share transactions."""
+        """Batcher of a queue's claims, which share transactions."""
         batcher = self._claims.get((queue, lease_s))
         if batcher is None:
             if len(self._claims) >= MAX_BATCHERS:
                 self._claims = {key: one for key, one in self._claims.items() if not one.idle}
 
-            async def claim(wanted: Sequence[tuple[str, int]]) -> list[list[Claim]]:
+            async def claim(requests: Sequence[tuple[str, int]]) -> list[list[Claim]]:
                 return await self._services.in_thread(
-                    self._store.rollouts.claim_each, queue, wanted, lease_s, time.time()
+                    self._store.rollouts.claim_each, queue, requests, lease_s, time.time()
                 )
 
             batcher = Batcher(claim, size=lambda item: item[1], max_size=MAX_BATCH)
@@ -137,20 +137,20 @@ class RolloutDispatcher:
         return batcher
 
     async def finish(self, outcomes: Sequence[Outcome]) -> Answers:
-        """End attempts. An outcome that is stored already exactly so is accepted again."""
+        """End attempts. Reporting a stored outcome again is accepted."""
         flush_attempt = self._services.flush_attempt
         await asyncio.gather(*(flush_attempt(one.rollout_id, one.fence) for one in outcomes))
-        # A client that hangs up does not take its outcomes out of the line.
+        # Shielded: a client that disconnects must not cancel the shared transaction.
         return await asyncio.shield(self._finishing.submit(outcomes))
 
     async def release(self, pairs: Sequence[Pair]) -> set[Pair]:
-        """Give attempts back, and wake who waits."""
+        """Release attempts and wake waiting claims."""
         if not pairs:
             return set()
-        given = await self._services.in_thread(self._store.rollouts.release, pairs, time.time())
-        if given:
+        released = await self._services.in_thread(self._store.rollouts.release, pairs, time.time())
+        if released:
             self._wake_all()
-        return given
+        return released
 
     async def cancel(self, ids: Sequence[str]) -> int:
         """Cancel rollouts."""
@@ -160,24 +160,24 @@ class RolloutDispatcher:
         return cancelled
 
     async def heartbeat(self, pairs: Sequence[Pair], lease_s: float) -> set[Pair]:
-        """Prolong leases."""
+        """Extend leases."""
         return await self._services.in_thread(
             self._store.rollouts.heartbeat, pairs, lease_s, time.time()
         )
 
     def waiting(self, queue: str) -> int:
-        """How many callers wait for rollouts of a queue."""
+        """Number of callers that wait for rollouts of a queue."""
         return len(self._waiting.get(queue, ()))
 
     def stop_waiting(self) -> None:
-        """Let everybody who waits for rollouts go: the server ends."""
+        """Wake every waiting claim, because the server is shutting down."""
         self._wake_all()
 
     def _wake(self, queue: str, number: int) -> None:
         waiters = self._waiting.get(queue)
         for _ in range(min(number, len(waiters) if waiters else 0)):
             assert waiters is not None
-            # To the end: who was woken looks again, and the next one is woken next.
+            # Moved to the end, so that the next wake-up goes to the next waiter.
             first = waiters.popleft()
             first.set()
             waiters.append(first)
@@ -206,7 +206,7 @@ class RolloutDispatcher:
         answers = self._store.rollouts.finish(outcomes, time.time())
         refused = [o for o in outcomes if answers[o.rollout_id, o.fence] is None]
         if refused:
-            # A client that did not hear our answer reports again.
+            # A client that did not receive the response reports again.
             answers.update(self._store.rollouts.already(refused))
         return answers
 
@@ -216,7 +216,7 @@ class RolloutDispatcher:
             try:
                 taken = await self._services.in_thread(self._store.rollouts.expire, time.time())
             except RatchetError as error:
-                log.warning("Leases that ran out could not be looked for: %s", error)
+                log.warning("Expired leases could not be checked: %s", error)
                 continue
             if taken:
                 self._wake_all()
@@ -224,6 +224,6 @@ class RolloutDispatcher:
 
 
 def _priced(outcome: Outcome) -> Outcome:
-    """With the dollars of each call in its span, where the runner did not say them."""
+    """Add the cost in dollars to each model call's span that lacks it."""
     spans = tuple(with_price(span) for span in outcome.spans)
     return msgspec.structs.replace(outcome, spans=spans) if spans else outcome

@@ -1,4 +1,4 @@
-"""Key cache: keys looked up in the store, remembered for a second, and when they were used."""
+"""Key cache: caches key lookups for a second and batches the updates of last-used times."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ratchet.store import Store
 from ratchet.types import Key, StoreError
 
 FRESH_S = 1.0
-"""How long a look-up is believed: by then at the latest a revoked key is refused everywhere."""
+"""Lifetime of a cached lookup in seconds, and so the delay until a revoked key is refused."""
 
 LOOK_UP_S = 5.0
-"""How long a look-up may take."""
+"""Timeout of a lookup, in seconds."""
 
 USED_EVERY_S = 60.0
-"""How often it is stored that a key is in use."""
+"""Interval between updates of a key's last-used time, in seconds."""
 
 WRONG_PER_S, WRONG_BURST = 20.0, 200
-"""Wrong keys that an address may try; more are refused without asking the store. No key can be
-guessed; this keeps those who try from the store."""
+"""Rate and burst of wrong keys per address; more are refused without a query. Keys cannot be
+guessed; the limit protects the store from the load of attempts."""
 
 MAX_KEYS = 10_000
-"""Keys that are remembered, and as many wrong ones."""
+"""Most cached keys, and as many wrong ones."""
 
 
 class _Found(NamedTuple):
@@ -35,19 +35,19 @@ class _Found(NamedTuple):
 
 
 class KeyCache:
-    """Keys by their secrets. It belongs to one event loop.
+    """Keys by their secrets. For use from one event loop.
 
     Args:
-        store: Where the keys are.
+        store: Store of the keys.
         clock: Unix seconds.
-        ticks: Seconds, from any beginning, never going back.
+        ticks: Monotonic clock in seconds.
     """
 
     def __init__(self, store: Store, clock: Clock, ticks: Clock) -> None:
         self._store = store
         self._clock = clock
         self._ticks = ticks
-        # By hash: the secrets themselves stay in memory no longer than their request.
+        # Keyed by hash, so that secrets stay in memory no longer than their request.
         self._right: dict[bytes, _Found] = {}
         self._wrong: dict[bytes, _Found] = {}
         self._flights: dict[bytes, asyncio.Task[_Found]] = {}
@@ -55,18 +55,18 @@ class KeyCache:
         self._noted: dict[str, float] = {}
         self._pending: dict[str, float] = {}
         self._storing: asyncio.Task[None] | None = None
-        # Its own threads: a look-up must not queue behind the work that it is to admit.
+        # Own threads: a lookup must not queue behind requests that are already admitted.
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="ratchet-access")
 
     async def get(self, secret: bytes, address: str) -> Key | None:
-        """The key with that secret as it stood a second ago at most; None when there is none.
+        """The key with that secret, at most a second old; None when there is none.
 
         Args:
-            secret: What a request shows, in ASCII.
-            address: Where it comes from.
+            secret: The secret in the request, in ASCII.
+            address: The client's address.
 
         Raises:
-            Problem: The address has tried too many wrong keys (429), or the store does not answer
+            Problem: The address has sent too many wrong keys (429), or the store does not respond
                 in time (503).
             StoreError: The store cannot be read.
         """
@@ -79,7 +79,7 @@ class KeyCache:
         return found.key
 
     async def close(self) -> None:
-        """Store what is pending."""
+        """Store pending last-used times."""
         if self._storing is not None:
             await self._storing
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -98,7 +98,7 @@ class KeyCache:
             self._flights[digest] = flight
             flight.add_done_callback(lambda task: self._land(digest, task))
         try:
-            # Shielded: who hangs up takes the answer from nobody else who waits for it.
+            # Shielded: other requests may await the same lookup.
             async with asyncio.timeout(LOOK_UP_S):
                 return await asyncio.shield(flight)
         except TimeoutError:
@@ -125,7 +125,7 @@ class KeyCache:
     def _land(self, digest: bytes, task: asyncio.Task[_Found]) -> None:
         del self._flights[digest]
         if not task.cancelled():
-            task.exception()  # Looked at, in case that everybody who waited has hung up.
+            task.exception()  # Marked as retrieved, in case every waiting client disconnected.
 
     def _note(self, key: Key) -> None:
         now = self._clock()
@@ -144,5 +144,5 @@ class KeyCache:
             try:
                 await loop.run_in_executor(self._threads, self._store.keys.used, batch)
             except StoreError:
-                # It is a hint for people, and the key's next use after a minute tries again.
+                # The time is informational, and the key's next use after a minute updates it.
                 return

@@ -1,4 +1,4 @@
-"""Limits: how many requests a second and how many streams at once a caller may have."""
+"""Rate limits: requests per second and concurrent streams of each caller."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ Clock = Callable[[], float]
 
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much at once."""
+    """Limits of the server and of each key."""
 
     body_bytes: int = 32 * 1024 * 1024
-    """Of a request's body, as it was before its compression."""
+    """Largest request body, after decompression."""
     requests_per_s: float = 2000.0
-    """Of one key."""
+    """Requests per second of one key."""
     burst: int = 4000
-    """Requests of one key at once, after a pause."""
+    """Largest burst of requests of one key."""
     streams: int = 512
-    """Long polls, event streams and streaming gateway calls of one key that are open at once."""
+    """Concurrent long polls, event streams and streaming gateway calls of one key."""
     pending_spans: int = 50_000
-    """Spans that wait for the store."""
+    """Most spans that wait to be stored."""
     public_per_s: float = 5.0
-    """Requests from one address with a key that only gives feedback. Such a key stands in pages:
-    whoever reads it there must not be able to stop the others."""
+    """Requests per second from one address with a feedback-only key. Such keys are published in web
+    pages, so one visitor must not be able to exhaust the limit of the others.
+    """
     public_burst: int = 30
-    """Such requests at once, after a pause."""
+    """Largest burst of such requests."""
     public_body_bytes: int = 64 * 1024
-    """Of the body of such a request."""
+    """Largest body of such a request."""
 
 
 class TokenBuckets:
-    """A token bucket for each name.
+    """A token bucket per name.
 
-    It is kept as the time at which the bucket will be full again (the generic cell rate
-    algorithm), a single number. One whose time has passed is as good as none, so only names that
-    were busy lately take memory.
+    Each bucket is one number, the time at which it will be full again (the generic cell rate
+    algorithm). Full buckets are dropped, so only recently active names use memory.
 
     Args:
-        rate: Tokens that come back per second.
-        burst: Tokens that a full bucket holds.
-        clock: Seconds, from any beginning, never going back.
-        most: Names to remember at most; beyond it the oldest begin afresh.
+        rate: Tokens refilled per second.
+        burst: Capacity in tokens.
+        clock: Monotonic clock in seconds.
+        most: Most buckets; beyond it the oldest are reset.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TokenBuckets:
         """Take a token.
 
         Returns:
-            0.0 when there was one; else the seconds until there will be, and none is taken.
+            0.0 when one was available; else the seconds until one will be, and none is taken.
         """
         now = self._clock()
         full_at = max(self._full_at.get(name, now), now)
@@ -88,31 +88,31 @@ class TokenBuckets:
     def _sweep(self, now: float) -> None:
         self._full_at = {name: at for name, at in self._full_at.items() if at > now}
         if len(self._full_at) >= self._most:
-            # A quarter at once, so that the next sweep is not due with the next name.
+            # Drop a quarter at once, so that the next new name does not trigger a sweep again.
             for name in list(self._full_at)[: self._most // 4]:
                 del self._full_at[name]
-        # Twice what is left: sweeping costs each request a constant share.
+        # Doubling the threshold makes the amortised cost of sweeping constant per request.
         self._sweep_at = min(max(1024, 2 * len(self._full_at)), self._most)
 
 
 class RateLimiter:
-    """Refuses what is beyond the limits of a caller.
+    """Refuses requests and streams beyond the limits of a caller.
 
     Args:
         limits: The limits of each caller.
-        clock: Seconds, from any beginning, never going back.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(self, limits: ServerLimits, clock: Clock = time.monotonic) -> None:
         self.limits = limits
         self.open_streams = 0
-        """Streams of all callers together."""
+        """Open streams of all callers."""
         self._buckets = TokenBuckets(limits.requests_per_s, limits.burst, clock)
         self._public = TokenBuckets(limits.public_per_s, limits.public_burst, clock)
         self._streams: dict[str, int] = {}
 
     def public(self, caller: str, address: str) -> None:
-        """Count a request with a key that only gives feedback.
+        """Count a request with a feedback-only key.
 
         Raises:
             Problem: 429, as for `request`.
@@ -121,8 +121,8 @@ class RateLimiter:
         if wait:
             raise Problem(
                 429,
-                f"More than {self.limits.public_per_s:g} requests a second come from this address"
-                " with this key.",
+                f"This address sends more than {self.limits.public_per_s:g} requests a second with"
+                " this key.",
                 hint="Raise public_per_s under [server.limits] when many share an address.",
                 headers={"retry-after": retry_after(wait)},
             )
@@ -131,7 +131,7 @@ class RateLimiter:
         """Count a request.
 
         Raises:
-            Problem: 429; its `retry-after` says when there is room again.
+            Problem: 429, with `retry-after`.
         """
         wait = self._buckets.take(caller)
         if wait:
@@ -144,16 +144,16 @@ class RateLimiter:
 
     @contextmanager
     def stream(self, caller: str) -> Iterator[None]:
-        """Hold a stream open for as long as the block runs.
+        """Count a stream as open while the block runs.
 
         Raises:
-            Problem: 429, when the caller has as many as it may.
+            Problem: 429, when the caller has reached its limit.
         """
         mine = self._streams.get(caller, 0)
         if mine >= self.limits.streams:
             raise Problem(
                 429,
-                f"This key has {mine} streams open, which is as many as it may.",
+                f"This key has {mine} streams open, which is the limit.",
                 hint="Close some, or raise streams under [server.limits].",
                 headers={"retry-after": "1"},
             )
@@ -171,12 +171,12 @@ class RateLimiter:
 
 
 def retry_after(seconds: float) -> str:
-    """The value of `retry-after`: whole seconds, at least one."""
+    """Value of a `retry-after` header: whole seconds, at least one."""
     return str(max(1, math.ceil(seconds)))
 
 
 def network_of(address: str) -> str:
-    """What of an address names its holder: of IPv6 the first 64 bits, whoever has one has all."""
+    """The part of an address that limits apply to: the /64 network of an IPv6 address."""
     if ":" not in address:
         return address
     try:

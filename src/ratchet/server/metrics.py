@@ -1,4 +1,4 @@
-"""Metrics: what a server counts, for Prometheus."""
+"""Prometheus metrics of the server."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from prometheus_client import (
 from ratchet.types import RolloutStatus
 
 ANSWER_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
-"""Bounds of the histogram of our own answers."""
+"""Histogram buckets of the server's own latency, in seconds."""
 
 MODEL_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-"""Bounds of the histograms of models' answers."""
+"""Histogram buckets of model latency, in seconds."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -41,49 +41,53 @@ class _Call(NamedTuple):
 class Metrics:
     """Counters of one server, in a registry of its own.
 
-    Labels come from our own tables (routes, configured upstreams), never from what a client sent:
-    each value is a series that stays in memory.
+    Label values come from fixed tables (routes, configured upstreams), never from client input,
+    since each value is a series that stays in memory.
     """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._requests = self._counter(
-            "http_requests", "Answered requests.", "route", "method", "status"
+            "http_requests", "Served requests.", "route", "method", "status"
         )
         self._request_s = self._histogram(
-            "http_request_seconds", "From request to answer.", ANSWER_S, "route", "method"
+            "http_request_seconds", "From request to response.", ANSWER_S, "route", "method"
         )
         self._rollouts = self._counter(
             "rollouts", "Rollouts created, claimed, and reported on, by status.", "event"
         )
         self._spans = self._counter("spans", "Spans stored and refused.", "outcome")
         self._calls = self._counter(
-            "gateway_calls", "Calls of models.", "dialect", "upstream", "status"
+            "gateway_calls", "Model calls.", "dialect", "upstream", "status"
         )
         self._call_s = self._histogram(
-            "gateway_seconds", "From call to the answer's end.", MODEL_S, "dialect", "upstream"
+            "gateway_seconds",
+            "From call to the end of the response.",
+            MODEL_S,
+            "dialect",
+            "upstream",
         )
         self._first_token_s = self._histogram(
             "gateway_first_token_seconds",
-            "From call to the answer's first token.",
+            "From call to the first token of the response.",
             MODEL_S,
             "dialect",
             "upstream",
         )
         self._pruned = self._counter("pruned_rows", "Rows deleted by retention.", "noun")
         ProcessCollector(registry=self.registry)
-        # To look a child up by its labels costs as much as to count: each is kept.
+        # Looking a child up by its labels costs as much as counting, so children are cached.
         self._request_of: dict[tuple[str, str, int], _Request] = {}
         self._call_of: dict[tuple[str, str, int], _Call] = {}
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count an answer.
+        """Count a response.
 
         Args:
             route: The route's template.
             method: HTTP method, as the client sent it.
             status: HTTP status.
-            seconds: From the request to the answer's end.
+            seconds: From the request to the end of the response.
         """
         if method not in _METHODS:
             method = "other"
@@ -98,29 +102,29 @@ class Metrics:
         found.seconds.observe(seconds)
 
     def rollouts_created(self, count: int) -> None:
-        """Count rollouts that were new."""
+        """Count new rollouts."""
         self._rollouts.labels("created").inc(count)
 
     def rollouts_claimed(self, count: int) -> None:
-        """Count attempts that were handed out."""
+        """Count claimed attempts."""
         self._rollouts.labels("claimed").inc(count)
 
     def rollouts_finished(self, statuses: Iterable[RolloutStatus | None]) -> None:
-        """Count reports of attempts that ended.
+        """Count reported outcomes of attempts.
 
         Args:
-            statuses: What became of each rollout: a final status, or `queued` when it is repeated;
-                None for a report that was refused.
+            statuses: New status of each rollout: a final one, or `queued` when it is retried; None
+                for an outcome that was refused.
         """
         for status, count in Counted(statuses).items():
             self._rollouts.labels(status or "refused").inc(count)
 
     def spans_stored(self, count: int) -> None:
-        """Count spans that were committed."""
+        """Count committed spans."""
         self._spans.labels("stored").inc(count)
 
     def spans_refused(self, count: int) -> None:
-        """Count spans that were malformed or too many."""
+        """Count spans refused as malformed or beyond the limit."""
         self._spans.labels("refused").inc(count)
 
     def gateway_call(
@@ -131,14 +135,14 @@ class Metrics:
         seconds: float,
         first_token_s: float | None = None,
     ) -> None:
-        """Count a call of a model.
+        """Count a model call.
 
         Args:
-            dialect: The API's, such as `openai`.
-            upstream: The upstream's configured name.
-            status: HTTP status of its answer; 0 when there was none.
-            seconds: From the call to the answer's end.
-            first_token_s: From the call to the first token, when that is known.
+            dialect: API dialect, such as `openai`.
+            upstream: Configured name of the upstream.
+            status: HTTP status of the response; 0 when there was none.
+            seconds: From the call to the end of the response.
+            first_token_s: Seconds from the call to the first token, if known.
         """
         kind = (dialect, upstream, status // 100)
         found = self._call_of.get(kind)
@@ -154,21 +158,21 @@ class Metrics:
             found.first_token.observe(first_token_s)
 
     def pruned(self, noun: str, count: int) -> None:
-        """Count rows that retention deleted."""
+        """Count rows deleted by retention."""
         self._pruned.labels(noun).inc(count)
 
     def watch(self, name: str, meaning: str, read: Callable[[], float]) -> None:
-        """Show a number that is read when it is asked for.
+        """Register a gauge that is read at each scrape.
 
         Args:
-            name: Such as `pending_spans`.
-            meaning: A sentence.
-            read: Returns the number.
+            name: Name without prefix, such as `pending_spans`.
+            meaning: Help text.
+            read: Returns the value.
         """
         Gauge(f"ratchet_{name}", meaning, registry=self.registry).set_function(read)
 
     def render(self) -> tuple[str, bytes]:
-        """Media type and body of what Prometheus collects."""
+        """Media type and body of a Prometheus scrape."""
         return CONTENT_TYPE_LATEST, generate_latest(self.registry)
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:

@@ -1,4 +1,4 @@
-"""The OpenAPI description, made from the table of routes."""
+"""OpenAPI description, generated from the route table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REF = "#/components/schemas/{name}"
 _PROBLEM = {
     "title": "Problem",
     "type": "object",
-    "description": "What went wrong, as RFC 9457 has it.",
+    "description": "An error, as defined by RFC 9457.",
     "required": ["type", "title", "status", "detail"],
     "properties": {
         "type": {"type": "string"},
@@ -25,7 +25,7 @@ _PROBLEM = {
         "detail": {"type": "string"},
         "instance": {"type": "string"},
         "errors": {"type": "array", "items": {"$ref": _REF.format(name="FieldError")}},
-        "error": {"type": "object", "description": "The same, as the SDKs of providers read it."},
+        "error": {"type": "object", "description": "The same, as providers' SDKs parse it."},
     },
 }
 
@@ -33,7 +33,7 @@ _REFUSALS = (400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429, 503)
 
 
 def describe(routes: Sequence[ApiRoute]) -> dict[str, Any]:
-    """The OpenAPI 3.1 document of these routes."""
+    """The OpenAPI 3.1 document of the routes."""
     types = [t for route in routes for t in (route.body, route.answers) if t is not None]
     fields = [
         (route, field)
@@ -41,8 +41,8 @@ def describe(routes: Sequence[ApiRoute]) -> dict[str, Any]:
         if route.query is not None
         for field in msgspec.structs.fields(route.query)
     ]
-    wanted = [*types, FieldError, *(field.type for _, field in fields)]
-    shapes, components = msgspec.json.schema_components(wanted, ref_template=_REF)
+    schema_types = [*types, FieldError, *(field.type for _, field in fields)]
+    shapes, components = msgspec.json.schema_components(schema_types, ref_template=_REF)
     shape_of = dict(zip(map(id, types), shapes, strict=False))
     field_shapes = dict(
         zip(((id(r), f.name) for r, f in fields), shapes[len(types) + 1 :], strict=True)

@@ -1,4 +1,4 @@
-"""Origin: keeps web pages of others from driving an open server, and lets named ones in (CORS)."""
+"""Origin checks: protect an open server from foreign web pages, allow configured origins (CORS)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _ORIGIN = re.compile(r"https?://[a-z0-9._-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+
 
 
 def check_origins(origins: Iterable[str]) -> frozenset[str]:
-    """Origins as browsers send them.
+    """Validate origins and convert them to lower case.
 
     Raises:
-        ConfigError: One is no origin.
+        ConfigError: An entry is not an origin.
     """
     checked = set()
     for origin in origins:
         if not _ORIGIN.fullmatch(origin.lower()):
             raise ConfigError(
-                f"[server] cors names {origin!r}, which is no origin.",
-                hint="Write scheme, host and port alone, such as https://app.example; a star for"
-                " every page there is would open the server to all of them.",
+                f"[server] cors has {origin!r}, which is not an origin.",
+                hint="Write scheme, host and port only, such as https://app.example. A star is not"
+                " accepted, since it would open the server to every web page.",
             )
         checked.add(origin.lower())
     return frozenset(checked)
@@ -54,28 +54,28 @@ _FORWARDED = frozenset(
         b"x-real-ip",
     }
 )
-"""Headers that proxies add: RFC 7239, RFC 9110 section 7.6.3, and those in use beside them."""
+"""Headers that proxies add: RFC 7239, RFC 9110 section 7.6.3, and common others."""
 
 
 def proxy_header(headers: Headers) -> str:
-    """The name of a header by which a request came through a proxy; empty when none says so."""
+    """Name of the header that shows a request passed a proxy; empty when there is none."""
     return next((name.decode() for name, _ in headers if name in _FORWARDED), "")
 
 
 def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection[str]) -> None:
-    """Refuse what a web page of somebody else sends to a server that needs no key.
+    """Refuse requests of foreign web pages to a server that requires no key.
 
-    A browser on the same machine reaches loopback, and shows pages of everybody. What it sends
-    for a page of another origin says so in `origin` or `sec-fetch-site`; a page whose own name was
-    made to point here (DNS rebinding) has that name in `host`.
+    A browser on the same machine can reach loopback for any page it displays. Requests of a page
+    of another origin carry `origin` or `sec-fetch-site`; a page whose own host name was resolved
+    to this machine (DNS rebinding) has that name in `host`.
 
     Args:
-        headers: Of the request.
-        hosts: Names of this server besides loopback's, in lower case.
-        origins: Those whose pages may come.
+        headers: Headers of the request.
+        hosts: Accepted host names besides those of loopback, in lower case.
+        origins: Origins whose pages are allowed.
 
     Raises:
-        Problem: It is to be refused (403).
+        Problem: The request is refused (403).
     """
     host = origin = site = b""
     for name, value in headers:
@@ -83,8 +83,8 @@ def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection
             if not (_is_loopback(value) or _host(value) in hosts):
                 raise Problem(
                     403,
-                    f"This server is not called {value.decode('latin-1')[:200]!r}.",
-                    hint="Use 127.0.0.1, name the host in hosts under [server], or show a key.",
+                    f"The host name {value.decode('latin-1')[:200]!r} is not one of this server's.",
+                    hint="Use 127.0.0.1, add the name to hosts under [server], or send a key.",
                 )
             host = value
         elif name == b"origin":
@@ -92,29 +92,29 @@ def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection
         elif name == b"sec-fetch-site":
             site = value
     if origin:
-        said = origin.decode("latin-1").lower()
-        same = said.partition("://")[2] == host.decode("latin-1").lower()
-        if not same and said not in origins:
+        page_origin = origin.decode("latin-1").lower()
+        same = page_origin.partition("://")[2] == host.decode("latin-1").lower()
+        if not same and page_origin not in origins:
             raise Problem(
                 403,
-                f"Pages of {said[:200]!r} may not use this server.",
-                hint="Name the origin in cors under [server], or show a key.",
+                f"Pages of {page_origin[:200]!r} may not use this server.",
+                hint="Add the origin to cors under [server], or send a key.",
             )
     elif site in (b"cross-site", b"same-site"):
-        raise Problem(403, "Pages of other origins may not use this server.", hint="Show a key.")
+        raise Problem(403, "Pages of other origins may not use this server.", hint="Send a key.")
 
 
 def granted_headers(
     method: str, headers: Headers, origins: Collection[str]
 ) -> list[tuple[bytes, bytes]]:
-    """What an answer says of who may read it. Cookies are never asked for: a page shows a key.
+    """CORS headers of a response. Credentials are not allowed: pages authenticate with a key.
 
     Args:
-        method: Of the request.
-        headers: Of the request.
-        origins: Those whose pages may.
+        method: Method of the request.
+        headers: Headers of the request.
+        origins: Origins whose pages are allowed.
     """
-    # Caches must not give one origin's answer to another.
+    # Caches must not serve one origin's response to another.
     granted = [(b"vary", b"Origin")]
     sent = dict(headers)
     origin = sent.get(b"origin", b"")
@@ -135,7 +135,7 @@ def granted_headers(
 
 
 def is_preflight(method: str, headers: Headers) -> bool:
-    """Whether a browser asks beforehand whether a page may send something."""
+    """Whether a request is a CORS preflight."""
     return method == "OPTIONS" and any(n == b"access-control-request-method" for n, _ in headers)
 
 

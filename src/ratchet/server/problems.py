@@ -1,4 +1,4 @@
-"""Problems: every error of the API as RFC 9457 `application/problem+json`."""
+"""Problem responses: every error of the API as RFC 9457 `application/problem+json`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.types import NOT_FOUND, ConfigError, Conflict, InputError, RatchetE
 MEDIA_TYPE = b"application/problem+json"
 
 NO_TYPE = "about:blank"
-"""Of problems whose HTTP status says all (RFC 9457, section 4.2.1)."""
+"""Type of problems that the HTTP status describes fully (RFC 9457, section 4.2.1)."""
 
 TITLES: dict[int, str] = {
     400: "The request is malformed",
@@ -35,24 +35,23 @@ TITLES: dict[int, str] = {
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """What is wrong with one field."""
+    """An error in one field of the request."""
 
     field: str
-    """Where it stands in the body, the path or the query, such as `rollouts[0].seed`."""
+    """Path of the field in the body, the path or the query, such as `rollouts[0].seed`."""
     detail: str
 
 
 class Problem(Exception):
-    """An answer that says what is wrong.
+    """An error response, raised as an exception.
 
     Args:
         status: HTTP status.
         detail: A sentence that names the thing and says what was expected.
-        field: The field that is wrong, if it is one.
+        field: The field at fault, if any.
         hint: What to do next.
         headers: Further headers, such as `retry-after`.
-        type: A URI that names the problem for programs; None for what the status says: with 404,
-            that a thing is not there.
+        type: A URI that identifies the problem to programs; by default derived from the status.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Problem(Exception):
         self.type = type or (NOT_FOUND if status == 404 else NO_TYPE)
 
     def body(self, instance: str = "") -> bytes:
-        """The answer's body."""
+        """The encoded body of the response."""
         content: dict[str, Any] = {
             "type": self.type,
             "title": TITLES.get(self.status, "The request failed"),
@@ -88,7 +87,7 @@ class Problem(Exception):
 
 
 def problem_of(error: RatchetError) -> Problem:
-    """The problem that one of our own errors is."""
+    """Convert one of Ratchet's errors to a problem."""
     if isinstance(error, Conflict):
         status = 409
     elif isinstance(error, (InputError, ConfigError)):
@@ -119,11 +118,11 @@ _TYPES = {
 
 
 async def send_problem(problem: Problem, send: Send, instance: str = "") -> None:
-    """Send a problem as `application/problem+json`, with the `error` that providers' answers have.
+    """Send a problem, with the `error` object that providers' SDKs expect.
 
     Args:
-        problem: What is wrong.
-        send: The ASGI channel; nothing was sent on it yet.
+        problem: The problem.
+        send: The ASGI channel, before anything was sent.
         instance: The path of the request.
     """
     content: dict[str, Any] = msgspec.json.decode(problem.body(instance))

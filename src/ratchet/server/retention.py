@@ -1,4 +1,4 @@
-"""Retention: deletes what is older than it need be, in the background and in small steps."""
+"""Retention: deletes expired rows in the background, in small steps."""
 
 from __future__ import annotations
 
@@ -21,61 +21,65 @@ log = logging.getLogger("ratchet.server")
 
 DAY_S = 86_400.0
 EVERY_S = 3600.0
-"""From the end of one sweep to the next."""
+"""Seconds between the end of a sweep and the next."""
 
 FIRST_S = 60.0
-"""From the start to the first sweep; a server that starts has other things to do."""
+"""Seconds from start-up to the first sweep."""
 
 LONGEST_STEP_S = 0.05
-"""What a step may take; the next one is smaller when it took longer."""
+"""Target duration of a step in seconds; after a longer one the next is smaller."""
 
 SMALLEST, LARGEST = 100, 250
-"""Rows of a step. Not fewer: a step's time may be time that it waited for others."""
+"""Fewest and most rows of a step. Not fewer, since a step may be slow only because it waited for
+a lock."""
 
 PAUSES_S = (0.02, 0.2)
-"""Shortest and longest pause between steps."""
+"""Shortest and longest pause between steps, in seconds."""
 
 CLOSE_S = 2.0
-"""How long a step that runs may take to end at the server's end."""
+"""Seconds that a running step may take to finish at shutdown."""
 
 Prune = Callable[[int, int], PruningStep]
-"""Does a step after a row, with a limit of rows."""
+"""Runs a step: takes the last row of the previous step and the most rows to delete."""
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """Days that each noun is kept; None for ever."""
+    """Retention period of each noun in days; None for no limit."""
 
     spans_days: float | None = None
-    """Spans of live traffic, from their end. Those of a rollout go with it."""
+    """Spans of live traffic, counted from their end. Spans of a rollout are deleted with it."""
     rollouts_days: float | None = None
-    """Rollouts that ended, from then, with attempts, spans and scores. Evidence of experiments
-    and rollouts of runs that are not over are kept."""
+    """Ended rollouts, with their attempts, spans and scores, counted from their end. Evidence of
+    experiments and rollouts of unfinished runs are kept.
+    """
     journal_days: float | None = None
-    """Journals of runs that are over, from then; the journal of a run that may go on is kept."""
+    """Journals of ended runs, counted from the end; journals of resumable runs are kept."""
     candidates_days: float | None = None
-    """Candidates, from when they were last proposed. Those that runs, experiments, releases, agents
-    or rollouts refer to are kept."""
+    """Candidates, counted from when they were last proposed. Candidates that runs, experiments,
+    releases, agents or rollouts refer to are kept.
+    """
     datasets_days: float | None = None
-    """Datasets, from when they were last put. Those of experiments and of runs that may go on, and
-    the newest of each name, are kept."""
+    """Datasets, counted from when they were last put. Datasets of experiments and resumable runs,
+    and the newest of each name, are kept.
+    """
     feedback_days: float | None = None
     audit_days: float | None = 365.0
     events_days: float | None = 7.0
-    """What `GET /v1/events` can still tell of; no noun is lost with it."""
+    """History of `GET /v1/events`; no noun is lost with it."""
 
 
 KEEP_ALL = Retention()
 
 
 class Pruner:
-    """Sweeps through the store from time to time, and deletes what is old.
+    """Periodically sweeps the store and deletes expired rows.
 
-    Several servers of a store may each have one: they step aside for one another.
+    Several servers of a store may each run one; they yield to one another.
 
     Args:
         store: The store.
-        retention: How long what is kept.
-        metrics: Where deleted rows are counted.
+        retention: Retention periods.
+        metrics: Counts deleted rows.
         clock: Unix seconds.
     """
 
@@ -97,11 +101,11 @@ class Pruner:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ratchet-retention")
 
     async def start(self) -> None:
-        """Begin to sweep in the background."""
+        """Start sweeping in the background."""
         self._task = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """End; a step that runs is waited for, for a bounded time."""
+        """Stop; a running step may finish within a bounded time."""
         self._closing.set()
         if self._task is not None:
             _, running = await asyncio.wait({self._task}, timeout=CLOSE_S)
@@ -110,13 +114,13 @@ class Pruner:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def sweep(self) -> dict[str, int]:
-        """Delete all that is old now.
+        """Delete every row that has expired.
 
         Returns:
-            Deleted rows by noun.
+            Number of deleted rows by noun.
 
         Raises:
-            StoreError: The store cannot be written; what was deleted is.
+            StoreError: The store cannot be written; rows deleted before stay deleted.
         """
         deleted: dict[str, int] = {}
         for noun, prune in self._nouns():
@@ -129,7 +133,7 @@ class Pruner:
                     deleted[noun] += step.deleted
                     if self._metrics is not None:
                         self._metrics.pruned(noun, step.deleted)
-                # What others ask of the store comes first: three quarters of the time are theirs.
+                # Other work has priority: it gets three quarters of the time.
                 if after is not None:
                     await self._pause(min(max(PAUSES_S[0], 3 * took_s), PAUSES_S[1]))
         return deleted
@@ -143,9 +147,9 @@ class Pruner:
                 if deleted:
                     log.info("Retention deleted %s.", deleted)
             except StoreError as error:
-                log.warning("Retention will try again in an hour: %s", error)
+                log.warning("Retention failed, and retries in an hour: %s", error)
             except Exception:
-                log.exception("Retention failed, and will try again in an hour")
+                log.exception("Retention failed, and retries in an hour")
 
     async def _step(self, prune: Prune, after: int) -> tuple[PruningStep, float]:
         loop = asyncio.get_running_loop()
@@ -156,7 +160,7 @@ class Pruner:
         return step, took_s
 
     async def _pause(self, seconds: float) -> bool:
-        """Wait; whether the server ends meanwhile."""
+        """Sleep; return whether the server closed meanwhile."""
         try:
             async with asyncio.timeout(seconds):
                 await self._closing.wait()
@@ -165,9 +169,9 @@ class Pruner:
         return True
 
     def _nouns(self) -> Iterator[tuple[str, Prune]]:
-        """What has an end, and how a step of it is done."""
+        """Nouns that have a retention period, each with the function that runs a step."""
         pruning, retention = self._store.pruning, self._retention
-        known: dict[str, tuple[float | None, Callable[[float, int, int], PruningStep]]] = {
+        prune_of: dict[str, tuple[float | None, Callable[[float, int, int], PruningStep]]] = {
             "events": (retention.events_days, pruning.events),
             "audit": (retention.audit_days, pruning.audit),
             "feedback": (retention.feedback_days, pruning.feedback),
@@ -178,7 +182,7 @@ class Pruner:
             "datasets": (retention.datasets_days, pruning.datasets),
             "tasks": (retention.datasets_days, pruning.tasks),
         }
-        for noun, (days, prune) in known.items():
+        for noun, (days, prune) in prune_of.items():
             if days is not None:
                 yield noun, partial(prune, self._clock() - days * DAY_S)
 
@@ -188,7 +192,7 @@ class Pruner:
 
 
 def next_limit(limit: int, took_s: float) -> int:
-    """Rows of the next step, when one of `limit` rows took so many seconds."""
+    """Rows of the next step, after a step of `limit` rows took `took_s` seconds."""
     if took_s > LONGEST_STEP_S:
         return max(SMALLEST, limit // 2)
     if took_s < LONGEST_STEP_S / 4:

@@ -1,8 +1,8 @@
-"""Routes: the table of what the API answers. A route is one decorated function.
+"""Route table of the API. A route is one decorated function.
 
-Its parameters say what it takes: `server`; `body` and `query` (msgspec structs); `caller`;
-`headers`; and the names in braces of its path. What it returns is its answer. Documentation,
-decoding, access and errors all follow from that.
+The handler's parameters declare its inputs: `server`; `body` and `query` (msgspec structs);
+`caller`; `headers`; and the names in braces in its path. Its return value is the response.
+Documentation, decoding, authorization and errors follow from that declaration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Handler = Callable[..., Awaitable[Any]]
 Decorated = TypeVar("Decorated", bound=Handler)
 
 NO_SCOPES: frozenset[Scope] = frozenset()
-"""For routes that are open to whoever reaches the server."""
+"""For routes that need no key."""
 READ: frozenset[Scope] = frozenset({"read", "run"})
 RUN: frozenset[Scope] = frozenset({"run"})
 INGEST: frozenset[Scope] = frozenset({"ingest", "run"})
@@ -30,23 +30,23 @@ ADMIN: frozenset[Scope] = frozenset({"admin"})
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An answer that is more than a body."""
+    """A response with a status or headers of its own."""
 
     body: Any = None
-    """What is sent as JSON; nothing when it is None."""
+    """Sent as JSON; nothing when it is None."""
     status: int = 200
     headers: dict[str, str] = {}
 
 
 class TextResponse(msgspec.Struct, frozen=True):
-    """An answer that is not JSON."""
+    """A response that is not JSON."""
 
     content: bytes
     media_type: str
 
 
 class StreamResponse(msgspec.Struct, frozen=True):
-    """An answer that comes piece by piece, until the client hangs up or the server stops."""
+    """A response sent in pieces, until the client disconnects or the server stops."""
 
     pieces: AsyncIterator[bytes]
     media_type: str = "text/event-stream"
@@ -59,7 +59,7 @@ class ApiRoute(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """With names in braces, such as `/v1/rollouts/{id}`."""
     scopes: frozenset[Scope]
-    """Any of them will do; `admin` always does. Empty: no key is asked for."""
+    """Any of them suffices; `admin` always does. Empty: no key is required."""
     handler: Handler
     name: str
     summary: str
@@ -67,27 +67,27 @@ class ApiRoute(msgspec.Struct, frozen=True, kw_only=True):
     takes: frozenset[str]
     """Names of the handler's parameters."""
     body: Any = None
-    """Type of the request's body; None when it has none."""
+    """Type of the request body; None when there is none."""
     query: Any = None
-    """Struct of the query's parameters; None when there are none."""
+    """Struct of the query parameters; None when there are none."""
     answers: Any = None
-    """Type of the answer's body; None when it has none."""
+    """Type of the response body; None when there is none."""
     media_type: str = "application/json"
     status: int = 200
     audited: bool = False
-    """Whether a call is written to the audit log when it succeeds; refusals always are."""
+    """Whether successful calls are written to the audit log; refusals always are."""
     waits: bool = False
-    """Whether the handler may wait for long; it is cancelled when the client hangs up."""
+    """Whether the handler may wait for long; it is cancelled when the client disconnects."""
     tag: str = ""
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names in the path's braces."""
+        """Names of the path's parameters."""
         return tuple(re.findall(r"\{(\w+)\}", self.path))
 
 
 class RouteGroup:
-    """Routes that belong together: those of one noun."""
+    """The routes of one noun."""
 
     def __init__(self, tag: str) -> None:
         self.tag = tag
@@ -105,17 +105,17 @@ class RouteGroup:
         media_type: str = "application/json",
         answers: Any = None,
     ) -> Callable[[Decorated], Decorated]:
-        """Register the function that answers.
+        """Register a handler.
 
         Args:
             method: HTTP method.
             path: Path with names in braces.
-            scopes: Which scopes allow it.
-            audited: Whether it is written to the audit log.
-            waits: Whether it may wait for long.
-            status: Status of a good answer.
-            media_type: Of a good answer.
-            answers: Type of the answer's body, where the function returns an `Response`.
+            scopes: Scopes of which one is required.
+            audited: Whether successful calls are written to the audit log.
+            waits: Whether the handler may wait for long.
+            status: HTTP status of success.
+            media_type: Media type of success.
+            answers: Type of the response body, where the handler returns a `Response`.
         """
 
         def register(handler: Decorated) -> Decorated:
@@ -153,7 +153,7 @@ class RouteTable:
     """Finds the route of a request.
 
     Args:
-        routes: All of them; two may not share method and path.
+        routes: All routes; method and path must be unique.
     """
 
     def __init__(self, routes: Sequence[ApiRoute]) -> None:
@@ -173,9 +173,9 @@ class RouteTable:
                 self._fixed[path] = methods
 
     def find(self, path: str) -> tuple[Mapping[str, ApiRoute], dict[str, str]]:
-        """Routes of a path by method, and the values of the names in its braces.
+        """Routes of a path by method, and the values of its parameters.
 
-        A path that nobody answers has no routes.
+        An unknown path has no routes.
         """
         methods = self._fixed.get(path)
         if methods is not None:

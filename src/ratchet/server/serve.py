@@ -1,4 +1,4 @@
-"""Serving: makes a server of a store and its settings, and runs it until it is told to end."""
+"""Builds the server from a store and its settings, and runs it until it is stopped."""
 
 from __future__ import annotations
 
@@ -37,32 +37,32 @@ _log = logging.getLogger("ratchet")
 BACKLOG = 4096
 
 DRAIN_S = 10
-"""How long requests under way may still end when the server is told to."""
+"""Seconds that requests in flight may take to finish at shutdown."""
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server is to run."""
+    """Settings of a server."""
 
     host: str = "127.0.0.1"
     port: int = 8765
-    """0 takes a free one."""
+    """0 binds a free one."""
     require_key: bool = False
-    """Whether every request needs a key, on loopback too."""
+    """Whether every request needs a key, even on loopback."""
     hosts: tuple[str, ...] = ()
-    """Names besides its own by which it is called."""
+    """Accepted host names besides its own."""
     cors: tuple[str, ...] = ()
-    """Origins of web pages that may use it."""
+    """Origins of web pages that may use the server."""
     limits: ServerLimits = ServerLimits()
     retention: Retention = Retention()
     redaction: RedactionRules = RedactionRules()
     upstreams: tuple[Upstream, ...] = STANDARD
     tls_cert: str = ""
-    """Path of a certificate; empty to speak plain HTTP."""
+    """Path of a certificate; empty for plain HTTP."""
     tls_key: str = ""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
+    """Whether an address is reachable from this machine only."""
     if host == "localhost":
         return True
     try:
@@ -72,16 +72,16 @@ def is_loopback(host: str) -> bool:
 
 
 def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) -> App:
-    """The application around a store.
+    """Build the application around a store.
 
     Args:
         store: Closed when the application ends.
-        settings: How it is to run.
-        environ: Where the providers' keys are.
+        settings: Settings of the server.
+        environ: Environment with the providers' keys.
 
     Raises:
-        ConfigError: It would listen to everybody, and there is no key; or what is to be redacted
-            cannot be.
+        ConfigError: The server would be reachable from other machines and the store has no key; or
+            the redaction rules are invalid.
     """
     redactor = redactor_of(settings.redaction, environ)
     open_to_all = is_loopback(settings.host) and not settings.require_key
@@ -98,8 +98,8 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         )
     if open_to_all and has_keys:
         _log.warning(
-            "The store has keys, but on %s requests need none: whoever reaches this address may do"
-            " everything. If a proxy stands before it, set require_key = true under [server].",
+            "The store has keys, but on %s requests need none: every client that reaches this"
+            " address has full access. Behind a proxy, set require_key = true under [server].",
             settings.host,
         )
     metrics = Metrics()
@@ -126,8 +126,8 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         environ=environ,
         body_limit=settings.limits.body_bytes,
     )
-    metrics.watch("pending_spans", "Spans that wait for the store.", lambda: spans.pending)
-    metrics.watch("open_streams", "Streams of all callers.", lambda: gatekeeper.open_streams)
+    metrics.watch("pending_spans", "Spans that wait to be stored.", lambda: spans.pending)
+    metrics.watch("open_streams", "Open streams of all callers.", lambda: gatekeeper.open_streams)
     services = Services(
         store,
         gatekeeper=gatekeeper,
@@ -156,17 +156,17 @@ def serve(
     environ: Mapping[str, str] | None = None,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Answer requests until SIGTERM or SIGINT; what is under way then is finished first.
+    """Serve until SIGTERM or SIGINT; requests in flight are finished first.
 
     Args:
         store: Closed at the end.
-        settings: How to run.
-        environ: Where the providers' keys are; this process's environment when left out.
-        on_ready: Called with the server's URL once it answers.
+        settings: Settings of the server.
+        environ: Environment with the providers' keys; by default that of this process.
+        on_ready: Called with the server's URL once it accepts requests.
 
     Raises:
-        ConfigError: The address cannot be listened to, or a key is needed and there is none.
-        StoreError: The store failed while the server started.
+        ConfigError: The address cannot be bound, or a key is required and there is none.
+        StoreError: The store failed during start-up.
     """
     given = os.environ if environ is None else environ
     uvloop.run(make_server(store, settings, environ=given, on_ready=on_ready).run_async())
@@ -179,7 +179,7 @@ def make_server(
     environ: Mapping[str, str],
     on_ready: Callable[[str], None],
 ) -> UvicornServer:
-    """A server that listens already, and answers once its `run_async` runs.
+    """Create a server whose socket is bound; it serves once its `run_async` runs.
 
     Arguments and errors are those of `serve`.
     """
@@ -192,7 +192,7 @@ def make_server(
 
 
 class UvicornServer(uvicorn.Server):
-    """Uvicorn, which tells when it answers, and lets those go who wait before it ends."""
+    """Uvicorn server that reports readiness and wakes waiting requests before shutdown."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class UvicornServer(uvicorn.Server):
         self._on_ready = on_ready
 
     async def run_async(self) -> None:
-        """Answer until `stop`, SIGTERM or SIGINT.
+        """Serve until `stop`, SIGTERM or SIGINT.
 
         Raises:
             StoreError: The server did not start.
@@ -234,37 +234,37 @@ class UvicornServer(uvicorn.Server):
             raise StoreError("The server did not start; its log says why.")
 
     def stop(self) -> None:
-        """End: no more requests, those under way are answered, everything is stored."""
+        """Shut down: accept no more requests, finish those in flight, store what is pending."""
         self.app.services.closing.set()
         self.app.services.dispatcher.stop_waiting()
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's own."""
+        """Start as uvicorn does, then report readiness."""
         await super().startup(sockets)
         if self.started:
             self._on_ready()
 
     def _signalled(self) -> None:
-        # A second one is an order to drop what is under way; what was acknowledged is stored.
+        # A second signal drops requests in flight; what was acknowledged is stored.
         if self.should_exit:
             self.force_exit = True
         self.stop()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals end the server in order, and are not raised again afterwards."""
+        """Handle signals by an orderly shutdown, without raising them again afterwards."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         loop = asyncio.get_running_loop()
-        wanted = (signal.SIGINT, signal.SIGTERM)
-        for number in wanted:
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        for number in numbers:
             loop.add_signal_handler(number, self._signalled)
         try:
             yield
         finally:
-            for number in wanted:
+            for number in numbers:
                 loop.remove_signal_handler(number)
 
 
@@ -278,8 +278,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise ConfigError(
-            f"The address {host}:{port} cannot be listened to: {error.strerror or error}.",
-            hint="Name another with --port or --host; --port 0 takes a free one.",
+            f"The address {host}:{port} cannot be bound: {error.strerror or error}.",
+            hint="Choose another with --port or --host; --port 0 takes a free port.",
         ) from None
     listening.setblocking(False)
     return listening

@@ -1,4 +1,4 @@
-"""Services: what the routes of one server share."""
+"""Services: the components that the routes of one server share."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
 
 READERS = 8
-"""Threads for reads; they also do rare writes."""
+"""Threads for reads and for rare writes."""
 
 Result = TypeVar("Result")
 Raw = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class BackgroundService(Protocol):
-    """Something that runs as long as the server does."""
+    """A component that runs as long as the server."""
 
     async def start(self) -> None:
-        """Begin."""
+        """Start."""
 
     async def close(self) -> None:
-        """End in order."""
+        """Stop in order."""
 
 
 class Services:
-    """What the routes of one server share.
+    """The components that the routes of one server share.
 
     Args:
         store: The store; closed with the server.
-        gatekeeper: Who may come in.
-        limits: How much at once.
+        gatekeeper: Authenticates requests.
+        limits: Limits of requests.
         metrics: Counters.
-        spans: Where spans go.
-        redactor: Takes out of feedback and of rollouts' spans what is not to be stored.
-        gateway: Answers under /gateway/.
-        otlp: Answers /v1/traces.
-        pruner: Deletes what is old.
-        flush_attempt: Awaits that an attempt's gateway calls are stored.
+        spans: Writes spans.
+        redactor: Redacts feedback and the spans of rollouts.
+        gateway: Handles /gateway/.
+        otlp: Handles /v1/traces.
+        pruner: Deletes expired rows.
+        flush_attempt: Waits until an attempt's gateway calls are stored.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class Services:
         self.otlp = otlp
         self.flush_attempt = flush_attempt
         self.closing = asyncio.Event()
-        """Set when the server begins to end: whoever waits for something gives up."""
+        """Set when shutdown begins: waiting requests return."""
         self.started_at = time.time()
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-store")
         self.activity_log = ActivityLog(store, self.in_thread)
         self.dispatcher = RolloutDispatcher(store, self)
-        # Closed in the opposite order: spans last, after those that write some.
+        # Closed in reverse order: the span writer last, after the components that use it.
         self._background: tuple[BackgroundService, ...] = (
             spans,
             self.activity_log,
@@ -94,20 +94,20 @@ class Services:
         self._stack = AsyncExitStack()
 
     async def start(self) -> None:
-        """Start every part."""
+        """Start every component."""
         self._stack.push_async_callback(self.gatekeeper.close)
         for service in self._background:
             await service.start()
             self._stack.push_async_callback(service.close)
 
     async def close(self) -> None:
-        """Let every part finish what it holds, and close the store."""
+        """Stop every component, finishing pending work, and close the store."""
         self.closing.set()
         await self._stack.aclose()
         self._threads.shutdown(wait=True)
         self.store.close()
 
     async def in_thread(self, work: Callable[..., Result], *args: Any, **options: Any) -> Result:
-        """Call something that blocks, such as a method of the store."""
+        """Run a blocking call, such as a method of the store, in a thread."""
         call = functools.partial(work, *args, **options)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)

@@ -1,7 +1,7 @@
-"""Span writer: whatever spans gather while one transaction is under way share the next.
+"""Span writer: group commit of spans. Spans that arrive during a transaction share the next.
 
-A transaction costs the same for one span as for a hundred, and SQLite has one writer. So there is
-one transaction at a time, in a thread of its own, and those who wait for it wait together.
+A transaction costs about the same for one span as for a hundred, and SQLite has one writer. So one
+transaction runs at a time, in a thread of its own.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from ratchet.server.problems import Problem, problem_of
 from ratchet.types import RatchetError, SpanRecord, StoreError
 
 BATCH = 2_000
-"""Spans in one transaction at most: what waits for it waits a bounded time."""
+"""Most spans in one transaction, which bounds the time that waiting spans wait."""
 
 PATIENCE_S = 2.0
-"""How long one transaction tries a store that is locked or away, in seconds."""
+"""Seconds for which one transaction is retried while the store is locked or unavailable."""
 
 BACK_OFF_S = (0.1, 5.0)
-"""Shortest and longest pause between tries to store what was posted, in seconds."""
+"""Shortest and longest pause between attempts to store posted spans, in seconds."""
 
 ANSWER_S = 30.0
-"""How long a writer waits for his spans, in seconds; they may yet be stored after that."""
+"""Seconds that `write` waits; the spans may still be stored after that."""
 
 REFUSALS = 3
-"""How often the store may refuse the same spans while it takes others, before they are given up."""
+"""Times that the store may refuse spans, while it accepts others, before they are dropped."""
 
 DRAIN_S = 10.0
-"""How long `close` goes on trying to store what is pending, in seconds."""
+"""Seconds for which `close` tries to store pending spans."""
 
 _log = logging.getLogger(__name__)
 
 
 class SpanRepository(Protocol):
-    """What is needed of `store.spans`."""
+    """Protocol of `store.spans`."""
 
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = ...) -> int:
         """Store spans in one transaction; return how many were new."""
 
 
 class SpanStore(Protocol):
-    """What is needed of a store."""
+    """Protocol of the store."""
 
     @property
     def spans(self) -> SpanRepository:
@@ -58,7 +58,7 @@ class SpanStore(Protocol):
 
 
 class _PendingSpans:
-    """Some spans of one writer, which go into one transaction."""
+    """Spans of one caller that go into one transaction."""
 
     __slots__ = ("ended", "records", "waits")
 
@@ -67,32 +67,32 @@ class _PendingSpans:
     ) -> None:
         self.records = records
         self.ended = ended
-        """Set when the spans are stored, or fails when they are given up."""
+        """Done when the spans are stored; fails when they are given up."""
         self.waits = waits
-        """Whether somebody awaits the outcome, and tries again himself."""
+        """Whether the caller awaits the outcome and retries by itself."""
 
 
 class _Retry:
-    """Parts that the store did not take, to be tried again together."""
+    """Parts that the store refused, to be retried together."""
 
     __slots__ = ("parts", "refusals", "stored_before")
 
     def __init__(self, parts: list[_PendingSpans], stored_before: int) -> None:
         self.parts = parts
         self.stored_before = stored_before
-        """How many transactions had succeeded when these failed last."""
+        """Number of successful transactions when these parts last failed."""
         self.refusals = 0
-        """How often these failed while others succeeded."""
+        """How often these parts failed while others succeeded."""
 
 
 class SpanWriter:
-    """Group commit of spans. For one event loop; its methods are called in it.
+    """Group commit of spans, for use from one event loop.
 
     Args:
-        store: Where the spans go.
-        pending_limit: Spans that may wait at once; beyond it, new ones are refused.
-        metrics: Counts what is stored and what is refused.
-        redact: What becomes of each record before it is stored.
+        store: Store of the spans.
+        pending_limit: Most pending spans; beyond it, new ones are refused.
+        metrics: Counts stored and refused spans.
+        redact: Applied to each record before it is stored.
     """
 
     def __init__(
@@ -125,12 +125,12 @@ class SpanWriter:
         return self._pending
 
     async def start(self) -> None:
-        """Begin to write; call it once."""
+        """Start writing; call once."""
         self._thread = ThreadPoolExecutor(1, "span-writer")
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Store what is pending, as far as the store takes it within a bound, and end."""
+        """Store pending spans within a bounded time, and stop."""
         self._closing = True
         task, thread = self._task, self._thread
         if task is None or thread is None:
@@ -151,12 +151,12 @@ class SpanWriter:
             _log.error("%d spans could not be stored before the server ended.", lost)
 
     async def write(self, records: Sequence[SpanRecord]) -> None:
-        """Store spans; they are committed when this returns.
+        """Store spans; return when they are committed.
 
         Raises:
-            Problem: 429 when too much is pending, 503 when the store cannot be written, 422 when
-                it cannot hold one of the spans. Some of the spans may be stored then; the same
-                again are not stored twice.
+            Problem: 429 when too many spans are pending, 503 when the store cannot be written, 422
+                when it cannot represent one of the spans. Some of the spans may be stored then;
+                sending them again does not duplicate them.
         """
         if not records:
             return
@@ -166,7 +166,7 @@ class SpanWriter:
             self._refused(len(records))
             raise Problem(
                 429,
-                f"{self._pending} spans wait to be stored, and {self._limit} may.",
+                f"{self._pending} spans wait to be stored; the limit is {self._limit}.",
                 hint="Send them again later.",
                 headers={"retry-after": "1"},
             )
@@ -181,10 +181,10 @@ class SpanWriter:
                 raise problem_of(error) from error
 
     def post(self, records: Sequence[SpanRecord]) -> bool:
-        """Have spans stored without waiting; they are tried again while the store is away.
+        """Store spans in the background, retrying while the store is unavailable.
 
         Returns:
-            False when they were refused, since too much is pending or the server ends.
+            False when they were refused, because too many are pending or the server shuts down.
         """
         if not records:
             return True
@@ -195,12 +195,12 @@ class SpanWriter:
         return True
 
     async def flush(self) -> None:
-        """Wait until all that is pending now is stored or given up."""
+        """Wait until everything pending is stored or given up."""
         if self._open:
             await asyncio.wait(list(self._open))
 
     def _full(self, count: int) -> bool:
-        # What is larger than the limit gets in when nothing else waits.
+        # A request larger than the limit is accepted when nothing else is pending.
         return self._pending > 0 and self._pending + count > self._limit
 
     def _refused(self, count: int) -> None:
@@ -213,7 +213,7 @@ class SpanWriter:
         for start in range(0, len(records), BATCH):
             some = records[start : start + BATCH] if len(records) > BATCH else records
             future = loop.create_future()
-            # A writer who went away reads no outcome; that is nothing to complain about.
+            # Marks exceptions as retrieved, in case the caller is gone.
             future.add_done_callback(_read)
             ended.append(future)
             self._fresh.append(_PendingSpans(some, future, waits))
@@ -228,7 +228,7 @@ class SpanWriter:
         while True:
             due = self._retries and loop.time() >= self._try_again_at
             if due and (turn or not self._fresh):
-                turn = False  # what is new comes next, and shows whether the store works
+                turn = False  # fresh spans come next, and show whether the store works
                 await self._retry(self._retries.popleft())
             elif self._fresh:
                 turn = True
@@ -252,7 +252,7 @@ class SpanWriter:
         return parts
 
     async def _put(self, parts: list[_PendingSpans]) -> Exception | None:
-        """Store parts in one transaction; return why that was not possible."""
+        """Store parts in one transaction; return the error, if any."""
         records = parts[0].records
         if len(parts) > 1:
             records = [record for part in parts for record in part.records]
@@ -262,7 +262,7 @@ class SpanWriter:
         except asyncio.CancelledError:
             self._fresh.extendleft(reversed(parts))
             raise
-        except Exception as error:  # whatever it is, it must not end the writer
+        except Exception as error:  # no error may end the writer
             return error
         self._stored += 1
         if self._metrics is not None:
@@ -272,16 +272,16 @@ class SpanWriter:
         return None
 
     def _store_some(self, records: Sequence[SpanRecord]) -> None:
-        # In the thread, where it keeps no request waiting.
+        # Runs in the thread, so as not to block requests.
         if self._redact is not None:
             records = list(map(self._redact, records))
         records = [_priced(record) if record.rollout_id else record for record in records]
         self._store.spans.put(records, patience_s=PATIENCE_S)
 
     async def _failed(self, parts: list[_PendingSpans], error: Exception) -> None:
-        """Tell those who wait; keep what was posted for another try."""
+        """Report the error to waiting callers; schedule posted spans for a retry."""
         if not isinstance(error, StoreError):
-            # One of the spans is at fault: the others must not suffer for it.
+            # One of the spans is at fault: store the others separately.
             if len(parts) == 1:
                 self._give_up(parts[0], error)
                 return
@@ -290,13 +290,13 @@ class SpanWriter:
                 if alone is not None:
                     await self._failed([part], alone)
             return
-        kept = [part for part in parts if not part.waits]
+        posted = [part for part in parts if not part.waits]
         for part in parts:
             if part.waits:
                 self._end(part, error)
-        if kept:
-            _log.warning("%d spans wait for the store: %s", _count(kept), error)
-            self._retries.append(_Retry(kept, self._stored))
+        if posted:
+            _log.warning("%d spans wait for the store: %s", _count(posted), error)
+            self._retries.append(_Retry(posted, self._stored))
             self._back_off()
 
     async def _retry(self, again: _Retry) -> None:
@@ -314,7 +314,7 @@ class SpanWriter:
             again.stored_before = self._stored
         if again.refusals < REFUSALS:
             self._retries.append(again)
-        elif len(parts) > 1:  # the store works, and yet it refuses these: find out which of them
+        elif len(parts) > 1:  # the store works but refuses these: bisect
             half = len(parts) // 2
             self._retries.append(_Retry(parts[:half], self._stored))
             self._retries.append(_Retry(parts[half:], self._stored))
@@ -352,5 +352,5 @@ def _read(future: asyncio.Future[None]) -> None:
 
 
 def _priced(record: SpanRecord) -> SpanRecord:
-    """With the dollars of its call: they are part of what its rollout costs from now on."""
+    """Add the cost in dollars of the span's call, which counts towards the cost of its rollout."""
     return msgspec.structs.replace(record, span=with_price(record.span))

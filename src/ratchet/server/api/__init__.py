@@ -1,4 +1,4 @@
-"""The routes, one file a noun."""
+"""Routes of the API, one module per noun."""
 
 from ratchet.server.api import (
     agents,
@@ -37,6 +37,6 @@ GROUPS = (
     health.group,
     aliases.group,
 )
-"""In the order of the documentation."""
+"""Order of the groups in the OpenAPI description."""
 
 __all__ = ["GROUPS"]

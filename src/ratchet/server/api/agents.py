@@ -1,4 +1,4 @@
-"""Agents: how the gateway treats them, and their active candidate."""
+"""Agents: their gateway settings and their active candidate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 class AgentList(msgspec.Struct, frozen=True):
-    """Agents that have settings or a history, by name."""
+    """Agents that have settings or a history, sorted by name."""
 
     agents: list[AgentSettings]
 
@@ -33,15 +33,15 @@ async def list_agents(server: Services) -> AgentList:
 
 @group.route("GET", "/v1/agents/{name}", READ)
 async def get_agent(server: Services, name: str) -> AgentSettings:
-    """Look at an agent's settings; one that nobody configured has the defaults."""
+    """Get an agent's settings; an agent without any has the defaults."""
     return await server.in_thread(server.store.agents.settings, checked_name(name))
 
 
 class NewAgentSettings(Request, frozen=True, kw_only=True):
-    """How the agent is to be treated."""
+    """Settings of an agent."""
 
     substitute: bool
-    """Whether the gateway replaces registered prompts by the candidate's or the release's."""
+    """Whether the gateway replaces registered prompts by those of the candidate or the release."""
 
 
 @group.route("PUT", "/v1/agents/{name}", ADMIN, audited=True)
@@ -54,11 +54,11 @@ async def put_agent(server: Services, name: str, body: NewAgentSettings) -> Agen
 
 
 class ActiveCandidateView(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent runs with outside of rollouts."""
+    """The candidate that an agent uses outside rollouts."""
 
     agent: str
     candidate_id: str
-    """Empty: the agent's own source, as it stands."""
+    """Empty: the agent's own source, unchanged."""
     activated_at: float
     """Unix seconds; 0 when nothing was ever activated."""
     reason: str
@@ -68,19 +68,19 @@ class ActiveCandidateView(msgspec.Struct, frozen=True, kw_only=True):
 
 @group.route("GET", "/v1/agents/{name}/active", READ, answers=ActiveCandidateView)
 async def get_active(server: Services, name: str, headers: dict[str, str]) -> Response:
-    """Fetch an agent's active candidate with its resources.
+    """Get an agent's active candidate with its resources.
 
-    Send the ETag of the last answer as If-None-Match, and what has not changed is answered by 304
-    without a body.
+    Send the ETag of the last response as If-None-Match; when nothing has changed, the response is
+    304 without a body.
     """
     activation = await server.in_thread(server.store.agents.active, checked_name(name))
     found = activation or Activation(agent=name, candidate_id="", activated_at=0.0)
     tag = f'"{found.candidate_id or "source"}"'
     validators = {"etag": tag, "cache-control": "no-cache"}
-    asked = [
+    etags = [
         part.strip().removeprefix("W/") for part in headers.get("if-none-match", "").split(",")
     ]
-    if tag in asked or "*" in asked:
+    if tag in etags or "*" in etags:
         return Response(status=304, headers=validators)
     resources: dict[str, Resource] = {}
     versions: dict[str, str] = {}
@@ -97,13 +97,13 @@ class NewActivation(Request, frozen=True, kw_only=True):
     """The candidate to make active."""
 
     candidate_id: Version
-    """Empty goes back to the agent's own source."""
+    """Empty restores the agent's own source."""
     reason: ShortText = ""
 
 
 @group.route("PUT", "/v1/agents/{name}/active", ADMIN, audited=True)
 async def put_active(server: Services, name: str, body: NewActivation) -> Activation:
-    """Make a candidate an agent's active one."""
+    """Activate a candidate for an agent."""
     if body.candidate_id:
         try:
             await candidates.find(server, body.candidate_id)
@@ -128,20 +128,20 @@ class ActivationList(msgspec.Struct, frozen=True):
 
 @group.route("GET", "/v1/agents/{name}/history", READ)
 async def list_activations(server: Services, name: str) -> ActivationList:
-    """List what was active before."""
+    """List an agent's activations."""
     return ActivationList(await server.in_thread(server.store.agents.history, checked_name(name)))
 
 
 def checked_name(name: str) -> str:
-    """The name, when it can name an agent.
+    """Validate the name of an agent.
 
     Raises:
-        Problem: It cannot (422).
+        Problem: It is not valid (422).
     """
     if not _NAME.fullmatch(name):
         raise Problem(
             422,
-            f"{name[:100]!r} cannot name an agent; use letters, digits, '.', '_' and '-'.",
+            f"{name[:100]!r} is not an agent's name; use letters, digits, '.', '_' and '-'.",
             field="name",
         )
     return name

@@ -1,7 +1,7 @@
-"""Aliases: the first contract of Agent Lightning, for clients that speak it.
+"""Aliases: the first API of Agent Lightning, for clients written against it.
 
-`GET /task` takes the next rollout, `GET /resources/…` fetches what it runs with, `POST /rollout`
-reports how it ended. They are thin: the same queue, the same leases.
+`GET /task` claims the next rollout, `GET /resources/…` fetches its resources, `POST /rollout`
+reports its outcome. They use the same queue and the same leases.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from ratchet.types import FINAL, Outcome, Resource, RolloutStatus, Score, Span
 group = RouteGroup("aliases")
 
 SOURCE = "source"
-"""Names the resources of rollouts that run with the agent's own."""
+"""Id of the resources of rollouts that use the agent's own."""
 
 
 class TaskQuery(Request, frozen=True, kw_only=True):
-    """Who asks for what."""
+    """Parameters of a claim."""
 
     queue: Name = "default"
     wait_s: WaitS = 0.0
     lease_s: LeaseS = 600.0
-    """These clients send no heartbeats: the lease has to last for the whole rollout."""
+    """Long enough for a whole rollout, since these clients send no heartbeats."""
 
 
 class NextTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,17 +42,17 @@ class NextTask(msgspec.Struct, frozen=True, kw_only=True):
 
     rollout_id: str
     attempt: int
-    """To be sent back with the rollout."""
+    """Send it back with the rollout."""
     input: Any
     metadata: dict[str, Any]
     mode: str
-    """train, val or test, when the task's metadata says so."""
+    """train, val or test, taken from the task's metadata."""
     resources_id: str
-    """To be fetched from /resources/{resources_id}."""
+    """Fetch from /resources/{resources_id}."""
 
 
 class OptionalTask(msgspec.Struct, frozen=True, kw_only=True):
-    """The next task, if there is one."""
+    """The next task, if any."""
 
     is_available: bool
     task: NextTask | None = None
@@ -60,7 +60,7 @@ class OptionalTask(msgspec.Struct, frozen=True, kw_only=True):
 
 @group.route("GET", "/task", RUN, waits=True)
 async def next_task(server: Services, query: TaskQuery, caller: Caller) -> OptionalTask:
-    """Take the next task of a queue."""
+    """Claim the next task of a queue."""
     worker = f"alias/{caller.key_id or caller.address}"
     claims = await server.dispatcher.claim(query.queue, worker, 1, query.lease_s, query.wait_s)
     if not claims:
@@ -88,14 +88,14 @@ class NamedResources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentQuery(Request, frozen=True, kw_only=True):
-    """Whose."""
+    """The agent."""
 
     agent: Name = "default"
 
 
 @group.route("GET", "/resources/latest", READ)
 async def latest_resources(server: Services, query: AgentQuery) -> NamedResources:
-    """Fetch what an agent runs with now."""
+    """Get the resources that an agent uses now."""
     active = await server.in_thread(server.store.agents.active, query.agent)
     if active is None:
         return NamedResources(resources_id=SOURCE, resources={})
@@ -104,7 +104,7 @@ async def latest_resources(server: Services, query: AgentQuery) -> NamedResource
 
 @group.route("GET", "/resources/{resources_id}", READ)
 async def resources_by_id(server: Services, resources_id: str) -> NamedResources:
-    """Fetch the resources of a task."""
+    """Get the resources of a task."""
     if resources_id == SOURCE:
         return NamedResources(resources_id=SOURCE, resources={})
     candidate = await candidates.find(server, resources_id)
@@ -116,20 +116,20 @@ class FinishedRollout(Request, frozen=True, kw_only=True):
 
     rollout_id: RolloutId
     attempt: Fence | None = None
-    """As the task said; the newest when left out."""
+    """The task's `attempt`; by default the newest."""
     final_reward: float | None = None
     output: Any = None
     error: Annotated[str, Meta(max_length=100_000)] = ""
-    """Not empty: the rollout failed."""
+    """Non-empty: the rollout failed."""
     triplets: list[Any] | None = None
-    """State, action and reward of each step; kept in a span."""
+    """State, action and reward of each step; stored in a span."""
     trace: list[Span] = []
     metadata: JsonObject = {}
-    """Kept in a span."""
+    """Stored in a span."""
 
 
 class FinishedRolloutStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of it."""
+    """Result of the report."""
 
     rollout_id: str
     status: RolloutStatus
@@ -137,7 +137,7 @@ class FinishedRolloutStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 @group.route("POST", "/rollout", RUN)
 async def post_rollout(server: Services, body: FinishedRollout) -> FinishedRolloutStatus:
-    """Report how a rollout ended."""
+    """Report the outcome of a rollout."""
     found = await server.in_thread(server.store.rollouts.get, [body.rollout_id])
     rollout = found.get(body.rollout_id)
     if rollout is None:
@@ -146,9 +146,11 @@ async def post_rollout(server: Services, body: FinishedRollout) -> FinishedRollo
     fence = rollout.fence if body.attempt is None else body.attempt
     spans = [checked_span(span, f"trace[{number}]") for number, span in enumerate(body.trace)]
     extra = {"triplets": body.triplets, "metadata": body.metadata or None}
-    kept = {f"ratchet.{name}": msgspec.json.encode(v).decode() for name, v in extra.items() if v}
-    if kept:
-        spans.append(_note(rollout.id, fence, kept, now))
+    attributes = {
+        f"ratchet.{name}": msgspec.json.encode(v).decode() for name, v in extra.items() if v
+    }
+    if attributes:
+        spans.append(_note(rollout.id, fence, attributes, now))
     reward = body.final_reward
     attempts = await server.in_thread(server.store.rollouts.attempts, rollout.id)
     begun = next((one.started_at for one in attempts if one.fence == fence), now)
@@ -168,7 +170,7 @@ async def post_rollout(server: Services, body: FinishedRollout) -> FinishedRollo
     )
     status = (await server.dispatcher.finish([outcome]))[rollout.id, fence]
     if status is None:
-        how = f"is {rollout.status}" if rollout.status in FINAL else "was handed out again"
+        how = f"is {rollout.status}" if rollout.status in FINAL else "was claimed again"
         raise Problem(
             409,
             f"Attempt {fence} of rollout {rollout.id!r} has ended: the rollout {how}.",

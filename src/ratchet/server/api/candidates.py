@@ -17,7 +17,7 @@ group = RouteGroup("candidates")
 
 
 class NewCandidate(Request, frozen=True, kw_only=True):
-    """A set of resources, by the names that the agent's source calls them."""
+    """A set of resources, keyed by their names in the agent's source."""
 
     resources: Annotated[dict[Name, Resource], Meta(max_length=1_000)]
     parents: Annotated[list[Version], Meta(max_length=100)] = []
@@ -26,7 +26,7 @@ class NewCandidate(Request, frozen=True, kw_only=True):
 
 
 class CandidateId(msgspec.Struct, frozen=True):
-    """Where to find it."""
+    """Id of the stored candidate."""
 
     id: str
     """Content hash of the resource versions."""
@@ -34,7 +34,7 @@ class CandidateId(msgspec.Struct, frozen=True):
 
 @group.route("POST", "/v1/candidates", RUN, audited=True)
 async def publish_candidate(server: Services, body: NewCandidate) -> CandidateId:
-    """Publish a candidate with its resources; the same again changes nothing."""
+    """Publish a candidate with its resources. Repeating the call changes nothing."""
     candidate = Candidate.of(
         body.resources,
         parents=tuple(body.parents),
@@ -45,7 +45,7 @@ async def publish_candidate(server: Services, body: NewCandidate) -> CandidateId
 
 
 class CandidateView(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate; its resources are fetched by their versions."""
+    """A candidate; fetch its resources by their versions."""
 
     id: str
     versions: dict[str, str]
@@ -57,7 +57,7 @@ class CandidateView(msgspec.Struct, frozen=True, kw_only=True):
 
 @group.route("GET", "/v1/candidates/{id}", READ)
 async def get_candidate(server: Services, id: str) -> CandidateView:
-    """Look a candidate up."""
+    """Get a candidate."""
     candidate = await find(server, id)
     return CandidateView(
         id=candidate.id,
@@ -69,10 +69,10 @@ async def get_candidate(server: Services, id: str) -> CandidateView:
 
 
 async def find(server: Services, id: str) -> Candidate:
-    """The candidate.
+    """Get a candidate.
 
     Raises:
-        Problem: There is none (404).
+        Problem: It does not exist (404).
     """
     try:
         return await server.in_thread(server.store.candidates.get, id)

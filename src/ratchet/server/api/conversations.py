@@ -1,4 +1,4 @@
-"""Conversations: what people and agents said to each other, and the steps taken for it."""
+"""Conversations: messages of users and models, and the operations behind them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ group = RouteGroup("conversations")
 
 
 class CursorPage(Request, frozen=True, kw_only=True):
-    """Which part of a list."""
+    """Paging parameters."""
 
     limit: Limit = 100
     cursor: TraceCursor | None = None
-    """As the page before ended with."""
+    """The previous page's `next_cursor`."""
 
 
 class ConversationQuery(CursorPage, frozen=True, kw_only=True):
-    """Which conversations."""
+    """Filter of conversations."""
 
     agent: Id | None = None
     """Only those with this live agent."""
@@ -35,7 +35,7 @@ class ConversationQuery(CursorPage, frozen=True, kw_only=True):
 
 
 class ConversationPage(msgspec.Struct, frozen=True):
-    """Conversations, those first that went on last."""
+    """Conversations, most recently active first."""
 
     conversations: list[Conversation]
     next_cursor: str | None
@@ -43,14 +43,14 @@ class ConversationPage(msgspec.Struct, frozen=True):
 
 @group.route("GET", "/v1/conversations", READ)
 async def list_conversations(server: Services, query: ConversationQuery) -> ConversationPage:
-    """List conversations, those first that went on last."""
+    """List conversations, most recently active first."""
     filters = msgspec.structs.asdict(query)
     return ConversationPage(*await server.in_thread(server.store.conversations.list, **filters))
 
 
 @group.route("GET", "/v1/conversations/{id}", READ)
 async def get_conversation(server: Services, id: str) -> ConversationLog:
-    """Read a conversation: every message of people and models in order, each once."""
+    """Get a conversation: each message of users and models once, in order."""
     for each in _possible_ids(id):
         found = await server.in_thread(server.store.conversations.log, each)
         if found is not None:
@@ -59,7 +59,7 @@ async def get_conversation(server: Services, id: str) -> ConversationLog:
 
 
 class OperationPage(msgspec.Struct, frozen=True):
-    """Steps, in the order they began."""
+    """Operations, in the order they began."""
 
     operations: list[Operation]
     next_cursor: str | None
@@ -67,7 +67,7 @@ class OperationPage(msgspec.Struct, frozen=True):
 
 @group.route("GET", "/v1/conversations/{id}/operations", READ)
 async def list_operations(server: Services, id: str, query: CursorPage) -> OperationPage:
-    """List the steps of a conversation in the order they began: calls of models, tools, agents."""
+    """List a conversation's operations in the order they began: model calls, tool calls, agents."""
     read = server.store.conversations.operations
     options = {**msgspec.structs.asdict(query), "price": price}
     for each in _possible_ids(id):
@@ -78,5 +78,5 @@ async def list_operations(server: Services, id: str, query: CursorPage) -> Opera
 
 
 def _possible_ids(id: str) -> list[str]:
-    """The ids that a path may mean: one with a slash in it stands there quoted once more."""
+    """The ids that a path may mean: an id with a slash arrives quoted once more."""
     return [id] if "%" not in id else list(dict.fromkeys((unquote(id), id)))

@@ -17,7 +17,7 @@ group = RouteGroup("datasets")
 
 
 class NewTask(Request, frozen=True, kw_only=True):
-    """One input for the agent."""
+    """One input of the agent."""
 
     id: Annotated[str, Meta(min_length=1, max_length=500)]
     """Unique within its dataset."""
@@ -37,7 +37,7 @@ class NewDataset(Request, frozen=True, kw_only=True):
 
 
 class DatasetVersion(msgspec.Struct, frozen=True):
-    """Where to find it."""
+    """Version of the stored dataset."""
 
     version: str
     """Content hash of the tasks and their splits."""
@@ -73,7 +73,7 @@ async def publish_dataset(server: Services, body: NewDataset) -> DatasetVersion:
 
 @group.route("GET", "/v1/datasets/{version}", READ)
 async def get_dataset(server: Services, version: str) -> DatasetView:
-    """Fetch a dataset by its version."""
+    """Get a dataset by its version."""
     try:
         return _view(await server.in_thread(server.store.datasets.get, version))
     except InputError as error:
@@ -81,14 +81,14 @@ async def get_dataset(server: Services, version: str) -> DatasetView:
 
 
 class DatasetQuery(Request, frozen=True, kw_only=True):
-    """Which dataset."""
+    """Filter of datasets."""
 
     name: Name
 
 
 @group.route("GET", "/v1/datasets", READ)
 async def latest_dataset(server: Services, query: DatasetQuery) -> DatasetView:
-    """Fetch the latest dataset of a name."""
+    """Get the latest dataset of a name."""
     found = await server.in_thread(server.store.datasets.latest, query.name)
     if found is None:
         raise Problem(404, f"There is no dataset {query.name!r}.", field="name")

@@ -1,4 +1,4 @@
-"""Events: a stream of what changes, as server-sent events."""
+"""Events: a stream of changes, as server-sent events."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from ratchet.server.services import Services
 group = RouteGroup("events")
 
 POLL_S = 1.0
-"""How often the store is asked when this server wrote nothing: another one may have."""
+"""Seconds between queries of the store, since another server may have written events."""
 
 KEEP_ALIVE_S = 15.0
-"""After so long without an event a comment keeps the connection alive."""
+"""Seconds without an event after which a comment keeps the connection alive."""
 
 OVERLAP = 200
-"""How far back each look begins: on Postgres a number may become visible after a higher one."""
+"""Events to reread: on Postgres, a number may become visible after a higher one."""
 
 
 class EventQuery(Request, frozen=True, kw_only=True):
-    """Where to begin."""
+    """Start of the stream."""
 
     after: int | None = None
-    """Number of an event; by default what happens from now on. The header Last-Event-ID, which
-    clients send when they connect again, is stronger."""
+    """Number of an event; by default the stream starts now. The header Last-Event-ID, which clients
+    send when they reconnect, takes precedence.
+    """
 
 
 @group.route("GET", "/v1/events", READ_ONLY, media_type="text/event-stream")
 async def stream_events(
     server: Services, query: EventQuery, headers: dict[str, str]
 ) -> StreamResponse:
-    """Follow what happens.
+    """Stream events.
 
     Each event has a number (`id`), a kind such as `rollouts.finished` (`event`) and JSON (`data`).
-    Events are hints: they come at least once, soon, about in order, and are kept for some days.
+    Events are hints: delivered at least once, soon, roughly in order, and stored for some days.
     """
     last = headers.get("last-event-id", "")
     after = int(last) if last.isascii() and last.isdigit() and len(last) < 19 else query.after
@@ -48,7 +49,7 @@ async def stream_events(
 
 
 async def _follow(server: Services, after: int) -> AsyncIterator[bytes]:
-    # Who connects again before the first event misses nothing either.
+    # Sends an id at once, so that a client that reconnects before the first event misses none.
     yield f"id: {after}\n: connected\n\n".encode()
     seen: OrderedDict[int, None] = OrderedDict()
     floor, idle_s = after, 0.0

@@ -14,7 +14,7 @@ group = RouteGroup("experiments")
 
 
 class ExperimentQuery(Request, frozen=True, kw_only=True):
-    """How many."""
+    """Size of the list."""
 
     limit: Limit = 100
 
@@ -33,7 +33,7 @@ async def list_experiments(server: Services, query: ExperimentQuery) -> Experime
 
 @group.route("GET", "/v1/experiments/{id}", READ)
 async def get_experiment(server: Services, id: str) -> Experiment:
-    """Look an experiment up."""
+    """Get an experiment."""
     found = await server.in_thread(server.store.experiments.get, id)
     if found is None:
         raise Problem(404, f"There is no experiment {id!r}.", field="id")

@@ -1,4 +1,4 @@
-"""Feedback: what people and their behaviour say, at once or long after."""
+"""Feedback: explicit and implicit feedback of users, given at once or later."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Reference = Annotated[str, Meta(max_length=200)]
 
 
 class NewFeedback(Request, frozen=True, kw_only=True):
-    """One statement about a rollout, a span or a conversation."""
+    """One item of feedback on a rollout, a span or a conversation."""
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
-    """The sender's own, so that it may send twice."""
+    """Chosen by the sender, so that sending it again has no effect."""
     kind: FeedbackKind
     value: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Thumbs are 0 or 1, a rating is scaled to [0, 1]."""
+    """Thumbs are 0 or 1; a rating is scaled to [0, 1]."""
     rollout_id: Reference = ""
     trace_id: Reference = ""
     span_id: Reference = ""
@@ -35,28 +35,28 @@ class NewFeedback(Request, frozen=True, kw_only=True):
     content: Any = None
     """The corrected answer, or {"chosen": …, "rejected": …}."""
     created_at: UnixTime = 0.0
-    """Unix seconds; the server's clock when left out."""
+    """Unix seconds; the server's clock when omitted."""
 
 
 class NewFeedbackList(Request, frozen=True, kw_only=True):
-    """Feedback; the first of an id is the one that is kept."""
+    """Feedback; an item whose id is already stored is ignored."""
 
     feedback: Annotated[list[NewFeedback], Meta(max_length=1_000)]
 
 
 class FeedbackStored(msgspec.Struct, frozen=True):
-    """How many were new."""
+    """Number of new items."""
 
     stored: int
 
 
 @group.route("POST", "/v1/feedback", GIVE_FEEDBACK)
 async def add_feedback(server: Services, body: NewFeedbackList) -> FeedbackStored:
-    """Give feedback, at once or long after.
+    """Give feedback, at once or later.
 
     `thumbs` are 0 or 1. A `rating` has a value from 0 to 1. A `correction` has the right answer as
-    its content, a `preference` {"chosen": …, "rejected": …}. A `comment` has words. What somebody
-    did has no need of a value: `retry`, `abandonment`, `copy`.
+    its content, a `preference` {"chosen": …, "rejected": …}. A `comment` has text. The implicit
+    kinds `retry`, `abandonment` and `copy` need no value.
     """
     items = [Feedback(**msgspec.structs.asdict(new)) for new in body.feedback]
     for number, item in enumerate(items):
@@ -76,7 +76,7 @@ def _store(server: Services, items: list[Feedback]) -> int:
 
 
 class FeedbackFilter(Page, frozen=True, kw_only=True):
-    """Which feedback."""
+    """Filter of feedback."""
 
     rollout_id: Reference | None = None
     trace_id: Reference | None = None

@@ -1,4 +1,4 @@
-"""Fields that several requests share, with what they may hold."""
+"""Field types shared by several requests, with their constraints."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 
 MAX_ITEMS = 5_000
-"""Items of one request."""
+"""Most items in one request."""
 
 RolloutId: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,200}$")]
 Name: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
-"""Of an agent, a queue or a resource."""
+"""Name of an agent, a queue or a resource."""
 Version: TypeAlias = Annotated[str, Meta(max_length=100)]
 ShortText: TypeAlias = Annotated[str, Meta(max_length=2_000)]
 Seed: TypeAlias = Annotated[int, Meta(ge=0, le=2**53)]
@@ -27,12 +27,12 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body or query; a key that nobody knows is refused."""
+    """A request body or query; unknown keys are refused."""
 
 
 class Page(Request, frozen=True, kw_only=True):
-    """Which part of a list."""
+    """Paging parameters."""
 
     limit: Limit = 100
     cursor: Cursor | None = None
-    """As the page before ended with."""
+    """The previous page's `next_cursor`."""

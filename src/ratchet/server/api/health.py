@@ -1,4 +1,4 @@
-"""Health: whether the server lives, whether it can work, and its figures."""
+"""Health checks, metrics and the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ group = RouteGroup("health")
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How the server is."""
+    """Health of the server."""
 
     status: str
     version: str
@@ -24,29 +24,29 @@ class Health(msgspec.Struct, frozen=True):
 
 @group.route("GET", "/healthz", NO_SCOPES)
 async def healthz(server: Services) -> Health:
-    """Tell whether the server lives."""
+    """Report whether the server is alive."""
     return Health("ok", __version__)
 
 
 @group.route("GET", "/readyz", NO_SCOPES)
 async def readyz(server: Services) -> Health:
-    """Tell whether the server can work: it is not about to end, and its store answers."""
+    """Report whether the server is ready: it is not shutting down, and its store responds."""
     if server.closing.is_set():
-        raise Problem(503, "The server is about to end.")
+        raise Problem(503, "The server is shutting down.")
     await server.in_thread(server.store.ping)
     return Health("ready", __version__)
 
 
 @group.route("GET", "/metrics", READ_ONLY, media_type="text/plain")
 async def metrics(server: Services) -> TextResponse:
-    """Read the server's figures, as Prometheus does."""
+    """Get the server's metrics in the format of Prometheus."""
     media_type, content = server.metrics.render()
     return TextResponse(content, media_type)
 
 
 @group.route("GET", "/openapi.json", NO_SCOPES)
 async def openapi() -> dict[str, Any]:
-    """Read this description."""
+    """Get this description."""
     from ratchet.server.api import GROUPS
 
     return describe([route for group in GROUPS for route in group.routes])

@@ -1,4 +1,4 @@
-"""Keys and the audit log: for those who may do everything."""
+"""API keys and the audit log, for administrators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ group = RouteGroup("keys")
 
 
 class KeyList(msgspec.Struct, frozen=True):
-    """Keys, without what only their holders know."""
+    """Keys, without their secrets."""
 
     keys: list[Key]
 
@@ -31,7 +31,7 @@ async def list_keys(server: Services) -> KeyList:
 
 
 class NewKey(Request, frozen=True, kw_only=True):
-    """A key to be made."""
+    """A key to create."""
 
     name: Name
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=5)]
@@ -43,12 +43,12 @@ class MadeKey(msgspec.Struct, frozen=True):
 
     key: Key
     secret: str
-    """What its holder sends. It is told this once."""
+    """The secret that clients send. It is returned only here."""
 
 
 @group.route("POST", "/v1/keys", ADMIN, audited=True, status=201, answers=MadeKey)
 async def create_key(server: Services, body: NewKey) -> Response:
-    """Make a key."""
+    """Create a key."""
     now = time.time()
     until = None if body.expires_in_s is None else now + body.expires_in_s
     scopes = tuple(dict.fromkeys(body.scopes))
@@ -74,5 +74,5 @@ class AuditPage(msgspec.Struct, frozen=True):
 
 @group.route("GET", "/v1/audit", ADMIN)
 async def list_audit(server: Services, query: Page) -> AuditPage:
-    """Read the audit log: who changed what, and who was refused."""
+    """Read the audit log: changes, and refused requests."""
     return AuditPage(*await server.in_thread(server.store.audit.list, query.limit, query.cursor))

@@ -1,4 +1,4 @@
-"""Releases: candidates that were promoted, and what became of them."""
+"""Releases: promoted candidates and their state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ group = RouteGroup("releases")
 
 
 class ReleaseQuery(Request, frozen=True, kw_only=True):
-    """How many."""
+    """Size of the list."""
 
     limit: Limit = 100
 
@@ -33,7 +33,7 @@ async def list_releases(server: Services, query: ReleaseQuery) -> ReleaseList:
 
 @group.route("GET", "/v1/releases/{id}", READ)
 async def get_release(server: Services, id: str) -> Release:
-    """Look a release up."""
+    """Get a release."""
     found = await server.in_thread(server.store.releases.get, id)
     if found is None:
         raise Problem(404, f"There is no release {id!r}.", field="id")

@@ -19,14 +19,14 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 
 
 class NewResource(Request, frozen=True, kw_only=True):
-    """A resource under the name that the agent's source calls it."""
+    """A resource, under its name in the agent's source."""
 
     name: Name
     resource: Resource
 
 
 class PublishedResource(msgspec.Struct, frozen=True):
-    """Where to find it."""
+    """Version of the stored resource."""
 
     version: str
     """Content hash."""
@@ -34,13 +34,13 @@ class PublishedResource(msgspec.Struct, frozen=True):
 
 @group.route("POST", "/v1/resources", RUN, audited=True)
 async def publish_resource(server: Services, body: NewResource) -> PublishedResource:
-    """Publish a resource; the same again changes nothing."""
+    """Publish a resource. Repeating the call changes nothing."""
     version = await server.in_thread(server.store.resources.put, body.name, body.resource)
     return PublishedResource(version)
 
 
 class ResourceQuery(Request, frozen=True, kw_only=True):
-    """Which resource."""
+    """Filter of resources."""
 
     name: Name
 
@@ -68,7 +68,7 @@ async def list_versions(server: Services, query: ResourceQuery) -> ResourceVersi
 
 @group.route("GET", "/v1/resources/{version}", READ, answers=Resource)
 async def get_resource(server: Services, version: str, headers: dict[str, str]) -> Response:
-    """Fetch a resource by its version."""
+    """Get a resource by its version."""
     try:
         resource: Any = await server.in_thread(server.store.resources.get, version)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Rollouts: created, claimed, kept, finished, looked up."""
+"""Rollouts: create, claim, renew, finish, cancel and query them."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ group = RouteGroup("rollouts")
 
 Pairs = Annotated[list[tuple[RolloutId, Fence]], Meta(max_length=MAX_ITEMS)]
 PairOut = Annotated[list[str | int], Meta(min_length=2, max_length=2)]
-"""Rollout id and fence. Described as a list: many readers of OpenAPI know no tuples."""
+"""Rollout id and fence. Described as a list, since many OpenAPI tools do not support tuples."""
 Ids = Annotated[list[RolloutId], Meta(max_length=MAX_ITEMS)]
 
 
 class NewRollout(Request, frozen=True, kw_only=True):
-    """A rollout to be run."""
+    """A rollout to run."""
 
     input: Any
-    """What the agent is called with; any JSON value."""
+    """Input of the agent; any JSON value."""
     id: RolloutId | None = None
-    """The caller's own; the same id is created once. Left out, the server makes one."""
+    """Chosen by the caller, so that a repeated request creates it once; by default generated."""
     queue: Name = "default"
-    """Which runners may take it; also the agent whose settings hold."""
+    """Queue of the runners that may claim it; also the agent whose settings apply."""
     candidate_id: Version = ""
     """A published candidate; empty for the agent's own source."""
     task_id: ShortText = ""
@@ -67,25 +67,25 @@ class NewRollout(Request, frozen=True, kw_only=True):
 
 
 class NewRollouts(Request, frozen=True, kw_only=True):
-    """Rollouts to be run, in this order."""
+    """Rollouts to run, in this order."""
 
     rollouts: Annotated[list[NewRollout], Meta(max_length=MAX_ITEMS)]
 
 
 class RolloutsCreated(msgspec.Struct, frozen=True):
-    """What became of new rollouts."""
+    """Result of queueing rollouts."""
 
     created: int
-    """How many were new."""
+    """Number of new rollouts."""
     ids: list[str]
-    """Of all of them, in the order they were given."""
+    """Ids of all rollouts, in the order of the request."""
 
 
 @group.route("POST", "/v1/rollouts", RUN)
 async def create_rollouts(server: Services, body: NewRollouts) -> RolloutsCreated:
     """Queue rollouts.
 
-    In one transaction. A rollout whose id is known already is left as it is.
+    In one transaction. Rollouts whose id exists are left unchanged.
     """
     candidates = {new.candidate_id for new in body.rollouts if new.candidate_id}
     known = (
@@ -119,12 +119,12 @@ async def create_rollouts(server: Services, body: NewRollouts) -> RolloutsCreate
 
 
 class RolloutFilter(Page, frozen=True, kw_only=True):
-    """Which rollouts."""
+    """Filter of rollouts."""
 
     queue: Name | None = None
     status: RolloutStatus | None = None
     purpose: ShortText | None = None
-    """Beginning of the purpose."""
+    """Prefix of the purpose."""
     candidate_id: Version | None = None
 
 
@@ -149,26 +149,26 @@ class RolloutIds(Request, frozen=True, kw_only=True):
 
 
 class RolloutsById(msgspec.Struct, frozen=True):
-    """Rollouts by id; ids that are unknown are left out."""
+    """Rollouts by id; unknown ids are omitted."""
 
     rollouts: dict[str, Rollout]
 
 
 @group.route("POST", "/v1/rollouts/lookup", READ)
 async def lookup_rollouts(server: Services, body: RolloutIds) -> RolloutsById:
-    """Look several rollouts up."""
+    """Get several rollouts."""
     return RolloutsById(await server.in_thread(server.store.rollouts.get, body.ids))
 
 
 class CountFilter(Request, frozen=True, kw_only=True):
-    """Which rollouts to count."""
+    """Filter of the rollouts to count."""
 
     queue: Name | None = None
     purpose: ShortText | None = None
 
 
 class StatusCounts(msgspec.Struct, frozen=True):
-    """How many rollouts have each status; a status that none has is left out."""
+    """Number of rollouts by status; statuses without rollouts are omitted."""
 
     counts: dict[RolloutStatus, int]
 
@@ -181,30 +181,30 @@ async def count_rollouts(server: Services, query: CountFilter) -> StatusCounts:
 
 
 class ClaimRequest(Request, frozen=True, kw_only=True):
-    """A runner that wants work."""
+    """A runner's request for work."""
 
     worker: Annotated[str, Meta(min_length=1, max_length=200)]
-    """Who will run them."""
+    """Name of the runner."""
     queue: Name = "default"
     limit: Annotated[int, Meta(ge=1, le=MAX_ITEMS)] = 1
     lease_s: LeaseS = 60.0
-    """Seconds until the claims end unless a heartbeat comes."""
+    """Seconds until the claims expire, unless renewed by a heartbeat."""
     wait_s: WaitS = 0.0
-    """How long to wait when nothing is queued."""
+    """Seconds to wait when nothing is queued."""
 
 
 class ClaimList(msgspec.Struct, frozen=True):
-    """Rollouts to run now; none when nothing was queued."""
+    """Claimed rollouts; empty when nothing was queued."""
 
     claims: list[Claim]
 
 
 @group.route("POST", "/v1/rollouts/claim", RUN, waits=True)
 async def claim_rollouts(server: Services, body: ClaimRequest) -> ClaimList:
-    """Take the oldest queued rollouts of a queue.
+    """Claim the oldest queued rollouts of a queue.
 
-    Each claim carries a fencing token and a key for the attempt. An answer that gets lost leaves
-    its rollouts claimed until the lease is over.
+    Each claim has a fencing token and a key for the attempt. If the response is lost, its rollouts
+    stay claimed until the lease expires.
     """
     return ClaimList(
         await server.dispatcher.claim(
@@ -214,7 +214,7 @@ async def claim_rollouts(server: Services, body: ClaimRequest) -> ClaimList:
 
 
 class Heartbeat(Request, frozen=True, kw_only=True):
-    """Attempts that still run."""
+    """Attempts that are still running."""
 
     attempts: Pairs
     """Rollout id and fence of each."""
@@ -222,16 +222,16 @@ class Heartbeat(Request, frozen=True, kw_only=True):
 
 
 class RunningAttempts(msgspec.Struct, frozen=True):
-    """Attempts that go on; the others were cancelled, or lost to another runner."""
+    """Attempts whose lease was renewed; the others were cancelled, or lost to another runner."""
 
     running: list[PairOut]
 
 
 @group.route("POST", "/v1/rollouts/heartbeat", RUN)
 async def heartbeat_rollouts(server: Services, body: Heartbeat) -> RunningAttempts:
-    """Prolong leases."""
-    kept = await server.dispatcher.heartbeat(body.attempts, body.lease_s)
-    return RunningAttempts([list(pair) for pair in sorted(kept)])
+    """Extend leases."""
+    renewed = await server.dispatcher.heartbeat(body.attempts, body.lease_s)
+    return RunningAttempts([list(pair) for pair in sorted(renewed)])
 
 
 class ReportedScore(Request, frozen=True, kw_only=True):
@@ -246,7 +246,7 @@ class ReportedScore(Request, frozen=True, kw_only=True):
 
 
 class AttemptReport(Request, frozen=True, kw_only=True):
-    """How one attempt ended."""
+    """Outcome of one attempt."""
 
     rollout_id: RolloutId
     fence: Fence
@@ -259,37 +259,37 @@ class AttemptReport(Request, frozen=True, kw_only=True):
     error: str = ""
     cause: Cause = ""
     cost_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = 0.0
-    """Dollars of model calls that neither a span nor the gateway records; null when unknown."""
+    """Dollars of model calls recorded by neither a span nor the gateway; null when unknown."""
     spans: list[Span] = []
     scores: list[ReportedScore] = []
 
 
 class AttemptReports(Request, frozen=True, kw_only=True):
-    """How attempts ended."""
+    """Outcomes of attempts."""
 
     outcomes: Annotated[list[AttemptReport], Meta(max_length=MAX_ITEMS)]
 
 
 class ReportResult(msgspec.Struct, frozen=True):
-    """What became of one report."""
+    """Result of one reported outcome."""
 
     rollout_id: str
     fence: int
     status: RolloutStatus | None
-    """The rollout's status now. Null: refused, since the attempt had ended or is unknown."""
+    """The rollout's new status. Null: refused, because the attempt had ended or is unknown."""
 
 
 class ReportResults(msgspec.Struct, frozen=True):
-    """What became of the reports, in their order."""
+    """Results of the reported outcomes, in their order."""
 
     results: list[ReportResult]
 
 
 @group.route("POST", "/v1/rollouts/finish", RUN)
 async def finish_rollouts(server: Services, body: AttemptReports) -> ReportResults:
-    """Report how attempts ended, with their spans and the agent's own scores.
+    """Report outcomes of attempts, with their spans and the agent's own scores.
 
-    A late report of an attempt that has expired is refused; the same report again is accepted.
+    A late report of an expired attempt is refused; a repeated report is accepted.
     """
     outcomes = [_outcome(number, report) for number, report in enumerate(body.outcomes)]
     answers = await server.dispatcher.finish(outcomes) if outcomes else {}
@@ -302,7 +302,7 @@ def _outcome(number: int, report: AttemptReport) -> Outcome:
     if report.status not in REPORTABLE:
         raise Problem(
             422,
-            f"An attempt does not end as {report.status!r}, but as one of {sorted(REPORTABLE)}.",
+            f"An attempt cannot end as {report.status!r}, only as one of {sorted(REPORTABLE)}.",
             field=f"outcomes[{number}].status",
         )
     return Outcome(
@@ -325,15 +325,17 @@ def _outcome(number: int, report: AttemptReport) -> Outcome:
 
 
 def checked_span(span: Span, where: str) -> Span:
-    """The span, when databases can hold its times.
+    """Check that a span's times fit the database.
 
     Raises:
-        Problem: They cannot.
+        Problem: They do not (422).
     """
     moments = (span.start_ns, span.end_ns, *(event.time_ns for event in span.events))
     if not all(0 <= moment < 2**63 for moment in moments):
         raise Problem(
-            422, "Its times are not nanoseconds since 1970 in 63 bits.", field=f"{where}.start_ns"
+            422,
+            "Times must be nanoseconds since 1970 that fit in 63 bits.",
+            field=f"{where}.start_ns",
         )
     return span
 
@@ -345,20 +347,20 @@ class AttemptPairs(Request, frozen=True, kw_only=True):
 
 
 class ReleasedAttempts(msgspec.Struct, frozen=True):
-    """Attempts that were given back; the others had ended."""
+    """Attempts that were released; the others had ended."""
 
     released: list[PairOut]
 
 
 @group.route("POST", "/v1/rollouts/release", RUN)
 async def release_rollouts(server: Services, body: AttemptPairs) -> ReleasedAttempts:
-    """Give attempts back: their rollouts are queued again, and no failure is counted."""
-    given = await server.dispatcher.release(body.attempts)
-    return ReleasedAttempts([list(pair) for pair in sorted(given)])
+    """Release attempts: their rollouts are queued again, and no failure is counted."""
+    released = await server.dispatcher.release(body.attempts)
+    return ReleasedAttempts([list(pair) for pair in sorted(released)])
 
 
 class RolloutsCancelled(msgspec.Struct, frozen=True):
-    """How many were cancelled; the others had ended, or are unknown."""
+    """Number of cancelled rollouts; the others had ended, or are unknown."""
 
     cancelled: int
 
@@ -367,19 +369,19 @@ class RolloutsCancelled(msgspec.Struct, frozen=True):
 async def cancel_rollouts(server: Services, body: RolloutIds) -> RolloutsCancelled:
     """Cancel rollouts that are queued or running.
 
-    A runner learns of it by its next heartbeat.
+    A runner is notified by its next heartbeat.
     """
     return RolloutsCancelled(await server.dispatcher.cancel(body.ids))
 
 
 @group.route("GET", "/v1/rollouts/{id}", READ)
 async def get_rollout(server: Services, id: str) -> Rollout:
-    """Look one rollout up."""
+    """Get a rollout."""
     return await _one(server, id)
 
 
 class AttemptList(msgspec.Struct, frozen=True):
-    """Every attempt at a rollout, oldest first."""
+    """Attempts at a rollout, oldest first."""
 
     attempts: list[Attempt]
 
@@ -392,7 +394,7 @@ async def list_attempts(server: Services, id: str) -> AttemptList:
 
 
 class SpanFilter(Request, frozen=True, kw_only=True):
-    """Which spans."""
+    """Filter of spans."""
 
     fence: Fence | None = None
     """Only those of this attempt."""

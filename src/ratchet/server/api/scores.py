@@ -1,4 +1,4 @@
-"""Scores: what evaluators said of rollouts."""
+"""Scores that evaluators gave to rollouts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ group = RouteGroup("scores")
 
 
 class NewScore(Request, frozen=True, kw_only=True):
-    """One evaluator's verdict on one rollout."""
+    """One evaluator's score of one rollout."""
 
     rollout_id: RolloutId
     score: ReportedScore
 
 
 class NewScores(Request, frozen=True, kw_only=True):
-    """Scores; a later one of the same evaluator and version replaces the earlier."""
+    """Scores; a later score of the same evaluator and version replaces the earlier."""
 
     scores: Annotated[list[NewScore], Meta(max_length=MAX_ITEMS)]
 
 
 class ScoresStored(msgspec.Struct, frozen=True):
-    """How many scores were taken."""
+    """Number of stored scores."""
 
     stored: int
 

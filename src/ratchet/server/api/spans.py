@@ -1,4 +1,4 @@
-"""Spans: what agents did, step by step."""
+"""Spans: the recorded steps of agents."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ TraceId = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
 
 
 class NewSpan(Request, frozen=True, kw_only=True):
-    """A span and what it belongs to."""
+    """A span with its rollout or agent."""
 
     span: Span
     rollout_id: RolloutId | None = None
-    """Left out for live traffic."""
+    """Omitted for live traffic."""
     fence: Fence = 0
-    """The attempt, when it belongs to a rollout."""
+    """The attempt, if it belongs to a rollout."""
     agent: Name | None = None
     """The live agent."""
 
 
 class NewSpans(Request, frozen=True, kw_only=True):
-    """Spans, each stored once."""
+    """Spans; each is stored once."""
 
     records: Annotated[list[NewSpan], Meta(max_length=MAX_ITEMS)]
 
 
 class SpansStored(msgspec.Struct, frozen=True):
-    """How many spans were taken."""
+    """Number of stored spans."""
 
     stored: int
 
 
 @group.route("POST", "/v1/spans", INGEST)
 async def add_spans(server: Services, body: NewSpans) -> SpansStored:
-    """Store spans; answered when they are stored. OpenTelemetry's own way is /v1/traces."""
+    """Store spans; the response follows the commit. For OpenTelemetry, use /v1/traces."""
     records = [_record(number, new) for number, new in enumerate(body.records)]
     if records:
         await server.spans.write(records)
@@ -58,7 +58,7 @@ def _record(number: int, new: NewSpan) -> SpanRecord:
     for name, value, digits in (("trace_id", span.trace_id, 32), ("span_id", span.span_id, 16)):
         if len(value) != digits or not all(c in "0123456789abcdef" for c in value):
             raise Problem(
-                422, f"It is not {digits} lower-case hex digits.", field=f"{where}.{name}"
+                422, f"It must be {digits} lower-case hex digits.", field=f"{where}.{name}"
             )
     return SpanRecord(
         span=span,
@@ -69,14 +69,14 @@ def _record(number: int, new: NewSpan) -> SpanRecord:
 
 
 class SpanQuery(Page, frozen=True, kw_only=True):
-    """Which spans: those of a trace, or the newest of a live agent."""
+    """Filter of spans: those of a trace, or the newest of a live agent."""
 
     trace_id: TraceId | None = None
     agent: Name | None = None
 
 
 class SpanPage(msgspec.Struct, frozen=True):
-    """Spans; of a trace in the order they started, of an agent the newest first."""
+    """Spans; of a trace in order of start, of an agent newest first."""
 
     spans: list[Span]
     next_cursor: str | None
@@ -87,7 +87,7 @@ async def list_spans(server: Services, query: SpanQuery) -> SpanPage:
     """List the spans of a trace, or of a live agent."""
     spans = server.store.spans
     if (query.trace_id is None) == (query.agent is None):
-        raise Problem(422, "Say either trace_id or agent.", field="trace_id")
+        raise Problem(422, "Give either trace_id or agent.", field="trace_id")
     if query.trace_id is not None:
         return SpanPage(await server.in_thread(spans.of_trace, query.trace_id), None)
     page, cursor = await server.in_thread(spans.live, query.agent, query.limit, query.cursor)

@@ -1,4 +1,4 @@
-"""Traces: what ran, one line a run, and each with its spans."""
+"""Traces: a summary per run, and each run's spans."""
 
 from __future__ import annotations
 
@@ -23,54 +23,56 @@ Mark = Annotated[int, Meta(ge=0, le=2**62)]
 Many = Annotated[int, Meta(ge=0, le=100_000)]
 
 SHORTEST = 4
-"""Characters of the start of a trace's id that may stand for it."""
+"""Fewest characters of a trace's id that may stand for it as a prefix."""
 
 
 class TraceQuery(Request, frozen=True, kw_only=True):
-    """Which traces, in what order."""
+    """Filter and order of traces."""
 
     agent: Id | None = None
     """The live agent, or the queue of the rollout."""
     errors: bool = False
-    """Only those with a span that failed."""
+    """Only traces with a failed span."""
     since: UnixTime | None = None
-    """Only those that began then or later, in Unix seconds."""
+    """Only traces that began at this time or later, in Unix seconds."""
     until: UnixTime | None = None
-    """Only those that began before."""
+    """Only traces that began before this time, in Unix seconds."""
     min_duration_s: Amount | None = None
     min_cost_usd: Amount | None = None
     name: Annotated[str, Meta(min_length=1, max_length=1_000)] | None = None
-    """Only those whose name has this in it, in whatever case."""
+    """Only traces whose name contains this, ignoring case."""
     conversation_id: Id | None = None
     feedback: bool = False
-    """Only those that somebody said something of."""
+    """Only traces with feedback."""
     rollouts: bool = False
-    """Those of rollouts, too."""
+    """Include traces of rollouts."""
     sort: Sort = "newest"
     limit: Limit = 100
     cursor: TraceCursor | None = None
-    """As the page before ended with."""
+    """The previous page's `next_cursor`."""
     after: Mark | None = None
-    """A mark of an answer before: only traces of which something was stored since then, the
-    earliest first. There are no pages then."""
+    """The `mark` of an earlier response: only traces with data stored since then, earliest first.
+    Not paged.
+    """
 
 
 class TracePage(msgspec.Struct, frozen=True):
-    """Traces."""
+    """One page of traces."""
 
     traces: list[Trace]
     next_cursor: str | None
-    """A page may be short, or empty, and yet have a next: so many are looked at for one. Of the
-    slowest and the costliest, each page has those of the traces that were looked at for it."""
+    """A page examines a fixed number of traces, so it may be short or empty and still have a next
+    one. `slowest` and `costliest` sort the traces examined for each page.
+    """
     mark: int
-    """How far the store had come; `after` goes on from there."""
+    """Position in the store; pass it as `after` to get newer traces."""
 
 
 @group.route("GET", "/v1/traces", READ)
 async def list_traces(server: Services, query: TraceQuery) -> TracePage:
-    """List traces, newest first; or the slowest or costliest of 2,000 traces a page."""
+    """List traces, newest first; or the slowest or costliest of 2,000 traces per page."""
     traces = server.store.traces
-    wanted = TraceFilter(
+    filters = TraceFilter(
         agent=query.agent,
         errors=query.errors,
         since_ns=_nanoseconds(query.since),
@@ -83,24 +85,24 @@ async def list_traces(server: Services, query: TraceQuery) -> TracePage:
         rollouts=query.rollouts,
     )
     if query.after is not None:
-        found, mark = await server.in_thread(traces.after, query.after, wanted, price=price)
+        found, mark = await server.in_thread(traces.after, query.after, filters, price=price)
         return TracePage(found, None, mark)
     mark = await server.in_thread(traces.mark)
     options = {"sort": query.sort, "limit": query.limit, "cursor": query.cursor, "price": price}
-    page, cursor = await server.in_thread(traces.list, wanted, **options)
+    page, cursor = await server.in_thread(traces.list, filters, **options)
     return TracePage(page, cursor, mark)
 
 
 class DetailQuery(Request, frozen=True, kw_only=True):
-    """How much of a trace."""
+    """Number of spans to return."""
 
     spans: Many = 10_000
-    """At most so many, those that started first."""
+    """At most this many, by order of start."""
 
 
 @group.route("GET", "/v1/traces/{id}", READ)
 async def get_trace(server: Services, id: str, query: DetailQuery) -> TraceDetail:
-    """Look at a trace with its spans and its feedback; the start of its id will do."""
+    """Get a trace with its spans and its feedback, by its id or a prefix of the id."""
     if not SHORTEST <= len(id) <= 200:
         raise Problem(422, f"An id has {SHORTEST} to 200 characters.", field="id")
     traces = server.store.traces
@@ -108,7 +110,9 @@ async def get_trace(server: Services, id: str, query: DetailQuery) -> TraceDetai
     if found is None:
         ids = await server.in_thread(traces.find, id, 2)
         if len(ids) > 1:
-            raise Problem(422, f"{id!r} begins several traces; give more of it.", field="id")
+            raise Problem(
+                422, f"{id!r} is the prefix of several traces; give more characters.", field="id"
+            )
         if ids:
             found = await server.in_thread(traces.get, ids[0], limit=query.spans, price=price)
     if found is None:
