@@ -330,5 +330,5 @@ def test_a_key_that_is_refused_is_named_and_not_shown(
     code = app.run(["runner", "--server", server.url, "--agent", "my_agent:in_process"])
     assert code == 2
     said = capsys.readouterr().err
-    assert "the one of RATCHET_KEY" in said
+    assert "from RATCHET_KEY" in said
     assert secret not in said

@@ -47,14 +47,14 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 
 def test_a_password_in_the_address_is_refused_and_not_repeated() -> None:
-    with pytest.raises(ConfigError, match="holds a user or password") as caught:
+    with pytest.raises(ConfigError, match="contains a user or password") as caught:
         address_of("http://me:hush@server")
     assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["rk_a b", "rk_a\nb: c", "rk_ä", "rk_\x00"])
 def test_a_key_that_no_header_can_hold_is_refused_and_not_repeated(key: str) -> None:
-    with pytest.raises(ConfigError, match="Copy it anew") as caught:
+    with pytest.raises(ConfigError, match="Copy it again") as caught:
         key_of(key)
     assert key not in str(caught.value)
 

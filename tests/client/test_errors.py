@@ -61,10 +61,10 @@ def test_a_refused_key_is_named_by_where_it_came_from(
     scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RATCHET_KEY", SECRET)
-    server = scripted(problem(401, "This server does not know the key."))
+    server = scripted(problem(401, "The key is unknown to this server."))
     with ratchet.Client(server.url) as client, pytest.raises(ConfigError) as caught:
         client.rollouts.counts()
-    assert "the one of RATCHET_KEY" in str(caught.value)
+    assert "from RATCHET_KEY" in str(caught.value)
     assert server.seen[0].headers["authorization"] == f"Bearer {SECRET}"
     assert SECRET not in repr(client) + str(caught.value) + repr(caught.value)
     assert SECRET not in repr(vars(client)), "nor does it show in what a debugger prints"
@@ -115,13 +115,13 @@ def test_what_does_not_pass_is_not_sent_again(scripted: Scripted, call: Call) ->
 def test_an_answer_that_is_none_is_told_as_such(
     scripted: Scripted, call: Call, answer: Any
 ) -> None:
-    with pytest.raises(StoreError, match="something else than was asked for"):
+    with pytest.raises(StoreError, match="sent an unexpected response"):
         call(scripted(answer).url, "rollouts.counts")
 
 
 def test_another_kind_of_server_is_told_as_such(scripted: Scripted, call: Call) -> None:
     server = scripted(says(404, "<html>no</html>", content_type="text/html"))
-    with pytest.raises(StoreError, match="Is that the address of a Ratchet server"):
+    with pytest.raises(StoreError, match="Check that it is the address of a Ratchet server"):
         call(server.url, "rollouts.counts")
 
 
@@ -132,7 +132,7 @@ def test_a_server_that_does_not_answer_in_time_is_an_error(scripted: Scripted, c
         over.wait(60)
 
     server = scripted(waits)
-    with pytest.raises(StoreError, match=r"no answer came within 0\.2 s"):
+    with pytest.raises(StoreError, match=r"no response within 0\.2 s"):
         call(server.url, "rollouts.counts", patience_s=0.0, timeout_s=0.2)
     over.set()
 
@@ -151,7 +151,7 @@ def test_an_answer_that_drips_is_an_error(scripted: Scripted, call: Call) -> Non
             pass
 
     server = scripted(drips)
-    with pytest.raises(StoreError, match="comes too slowly"):
+    with pytest.raises(StoreError, match="arrives too slowly"):
         call(server.url, "rollouts.counts", patience_s=0.0, timeout_s=0.4)
     over.set()
 
@@ -199,11 +199,11 @@ def test_a_certificate_that_is_not_trusted_is_told_at_once(
 def test_a_path_that_is_unknown_there_is_a_wrong_address_and_no_wrong_input(
     scripted: Scripted, call: Call
 ) -> None:
-    nothing = problem(404, "Nothing is at /v1/rollouts/counts.")
+    nothing = problem(404, "There is no route /v1/rollouts/counts.")
     other_kind = says(404, '{"detail": "Not Found"}')
     server = scripted(nothing, other_kind)
     for wanted in (["rollouts.counts"], ["experiments.get", "e1"]):
-        with pytest.raises(StoreError, match="Is that the address of a Ratchet server"):
+        with pytest.raises(StoreError, match="Check that it is the address of a Ratchet server"):
             call(server.url, *wanted, patience_s=0.0)
 
 
@@ -232,7 +232,7 @@ def test_only_queued_rollouts_are_created_at_a_server(scripted: Scripted, call: 
     server = scripted(COUNTS)
     status: RolloutStatus = "succeeded"
     ended = Rollout(id="a", queue="q", candidate_id="", task_id="t", input=1, status=status)
-    with pytest.raises(InputError, match="a is 'succeeded'; a server takes queued ones"):
+    with pytest.raises(InputError, match="a is 'succeeded'; a server accepts queued ones"):
         call(server.url, "rollouts.create", [ended])
     assert not server.seen
 

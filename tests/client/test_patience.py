@@ -127,7 +127,7 @@ def follow(**options: Any) -> tuple[EventStream, list[float]]:
 def test_a_follower_of_events_goes_on_from_the_last_it_heard() -> None:
     following, _ = follow()
     assert "last-event-id" not in following.request().headers
-    event = following.heard("rollouts.created", '{"at": 3.5, "created": 2}', "17")
+    event = following.received("rollouts.created", '{"at": 3.5, "created": 2}', "17")
     assert event is not None
     assert (event.id, event.kind, event.at, event.body) == (
         "17",
@@ -136,8 +136,8 @@ def test_a_follower_of_events_goes_on_from_the_last_it_heard() -> None:
         {"created": 2},
     )
     assert following.request().headers["last-event-id"] == "17"
-    assert following.heard("x", "no JSON", "18") is None
-    assert following.heard("x", "{}", "\u00e9\n") is not None
+    assert following.received("x", "no JSON", "18") is None
+    assert following.received("x", "{}", "\u00e9\n") is not None
     assert following.request().headers["last-event-id"] == "18", "what no header can hold"
 
 

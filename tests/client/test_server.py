@@ -259,7 +259,7 @@ def test_the_start_of_a_trace_s_id_will_do_unless_several_begin_so(
     found = call(server.url, "traces.get", "abcd1")
     assert [each.trace_id for each in found.spans] == [ids[0]]
     assert call(server.url, "traces.get", "beef") is None
-    with pytest.raises(InputError, match="begins several traces"):
+    with pytest.raises(InputError, match="prefix of several traces"):
         call(server.url, "traces.get", "abcd")
     assert call(server.url, "conversations.log", "unknown") is None
 

@@ -194,5 +194,5 @@ def test_spans_wait_when_the_address_has_a_path_too_many(project: Path, server: 
     ran = run(project, AGENT.format(arguments="", more=""), RATCHET_URL=f"{server.url}/api/v1")
     assert ran.returncode == 0
     assert "will be sent later" in ran.stderr
-    assert "Is that the address of a Ratchet server?" in ran.stderr
+    assert "Check that it is the address of a Ratchet server" in ran.stderr
     assert list((project.parent / "cache").rglob("*.spool"))

@@ -366,7 +366,7 @@ def test_an_outcome_that_the_server_does_not_take_fails_and_the_others_are_kept(
     assert setting.store.rollouts.counts() == {"succeeded": 6, "failed": 1}
     error = setting.store.rollouts.get(["large"])["large"].error
     assert "Its outcome (succeeded) was refused" in error
-    assert "100000 are the limit" in error
+    assert "the limit is 100000" in error
 
 
 def test_a_key_that_is_refused_ends_the_runner_with_a_reason(setting: Setting) -> None:

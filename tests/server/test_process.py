@@ -139,7 +139,7 @@ def test_an_address_in_use_is_a_sentence(serve: Serve, tmp_path: Path) -> None:
     taken = str(urlsplit(serve().url).port)
     refused = run(tmp_path, "serve", "--port", taken)
     assert refused.returncode == 2
-    assert "cannot be listened to: Address already in use" in refused.stderr
+    assert "cannot be bound: Address already in use" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
@@ -152,7 +152,7 @@ def test_an_address_in_use_is_a_sentence(serve: Serve, tmp_path: Path) -> None:
         ("[upstreams.a]\ndialect = 'cohere'\nbase_url = 'http://x'\n", "upstreams.a.dialect"),
         ("[upstreams.a]\nbase_ulr = 'http://x'\ndialect = 'openai'\n", "Did you mean 'base_url'?"),
         ("[retention]\nspans_days = 0\n", "retention.spans_days"),
-        ("[server]\ncors = ['*']\n", "'*', which is no origin"),
+        ("[server]\ncors = ['*']\n", "'*', which is not an origin"),
     ],
 )
 def test_a_mistake_in_the_configuration_names_the_key(

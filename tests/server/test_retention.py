@@ -341,7 +341,7 @@ def test_it_runs_in_the_background_again_and_again_and_survives_a_failing_store(
 
         with caplog.at_level("INFO"):
             run(test)
-    assert "try again in an hour: away" in caplog.text
+    assert "retries in an hour: away" in caplog.text
     assert "ValueError: odd" in caplog.text
     assert "{'events': 7}" in caplog.text
 

@@ -1,4 +1,4 @@
-"""The typed client of a server: the store's repositories, over HTTP."""
+"""Typed HTTP client of a Ratchet server, with the repositories of the store."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from ratchet.client.events import ServerEvent
     from ratchet.client.sync_client import Client
 
-_LATER = {
+_LAZY = {
     "Active": "agents",
     "AsyncClient": "async_client",
     "Client": "sync_client",
     "ServerEvent": "events",
 }
-"""Modules by name: each is imported when it is first named."""
+"""Module of each name, imported on first use."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(f"ratchet.client.{_LATER[name]}"), name)
+    if name in _LAZY:
+        return getattr(import_module(f"ratchet.client.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'ratchet.client' has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""The address of a server and the key for it: where they come from, and how they may look."""
+"""Server address and API key: from arguments or the environment, validated."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ KEY_VARIABLE = "RATCHET_KEY"
 
 
 class ServerAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server is. The key stays out of what is printed of it."""
+    """Address of a server."""
 
     url: str
-    """Without a slash at its end."""
+    """Without a trailing slash."""
     loopback: bool
 
 
 class ClientKey(msgspec.Struct, frozen=True):
-    """A key and where it came from."""
+    """An API key and its origin. The key is not printed."""
 
     secret: str
     origin: str
-    """For errors, such as RATCHET_KEY."""
+    """For error messages, such as RATCHET_KEY."""
 
     def __repr__(self) -> str:
         return f"<key of {self.origin}>"
 
 
 def is_server(url: str) -> bool:
-    """Whether a URL names a server, not a database."""
+    """Whether a URL is that of a server rather than a database."""
     return url.lower().startswith(("http://", "https://"))
 
 
 def address_of(url: str | None) -> ServerAddress:
-    """Check the address of a server, RATCHET_URL when none is given.
+    """Validate the address of a server; by default that of RATCHET_URL.
 
     Raises:
-        ConfigError: There is none, or it is not of the form http://HOST:PORT.
+        ConfigError: It is missing, or not of the form http://HOST:PORT.
     """
     origin = "The address" if url else URL_VARIABLE
     given = (url or os.environ.get(URL_VARIABLE, "")).strip()
     form = "Write it as http://HOST:PORT or https://HOST."
     if not given:
         raise ConfigError(
-            "No server is named.", hint=f"Set {URL_VARIABLE}, such as http://127.0.0.1:8765."
+            "No server is configured.", hint=f"Set {URL_VARIABLE}, such as http://127.0.0.1:8765."
         )
     try:
         parts: SplitResult = urlsplit(given)
@@ -57,10 +57,10 @@ def address_of(url: str | None) -> ServerAddress:
     except ValueError:
         raise ConfigError(f"{origin} of the server is not a URL: {given!r}.", hint=form) from None
     if parts.username or parts.password:
-        # Not repeated: it holds a secret.
+        # The address is not shown, since it has a secret.
         raise ConfigError(
-            f"{origin} of the server holds a user or password.",
-            hint=f"Leave them out; keys go into {KEY_VARIABLE}.",
+            f"{origin} of the server contains a user or password.",
+            hint=f"Remove them; set {KEY_VARIABLE} to a key instead.",
         )
     printable = given.isprintable() and " " not in given
     if parts.scheme not in ("http", "https") or not host or not printable or port == 0:
@@ -71,10 +71,10 @@ def address_of(url: str | None) -> ServerAddress:
 
 
 def key_of(key: str | ClientKey | None) -> ClientKey | None:
-    """Check a key, that of RATCHET_KEY when none is given.
+    """Validate a key; by default that of RATCHET_KEY.
 
     Raises:
-        ConfigError: It holds what no header can.
+        ConfigError: It contains characters that a header cannot.
     """
     if isinstance(key, ClientKey):
         secret, origin = key.secret.strip(), key.origin
@@ -86,8 +86,8 @@ def key_of(key: str | ClientKey | None) -> ClientKey | None:
         return None
     if not secret.isascii() or not secret.isprintable() or " " in secret:
         raise ConfigError(
-            f"The key of {origin} holds spaces, line breaks or letters that no key has.",
-            hint="Copy it anew, as `ratchet keys create` printed it.",
+            f"The key of {origin} contains spaces, line breaks or letters that no key has.",
+            hint="Copy it again from the output of `ratchet keys create`.",
         )
     return ClientKey(secret, origin)
 

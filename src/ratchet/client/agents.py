@@ -1,4 +1,4 @@
-"""Agents at the server: their settings, and what they run with outside of rollouts."""
+"""Agents of a server: their settings and their active candidates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 
 from ratchet.client.call import (
     ApiRequest,
-    Carrier,
     RemoteRepository,
     Steps,
+    TransportT,
     endpoint,
     get,
     json_of,
@@ -20,15 +20,15 @@ from ratchet.client.call import (
 from ratchet.types import Activation, AgentSettings, Resource
 
 KNOWN = 256
-"""Agents whose last answer is remembered."""
+"""Most agents whose last response is cached."""
 
 
 class Active(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent runs with outside of rollouts."""
+    """The candidate that an agent uses outside rollouts."""
 
     agent: str
     candidate_id: str
-    """Empty: the agent's own source, as it stands."""
+    """Empty: the agent's own source, unchanged."""
     activated_at: float
     """Unix seconds; 0 when nothing was ever activated."""
     reason: str = ""
@@ -45,26 +45,26 @@ class _History(msgspec.Struct, frozen=True):
     activations: builtins.list[Activation]
 
 
-class Agents(RemoteRepository[Carrier]):
-    """Settings and activations by agent. An agent that nobody configured has the defaults."""
+class Agents(RemoteRepository[TransportT]):
+    """Settings and activations by agent. An agent without settings has the defaults."""
 
-    def __init__(self, carrier: Carrier) -> None:
-        super().__init__(carrier)
+    def __init__(self, transport: TransportT) -> None:
+        super().__init__(transport)
         self._lock = threading.Lock()
         self._last: dict[str, tuple[str, Active]] = {}
-        """ETag and content of the last answer, by agent."""
+        """ETag and content of the last response, by agent."""
 
     @endpoint
     def active(self, name: str) -> Steps[Active]:
-        """What the agent runs with now; it is sent again only when it has changed."""
+        """The agent's active candidate; the server sends it again only when it has changed."""
         with self._lock:
-            known = self._last.get(name)
+            cached = self._last.get(name)
         request = get("agents", name, "active")
-        if known is not None:
-            request = msgspec.structs.replace(request, headers={"if-none-match": known[0]})
+        if cached is not None:
+            request = msgspec.structs.replace(request, headers={"if-none-match": cached[0]})
         answer = yield request
-        if answer.status == 304 and known is not None:
-            return known[1]
+        if answer.status == 304 and cached is not None:
+            return cached[1]
         active = answer.read(Active)
         tag = answer.headers.get("etag", "")
         if tag.isascii() and tag.isprintable() and tag:
@@ -76,12 +76,12 @@ class Agents(RemoteRepository[Carrier]):
 
     @endpoint
     def activate(self, name: str, candidate_id: str, reason: str = "") -> Steps[Activation]:
-        """Make a candidate the agent's active one.
+        """Activate a candidate for an agent.
 
         Args:
             name: The agent.
-            candidate_id: A candidate of the server's; empty goes back to the agent's own source.
-            reason: Why, for people.
+            candidate_id: A published candidate; empty restores the agent's own source.
+            reason: A note for the history.
 
         Raises:
             InputError: There is no such candidate.
@@ -92,25 +92,25 @@ class Agents(RemoteRepository[Carrier]):
 
     @endpoint
     def history(self, name: str) -> Steps[builtins.list[Activation]]:
-        """Activations of an agent, the newest first."""
+        """Activations of an agent, newest first."""
         answer = yield get("agents", name, "history")
         return answer.read(_History).activations
 
     @endpoint
     def get(self, name: str) -> Steps[AgentSettings]:
-        """How the server treats the agent."""
+        """Settings of an agent."""
         answer = yield get("agents", name)
         return answer.read(AgentSettings)
 
     @endpoint
     def put(self, settings: AgentSettings, now: float | None = None) -> Steps[None]:
-        """Change how the server treats an agent."""
+        """Change the settings of an agent."""
         answer = yield _put("agents", settings.name, body={"substitute": settings.substitute})
         answer.read(AgentSettings)
 
     @endpoint
     def list(self) -> Steps[builtins.list[AgentSettings]]:
-        """Every agent that has settings or was activated, by name."""
+        """All agents that have settings or were activated, sorted by name."""
         answer = yield get("agents")
         return answer.read(_Agents).agents
 

@@ -1,4 +1,4 @@
-"""AsyncClient: a server's repositories, whose methods are awaited."""
+"""Asynchronous client of a Ratchet server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ratchet.client.events import READ_S, EventStream, ServerEvent
 from ratchet.client.failures import RequestRefused, ServerUnreachable
 from ratchet.client.http import BaseClient, ResponseBody, transport_errors
 from ratchet.client.repositories import Repositories
-from ratchet.client.retry_policy import Came, RetryPause, with_retries
+from ratchet.client.retry_policy import RequestResult, RetryPause, with_retries
 
 if TYPE_CHECKING:
     import httpx2
@@ -23,17 +23,17 @@ T = TypeVar("T")
 
 
 class AsyncClient(BaseClient, Repositories[AsyncTransport]):
-    """A Ratchet server, as `Client` has it, with methods to await.
+    """A Ratchet server, like `Client`, with awaitable methods.
 
     Args:
-        url: Address of the server; RATCHET_URL when left out.
-        key: Its key; RATCHET_KEY when left out.
-        patience_s: How long a request is sent again while the server is away or busy.
-        timeout_s: How long one answer may take.
+        url: Address of the server; by default that of RATCHET_URL.
+        key: API key; by default that of RATCHET_KEY.
+        patience_s: Seconds for which a request is retried while the server is unreachable or busy.
+        timeout_s: Timeout of one response, in seconds.
 
     Raises:
-        ConfigError: No server is named, or the address or the key is malformed. Methods raise what
-            those of `Client` do.
+        ConfigError: The address is missing, or the address or the key is malformed. Methods raise
+            the errors of `Client`.
 
     Example:
         async with ratchet.AsyncClient("http://127.0.0.1:8765") as client:
@@ -54,39 +54,39 @@ class AsyncClient(BaseClient, Repositories[AsyncTransport]):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def carry(self, steps: Steps[T], /) -> T:
-        """Go through a call to its end; the repositories' methods are made of this."""
-        course = with_retries(steps, self._patience_s)
-        came: Came = None
+        """Run a call's requests, with retries, and return its result; used by the repositories."""
+        call = with_retries(steps, self._patience_s)
+        result: RequestResult = None
         try:
             while True:
-                wanted = course.send(came)
-                if isinstance(wanted, RetryPause):
-                    await asyncio.sleep(wanted.seconds)
-                    came = None
+                step = call.send(result)
+                if isinstance(step, RetryPause):
+                    await asyncio.sleep(step.seconds)
+                    result = None
                 else:
-                    came = await self._exchange(wanted)
+                    result = await self._exchange(step)
         except StopIteration as end:
-            result: T = end.value
-            return result
+            value: T = end.value
+            return value
 
     async def events(self, after: str | None = None) -> AsyncIterator[ServerEvent]:
-        """What happens at the server, as it happens; it goes on through reconnections.
+        """Stream the server's events, reconnecting when the connection breaks.
 
         Args:
-            after: Id of the last event known: those after it come first. Left out: only new ones.
+            after: Id of the last received event, to resume after it; by default only new events.
 
         Raises:
-            RatchetError: The server refuses, or is away for longer than `patience_s`.
+            RatchetError: The server refuses, or is unreachable for longer than `patience_s`.
         """
-        following = EventStream(after, self._patience_s)
+        events = EventStream(after, self._patience_s)
         while True:
-            stream = self._follow(following)
+            stream = self._follow(events)
             try:
-                async for came in stream:
-                    if not isinstance(came, ServerEvent):
-                        await asyncio.sleep(following.lost(came))
+                async for event in stream:
+                    if not isinstance(event, ServerEvent):
+                        await asyncio.sleep(events.lost(event))
                         break
-                    yield came
+                    yield event
             finally:
                 await stream.aclose()
 
@@ -114,8 +114,8 @@ class AsyncClient(BaseClient, Repositories[AsyncTransport]):
         http = self._connected()
         arriving = ResponseBody(time.monotonic() + self._server.timeout_s + request.waits_s)
         try:
-            asked = http.build_request(**self._server.arguments(request))
-            response = await http.send(asked, stream=True)
+            built = http.build_request(**self._server.arguments(request))
+            response = await http.send(built, stream=True)
             try:
                 async for part in response.aiter_bytes():
                     arriving.add(part, time.monotonic())
@@ -123,15 +123,15 @@ class AsyncClient(BaseClient, Repositories[AsyncTransport]):
                 await response.aclose()
         except transport_errors() as error:
             return self._server.unreached(error)
-        return self._server.came(request, response.status_code, response.headers, arriving.body())
+        return self._server.result(request, response.status_code, response.headers, arriving.body())
 
     async def _follow(
-        self, following: EventStream
+        self, events: EventStream
     ) -> AsyncGenerator[ServerEvent | RequestRefused | ServerUnreachable, None]:
-        """Events until the stream ends, and why it did."""
+        """Yield events until the stream ends, and then the reason."""
         import httpx2
 
-        http, request = self._connected(), following.request()
+        http, request = self._connected(), events.request()
         arguments = {**self._server.arguments(request), "timeout": httpx2.Timeout(READ_S)}
         ended: RequestRefused | ServerUnreachable
         try:
@@ -142,9 +142,9 @@ class AsyncClient(BaseClient, Repositories[AsyncTransport]):
                         request, response.status_code, response.headers, body
                     )
                 else:
-                    following.connected()
+                    events.connected()
                     async for message in httpx2.EventSource(response):
-                        event = following.heard(message.event, message.data, message.id)
+                        event = events.received(message.event, message.data, message.id)
                         if event is not None:
                             yield event
                     ended = ServerUnreachable(
@@ -160,7 +160,7 @@ class AsyncClient(BaseClient, Repositories[AsyncTransport]):
         if self._http is None or self._loop is not loop:
             import httpx2
 
-            # Connections belong to the loop that opened them: in another one begin anew.
+            # Connections belong to the loop that opened them, so another loop needs new ones.
             self._loop = loop
             self._http = httpx2.AsyncClient(**self._server.options())
         return self._http

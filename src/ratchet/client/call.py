@@ -1,8 +1,8 @@
-"""Calls of the API without any I/O: what is sent, what comes back, and who carries it.
+"""API calls without I/O: requests, responses, and the transports that exchange them.
 
-A method of a repository is written once, as a generator: it yields requests, is sent their answers
-and returns its result. `RemoteRepository` and `endpoint` turn it into a method that blocks or is
-awaited, as the repository's transport does.
+A method of a repository is written once, as a generator: it yields requests, receives their
+responses and returns its result. `RemoteRepository` and `endpoint` turn it into a blocking or an
+awaitable method, depending on the repository's transport.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""A request of many items is sent in parts of about this size; one item may be larger."""
+"""Requests with many items are split at about this size; one item may be larger."""
 
 MAX_ITEMS = 1_000
-"""Items in one request."""
+"""Most items in one request."""
 
 
 class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,118 +41,118 @@ class ApiRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
-    """From the server's address on, with its query."""
+    """Path and query."""
     body: bytes = b""
     headers: dict[str, str] = {}
     waits_s: float = 0.0
-    """How long the server was asked to wait before it answers."""
+    """Seconds that the server was asked to wait before it responds."""
 
 
 class ApiResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server answered: a success, or 304."""
+    """A successful response, or 304."""
 
     status: int
     headers: Mapping[str, str]
     """By lower-case name."""
     body: bytes
     place: str
-    """The server's address, for errors."""
+    """The server's address, for error messages."""
 
     def read(self, kind: type[T]) -> T:
-        """The body as that type.
+        """Decode the body.
 
         Raises:
-            StoreError: It is none.
+            StoreError: The body is not of that type.
         """
         try:
             read: T = _decoder(kind).decode(self.body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise StoreError(
-                f"The server {self.place} answered with something else than was asked for: {error}",
-                hint="Is that a Ratchet server, and of a version that fits this one?",
+                f"The server {self.place} sent an unexpected response: {error}",
+                hint="Check that it is a Ratchet server of a compatible version.",
             ) from None
         return read
 
 
 Steps: TypeAlias = Generator[ApiRequest, ApiResponse, T]
-"""The course of a call: yields requests, is sent answers, returns the result."""
+"""A call as a generator: yields requests, receives responses, returns the result."""
 
 
 class BlockingTransport(Protocol):
-    """Carries requests while the caller's thread waits."""
+    """Exchanges requests while the calling thread blocks."""
 
     def carry(self, steps: Steps[T]) -> T:
-        """Go through a call to its end."""
+        """Run a call and return its result."""
         ...
 
 
 class AsyncTransport(Protocol):
-    """Carries requests while the caller's task waits."""
+    """Exchanges requests while the calling task awaits."""
 
     async def carry(self, steps: Steps[T], /) -> T:
-        """Go through a call to its end."""
+        """Run a call and return its result."""
         ...
 
 
-Carrier = TypeVar("Carrier", bound="BlockingTransport | AsyncTransport")
+TransportT = TypeVar("TransportT", bound="BlockingTransport | AsyncTransport")
 
 
-class RemoteRepository(Generic[Carrier]):
-    """A repository at the server; its methods block or are awaited as its carrier is."""
+class RemoteRepository(Generic[TransportT]):
+    """A repository of the server; its methods block or are awaitable, as the transport is."""
 
-    def __init__(self, carrier: Carrier) -> None:
-        self._carrier = carrier
+    def __init__(self, transport: TransportT) -> None:
+        self._transport = transport
 
 
 class endpoint(Generic[P, T]):  # noqa: N801 - a decorator
-    """Makes a method of a `RemoteRepository` out of the course of a call."""
+    """Decorator that makes a method of a `RemoteRepository` from the generator of a call."""
 
-    def __init__(self, course: Callable[Concatenate[Any, P], Steps[T]]) -> None:
-        self._course = course
-        self.__doc__ = course.__doc__
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        self._steps = steps
+        self.__doc__ = steps.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
     @overload
     def __get__(
-        self, room: RemoteRepository[BlockingTransport], owner: Any = None
+        self, repository: RemoteRepository[BlockingTransport], owner: Any = None
     ) -> Callable[P, T]: ...
     @overload
     def __get__(
-        self, room: RemoteRepository[AsyncTransport], owner: Any = None
+        self, repository: RemoteRepository[AsyncTransport], owner: Any = None
     ) -> Callable[P, Coroutine[Any, Any, T]]: ...
     @overload
-    def __get__(self, room: None, owner: Any = None) -> endpoint[P, T]: ...
-    def __get__(self, room: Any, owner: Any = None) -> Any:
-        if room is None:
+    def __get__(self, repository: None, owner: Any = None) -> endpoint[P, T]: ...
+    def __get__(self, repository: Any, owner: Any = None) -> Any:
+        if repository is None:
             return self
-        course = MethodType(self._course, room)
-        carry = room._carrier.carry
+        steps = MethodType(self._steps, repository)
+        carry = repository._transport.carry
 
-        @functools.wraps(course)
+        @functools.wraps(steps)
         def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return carry(course(*args, **kwargs))
+            return carry(steps(*args, **kwargs))
 
-        # Found there the next time, before this descriptor.
-        room.__dict__[self._name] = call
+        # Cached on the instance, where it is found before this descriptor.
+        repository.__dict__[self._name] = call
         return call
 
 
 def path(*parts: str, **query: str | int | float | None) -> str:
-    """A path under /v1 of these parts, and a query of what is not None."""
+    """A path under /v1 with a query of the arguments that are not None."""
     address = "/v1/" + "/".join(quote(part, safe="@:") for part in parts)
-    asked = {name: value for name, value in query.items() if value is not None}
-    return f"{address}?{urlencode(asked)}" if asked else address
+    given = {name: value for name, value in query.items() if value is not None}
+    return f"{address}?{urlencode(given)}" if given else address
 
 
 def get(*parts: str, **query: str | int | float | None) -> ApiRequest:
-    """A request that reads."""
+    """A GET request."""
     return ApiRequest(method="GET", path=path(*parts, **query))
 
 
 def post(*parts: str, body: Any, waits_s: float = 0.0) -> ApiRequest:
-    """A request that sends JSON."""
+    """A POST request with a JSON body."""
     return ApiRequest(method="POST", path=path(*parts), body=json_of(body), waits_s=waits_s)
 
 
@@ -160,22 +160,22 @@ _encoder = msgspec.json.Encoder()
 
 
 def json_of(value: Any) -> bytes:
-    """JSON of builtin data or structs.
+    """Encode builtin data or structs as JSON.
 
     Raises:
-        InputError: It has none.
+        InputError: The value has no JSON form.
     """
     try:
         return _encoder.encode(value)
     except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InputError(
-            f"What is to be sent has no JSON form: {error}.",
+            f"The value to send has no JSON form: {error}.",
             hint="Use Unicode strings, finite numbers, booleans, None, lists and dictionaries.",
         ) from None
 
 
 def batches(items: Sequence[Item]) -> Iterator[tuple[list[Item], msgspec.Raw]]:
-    """Items in parts that fit into a request each, with the JSON list of each part."""
+    """Split items into parts that fit into one request, with the JSON list of each part."""
     part: list[Item] = []
     encoded: list[bytes] = []
     size = 0
@@ -192,10 +192,10 @@ def batches(items: Sequence[Item]) -> Iterator[tuple[list[Item], msgspec.Raw]]:
 
 
 def chunks(items: Iterable[Item], size: int = MAX_ITEMS) -> Iterator[list[Item]]:
-    """Small items in parts of at most so many."""
-    known = list(items)
-    for start in range(0, len(known), size):
-        yield known[start : start + size]
+    """Split small items into lists of limited length."""
+    remaining = list(items)
+    for start in range(0, len(remaining), size):
+        yield remaining[start : start + size]
 
 
 def _list(encoded: Sequence[bytes]) -> msgspec.Raw:
@@ -206,7 +206,7 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    known = _decoders.get(kind)
-    if known is None:
-        known = _decoders[kind] = msgspec.json.Decoder(kind)
-    return known
+    cached = _decoders.get(kind)
+    if cached is None:
+        cached = _decoders[kind] = msgspec.json.Decoder(kind)
+    return cached

@@ -1,4 +1,4 @@
-"""Events: a server's stream of what changes, followed through reconnections, without any I/O."""
+"""Event stream of a server, with reconnection and without I/O."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ratchet.client.failures import RequestRefused, ServerUnreachable, error_of
 from ratchet.client.retry_policy import AGAIN, FIRST_PAUSE_S, LONGEST_PAUSE_S
 
 READ_S = 60.0
-"""A stream that is silent for so long is dead: servers send a comment every quarter of that."""
+"""Read timeout of the stream in seconds; servers send a comment every quarter of that."""
 
 
 class ServerEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that changed."""
+    """A change at the server."""
 
     id: str
-    """Its number, to go on from."""
+    """Number of the event, to resume after it."""
     kind: str
-    """Noun and what happened to it, such as `rollouts.finished`."""
+    """Noun and verb, such as `rollouts.finished`."""
     at: float
     """Unix seconds."""
     body: dict[str, Any]
-    """What it is about: ids, counts."""
+    """Details: ids, counts."""
 
 
 class EventStream:
-    """Where a follower of the stream stands, and how long it still tries.
+    """Position in the stream of events, and its retry state.
 
     Args:
-        after: Number of the last event known; None for what happens from now on.
-        patience_s: How long it tries to connect again.
+        after: Number of the last received event; None for new events only.
+        patience_s: Seconds for which it tries to reconnect.
     """
 
     def __init__(
@@ -61,14 +61,14 @@ class EventStream:
         return msgspec.structs.replace(get("events"), headers=headers)
 
     def connected(self) -> None:
-        """The stream has begun."""
+        """Reset the retries: the stream has begun."""
         self._lost_at = None
         self._pause_s = FIRST_PAUSE_S
 
-    def heard(self, kind: str, data: str, id: str) -> ServerEvent | None:
-        """The event in a message of the stream; None when it is none that can be read."""
+    def received(self, kind: str, data: str, id: str) -> ServerEvent | None:
+        """Decode a message of the stream; None when it is not an event."""
         self.connected()
-        if id and id.isascii() and id.isprintable():  # else no header can hold it
+        if id and id.isascii() and id.isprintable():  # else it cannot be sent in a header
             self._last = id
         try:
             body = msgspec.json.decode(data, type=dict[str, Any])
@@ -80,23 +80,23 @@ class EventStream:
         )
 
     def lost(self, failure: RequestRefused | ServerUnreachable) -> float:
-        """The connection broke, or was refused.
+        """Schedule a reconnection after the stream ended or was refused.
 
         Returns:
-            Seconds until the next try.
+            Seconds to wait before the next attempt.
 
         Raises:
-            RatchetError: It is in vain, or patience is at its end.
+            RatchetError: The failure is permanent, or `patience_s` is over.
         """
         now = self._clock()
         self._lost_at = now if self._lost_at is None else self._lost_at
         pause_s = self._pause_s * (0.5 + 0.5 * self._jitter())
         if isinstance(failure, RequestRefused):
-            hopeless = failure.status not in AGAIN
+            permanent = failure.status not in AGAIN
             pause_s += failure.retry_after_s or 0.0
         else:
-            hopeless = failure.final
-        if hopeless or now + pause_s > self._lost_at + self._patience_s:
+            permanent = failure.final
+        if permanent or now + pause_s > self._lost_at + self._patience_s:
             raise error_of(failure)
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
         return pause_s

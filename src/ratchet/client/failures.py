@@ -1,4 +1,4 @@
-"""Failures: what the server refused, or why it was not reached, as an error for people."""
+"""Failures of requests, and their conversion to errors with user-facing messages."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ from ratchet.types import (
 )
 
 MAX_DETAIL = 2_000
-"""Characters of a server's sentence that are repeated."""
+"""Most characters of a server's message that are shown."""
 
 
 class RequestRefused(msgspec.Struct, frozen=True, kw_only=True):
-    """The server answered with an error."""
+    """The server responded with an error."""
 
     status: int
     detail: str
-    """The server's own sentence; empty when it sent none that can be read."""
+    """The server's message; empty when it sent none that can be read."""
     type: str = ""
-    """What the server calls the problem, as a URI; empty when it does not say."""
+    """The type of the problem, as a URI; empty when there is none."""
     retry_after_s: float | None = None
     place: str = ""
     """The server's address."""
     request: str = ""
     """Method and path."""
     key: str = ""
-    """Where the key came from that was shown, such as RATCHET_KEY; empty without one."""
+    """Origin of the key that was sent, such as RATCHET_KEY; empty without one."""
 
 
 class ServerUnreachable(msgspec.Struct, frozen=True, kw_only=True):
-    """No answer came."""
+    """No response was received."""
 
     reason: str
     place: str = ""
     final: bool = False
-    """Whether trying again is in vain, as with a certificate that is not trusted."""
+    """Whether a retry cannot succeed, as with an untrusted certificate."""
 
 
 class _Problem(msgspec.Struct, frozen=True):
-    """RFC 9457, as far as it is read."""
+    """The fields of an RFC 9457 problem that are used."""
 
     detail: str = ""
     title: str = ""
@@ -57,14 +57,14 @@ class _Problem(msgspec.Struct, frozen=True):
 def refusal(
     status: int, headers: Mapping[str, str], body: bytes, *, place: str, request: str, key: str
 ) -> RequestRefused:
-    """What an answer with an error's status says."""
+    """Parse a response with an error status."""
     detail = type = ""
     if "json" in headers.get("content-type", ""):
         try:
             problem = msgspec.json.decode(body, type=_Problem)
             detail, type = (problem.detail or problem.title)[:MAX_DETAIL], problem.type
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass  # told as an error without words
+            pass  # reported without a message
     return RequestRefused(
         status=status,
         detail=detail,
@@ -77,25 +77,25 @@ def refusal(
 
 
 def error_of(failure: RequestRefused | ServerUnreachable) -> RatchetError:
-    """The error for people."""
+    """Convert a failure to an error for the user."""
     if isinstance(failure, ServerUnreachable):
         return StoreError(
             f"The server {failure.place} cannot be reached: {failure.reason}.",
-            hint="Name the file of who signed it in SSL_CERT_FILE, if it is to be trusted."
+            hint="If you trust it, set SSL_CERT_FILE to the certificate of its issuer."
             if failure.final
-            else "See that it runs and that the address is right.",
+            else "Check that it is running and that the address is right.",
         )
-    said = failure.detail or f"It answered {failure.request} with HTTP status {failure.status}."
-    whole = f"{failure.place}: {said}"
+    message = failure.detail or f"It answered {failure.request} with HTTP status {failure.status}."
+    whole = f"{failure.place}: {message}"
     if failure.status == 401:
-        shown = f"the one of {failure.key}" if failure.key else "none was given"
+        shown = f"from {failure.key}" if failure.key else "none was given"
         return ConfigError(
-            f"The server refuses the key ({shown}): {said}",
+            f"The server refuses the key ({shown}): {message}",
             hint="Set RATCHET_KEY to a key of this server.",
         )
     if failure.status == 403:
-        shown = f"The key of {failure.key}" if failure.key else "Without a key one"
-        return ConfigError(f"{shown} may not do this at the server {failure.place}: {said}")
+        shown = f"The key of {failure.key}" if failure.key else "A request without a key"
+        return ConfigError(f"{shown} may not do this at the server {failure.place}: {message}")
     if failure.status in (409, 412):
         return Conflict(whole)
     if failure.status in (408, 429) or failure.status >= 500:
@@ -103,10 +103,10 @@ def error_of(failure: RequestRefused | ServerUnreachable) -> RatchetError:
     if failure.status == 404 and failure.type == NOT_FOUND:
         return NotFound(whole)
     if not failure.detail or failure.status == 404:
-        return StoreError(whole, hint="Is that the address of a Ratchet server?")
+        return StoreError(whole, hint="Check that it is the address of a Ratchet server.")
     return InputError(whole)
 
 
 def _seconds(text: str) -> float | None:
-    """The header `retry-after` in seconds; a date or nonsense counts as none."""
+    """Seconds of a `retry-after` header; None for a date or an invalid value."""
     return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None

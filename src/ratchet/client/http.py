@@ -1,4 +1,4 @@
-"""HTTP: what both clients tell httpx2, and how they read what it brings."""
+"""HTTP layer shared by both clients: httpx2 arguments, response limits and errors."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ratchet.client.failures import RequestRefused, ServerUnreachable, refusal
 from ratchet.types import StoreError
 
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
-"""A larger answer is not read."""
+"""Largest response body."""
 
 CONNECT_S = 10.0
 
 
 class UnreadableResponse(Exception):
-    """An answer that is not read to its end; the text says why."""
+    """A response that is abandoned before its end; the message is the reason."""
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server is spoken to."""
+    """Address, key and timeout of a server."""
 
     address: ServerAddress
     key: ClientKey | None
     timeout_s: float
-    """For an answer, beyond what the server was asked to wait."""
+    """Timeout of a response, in addition to the time the server was asked to wait."""
 
     def options(self) -> dict[str, Any]:
         """Arguments of httpx2's clients."""
@@ -42,13 +42,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
             headers["authorization"] = f"Bearer {self.key.secret}"
         loopback = self.address.loopback
         if loopback and self.address.url.startswith("https:"):
-            verify: Any = httpx2.create_ssl_context()  # which looks at SSL_CERT_FILE
+            verify: Any = httpx2.create_ssl_context()  # which reads SSL_CERT_FILE
         else:
             verify = True
         return {
             "headers": headers,
             "verify": verify,
-            # A proxy of the environment's does not reach this machine's own loopback.
+            # A proxy from the environment cannot reach this machine's loopback.
             "trust_env": not loopback,
             "limits": httpx2.Limits(max_connections=256, max_keepalive_connections=64),
         }
@@ -60,19 +60,19 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         headers = dict(request.headers)
         if request.body:
             headers["content-type"] = "application/json"
-        patience = self.timeout_s + request.waits_s
+        timeout_s = self.timeout_s + request.waits_s
         return {
             "method": request.method,
             "url": self.address.url + request.path,
             "content": request.body or None,
             "headers": headers,
-            "timeout": httpx2.Timeout(patience, connect=min(CONNECT_S, patience)),
+            "timeout": httpx2.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         }
 
-    def came(
+    def result(
         self, request: ApiRequest, status: int, headers: Mapping[str, str], body: bytes
     ) -> ApiResponse | RequestRefused:
-        """What an answer is."""
+        """Convert an HTTP response."""
         if 200 <= status < 300 or status == 304:
             return ApiResponse(status=status, headers=headers, body=body, place=self.address.url)
         return self.refused(request, status, headers, body)
@@ -80,7 +80,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     def refused(
         self, request: ApiRequest, status: int, headers: Mapping[str, str], body: bytes
     ) -> RequestRefused:
-        """What an answer says that is an error."""
+        """Convert an HTTP error response."""
         return refusal(
             status,
             headers,
@@ -91,7 +91,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def unreached(self, error: Exception) -> ServerUnreachable:
-        """Why no answer came."""
+        """Convert an exception of a request without a response."""
         import httpx2
 
         place = self.address.url
@@ -101,17 +101,17 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         if certificate:
             reason = f"its certificate is not trusted ({certificate})"
         elif isinstance(error, httpx2.ConnectTimeout):
-            reason = "it takes no connection in time"
+            reason = "it accepted no connection in time"
         elif isinstance(error, httpx2.TimeoutException):
-            reason = f"no answer came within {self.timeout_s:g} s"
+            reason = f"no response within {self.timeout_s:g} s"
         else:
-            # Some have no text of their own; no text of httpx2's holds headers.
+            # Some have no message; httpx2's messages contain no headers.
             reason = str(error).strip().rstrip(".") or type(error).__name__
         return ServerUnreachable(reason=reason, place=place, final=bool(certificate))
 
 
 class ResponseBody:
-    """The body of an answer as it arrives: bounded in size and time."""
+    """The body of a response as it arrives, limited in size and time."""
 
     def __init__(self, deadline: float) -> None:
         self._deadline = deadline
@@ -119,25 +119,25 @@ class ResponseBody:
         self._size = 0
 
     def add(self, part: bytes, now: float) -> None:
-        """Keep what arrived.
+        """Append received bytes.
 
         Raises:
-            Unread: It is too much, or takes too long.
+            UnreadableResponse: The body is too large, or takes too long.
         """
         self._parts.append(part)
         self._size += len(part)
         if self._size > MAX_ANSWER_BYTES:
-            raise UnreadableResponse(f"its answer is larger than {MAX_ANSWER_BYTES} bytes")
+            raise UnreadableResponse(f"its response is larger than {MAX_ANSWER_BYTES} bytes")
         if now > self._deadline:
-            raise UnreadableResponse("its answer comes too slowly")
+            raise UnreadableResponse("its response arrives too slowly")
 
     def body(self) -> bytes:
-        """All of it."""
+        """The whole body."""
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
 
 class BaseClient:
-    """What the two clients have in common: the server, and how patient they are with it."""
+    """Base of both clients: settings of the server and of retries."""
 
     def __init__(
         self, url: str | None, key: str | ClientKey | None, patience_s: float, timeout_s: float
@@ -161,14 +161,14 @@ class BaseClient:
 
 @functools.cache
 def transport_errors() -> tuple[type[Exception], ...]:
-    """What a request may end with when no whole answer came."""
+    """Exceptions of a request that received no complete response."""
     import httpx2
 
     return (httpx2.RequestError, UnreadableResponse)
 
 
 def _certificate(error: BaseException | None) -> str:
-    """What is wrong with the server's certificate, if that is what an error is about."""
+    """Reason why the server's certificate is not trusted; empty for any other error."""
     for _ in range(10):
         if error is None:
             return ""

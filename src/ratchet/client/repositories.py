@@ -1,4 +1,4 @@
-"""What the loop decided, at the server: experiments and releases. They are only read here."""
+"""Read-only repositories of experiments and releases, and the set of all repositories."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic
 import msgspec
 
 from ratchet.client.agents import Agents
-from ratchet.client.call import Carrier, RemoteRepository, Steps, endpoint, get
+from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get
 from ratchet.client.rollouts import Rollouts
 from ratchet.client.spans import FeedbackLog, Scores, Spans
 from ratchet.client.traces import Conversations, Traces
@@ -24,12 +24,12 @@ class _Releases(msgspec.Struct, frozen=True):
     releases: builtins.list[Release]
 
 
-class Experiments(RemoteRepository[Carrier]):
+class Experiments(RemoteRepository[TransportT]):
     """Experiments by id."""
 
     @endpoint
     def get(self, id: str) -> Steps[Experiment | None]:
-        """The experiment of that id, or None."""
+        """The experiment with that id, or None."""
         try:
             answer = yield get("experiments", id)
         except NotFound:
@@ -38,17 +38,17 @@ class Experiments(RemoteRepository[Carrier]):
 
     @endpoint
     def list(self, limit: int = 100) -> Steps[builtins.list[Experiment]]:
-        """The newest first."""
+        """Experiments, newest first."""
         answer = yield get("experiments", limit=limit)
         return answer.read(_Experiments).experiments
 
 
-class Releases(RemoteRepository[Carrier]):
+class Releases(RemoteRepository[TransportT]):
     """Releases by id."""
 
     @endpoint
     def get(self, id: str) -> Steps[Release | None]:
-        """The release of that id, or None."""
+        """The release with that id, or None."""
         try:
             answer = yield get("releases", id)
         except NotFound:
@@ -57,24 +57,24 @@ class Releases(RemoteRepository[Carrier]):
 
     @endpoint
     def list(self, limit: int = 100) -> Steps[builtins.list[Release]]:
-        """The newest first."""
+        """Releases, newest first."""
         answer = yield get("releases", limit=limit)
         return answer.read(_Releases).releases
 
 
-class Repositories(Generic[Carrier]):
-    """The repositories; their methods block or are awaited as the carrier is."""
+class Repositories(Generic[TransportT]):
+    """All repositories of a server; their methods block or are awaitable, as the transport is."""
 
-    def __init__(self, carrier: Carrier) -> None:
-        self.resources = Resources(carrier)
-        self.candidates = Candidates(carrier, self.resources)
-        self.datasets = Datasets(carrier)
-        self.rollouts = Rollouts(carrier)
-        self.spans = Spans(carrier)
-        self.traces = Traces(carrier)
-        self.conversations = Conversations(carrier)
-        self.scores = Scores(carrier)
-        self.feedback = FeedbackLog(carrier)
-        self.agents = Agents(carrier)
-        self.experiments = Experiments(carrier)
-        self.releases = Releases(carrier)
+    def __init__(self, transport: TransportT) -> None:
+        self.resources = Resources(transport)
+        self.candidates = Candidates(transport, self.resources)
+        self.datasets = Datasets(transport)
+        self.rollouts = Rollouts(transport)
+        self.spans = Spans(transport)
+        self.traces = Traces(transport)
+        self.conversations = Conversations(transport)
+        self.scores = Scores(transport)
+        self.feedback = FeedbackLog(transport)
+        self.agents = Agents(transport)
+        self.experiments = Experiments(transport)
+        self.releases = Releases(transport)

@@ -1,4 +1,4 @@
-"""Patience: which requests are sent again, after how long, and when to give up."""
+"""Retry policy: which requests are retried, after which pause, and for how long."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ratchet.types import RatchetError
 T = TypeVar("T")
 
 _jitter = random.Random().random  # noqa: S311
-"""Not the global one, which may be an agent's: calls of ours change none of its numbers."""
+"""Own generator, so that the state of the global one, which the agent may use, is unchanged."""
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
 AGAIN = frozenset({408, 429, 502, 503, 504})
-"""Statuses that say nothing against the request: it may be sent again."""
+"""Statuses after which a request may be retried."""
 
 
 class RetryPause(msgspec.Struct, frozen=True):
-    """Wait before what comes next."""
+    """A pause before the next request."""
 
     seconds: float
 
 
-Came: TypeAlias = ApiResponse | RequestRefused | ServerUnreachable | None
-"""What became of a request; None after a pause."""
+RequestResult: TypeAlias = ApiResponse | RequestRefused | ServerUnreachable | None
+"""Result of a request; None after a pause."""
 
 Clock = Callable[[], float]
 
@@ -43,20 +43,20 @@ def with_retries(
     *,
     clock: Clock = time.monotonic,
     jitter: Callable[[], float] = _jitter,
-) -> Generator[ApiRequest | RetryPause, Came, T]:
-    """Go through a call, and send again what may succeed later.
+) -> Generator[ApiRequest | RetryPause, RequestResult, T]:
+    """Run a call, retrying requests that may succeed later.
 
-    Every call of the API may be sent twice: what it makes is named by the caller, what it ends is
-    told by its fence.
+    Every request may be sent twice: what it creates has an id from the caller, and what it ends is
+    identified by its fence.
 
     Args:
         steps: The call.
-        patience_s: How long each of its requests may be sent again.
-        clock: Seconds, from any beginning, never going back.
-        jitter: Numbers in [0, 1) that spread out clients which failed together.
+        patience_s: Seconds for which each of its requests is retried.
+        clock: Monotonic clock in seconds.
+        jitter: Random numbers in [0, 1) that spread clients which failed together.
 
     Raises:
-        RatchetError: What the server refused, or that it could not be reached.
+        RatchetError: The server refused a request, or could not be reached.
     """
     try:
         request = next(steps)
@@ -74,23 +74,23 @@ def with_retries(
 
 def _exchange(
     request: ApiRequest, patience_s: float, clock: Clock, jitter: Callable[[], float]
-) -> Generator[ApiRequest | RetryPause, Came, ApiResponse]:
+) -> Generator[ApiRequest | RetryPause, RequestResult, ApiResponse]:
     deadline = clock() + patience_s
     pause_s = FIRST_PAUSE_S
     while True:
-        came = yield request
-        if isinstance(came, ApiResponse):
-            return came
-        assert came is not None
-        # Half of it at least: a server that comes back is not met by everyone at once.
+        result = yield request
+        if isinstance(result, ApiResponse):
+            return result
+        assert result is not None
+        # At least half the pause; the jitter spreads clients when the server comes back.
         wait_s = pause_s * (0.5 + 0.5 * jitter())
-        if isinstance(came, RequestRefused):
-            if came.retry_after_s is not None:
-                wait_s += came.retry_after_s
-            hopeless = came.status not in AGAIN
+        if isinstance(result, RequestRefused):
+            if result.retry_after_s is not None:
+                wait_s += result.retry_after_s
+            permanent = result.status not in AGAIN
         else:
-            hopeless = came.final
-        if hopeless or clock() + wait_s > deadline:
-            raise error_of(came)
+            permanent = result.final
+        if permanent or clock() + wait_s > deadline:
+            raise error_of(result)
         yield RetryPause(wait_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

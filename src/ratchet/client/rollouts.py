@@ -1,4 +1,4 @@
-"""Rollouts at the server: the queue, and looking them up."""
+"""Rollouts of a server: the queue, and queries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ratchet.client.call import (
-    Carrier,
     RemoteRepository,
     Steps,
+    TransportT,
     batches,
     chunks,
     endpoint,
@@ -21,14 +21,14 @@ from ratchet.client.call import (
 from ratchet.types import Attempt, Claim, InputError, Outcome, Rollout, RolloutStatus
 
 Pair: TypeAlias = tuple[str, int]
-"""Rollout id and fence: names one attempt."""
+"""Rollout id and fence, which identify an attempt."""
 
 CLAIMS = 1_000
-"""Rollouts that one claim takes at most, however many are asked for."""
+"""Most rollouts of one claim, whatever the requested limit."""
 
 
 class _New(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server is told of a new rollout."""
+    """A new rollout in a request."""
 
     id: str
     queue: str
@@ -89,29 +89,29 @@ class _Attempts(msgspec.Struct, frozen=True):
     attempts: builtins.list[Attempt]
 
 
-class Rollouts(RemoteRepository[Carrier]):
-    """Rollouts by id and by queue; and the queue that hands them out.
+class Rollouts(RemoteRepository[TransportT]):
+    """Rollouts by id and by queue, and the queue itself.
 
-    `now` is there for the store's sake: at a server its own clock counts.
+    `now` exists for compatibility with the store; the server uses its own clock.
     """
 
     @endpoint
     def create(self, items: Sequence[Rollout], now: float | None = None) -> Steps[int]:
-        """Queue new rollouts, to be handed out in this order, a transaction for every thousand.
+        """Queue new rollouts in this order, with one transaction for every thousand.
 
         Sent twice, each is created once.
 
         Returns:
-            How many were new; when an answer got lost, those it told of are not among them.
+            Number of new rollouts; those of a request whose response was lost are not counted.
 
         Raises:
-            InputError: One is not `queued`, or the server does not take it as it is.
+            InputError: A rollout is not `queued`, or the server refuses it.
         """
         for rollout in items:
             if rollout.status != "queued":
                 raise InputError(
-                    f"Rollout {rollout.id} is {rollout.status!r}; a server takes queued ones.",
-                    hint="What ended elsewhere is kept through a store.",
+                    f"Rollout {rollout.id} is {rollout.status!r}; a server accepts queued ones.",
+                    hint="Store rollouts that have ended elsewhere through a store.",
                 )
         created = 0
         new = [
@@ -125,7 +125,7 @@ class Rollouts(RemoteRepository[Carrier]):
 
     @endpoint
     def get(self, ids: Sequence[str]) -> Steps[dict[str, Rollout]]:
-        """Rollouts by id; ids that are unknown are left out."""
+        """Rollouts by id; unknown ids are omitted."""
         found: dict[str, Rollout] = {}
         for part in chunks(dict.fromkeys(ids)):
             answer = yield post("rollouts", "lookup", body={"ids": part})
@@ -142,15 +142,15 @@ class Rollouts(RemoteRepository[Carrier]):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Steps[tuple[builtins.list[Rollout], str | None]]:
-        """One page of rollouts, newest first. Rollouts made meanwhile move no page.
+        """One page of rollouts, newest first. New rollouts do not shift the pages.
 
         Args:
             queue: Only those of this queue.
             status: Only those of this status.
-            purpose: Only those whose purpose begins so.
+            purpose: Only those whose purpose has this prefix.
             candidate_id: Only those of this candidate.
-            limit: Rollouts on a page, 1,000 at most.
-            cursor: Where the page begins, as the page before returned it; None for the first.
+            limit: Page size, 1,000 at most.
+            cursor: Cursor returned with the previous page; None for the first.
 
         Returns:
             The page, and the cursor of the next or None after the last.
@@ -171,11 +171,11 @@ class Rollouts(RemoteRepository[Carrier]):
     def counts(
         self, queue: str | None = None, purpose: str | None = None
     ) -> Steps[dict[RolloutStatus, int]]:
-        """How many rollouts have each status; a status that none has is left out.
+        """Number of rollouts by status; statuses without rollouts are omitted.
 
         Args:
             queue: Only those of this queue.
-            purpose: Only those whose purpose begins so.
+            purpose: Only those whose purpose has this prefix.
         """
         answer = yield get("rollouts", "counts", queue=queue, purpose=purpose)
         return answer.read(_Counts).counts
@@ -191,18 +191,18 @@ class Rollouts(RemoteRepository[Carrier]):
         *,
         wait_s: float = 0.0,
     ) -> Steps[builtins.list[Claim]]:
-        """Take the oldest queued rollouts of a queue.
+        """Claim the oldest queued rollouts of a queue.
 
-        An answer that gets lost leaves its rollouts claimed until their lease is over; then they
-        are handed out again.
+        If the response is lost, its rollouts stay claimed until their lease expires, and are then
+        queued again.
 
         Args:
-            queue: Which rollouts.
-            worker: Who will run them, as HOST/PID/START.
-            limit: How many at most; more than a thousand are not given at once.
-            lease_s: Seconds until the claims end unless a heartbeat comes.
+            queue: The queue.
+            worker: Name of the worker, as HOST/PID/START.
+            limit: Most rollouts to claim; the server returns a thousand at most.
+            lease_s: Seconds until the claims expire, unless renewed by a heartbeat.
             now: Ignored.
-            wait_s: How long the server waits for some to be queued, 60 at most.
+            wait_s: Seconds that the server waits when nothing is queued, 60 at most.
         """
         if limit <= 0:
             return []
@@ -220,7 +220,7 @@ class Rollouts(RemoteRepository[Carrier]):
     def heartbeat(
         self, pairs: Sequence[Pair], lease_s: float = 60.0, now: float | None = None
     ) -> Steps[set[Pair]]:
-        """Prolong leases; return the attempts that still run."""
+        """Extend leases; return the attempts that are still running."""
         running: set[Pair] = set()
         for part in chunks(pairs):
             body = {"attempts": part, "lease_s": lease_s}
@@ -232,17 +232,16 @@ class Rollouts(RemoteRepository[Carrier]):
     def finish(
         self, outcomes: Sequence[Outcome], now: float | None = None
     ) -> Steps[dict[Pair, RolloutStatus | None]]:
-        """End attempts, with their spans and the agent's own scores.
+        """Report outcomes of attempts, with their spans and the agent's own scores.
 
         Sent twice, the same outcome is accepted twice and stored once.
 
         Returns:
-            The rollout's status after each, or None where it was refused: the fence is not the
+            The rollout's new status for each, or None where it was refused: the fence is not the
             newest, or the attempt has ended otherwise.
 
         Raises:
-            InputError: The server does not take one of them as it is; those that were sent in a
-                request before are stored.
+            InputError: The server refuses one of them; those of earlier requests are stored.
         """
         answers: dict[Pair, RolloutStatus | None] = {}
         for _, part in batches(outcomes):
@@ -253,10 +252,10 @@ class Rollouts(RemoteRepository[Carrier]):
 
     @endpoint
     def release(self, pairs: Sequence[Pair], now: float | None = None) -> Steps[set[Pair]]:
-        """Give attempts back; their rollouts are queued again, and no failure is counted.
+        """Release attempts: their rollouts are queued again, and no failure is counted.
 
         Returns:
-            Those that were given back; the others had ended.
+            The released attempts; the others had ended.
         """
         released: set[Pair] = set()
         for part in chunks(pairs):
@@ -266,7 +265,7 @@ class Rollouts(RemoteRepository[Carrier]):
 
     @endpoint
     def cancel(self, ids: Sequence[str], now: float | None = None) -> Steps[int]:
-        """Cancel rollouts that are queued or running; return how many were."""
+        """Cancel rollouts that are queued or running; return the number of cancelled ones."""
         cancelled = 0
         for part in chunks(ids):
             answer = yield post("rollouts", "cancel", body={"ids": part})

@@ -1,4 +1,4 @@
-"""What is said of rollouts and of live traffic, at the server: spans, scores, feedback."""
+"""Spans, scores and feedback of a server."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.client.call import Carrier, RemoteRepository, Steps, batches, endpoint, get, post
+from ratchet.client.call import RemoteRepository, Steps, TransportT, batches, endpoint, get, post
 from ratchet.types import Feedback, Score, Span, SpanRecord
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server is told of a span. Its cost is counted from its attributes, there."""
+    """A span in a request. The server computes its cost from its attributes."""
 
     span: Span
     rollout_id: str | None
@@ -43,18 +43,18 @@ class _Feedback(msgspec.Struct, frozen=True):
     next_cursor: str | None = None
 
 
-class Spans(RemoteRepository[Carrier]):
-    """Spans by rollout, by trace, by live agent; the same span is stored once."""
+class Spans(RemoteRepository[TransportT]):
+    """Spans by rollout, by trace, by live agent; each is stored once."""
 
     @endpoint
     def put(self, records: Sequence[SpanRecord]) -> Steps[int]:
-        """Store spans; they are in the database when this returns.
+        """Store spans; they are committed when this returns.
 
         Returns:
-            How many were taken.
+            Number of stored spans.
         """
         stored = 0
-        told = [
+        requests = [
             _Record(
                 span=record.span,
                 rollout_id=record.rollout_id or None,
@@ -63,7 +63,7 @@ class Spans(RemoteRepository[Carrier]):
             )
             for record in records
         ]
-        for _, part in batches(told):
+        for _, part in batches(requests):
             answer = yield post("spans", body={"records": part})
             stored += answer.read(_Stored).stored
         return stored
@@ -74,7 +74,7 @@ class Spans(RemoteRepository[Carrier]):
 
         Args:
             rollout_id: The rollout.
-            fence: Only those of this attempt; all attempts when left out.
+            fence: Only those of this attempt; by default all.
 
         Raises:
             InputError: The rollout is unknown.
@@ -102,8 +102,8 @@ class Spans(RemoteRepository[Carrier]):
         return page.spans, page.next_cursor
 
 
-class Scores(RemoteRepository[Carrier]):
-    """Scores by rollout; an evaluator of one version has one score for a rollout, its last."""
+class Scores(RemoteRepository[TransportT]):
+    """Scores by rollout; the last score of each evaluator and version."""
 
     @endpoint
     def add(self, items: Sequence[tuple[str, Score]], now: float | None = None) -> Steps[None]:
@@ -130,12 +130,12 @@ class Scores(RemoteRepository[Carrier]):
         return found
 
 
-class FeedbackLog(RemoteRepository[Carrier]):
-    """Feedback by what it is about; the first of an id is the one that is kept."""
+class FeedbackLog(RemoteRepository[TransportT]):
+    """Feedback by its subject; an item whose id is already stored is ignored."""
 
     @endpoint
     def add(self, items: Sequence[Feedback], now: float | None = None) -> Steps[int]:
-        """Give feedback. Returns how much of it was new."""
+        """Give feedback; return the number of new items."""
         stored = 0
         for _, part in batches(items):
             answer = yield post("feedback", body={"feedback": part})
@@ -152,14 +152,14 @@ class FeedbackLog(RemoteRepository[Carrier]):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Steps[tuple[builtins.list[Feedback], str | None]]:
-        """One page, newest first.
+        """One page of feedback, newest first.
 
         Args:
             rollout_id: Only about this rollout.
             trace_id: Only about this trace.
             conversation_id: Only about this conversation.
-            limit: How many on a page, 1,000 at most.
-            cursor: As the page before returned it.
+            limit: Page size, 1,000 at most.
+            cursor: Cursor returned with the previous page.
 
         Returns:
             The page, and the cursor of the next or None after the last.

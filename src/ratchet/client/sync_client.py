@@ -1,4 +1,4 @@
-"""Client: a server's repositories, whose methods block."""
+"""Blocking client of a Ratchet server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ratchet.client.events import READ_S, EventStream, ServerEvent
 from ratchet.client.failures import RequestRefused, ServerUnreachable
 from ratchet.client.http import BaseClient, ResponseBody, transport_errors
 from ratchet.client.repositories import Repositories
-from ratchet.client.retry_policy import Came, RetryPause, with_retries
+from ratchet.client.retry_policy import RequestResult, RetryPause, with_retries
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,25 +24,24 @@ T = TypeVar("T")
 
 
 class Client(BaseClient, Repositories[BlockingTransport]):
-    """A Ratchet server, in the shape of a store.
+    """A Ratchet server, with the repositories of a store.
 
-    Threads may share a client, and a process that forks may go on using it on both sides. What a
-    method has returned from is committed at the server. A request that finds no answer is sent
-    again for `patience_s` seconds; every call may be sent twice. Times are the server's: where a
-    store's method takes `now`, the client's ignores it.
+    Threads may share a client, and after a fork both processes may use it. Changes are committed at
+    the server when a method returns. A request without a response is retried for `patience_s`
+    seconds; every call may be sent twice. Times are those of the server's clock: methods ignore the
+    `now` of the store's methods.
 
     Args:
-        url: Address of the server; RATCHET_URL when left out.
-        key: Its key; RATCHET_KEY when left out.
-        patience_s: How long a request is sent again while the server is away or busy.
-        timeout_s: How long one answer may take.
+        url: Address of the server; by default that of RATCHET_URL.
+        key: API key; by default that of RATCHET_KEY.
+        patience_s: Seconds for which a request is retried while the server is unreachable or busy.
+        timeout_s: Timeout of one response, in seconds.
 
     Raises:
-        ConfigError: No server is named, or the address or the key is malformed. Methods raise it
-            when the server refuses the key.
-        InputError: From methods: the server does not take what it is given, or knows no such
-            thing.
-        Conflict: From methods: somebody else changed it meanwhile.
+        ConfigError: The address is missing, or the address or the key is malformed. Methods raise
+            it when the server refuses the key.
+        InputError: From methods: the server refuses the input, or the object does not exist.
+        Conflict: From methods: it was changed concurrently.
         StoreError: From methods: the server cannot be reached, or fails.
 
     Example:
@@ -65,34 +64,34 @@ class Client(BaseClient, Repositories[BlockingTransport]):
         self._pid = os.getpid()
 
     def carry(self, steps: Steps[T]) -> T:
-        """Go through a call to its end; the repositories' methods are made of this."""
-        course = with_retries(steps, self._patience_s)
-        came: Came = None
+        """Run a call's requests, with retries, and return its result; used by the repositories."""
+        call = with_retries(steps, self._patience_s)
+        result: RequestResult = None
         try:
             while True:
-                wanted = course.send(came)
-                if isinstance(wanted, RetryPause):
-                    time.sleep(wanted.seconds)
-                    came = None
+                step = call.send(result)
+                if isinstance(step, RetryPause):
+                    time.sleep(step.seconds)
+                    result = None
                 else:
-                    came = self._exchange(wanted)
+                    result = self._exchange(step)
         except StopIteration as end:
-            result: T = end.value
-            return result
+            value: T = end.value
+            return value
 
     def events(self, after: str | None = None) -> Iterator[ServerEvent]:
-        """What happens at the server, as it happens; it goes on through reconnections.
+        """Stream the server's events, reconnecting when the connection breaks.
 
         Args:
-            after: Id of the last event known: those after it come first. Left out: only new ones.
+            after: Id of the last received event, to resume after it; by default only new events.
 
         Raises:
-            RatchetError: The server refuses, or is away for longer than `patience_s`.
+            RatchetError: The server refuses, or is unreachable for longer than `patience_s`.
         """
-        following = EventStream(after, self._patience_s)
+        events = EventStream(after, self._patience_s)
         while True:
-            lost = yield from self._follow(following)
-            time.sleep(following.lost(lost))
+            lost = yield from self._follow(events)
+            time.sleep(events.lost(lost))
 
     def close(self) -> None:
         """Close the connections; the client cannot be used afterwards."""
@@ -116,8 +115,8 @@ class Client(BaseClient, Repositories[BlockingTransport]):
         http = self._connected()
         arriving = ResponseBody(time.monotonic() + self._server.timeout_s + request.waits_s)
         try:
-            asked = http.build_request(**self._server.arguments(request))
-            response = http.send(asked, stream=True)
+            built = http.build_request(**self._server.arguments(request))
+            response = http.send(built, stream=True)
             try:
                 for part in response.iter_bytes():
                     arriving.add(part, time.monotonic())
@@ -125,15 +124,15 @@ class Client(BaseClient, Repositories[BlockingTransport]):
                 response.close()
         except transport_errors() as error:
             return self._server.unreached(error)
-        return self._server.came(request, response.status_code, response.headers, arriving.body())
+        return self._server.result(request, response.status_code, response.headers, arriving.body())
 
     def _follow(
-        self, following: EventStream
+        self, events: EventStream
     ) -> Generator[ServerEvent, None, RequestRefused | ServerUnreachable]:
-        """Events until the stream ends; returns why it did."""
+        """Yield events until the stream ends; return the reason."""
         import httpx2
 
-        http, request = self._connected(), following.request()
+        http, request = self._connected(), events.request()
         arguments = {**self._server.arguments(request), "timeout": httpx2.Timeout(READ_S)}
         try:
             with http.stream(**arguments) as response:
@@ -142,9 +141,9 @@ class Client(BaseClient, Repositories[BlockingTransport]):
                     return self._server.refused(
                         request, response.status_code, response.headers, body
                     )
-                following.connected()
+                events.connected()
                 for message in httpx2.EventSource(response):
-                    event = following.heard(message.event, message.data, message.id)
+                    event = events.received(message.event, message.data, message.id)
                     if event is not None:
                         yield event
         except transport_errors() as error:
@@ -157,7 +156,7 @@ class Client(BaseClient, Repositories[BlockingTransport]):
             if self._http is None or self._pid != os.getpid():
                 import httpx2
 
-                # After a fork the sockets are the parent's: begin anew, and leave those alone.
+                # After a fork the sockets belong to the parent: leave them open, and use new ones.
                 self._pid = os.getpid()
                 self._http = httpx2.Client(**self._server.options())
             return self._http

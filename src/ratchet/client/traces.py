@@ -1,4 +1,4 @@
-"""What live agents did, at the server: traces and conversations. They are only read here."""
+"""Read-only repositories of traces and conversations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from ratchet.client.call import Carrier, RemoteRepository, Steps, endpoint, get
+from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get
 from ratchet.types import NotFound
 from ratchet.types.trace import (
     EVERY,
@@ -37,8 +37,8 @@ class _Operations(msgspec.Struct, frozen=True):
     next_cursor: str | None = None
 
 
-class Traces(RemoteRepository[Carrier]):
-    """Traces of live agents, and of rollouts where they are asked for."""
+class Traces(RemoteRepository[TransportT]):
+    """Traces of live agents and, on request, of rollouts."""
 
     @endpoint
     def list(
@@ -52,15 +52,15 @@ class Traces(RemoteRepository[Carrier]):
         """One page of traces.
 
         Args:
-            wanted: Which.
-            sort: `newest`; or `slowest` or `costliest`, each page among 2,000 traces, the next
-                among the 2,000 before. `ratchet.types.trace.first_of` lays pages together.
-            limit: How many on a page, 1,000 at most.
-            cursor: As the page before returned it.
+            wanted: Filter of the traces.
+            sort: `newest`; or `slowest` or `costliest`, which sort 2,000 traces for each page, the
+                next page the 2,000 before. `ratchet.types.trace.first_of` merges pages.
+            limit: Page size, 1,000 at most.
+            cursor: Cursor returned with the previous page.
 
         Returns:
-            The page, and the cursor of the next or None after the last. A page may be short, or
-            empty, and yet have a next.
+            The page, and the cursor of the next or None after the last. A page may be short or
+            empty and still have a next one.
         """
         answer = yield get("traces", sort=sort, limit=limit, cursor=cursor, **_query(wanted))
         page = answer.read(_Traces)
@@ -68,14 +68,14 @@ class Traces(RemoteRepository[Carrier]):
 
     @endpoint
     def get(self, trace_id: str, *, limit: int = 10_000) -> Steps[TraceDetail | None]:
-        """A trace with its spans and its feedback; None when it is unknown.
+        """A trace with its spans and its feedback; None when it does not exist.
 
         Args:
-            trace_id: Its id, or the start of it.
-            limit: Spans to return at most, those that started first.
+            trace_id: Its id, or a prefix of it.
+            limit: Most spans to return, in order of start.
 
         Raises:
-            InputError: Several traces begin so.
+            InputError: Several traces have the prefix.
         """
         try:
             answer = yield get("traces", trace_id, spans=limit)
@@ -85,7 +85,7 @@ class Traces(RemoteRepository[Carrier]):
 
     @endpoint
     def mark(self) -> Steps[int]:
-        """How far the store has come; `after` goes on from there."""
+        """Position in the store, for use with `after`."""
         answer = yield get("traces", limit=1)
         return answer.read(_Traces).mark
 
@@ -93,22 +93,23 @@ class Traces(RemoteRepository[Carrier]):
     def after(
         self, mark: int, wanted: TraceFilter = EVERY
     ) -> Steps[tuple[builtins.list[Trace], int]]:
-        """Traces of which something was stored after a mark, the earliest first.
+        """Traces with data stored after a mark, earliest first.
 
         Args:
-            mark: As `mark` or this method returned it.
-            wanted: Which.
+            mark: Returned by `mark` or this method.
+            wanted: Filter of the traces.
 
         Returns:
-            The traces, and a mark to go on from. One may come several times, as its spans do.
+            The traces, and the next mark. A trace may be returned again when more of its spans
+            arrive.
         """
         answer = yield get("traces", after=mark, **_query(wanted))
         page = answer.read(_Traces)
         return page.traces, page.mark
 
 
-class Conversations(RemoteRepository[Carrier]):
-    """Conversations by id; traces are their turns."""
+class Conversations(RemoteRepository[TransportT]):
+    """Conversations by id; each turn is a trace."""
 
     @endpoint
     def list(
@@ -119,13 +120,13 @@ class Conversations(RemoteRepository[Carrier]):
         limit: int = 100,
         cursor: str | None = None,
     ) -> Steps[tuple[builtins.list[Conversation], str | None]]:
-        """One page of conversations, those first that went on last.
+        """One page of conversations, most recently active first.
 
         Args:
             agent: Only those with this live agent.
             rollouts: Those of rollouts instead of live ones.
-            limit: How many on a page, 1,000 at most.
-            cursor: As the page before returned it.
+            limit: Page size, 1,000 at most.
+            cursor: Cursor returned with the previous page.
 
         Returns:
             The page, and the cursor of the next or None after the last.
@@ -139,7 +140,7 @@ class Conversations(RemoteRepository[Carrier]):
 
     @endpoint
     def log(self, id: str) -> Steps[ConversationLog | None]:
-        """What was said, by people and by models, each message once; None when it is unknown."""
+        """Messages of users and models, each once; None when the conversation does not exist."""
         try:
             answer = yield get("conversations", _in_path(id))
         except NotFound:
@@ -150,7 +151,7 @@ class Conversations(RemoteRepository[Carrier]):
     def operations(
         self, id: str, *, limit: int = 100, cursor: str | None = None
     ) -> Steps[tuple[builtins.list[Operation], str | None]]:
-        """One page of the steps of a conversation, in the order they began.
+        """One page of the operations of a conversation, in the order they began.
 
         Returns:
             The page, and the cursor of the next or None after the last.
@@ -161,8 +162,8 @@ class Conversations(RemoteRepository[Carrier]):
 
 
 def _in_path(id: str) -> str:
-    # A slash would end it there, and dots would lead elsewhere, however they are quoted: such an id
-    # is quoted once more, and so is one that looks as if it were.
+    # Servers interpret a slash or dots in a path even when quoted: such an id is quoted once more,
+    # and so is one that looks quoted.
     if "/" in id or "%" in id or id in (".", ".."):
         return quote(id, safe="").replace(".", "%2E")
     return id

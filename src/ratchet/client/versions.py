@@ -1,4 +1,4 @@
-"""What is named by its content, at the server: resources, candidates, datasets."""
+"""Content-addressed repositories of a server: resources, candidates, datasets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from ratchet.client.call import Carrier, RemoteRepository, Steps, endpoint, get, post
+from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get, post
 from ratchet.types import Candidate, Dataset, Provenance, Resource, Split, Task
 
 CACHED = 512
-"""Resources that are remembered; a version never changes."""
+"""Most cached resources; a version never changes."""
 
 
 class _Published(msgspec.Struct, frozen=True):
@@ -47,38 +47,38 @@ class _Dataset(msgspec.Struct, frozen=True, kw_only=True):
     provenance: Provenance
 
 
-class _Remembered:
-    """Resources by version, the least lately used forgotten first. Threads may share it."""
+class _ResourceCache:
+    """LRU cache of resources by version. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Resource] = OrderedDict()
+        self._resources: OrderedDict[str, Resource] = OrderedDict()
 
     def get(self, version: str) -> Resource | None:
         with self._lock:
-            resource = self._known.get(version)
+            resource = self._resources.get(version)
             if resource is not None:
-                self._known.move_to_end(version)
+                self._resources.move_to_end(version)
             return resource
 
     def put(self, version: str, resource: Resource) -> None:
         with self._lock:
-            self._known[version] = resource
-            self._known.move_to_end(version)
-            while len(self._known) > CACHED:
-                self._known.popitem(last=False)
+            self._resources[version] = resource
+            self._resources.move_to_end(version)
+            while len(self._resources) > CACHED:
+                self._resources.popitem(last=False)
 
 
-class Resources(RemoteRepository[Carrier]):
-    """Resources by version; fetched once, remembered as long as there is room."""
+class Resources(RemoteRepository[TransportT]):
+    """Resources by version, with a cache."""
 
-    def __init__(self, carrier: Carrier) -> None:
-        super().__init__(carrier)
-        self._remembered = _Remembered()
+    def __init__(self, transport: TransportT) -> None:
+        super().__init__(transport)
+        self._cache = _ResourceCache()
 
     @endpoint
     def put(self, name: str, resource: Resource, now: float | None = None) -> Steps[str]:
-        """Publish a resource under a name; the same again changes nothing. Returns its version."""
+        """Publish a resource under a name; return its version. Repeating it changes nothing."""
         answer = yield post("resources", body={"name": name, "resource": resource})
         return answer.read(_Published).version
 
@@ -87,38 +87,38 @@ class Resources(RemoteRepository[Carrier]):
         """The resource of that version.
 
         Raises:
-            InputError: There is none.
+            InputError: It does not exist.
         """
         resource = yield from self._fetch(version)
         return resource
 
     @endpoint
     def versions(self, name: str) -> Steps[list[tuple[str, float]]]:
-        """Versions of a name with the unix time each was first stored, oldest first."""
+        """Versions of a name with the Unix time at which each was first stored, oldest first."""
         answer = yield get("resources", name=name)
         return [(one.version, one.created_at) for one in answer.read(_Versions).versions]
 
     def _fetch(self, version: str) -> Steps[Resource]:
-        known = self._remembered.get(version)
-        if known is not None:
-            return known
+        cached = self._cache.get(version)
+        if cached is not None:
+            return cached
         answer = yield get("resources", version)
         kind: Any = Resource
         resource: Resource = answer.read(kind)
-        self._remembered.put(version, resource)
+        self._cache.put(version, resource)
         return resource
 
 
-class Candidates(RemoteRepository[Carrier]):
-    """Candidates by id; the resources they share are fetched once."""
+class Candidates(RemoteRepository[TransportT]):
+    """Candidates by id; shared resources are fetched once."""
 
-    def __init__(self, carrier: Carrier, resources: Resources[Carrier]) -> None:
-        super().__init__(carrier)
+    def __init__(self, transport: TransportT, resources: Resources[TransportT]) -> None:
+        super().__init__(transport)
         self._resources = resources
 
     @endpoint
     def put(self, candidate: Candidate, now: float | None = None) -> Steps[str]:
-        """Publish a candidate with its resources; the same again changes nothing.
+        """Publish a candidate with its resources. Repeating the call changes nothing.
 
         Returns:
             Its id.
@@ -134,10 +134,10 @@ class Candidates(RemoteRepository[Carrier]):
 
     @endpoint
     def get(self, id: str) -> Steps[Candidate]:
-        """The candidate of that id, with its resources.
+        """The candidate with that id, and its resources.
 
         Raises:
-            InputError: There is none.
+            InputError: It does not exist.
         """
         answer = yield get("candidates", id)
         found = answer.read(_Candidate)
@@ -153,7 +153,7 @@ class Candidates(RemoteRepository[Carrier]):
         )
 
 
-class Datasets(RemoteRepository[Carrier]):
+class Datasets(RemoteRepository[TransportT]):
     """Datasets by version and by name."""
 
     @endpoint
@@ -173,17 +173,17 @@ class Datasets(RemoteRepository[Carrier]):
         """The dataset of that version.
 
         Raises:
-            InputError: There is none.
+            InputError: It does not exist.
         """
         answer = yield get("datasets", version)
         return _dataset(answer.read(_Dataset))
 
     @endpoint
     def latest(self, name: str) -> Steps[Dataset]:
-        """The dataset that was put last under that name.
+        """The latest dataset of a name.
 
         Raises:
-            InputError: There is none.
+            InputError: It does not exist.
         """
         answer = yield get("datasets", name=name)
         return _dataset(answer.read(_Dataset))

@@ -640,9 +640,9 @@ def test_a_providers_error_reaches_the_client_and_the_span(
 
 
 def test_our_own_errors_are_shown_by_both_clients(site: Site) -> None:
-    with pytest.raises(openai.NotFoundError, match="names neither an attempt nor an agent"):
+    with pytest.raises(openai.NotFoundError, match="is neither an attempt nor an agent"):
         openai_client(site, "a@b").models.list()
-    with pytest.raises(anthropic.NotFoundError, match="names neither an attempt nor an agent"):
+    with pytest.raises(anthropic.NotFoundError, match="is neither an attempt nor an agent"):
         anthropic_client(site, "a@0").messages.create(
             model="m", max_tokens=1, messages=[{"role": "user", "content": "Hi"}]
         )

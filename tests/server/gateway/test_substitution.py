@@ -416,7 +416,7 @@ def test_a_store_that_hangs_is_waited_for_so_long_and_no_longer(
     async def main() -> None:
         substitutes = PromptSubstituter(counting, timeout_s=0.05)
         counting.gate = threading.Event()
-        with pytest.raises(StoreError, match="did not answer within"):
+        with pytest.raises(StoreError, match="did not respond within"):
             await substitutes(BOT, request, CHAT)
         counting.gate.set()
 

@@ -139,7 +139,7 @@ def test_a_body_beyond_the_limit_is_refused_also_when_it_hides_in_a_small_one(
         assert answer.status_code == 413
         assert status(answer.content, PROTOBUF) == (
             8,
-            f"The body has {len(large)} bytes; 100000 are the limit here.",
+            f"The body has {len(large)} bytes; the limit is 100000.",
         )
         headers["content-encoding"] = "gzip"
         answer = http.post("/v1/traces", content=gzip.compress(large), headers=headers)
@@ -185,7 +185,7 @@ def test_spans_without_usable_ids_or_times_are_rejected_and_the_others_stored(
     assert why == (
         "Spans that were not stored: 2 have a trace id that is not 16 bytes, not all zero,"
         " 1 have a span id that is not 8 bytes, not all zero,"
-        " 1 have a time that is no number of nanoseconds in 63 bits."
+        " 1 have a time that is not nanoseconds in 63 bits."
     )
     backwards, _ = stored.spans.live("bot")[0]
     assert (backwards.start_ns, backwards.end_ns) == (50, 10)

@@ -1,4 +1,4 @@
-"""Gateway: agents call their model through it, and every call becomes a span."""
+"""Gateway: proxies agents' model calls and records each as a span."""
 
 from ratchet.server.gateway.dialects import DIALECTS, GatewayDialect
 from ratchet.server.gateway.gateway import Gateway

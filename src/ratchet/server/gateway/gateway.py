@@ -1,4 +1,4 @@
-"""Gateway: an OpenAI- and Anthropic-compatible endpoint that relays and records every call."""
+"""Gateway: OpenAI- and Anthropic-compatible proxy that relays and records every model call."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from ratchet.server.problems import Problem, Send, problem_of, send_problem
 from ratchet.types import RatchetError
 
 BODY_LIMIT = 33_554_432
-"""Bytes of the largest request that is taken unless told otherwise; images make them large."""
+"""Default limit of a request body in bytes; images make requests large."""
 
 CALLS_LIMIT = 4_096
-"""Calls that are under way or wait at once."""
+"""Most calls in flight or waiting."""
 
 DRAIN_S = 25.0
-"""How long `close` lets calls under way go on, in seconds."""
+"""Seconds for which `close` lets calls in flight finish."""
 
 SUBSTITUTE_S = 5.0
-"""How long finding a prompt's replacement may take, in seconds."""
+"""Timeout of finding a prompt's replacement, in seconds."""
 
 HANG_UP_S = 0.25
-"""How long `flush_attempt` waits for calls whose agent has just ended, in seconds."""
+"""Seconds for which `flush_attempt` waits for open calls of an agent that has just ended."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ Scope = Mapping[str, Any]
 
 
 class _Request:
-    """A request that was let in."""
+    """An admitted request."""
 
     __slots__ = ("path", "provider", "receive", "scope", "send", "target", "task")
 
@@ -72,27 +72,27 @@ class _Request:
         self.task = task
         self.target = target
         self.provider = provider
-        """What the client speaks."""
+        """API that the client uses."""
         self.path = path
-        """Below the provider's version."""
+        """Path below the provider's version."""
         self.scope = scope
         self.receive = receive
         self.send = send
 
 
 class Gateway:
-    """The ASGI application under /gateway/.
+    """ASGI application under /gateway/.
 
     Args:
-        upstreams: The providers; the standard ones when there are none.
+        upstreams: The providers; by default the standard ones.
         writer: Stores spans.
-        substitute: Replaces prompts; None to send all requests as they come.
-        running: Tells which attempts run; None to take any.
-        stream: Held while a streamed call is under way, such as a limit on how many a caller has;
-            it gets the caller.
-        metrics: Counts the calls.
-        environ: Where the providers' keys are.
-        body_limit: Bytes of the largest request.
+        substitute: Replaces prompts; None to send requests unchanged.
+        running: Reads the state of an attempt; None to accept any attempt.
+        stream: Context manager entered for the duration of a streamed call, such as a limit per
+            caller; it receives the caller.
+        metrics: Counts calls.
+        environ: Environment with the providers' keys.
+        body_limit: Limit of a request body, in bytes.
     """
 
     def __init__(
@@ -120,24 +120,24 @@ class Gateway:
         self._closing = False
 
     async def start(self) -> None:
-        """Make ready; call it in the event loop that will serve."""
+        """Start the upstream pool; call in the event loop that will serve."""
         await self._pool.start()
 
     async def close(self) -> None:
-        """Let calls under way end, for a while; take no new ones."""
+        """Refuse new calls and let calls in flight finish within a bounded time."""
         self._closing = True
         if self._calls:
             _, missing = await asyncio.wait(list(self._calls), timeout=self._drain_s)
             for task in missing:
                 task.cancel()
             if missing:
-                _log.warning("%d calls were cut off at the end.", len(missing))
+                _log.warning("%d calls were cut off at shutdown.", len(missing))
                 await asyncio.wait(missing, timeout=1.0)
         await self._recordings.close(self._drain_s)
         await self._pool.close()
 
     async def flush_attempt(self, rollout_id: str, fence: int) -> None:
-        """Return when all calls that an attempt has finished are stored, or after ten seconds.
+        """Wait until the finished calls of an attempt are stored, for at most ten seconds.
 
         Args:
             rollout_id: The rollout.
@@ -148,13 +148,13 @@ class Gateway:
             self._attempts.forget(rollout_id, fence)
         ending = [task for task, whose in self._calls.items() if whose == target]
         if ending:
-            # The agent has ended, so these are calls that it did not wait for, and its connections
-            # break just now.
+            # The agent has ended without waiting for these calls, so their connections are about
+            # to close.
             await asyncio.wait(ending, timeout=HANG_UP_S)
         await self._recordings.flush(target)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Serve one request."""
         try:
             await self._answer(scope, receive, send)
         except ClientDisconnected:
@@ -178,7 +178,7 @@ class Gateway:
         if scope["method"] != expected:
             raise Problem(
                 405,
-                f"{scope['path']} answers {expected}, not {scope['method']}.",
+                f"{scope['path']} supports {expected}, not {scope['method']}.",
                 headers={"allow": expected},
             )
         task = asyncio.current_task()
@@ -200,7 +200,7 @@ class Gateway:
         if self._recordings.full:
             raise Problem(429, "Too many calls wait to be recorded.", headers={"retry-after": "1"})
         if len(self._calls) >= CALLS_LIMIT:
-            raise Problem(429, "Too many calls are under way.", headers={"retry-after": "1"})
+            raise Problem(429, "Too many calls are in flight.", headers={"retry-after": "1"})
         caller = scope.get("ratchet.caller")
         if caller is not None:
             check_attempt(caller, target.rollout_id, target.fence, str(target))
@@ -208,7 +208,7 @@ class Gateway:
             await self._attempts.check(target)
 
     async def _call(self, request: _Request, dialect: GatewayDialect) -> None:
-        """Relay and record a call of a model."""
+        """Relay and record a model call."""
         outgoing, recording, streams = await self._prepare(request, dialect)
         held: AbstractContextManager[None] = nullcontext()
         if streams and self._stream is not None:
@@ -219,7 +219,7 @@ class Gateway:
     async def _prepare(
         self, request: _Request, dialect: GatewayDialect
     ) -> tuple[UpstreamRequest, Recording, bool]:
-        """What is sent, its recording, and whether the answer is to be streamed."""
+        """The outgoing request, its recording, and whether the response is streamed."""
         scope, target = request.scope, request.target
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         encoding, parent, length = "", b"", 0
@@ -231,9 +231,7 @@ class Gateway:
             elif key == b"content-length" and value.isdigit():
                 length = int(value[:20])
         if length > self._body_limit:
-            raise Problem(
-                413, f"The body has {length} bytes; {self._body_limit} are the limit here."
-            )
+            raise Problem(413, f"The body has {length} bytes; the limit is {self._body_limit}.")
         body = await read_body(request.receive, self._body_limit)
         plain = _plain(body, encoding, self._body_limit)
         given = _decoded(plain)
@@ -266,17 +264,19 @@ class Gateway:
             self._recordings.put(recording, failure.kind, failure.detail)
             if not relay.begun:
                 raise Problem(failure.status, failure.detail) from failure
-            # Returned from before its end, the answer is cut by the server: the client sees that
-            # it is not whole.
+            # Returning before the end makes the server abort the response, so the client can tell
+            # that it is incomplete.
         except Problem as problem:
             self._recordings.put(recording, "overloaded", problem.detail)
             raise
         except asyncio.CancelledError:
-            self._recordings.put(recording, "cancelled", "The server ended before the call did.")
+            self._recordings.put(
+                recording, "cancelled", "The server stopped before the call ended."
+            )
             raise
         else:
             if relay.hung_up:
-                self._recordings.put(recording, "client_disconnected", "The client hung up.")
+                self._recordings.put(recording, "client_disconnected", "The client disconnected.")
             else:
                 self._recordings.put(recording)
         finally:
@@ -290,7 +290,7 @@ class Gateway:
                 )
 
     async def _pass_through(self, request: _Request) -> None:
-        """Relay what is no call of a model."""
+        """Relay a request that is not a model call."""
         body: bytes | None = None
         headers = request.scope["headers"]
         endpoint, _ = self._choose(request.provider, None)
@@ -315,7 +315,7 @@ class Gateway:
         if found is None:
             raise Problem(
                 404,
-                f"No upstream speaks the dialect {dialect!r}.",
+                f"No upstream has the dialect {dialect!r}.",
                 hint=f'Add one to ratchet.toml: [upstreams.NAME] with dialect = "{dialect}".',
             )
         return self._pool.endpoint(found[0]), found[1]
@@ -350,7 +350,7 @@ class Gateway:
         dialect: GatewayDialect,
         attributes: dict[str, Any],
     ) -> dict[str, Any]:
-        """The request to send instead of the given one."""
+        """The request with its prompts replaced."""
         assert self._substitute is not None
         try:
             async with asyncio.timeout(SUBSTITUTE_S):
@@ -373,7 +373,7 @@ class Gateway:
 
 
 def _plain(body: bytes, encoding: str, limit: int) -> bytes:
-    """The body without its encoding; what cannot be read is the upstream's to refuse."""
+    """The decompressed body; empty when it is damaged, which the upstream will report."""
     if not encoding:
         return body
     try:
@@ -393,11 +393,11 @@ def _decoded(body: bytes) -> dict[str, Any] | None:
 
 
 def _rewritten(body: bytes, before: dict[str, Any], after: dict[str, Any]) -> bytes:
-    """The body with what changed in it; all else stands as the client wrote it."""
+    """The body with changed values replaced; everything else as the client wrote it."""
     changed = {key: value for key, value in after.items() if before.get(key) is not value}
     try:
         raw: dict[str, Any] = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError):  # JSON only as Python has it
+    except (msgspec.DecodeError, UnicodeDecodeError):  # valid for Python's json alone
         raw = dict(after)
     raw.update(changed)
     for key in before:
@@ -406,17 +406,17 @@ def _rewritten(body: bytes, before: dict[str, Any], after: dict[str, Any]) -> by
     try:
         try:
             return msgspec.json.encode(raw)
-        except UnicodeEncodeError:  # half a character, which only JSON's escapes can hold
+        except UnicodeEncodeError:  # a lone surrogate, which only JSON escapes can represent
             return json.dumps(after).encode()
     except (TypeError, ValueError, RecursionError):
-        raise Problem(400, "The body is no JSON that can be changed.") from None
+        raise Problem(400, "The body is not JSON that can be rewritten.") from None
 
 
 def _nothing(path: str) -> Problem:
     below = "/gateway/{scope}"
-    there = [f"{below}/{name}/v1/{path}" for name, path in (*DIALECTS, *PASSED_THROUGH)]
+    routes = [f"{below}/{name}/v1/{path}" for name, path in (*DIALECTS, *PASSED_THROUGH)]
     return Problem(
         404,
-        f"The gateway has nothing at {path[:300]}.",
-        hint=f"It answers {', '.join(there)}; {{scope}} is ROLLOUT_ID@FENCE or an agent's name.",
+        f"The gateway has no route {path[:300]}.",
+        hint=f"Its routes: {', '.join(routes)}; {{scope}} is ROLLOUT_ID@FENCE or an agent's name.",
     )

@@ -1,4 +1,4 @@
-"""Headers: which of them pass the gateway, and what becomes of keys."""
+"""Header filtering: which headers pass the gateway, and the replacement of keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HOP_BY_HOP = frozenset(
 )
 
 _NOT_SENT = _HOP_BY_HOP | {
-    # Belong to the connection with the gateway.
+    # Belong to the client's connection with the gateway.
     b"host",
     b"content-length",
     b"expect",
@@ -34,17 +34,17 @@ _NOT_SENT = _HOP_BY_HOP | {
     b"x-forwarded-host",
     b"x-forwarded-proto",
     b"x-real-ip",
-    # Set anew, below.
+    # Replaced, below.
     b"accept-encoding",
     b"authorization",
     b"x-api-key",
     b"api-key",
-    # A browser's, for this host.
+    # Set by browsers for this host.
     b"cookie",
 }
 
 _NOT_RETURNED = _HOP_BY_HOP | {
-    # True of the provider's host, not of this one.
+    # Valid for the provider's host only.
     b"alt-svc",
     b"set-cookie",
     b"strict-transport-security",
@@ -52,7 +52,7 @@ _NOT_RETURNED = _HOP_BY_HOP | {
 
 _KEYS = (b"authorization", b"x-api-key", b"api-key")
 
-# What this server forbids in an answer's headers, as uvicorn does.
+# Invalid in response headers; uvicorn rejects them.
 _ODD_NAME = re.compile(rb'[\x00-\x1f\x7f()<>@,;:\[\]={} \t\\"/?]')
 _ODD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -62,13 +62,13 @@ _READABLE = frozenset({"gzip", "deflate", "identity"})
 def request_headers(
     headers: Sequence[tuple[bytes, bytes]], dialect: str, key: str
 ) -> CIMultiDict[str]:
-    """The headers that the upstream gets.
+    """Headers to send to the upstream.
 
     Args:
-        headers: Those of the client, with names in lower case.
-        dialect: How the upstream takes its key.
-        key: The provider's key; when it is empty, a key of the client's that is none of ours
-            is passed on.
+        headers: Headers of the client, with names in lower case.
+        dialect: Determines the header of the key.
+        key: The provider's key; when empty, the client's key is passed on unless it is a key or
+            token of this server.
     """
     sent: CIMultiDict[str] = CIMultiDict()
     named = _named_by_connection(headers)
@@ -88,26 +88,26 @@ def request_headers(
 
 
 def brings_key(headers: Raw) -> bool:
-    """Whether a client sent a key that is none of ours."""
+    """Whether the client sent a key of its own for the provider."""
     return any(name in _KEYS and value and not is_ours(value) for name, value in headers)
 
 
 def is_ours(value: bytes) -> bool:
-    """Whether a header's value holds a key or a token of this server."""
+    """Whether a header value is a key or token of this server."""
     scheme, space, credentials = value.strip().partition(b" ")
     found = credentials.strip() if space and scheme.lower() == b"bearer" else value.strip()
     return found.startswith((b"rk_", b"ra_"))
 
 
 def response_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers that the client gets, with names in lower case.
+    """Headers to return to the client, with names in lower case.
 
     Args:
-        headers: Those of the upstream.
+        headers: Headers of the upstream.
     """
     given = [(name.lower(), value) for name, value in headers]
     named = _named_by_connection(given)
-    # A length beside chunks is to be ignored, says RFC 9112, section 6.3.
+    # RFC 9112, section 6.3: a length is ignored when the body is chunked.
     chunked = any(name == b"transfer-encoding" for name, _ in given)
     return [
         (name, value)
@@ -121,17 +121,17 @@ def response_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes
 
 
 def accepted(value: str) -> str:
-    """An Accept-Encoding without what cannot be read here: what passes is also recorded."""
-    kept = [
+    """An Accept-Encoding reduced to encodings that can be decoded for recording."""
+    readable = [
         token
         for token in (one.strip() for one in value.split(","))
         if token.partition(";")[0].strip().lower() in _READABLE
     ]
-    return ", ".join(kept) or "identity"
+    return ", ".join(readable) or "identity"
 
 
 def _named_by_connection(headers: Raw) -> frozenset[bytes]:
-    """Headers that a Connection header calls hop-by-hop."""
+    """Headers that a Connection header declares hop-by-hop."""
     for name, value in headers:
         if name == b"connection":
             return frozenset(one.strip().lower() for one in value.split(b","))
@@ -139,7 +139,7 @@ def _named_by_connection(headers: Raw) -> frozenset[bytes]:
 
 
 def _text(value: bytes) -> str:
-    # It is sent as UTF-8. What is not UTF-8 is Latin-1, by the older standards.
+    # Values are sent as UTF-8; anything else is Latin-1, as in older standards.
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Kept: values read from the store in a thread, held for a short time."""
+"""Loading cache: values read from the store in a thread and cached for a short time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ratchet.types import RatchetError, StoreError
 Value = TypeVar("Value")
 
 ERROR_S = 2.0
-"""How long an error holds before the store is asked again, in seconds."""
+"""Lifetime of a cached error, in seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,17 +29,17 @@ class _Entry(Generic[Value]):
 
 
 class LoadingCache(Generic[Value]):
-    """Values by key. Whoever asks for what is being read already waits for the same read.
+    """Values by key. Concurrent requests for a key share one read.
 
-    When a read fails, the value that was known before holds; only without one it is an error.
+    When a read fails, the previous value stays valid; without one the error is raised.
 
     Args:
         load: Reads a value; runs in a thread.
-        executor: Where.
-        clock: Seconds that only grow.
-        ttl_s: How long a value holds, in seconds.
-        limit: Values at most; those not asked for go first.
-        timeout_s: How long a caller waits for a read.
+        executor: Executor of the reads.
+        clock: Monotonic clock in seconds.
+        ttl_s: Lifetime of a value, in seconds.
+        limit: Most values; the least recently used are evicted.
+        timeout_s: Seconds that a caller waits for a read.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class LoadingCache(Generic[Value]):
         self._reads: dict[str, asyncio.Task[_Entry[Value]]] = {}
 
     async def get(self, key: str) -> Value:
-        """The value.
+        """Get a value.
 
         Raises:
-            RatchetError: It cannot be read, and was not known before.
+            RatchetError: It cannot be read, and no previous value is cached.
         """
         entry = self._entries.get(key)
         if entry is None or self._clock() - entry.read_at >= (
@@ -77,18 +77,18 @@ class LoadingCache(Generic[Value]):
         if entry.value is not None:
             return entry.value
         assert entry.error is not None
-        # A fresh one: an error that is raised again and again gathers tracebacks.
+        # A new instance, since an exception raised repeatedly accumulates tracebacks.
         raise type(entry.error)(entry.error.message, hint=entry.error.hint)
 
     async def _read(self, key: str) -> _Entry[Value]:
         read = self._reads.get(key)
         if read is None:
             read = self._reads[key] = asyncio.create_task(self._fetch(key))
-        # Not awaited itself: a client that hangs up must not end a read that others wait for.
+        # Not awaited directly: a cancelled caller must not cancel a read that others share.
         await asyncio.wait({read}, timeout=self._timeout_s)
         if read.done():
             return read.result()
-        late = StoreError(f"The store did not answer within {self._timeout_s:g} s.")
+        late = StoreError(f"The store did not respond within {self._timeout_s:g} s.")
         return self._note(key, None, late)
 
     async def _fetch(self, key: str) -> _Entry[Value]:
@@ -98,7 +98,7 @@ class LoadingCache(Generic[Value]):
         except RatchetError as error:
             return self._note(key, None, error)
         except Exception as error:
-            _log.exception("What the gateway needs could not be read.")
+            _log.exception("The gateway could not read from the store.")
             return self._note(key, None, StoreError(f"The store failed: {type(error).__name__}."))
         else:
             return self._note(key, value, None)
@@ -109,7 +109,7 @@ class LoadingCache(Generic[Value]):
         if error is not None:
             before = self._entries.get(key)
             if before is not None and before.value is not None:
-                _log.warning("What was known before holds: %s", error)
+                _log.warning("The previous value is used: %s", error)
                 value = before.value
         entry = self._entries[key] = _Entry(value, error, self._clock())
         self._entries.move_to_end(key)

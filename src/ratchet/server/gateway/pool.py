@@ -1,4 +1,4 @@
-"""Pool: connections to the upstreams, as many calls at once as each of them may have."""
+"""Upstream pool: connections to the upstreams, with a concurrency limit for each."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from ratchet.server.gateway.upstream import Upstream, host_of, provider_of
 from ratchet.server.problems import Problem
 
 CONNECT_S = 10.0
-"""How long a connection to an upstream may take, in seconds."""
+"""Timeout of connecting to an upstream, in seconds."""
 
 TOTAL_S = 3600.0
-"""How long one call may take, however steadily it flows, in seconds."""
+"""Timeout of a whole call, in seconds."""
 
 WAIT_S = 10.0
-"""How long a call waits for another one of the same upstream to end, in seconds."""
+"""Seconds that a call waits for a free slot of its upstream."""
 
 QUEUE = 4
-"""Calls that may wait for an upstream, as a multiple of those that it may have at once."""
+"""Most calls waiting for an upstream, as a multiple of its concurrency."""
 
 KEEP_ALIVE_S = 4.0
-"""Idle connections are closed after so many seconds: many servers, vLLM and Node's among them,
-close them after five, and a request that meets such an end is lost."""
+"""Lifetime of idle connections, in seconds. Many servers, among them vLLM and Node's, close them
+after five; a request sent at that moment is lost.
+"""
 
 _LARGE = 262_144
-"""Bytes of a body that is sent in pieces: in one, it would hold up all other calls."""
+"""Bytes from which on a body is sent in pieces; in one, it would block all other calls."""
 
 _NO_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class UpstreamEndpoint:
-    """One upstream: where it is, its key, and how many calls are with it."""
+    """An upstream with its URL, key and concurrency limit."""
 
     def __init__(self, upstream: Upstream, environ: Mapping[str, str]) -> None:
         self.upstream = upstream
@@ -50,7 +51,7 @@ class UpstreamEndpoint:
             "server.port": parts.port or (443 if parts.scheme == "https" else 80),
             "ratchet.upstream": upstream.name,
         }
-        """What every span of a call to it says."""
+        """Attributes of every span of a call to it."""
         self.sellers = (upstream.base_url, upstream.dialect)
         self.timeout = aiohttp.ClientTimeout(
             total=max(TOTAL_S, upstream.timeout_s),
@@ -63,11 +64,11 @@ class UpstreamEndpoint:
         self._waiting = 0
 
     def url(self, path: str, query: bytes) -> URL:
-        """Where a call goes.
+        """URL of a call.
 
         Args:
-            path: Below the upstream's base URL.
-            query: As the client sent it.
+            path: Path below the upstream's base URL.
+            query: Query as the client sent it.
         """
         if query:
             return URL(f"{self._base}/{path}?{query.decode('latin-1')}", encoded=True)
@@ -77,10 +78,10 @@ class UpstreamEndpoint:
         return found
 
     async def acquire(self) -> None:
-        """Begin a call; wait a bounded time when too many are under way.
+        """Acquire a slot for a call, waiting for a bounded time.
 
         Raises:
-            Problem: 429, when none ended in time or too many wait.
+            Problem: 429, when no slot became free in time or too many calls wait.
         """
         if not self._free.locked():
             await self._free.acquire()
@@ -97,25 +98,25 @@ class UpstreamEndpoint:
             self._waiting -= 1
 
     def release(self) -> None:
-        """End a call."""
+        """Release the slot of a call."""
         self._free.release()
 
     def _busy(self) -> Problem:
         return Problem(
             429,
-            f"{self.upstream.concurrency} calls to the upstream {self.upstream.name!r} are under"
-            " way, which is as many as it may have.",
+            f"{self.upstream.concurrency} calls to the upstream {self.upstream.name!r} are in"
+            " flight, which is its limit.",
             hint=f"Try again, or raise concurrency under [upstreams.{self.upstream.name}].",
             headers={"retry-after": "1"},
         )
 
 
 class UpstreamPool:
-    """The connections to all upstreams.
+    """Connections to all upstreams.
 
     Args:
         upstreams: The upstreams.
-        environ: Where the keys are.
+        environ: Environment with the keys.
     """
 
     def __init__(self, upstreams: Sequence[Upstream], environ: Mapping[str, str]) -> None:
@@ -125,7 +126,7 @@ class UpstreamPool:
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
-        """Make the pool; no connection is opened yet."""
+        """Create the session; no connection is opened yet."""
         self._endpoints = {
             each.name: UpstreamEndpoint(each, self._environ) for each in self.upstreams
         }
@@ -154,11 +155,11 @@ class UpstreamPool:
         headers: CIMultiDict[str],
         body: bytes | None,
     ) -> aiohttp.ClientResponse:
-        """Send a request; return when the head of its answer is there.
+        """Send a request; return when the response headers have arrived.
 
         Raises:
-            aiohttp.ClientError: There is no answer.
-            TimeoutError: It did not come in time.
+            aiohttp.ClientError: The request failed.
+            TimeoutError: The response did not arrive in time.
         """
         assert self._session is not None
         data = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
@@ -174,7 +175,7 @@ class UpstreamPool:
 
 
 def proxy_of(url: str, environ: Mapping[str, str]) -> str | None:
-    """The proxy that the usual variables name for an address: HTTPS_PROXY, NO_PROXY and so on."""
+    """Proxy for a URL according to HTTPS_PROXY, NO_PROXY and the other usual variables."""
 
     def variable(name: str) -> str:
         return environ.get(name.lower()) or environ.get(name.upper()) or ""

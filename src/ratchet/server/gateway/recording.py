@@ -1,6 +1,6 @@
-"""Recording: what passes in one call, gathered on the side and made a span at its end.
+"""Recording: collects the request and response of one call and makes them a span at its end.
 
-Nothing here raises into the relay, and nothing here grows without bound.
+It never raises into the relay, and its memory is bounded.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from ratchet.server.gateway.target import GatewayTarget
 from ratchet.types import Span, SpanRecord
 
 ANSWER_LIMIT = 16_777_216
-"""Bytes of the longest answer that is looked at, and of the longest stream after decompression."""
+"""Most bytes recorded of a response, and of a stream after decompression."""
 
 EARLY_BYTES = 65_536
-"""A larger request is looked at before it is sent, and let go: calls may take long, and there may
-be many. A smaller one is looked at when the client has its answer."""
+"""A larger request is parsed before it is sent and then released, since calls may take long and be
+numerous. A smaller one is parsed after the client has its response.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -35,16 +36,16 @@ _random = random.Random(secrets.randbits(256))  # noqa: S311 - unique, not secre
 
 
 class Recording:
-    """One call, as far as it has come.
+    """The recording of one call.
 
     Args:
-        target: Whom it belongs to.
-        dialect: What is spoken.
-        request: The decoded body that is sent; None when it is no JSON object.
-        body: The same as bytes, kept as text when it cannot be decoded.
-        attributes: What is known from the start.
-        context: Trace and parent that the client named, if it did.
-        sellers: Whose prices hold, the likeliest first, as `ratchet.llm.dollars` knows them.
+        target: The attempt or agent that the call belongs to.
+        dialect: API dialect of the call.
+        request: The decoded body to send; None when it is not a JSON object.
+        body: The same as bytes, recorded as text when it cannot be decoded.
+        attributes: Attributes known at the start.
+        context: Trace id and parent span id sent by the client, if any.
+        sellers: Sellers to look up prices of, likeliest first, as named by `ratchet.llm.dollars`.
     """
 
     __slots__ = (
@@ -83,12 +84,12 @@ class Recording:
         self.context = context
         attributes["gen_ai.operation.name"] = dialect.OPERATION
         self.status = 0
-        """The answer's HTTP status; 0 while there is none."""
+        """HTTP status of the response; 0 while there is none."""
         self._dialect = dialect
         self._sellers = sellers
         self._request = request
         self.size = 0
-        """About how many bytes the span takes; known at its end."""
+        """Approximate size of the span in bytes; set at its end."""
         self._started_ns = time.time_ns()
         self._started_at = time.perf_counter()
         self._first_at = 0.0
@@ -106,19 +107,19 @@ class Recording:
             self._read_request()
 
     def begin(self, status: int, content_type: str, encoding: str) -> None:
-        """Note the head of the answer."""
+        """Record the head of the response."""
         self.status = status
         encoding = encoding.strip().lower()
         if encoding in ("gzip", "deflate"):
-            self._inflate = zlib.decompressobj(47)  # either header, gzip's or zlib's
+            self._inflate = zlib.decompressobj(47)  # detect a gzip or zlib header
         elif encoding not in ("", "identity"):
-            self._give_up(f"The answer is compressed by {encoding[:40]}, which is not read here.")
+            self._give_up(f"The answer is compressed by {encoding[:40]}, which cannot be decoded.")
         if content_type.lower().startswith("text/event-stream"):
             self._events = EventStreamParser()
             self._assembly = self._dialect.assembly()
 
     def piece(self, piece: bytes) -> None:
-        """Note a piece of the answer's body, after it was passed on."""
+        """Record a piece of the response body, after it was relayed."""
         if not self._first_at:
             self._first_at = time.perf_counter()
         if self._left <= 0:
@@ -137,31 +138,31 @@ class Recording:
                 if self._left <= 0:
                     self._give_up(f"The stream is longer than {ANSWER_LIMIT} bytes.")
             self._follow(self._events.feed(piece))
-        except Exception as error:  # whatever passed, the relay goes on
+        except Exception as error:  # no recording error may stop the relay
             _log.debug("A stream cannot be recorded further.", exc_info=True)
             self._give_up(f"The stream cannot be read: {type(error).__name__}.")
 
     @property
     def seconds(self) -> float:
-        """From the call to its end, once it was stopped."""
+        """Seconds from the call to `stop`."""
         return self._ended_at - self._started_at
 
     @property
     def first_chunk_s(self) -> float | None:
-        """From the call to the first chunk of a stream."""
+        """Seconds from the call to the first chunk of a stream; None without one."""
         streamed = self._events is not None and self._first_at
         return self._first_at - self._started_at if streamed else None
 
     def stop(self) -> None:
-        """Note that the call is over."""
+        """Record the end of the call."""
         self._ended_at = time.perf_counter()
 
     def end(self, kind: str = "", message: str = "") -> SpanRecord:
-        """The span of the call, once it was stopped.
+        """The span of the call, after `stop`.
 
         Args:
-            kind: What went wrong in the gateway or on the way, empty when nothing did.
-            message: The same in a sentence.
+            kind: Error type, when the gateway or the connection failed; else empty.
+            message: The error message.
         """
         attributes = self.attributes
         answer: Mapping[str, Any] = {}
@@ -169,7 +170,7 @@ class Recording:
         try:
             answer = self._whole()
             attributes.update(self._dialect.response_attributes(answer))
-        except Exception as error:  # a defect of ours costs attributes, not the span
+        except Exception as error:  # a bug costs attributes, not the span
             _log.exception("A call could not be recorded in full.")
             self._give_up(f"{type(error).__name__}: {error}"[:500])
         if self._defect:
@@ -194,7 +195,7 @@ class Recording:
             return
         try:
             self.attributes.update(self._dialect.request_attributes(request))
-        except Exception as error:  # a defect of ours costs attributes, not the span
+        except Exception as error:  # a bug costs attributes, not the span
             _log.exception("A request could not be recorded in full.")
             self._defect = f"{type(error).__name__}: {error}"[:500]
 
@@ -206,16 +207,16 @@ class Recording:
             try:
                 event = decoded(data)
             except ValueError:
-                self._defect = "An event of the stream is no JSON."
+                self._defect = "An event of the stream is not JSON."
                 continue
             if isinstance(event, dict):
                 self._assembly.add(event)
 
     def _whole(self) -> Mapping[str, Any]:
-        """The answer, however it came."""
+        """The decoded response, streamed or not."""
         if self._events is not None and self._assembly is not None:
             if self._events.skipped:
-                self._defect = f"Events that are too long were left out: {self._events.skipped}."
+                self._defect = f"Events that were too long to record: {self._events.skipped}."
             return self._assembly.response()
         body = b"".join(self._pieces)
         self._pieces.clear()
@@ -233,7 +234,7 @@ class Recording:
         try:
             return mapping(decoded(body))
         except ValueError as error:
-            self._give_up(f"The answer is no JSON: {error}"[:500])
+            self._give_up(f"The answer is not JSON: {error}"[:500])
             text = readable(body[: 4 * CAPTURE_LIMIT].decode("utf-8", "replace"))
             self.attributes["ratchet.response.body"] = shorten(text, CAPTURE_LIMIT)
             return {}
@@ -244,13 +245,13 @@ class Recording:
         self._pieces.clear()
 
     def _failure(self, answer: Mapping[str, Any]) -> tuple[str, str]:
-        """What the upstream says went wrong: type and message, empty when nothing did."""
-        said = answer.get("error")
-        if said is None and self.status < 400:
+        """Type and message of the error that the upstream reports; empty when there is none."""
+        reported = answer.get("error")
+        if reported is None and self.status < 400:
             return "", ""
-        error = mapping(said)
+        error = mapping(reported)
         kind = name(error.get("type")) or name(error.get("code")) or str(self.status)
-        message = error.get("message") or (said if isinstance(said, str) else "")
+        message = error.get("message") or (reported if isinstance(reported, str) else "")
         if not isinstance(message, str) or not message:
             message = f"The upstream answered with status {self.status}."
         return kind, readable(message[:2000])
@@ -276,7 +277,7 @@ class Recording:
                     cost = dollars(seller, model, usage, tier)
                     if cost is not None:
                         return cost
-        except Exception:  # a price list that changed its shape costs the price only
+        except Exception:  # a price list of a changed format costs the price only
             _log.exception("The price of a call could not be computed.")
         return None
 
@@ -322,7 +323,7 @@ _LARGE_LISTS = ("ratchet.prompt_token_ids", "ratchet.token_ids", "ratchet.logpro
 
 
 def _size(attributes: Mapping[str, Any]) -> int:
-    """About how many bytes a span with these attributes takes."""
+    """Approximate size of a span with these attributes, in bytes."""
     size = _OVERHEAD
     for key in _LARGE:
         if key in attributes:

@@ -1,4 +1,4 @@
-"""Ledger: every span of a call reaches the writer, however much waits for the store already."""
+"""Recording queue: batches the spans of calls and retries until the span writer accepts them."""
 
 from __future__ import annotations
 
@@ -15,46 +15,47 @@ from ratchet.server.gateway.target import GatewayTarget
 from ratchet.types import SpanRecord
 
 BYTES_PENDING = 134_217_728
-"""Bytes of recordings that the writer may hold."""
+"""Most bytes of recordings that the writer may hold."""
 
 GATHER_S = 0.02
-"""How long recordings gather before they are handed over, in seconds: nobody waits for them, and a
-transaction costs the same for one as for many."""
+"""Seconds for which recordings are batched before they are posted: no request waits for them, and
+a transaction costs the same for one as for many.
+"""
 
 GATHER_MAX = 200
-"""Recordings that gather at most."""
+"""Most recordings in a batch."""
 
 RETRY_S = 0.05
-"""How often it is looked whether the store has caught up, in seconds."""
+"""Interval between attempts to post to a full writer, in seconds."""
 
 LATE_LIMIT = 5_000
-"""Recordings that wait for the writer; while there are more, no new call is taken."""
+"""Recordings that may wait for the writer; beyond it, new calls are refused."""
 
 MAX_ATTEMPTS = 50_000
-"""Attempts that are remembered to have spans which may not be stored yet."""
+"""Most attempts tracked as having spans that may not be stored yet."""
 
 FLUSH_S = 10.0
-"""How long it is waited for an attempt's spans, in seconds."""
+"""Timeout of `flush`, in seconds."""
 
 _log = logging.getLogger(__name__)
 
 
 class Writer(Protocol):
-    """What is needed of the span writer."""
+    """Protocol of the span writer."""
 
     @property
     def pending(self) -> int:
-        """Spans that are not stored yet."""
+        """Number of spans that are not stored yet."""
 
     def post(self, records: Sequence[SpanRecord]) -> bool:
-        """Have spans stored without waiting; False when they were refused."""
+        """Store spans in the background; False when they were refused."""
 
     async def flush(self) -> None:
-        """Wait until all that is pending is stored."""
+        """Wait until everything pending is stored."""
 
 
 class RecordingQueue:
-    """Hands recordings to the writer.
+    """Batches recordings and posts them to the writer.
 
     Args:
         writer: Stores spans.
@@ -65,7 +66,7 @@ class RecordingQueue:
         self._unsettled: dict[GatewayTarget, None] = {}
         self._gathered: list[SpanRecord] = []
         self._gathered_bytes = 0
-        self._hand_over_at: asyncio.TimerHandle | None = None
+        self._post_timer: asyncio.TimerHandle | None = None
         self._posted: deque[tuple[int, int]] = deque()
         self._posted_count = 0
         self._posted_bytes = 0
@@ -74,16 +75,16 @@ class RecordingQueue:
 
     @property
     def full(self) -> bool:
-        """Whether so much waits that no new call is to be taken."""
+        """Whether the backlog is so large that new calls must be refused."""
         return self._late_count >= LATE_LIMIT
 
     def put(self, recording: Recording, kind: str = "", message: str = "") -> None:
-        """Note the end of a call.
+        """Finish the recording of a call and queue its span.
 
         Args:
-            recording: What passed.
-            kind: What went wrong, empty when nothing did.
-            message: The same in a sentence.
+            recording: The recording.
+            kind: Error type, empty when there was none.
+            message: The error message.
         """
         recording.stop()
         if recording.target.is_attempt:
@@ -94,14 +95,14 @@ class RecordingQueue:
             self._later(self._price_and_gather(recording, kind, message), 1)
 
     async def flush(self, target: GatewayTarget) -> None:
-        """Return when what was entered for an attempt is stored, or after SETTLE_S."""
+        """Wait until the queued spans of an attempt are stored, for at most FLUSH_S seconds."""
         if target not in self._unsettled:
             return
         try:
             async with asyncio.timeout(FLUSH_S):
-                # First those that wait for prices, then those that the writer refused.
+                # The first pass waits for prices, the second for spans that the writer refused.
                 for _ in range(2):
-                    self._hand_over()
+                    self._post_gathered()
                     if self._late:
                         await asyncio.wait(list(self._late))
                 await self._writer.flush()
@@ -110,15 +111,15 @@ class RecordingQueue:
             _log.warning("The calls of %s are not stored after %g s.", target, FLUSH_S)
 
     async def close(self, timeout_s: float) -> None:
-        """Hand over everything, within a bound."""
-        self._hand_over()
+        """Post everything, within a bounded time."""
+        self._post_gathered()
         try:
             async with asyncio.timeout(timeout_s):
                 while self._late:
                     await asyncio.wait(list(self._late))
-                    self._hand_over()
+                    self._post_gathered()
         except TimeoutError:
-            _log.error("%d calls could not be recorded before the end.", self._late_count)
+            _log.error("%d calls could not be recorded before shutdown.", self._late_count)
             missing = list(self._late)
             for task in missing:
                 task.cancel()
@@ -128,15 +129,15 @@ class RecordingQueue:
         self._gathered_bytes += size
         self._gathered.append(record)
         if len(self._gathered) >= GATHER_MAX:
-            self._hand_over()
-        elif self._hand_over_at is None:
+            self._post_gathered()
+        elif self._post_timer is None:
             loop = asyncio.get_running_loop()
-            self._hand_over_at = loop.call_later(GATHER_S, self._hand_over)
+            self._post_timer = loop.call_later(GATHER_S, self._post_gathered)
 
-    def _hand_over(self) -> None:
-        if self._hand_over_at is not None:
-            self._hand_over_at.cancel()
-            self._hand_over_at = None
+    def _post_gathered(self) -> None:
+        if self._post_timer is not None:
+            self._post_timer.cancel()
+            self._post_timer = None
         records, self._gathered = self._gathered, []
         size, self._gathered_bytes = self._gathered_bytes, 0
         if records and not self._post(records, size):
@@ -144,7 +145,7 @@ class RecordingQueue:
 
     def _post(self, records: list[SpanRecord], size: int) -> bool:
         waiting = self._writer.pending
-        # What was posted first is stored first: the newest are those that wait.
+        # The writer stores in order of posting, so the newest are those still pending.
         while self._posted and self._posted_count - self._posted[0][0] >= waiting:
             count, stored = self._posted.popleft()
             self._posted_count -= count
@@ -170,18 +171,18 @@ class RecordingQueue:
 
     def _remember(self, target: GatewayTarget) -> None:
         if len(self._unsettled) >= MAX_ATTEMPTS:
-            # Nobody settles these here, or the oldest would not be there: they are stored.
+            # The oldest was never flushed here, and its spans have long been stored.
             del self._unsettled[next(iter(self._unsettled))]
         self._unsettled[target] = None
 
     async def _price_and_gather(self, recording: Recording, kind: str, message: str) -> None:
         if not loaded():
             await asyncio.get_running_loop().run_in_executor(None, load)
-            # The prices stay for ever: the garbage collector need not walk over them.
+            # The price table is permanent, so exclude it from garbage collection.
             gc.freeze()
         self._gather(recording.end(kind, message), recording.size)
 
     async def _write(self, records: list[SpanRecord], size: int) -> None:
-        """Hand over what the writer does not take now."""
-        while not self._post(records, size):  # noqa: ASYNC110 - the writer tells nobody
+        """Post records that the writer refused, retrying until it accepts them."""
+        while not self._post(records, size):  # noqa: ASYNC110 - the writer has no event for this
             await asyncio.sleep(RETRY_S)

@@ -1,4 +1,4 @@
-"""Relay: one call, from the client to the upstream and back, byte for byte."""
+"""Relay: forwards one call to the upstream and its response to the client, byte for byte."""
 
 from __future__ import annotations
 
@@ -22,30 +22,33 @@ from ratchet.server.problems import Send
 Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
 WATCH_AFTER_S = 0.02
-"""How long a call goes on before it is looked whether its client hangs up, in seconds: most that
-are shorter need no such look, which costs as much as a tenth of the relay."""
+"""Seconds after which a call starts to watch for the client's disconnection. Most calls are
+shorter, and watching costs a tenth of the relay's time.
+"""
 
 RETRY_AFTER_LIMIT_S = 60.0
-"""The longest pause that an upstream may ask for before a retry; after a longer one the client
-rather decides itself."""
+"""Longest `Retry-After` that is honoured, in seconds; with a longer one the response is returned,
+so that the client decides.
+"""
 
 BACK_OFF_S = (0.25, 8.0)
-"""Shortest and longest pause between tries where the upstream asks for none."""
+"""Shortest and longest pause between attempts without `Retry-After`, in seconds."""
 
 CONNECTION_CHECK_S = 0.5
-"""How often it is looked whether the connection of a stream still stands, in seconds. aiohttp tells
-nobody who reads when it closes one in the middle of a body because of what came on it."""
+"""Interval between checks of a stream's connection, in seconds. aiohttp does not notify the reader
+when it closes a connection in the middle of a body because of invalid data.
+"""
 
 _log = logging.getLogger(__name__)
 
 
 class UpstreamFailure(Exception):
-    """The call failed on the upstream's side.
+    """The call failed on the side of the upstream.
 
     Args:
-        kind: A word for it, the `error.type` of the span.
-        status: HTTP status that tells the client so.
-        detail: The same in a sentence.
+        kind: The `error.type` of the span.
+        status: HTTP status of the response to the client.
+        detail: The error message.
     """
 
     def __init__(self, kind: str, status: int, detail: str) -> None:
@@ -56,7 +59,7 @@ class UpstreamFailure(Exception):
 
 
 class UpstreamRequest:
-    """A request as it goes to an upstream."""
+    """A request to an upstream."""
 
     __slots__ = ("body", "endpoint", "headers", "method", "url")
 
@@ -76,12 +79,12 @@ class UpstreamRequest:
 
 
 class CallRelay:
-    """One call under way.
+    """One call in flight.
 
     Args:
         pool: Connections to the upstreams.
-        outgoing: What is sent.
-        recording: What is noted of it; None for what is not recorded.
+        outgoing: The request to send.
+        recording: Its recording; None when the call is not recorded.
     """
 
     __slots__ = (
@@ -105,26 +108,26 @@ class CallRelay:
         self._next_check: asyncio.TimerHandle | None = None
         self._over = False
         self.begun = False
-        """Whether the client got the head of an answer."""
+        """Whether the response to the client has begun."""
         self.hung_up = False
-        """Whether the client went away before the end."""
+        """Whether the client disconnected before the end."""
 
     @property
     def upstream(self) -> Upstream:
-        """Who is called."""
+        """The upstream that is called."""
         return self._outgoing.endpoint.upstream
 
     async def run(self, task: asyncio.Task[Any], receive: Receive, send: Send) -> None:
-        """Relay the call. When this returns without an error, the client got all or hung up.
+        """Relay the call; return when the client has the whole response or disconnected.
 
         Args:
-            task: The current one.
-            receive: The ASGI channel, whose request was read.
+            task: The current task.
+            receive: The ASGI channel, after the request was read.
             send: The ASGI channel.
 
         Raises:
-            Failure: The upstream failed. When the answer had `begun`, it is to be cut.
-            Problem: Too many calls are with the upstream.
+            UpstreamFailure: The upstream failed. When the response has `begun`, it must be aborted.
+            Problem: The upstream is at its concurrency limit.
         """
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch, receive, task)
         endpoint = self._outgoing.endpoint
@@ -171,7 +174,7 @@ class CallRelay:
                 if last:
                     break
             whole = True
-        except Exception as error:  # whatever garbage the upstream sent
+        except Exception as error:  # the upstream may send any garbage
             await self._pass_on_rest(response.content, send)
             raise self._failure(error) from error
         finally:
@@ -183,21 +186,21 @@ class CallRelay:
                 response.close()
 
     def _check_connection(self, response: aiohttp.ClientResponse) -> None:
-        """Let the reader know when its connection is gone; look again until the end."""
+        """Fail the reader if its connection is closed; check again until the end."""
         content, connection = response.content, response.connection
         if connection is None or content.at_eof() or content.exception() is not None:
             return
         transport = connection.transport
         if self._next_check is not None and (transport is None or transport.is_closing()):
-            content.set_exception(aiohttp.ClientPayloadError("What came is no body."))
+            content.set_exception(aiohttp.ClientPayloadError("The upstream sent an invalid body."))
             return
         loop = asyncio.get_running_loop()
         self._next_check = loop.call_later(CONNECTION_CHECK_S, self._check_connection, response)
 
     async def _pass_on_rest(self, content: aiohttp.StreamReader, send: Send) -> None:
-        """Pass on what came just before the upstream cut its answer.
+        """Relay the bytes received just before the upstream broke off.
 
-        The reader refuses to give it out once it knows of the end.
+        The reader does not return them once it has an exception.
         """
         rest = b"".join(getattr(content, "_buffer", ()))
         if rest and self.begun:
@@ -206,7 +209,7 @@ class CallRelay:
                 self._recording.piece(rest)
 
     async def _open(self) -> aiohttp.ClientResponse:
-        """Send the request, again where the upstream is to be retried."""
+        """Send the request, with retries."""
         retries = self._outgoing.endpoint.upstream.retries
         retry = 0
         while True:
@@ -216,7 +219,7 @@ class CallRelay:
                 if retry >= retries:
                     raise
                 pause = _pause(retry, None)
-                _log.info("Trying again in %.2f s: %s", pause, failure.detail)
+                _log.info("Retrying in %.2f s: %s", pause, failure.detail)
             else:
                 if retry >= retries or not (response.status == 429 or response.status >= 500):
                     return response
@@ -235,16 +238,16 @@ class CallRelay:
             response = await self._pool.send(
                 outgoing.endpoint, outgoing.method, outgoing.url, outgoing.headers, outgoing.body
             )
-        except Exception as error:  # whatever garbage the upstream sent
+        except Exception as error:  # the upstream may send any garbage
             raise self._failure(error) from error
         if not outgoing.endpoint.upstream.retries:
-            outgoing.body = None  # it may be large, and the answer may take long
+            outgoing.body = None  # free it: it may be large, and the response may take long
         if not 200 <= response.status < 600:
             response.close()
             raise UpstreamFailure(
                 "invalid_response",
                 502,
-                f"{self._label()} answered with status {response.status}, which is none of HTTP's.",
+                f"{self._label()} answered with status {response.status}, which is not valid HTTP.",
             )
         return response
 
@@ -253,13 +256,13 @@ class CallRelay:
         return f"The upstream {upstream.name!r}"
 
     def _failure(self, error: Exception) -> UpstreamFailure:
-        """What went wrong, in words for the client."""
+        """The failure, with a message for the client."""
         who = self._label()
         if isinstance(error, UpstreamFailure):
             return error
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return UpstreamFailure(
-                "timeout", 504, f"{who} took no connection within {CONNECT_S:g} s."
+                "timeout", 504, f"{who} accepted no connection within {CONNECT_S:g} s."
             )
         if isinstance(error, TimeoutError):
             timeout_s = self._outgoing.endpoint.upstream.timeout_s
@@ -271,15 +274,15 @@ class CallRelay:
         if isinstance(error, (aiohttp.ServerDisconnectedError, ConnectionError)):
             return UpstreamFailure("upstream_disconnected", 502, f"{who} closed the connection.")
         if isinstance(error, aiohttp.ClientPayloadError):
-            return UpstreamFailure("upstream_disconnected", 502, f"{who} cut its answer.")
+            return UpstreamFailure("upstream_disconnected", 502, f"{who} broke off its answer.")
         if isinstance(error, aiohttp.ClientOSError):
             return UpstreamFailure(
                 "connect_error", 502, f"The connection to {who} failed: {error}."
             )
         if not isinstance(error, (aiohttp.ClientError, ValueError)):
-            _log.exception("%s did something unexpected.", who, exc_info=error)
+            _log.exception("%s caused an unexpected error.", who, exc_info=error)
         return UpstreamFailure(
-            "invalid_response", 502, f"{who} sent what is no HTTP: {type(error).__name__}."
+            "invalid_response", 502, f"{who} sent invalid HTTP: {type(error).__name__}."
         )
 
     def _watch(self, receive: Receive, task: asyncio.Task[None]) -> None:
@@ -294,7 +297,7 @@ class CallRelay:
 
 
 def _pause(retry: int, retry_after: str | None) -> float:
-    """Seconds to wait before the next try."""
+    """Seconds to wait before the next attempt."""
     asked_s = (
         requested_delay({"retry-after": retry_after}, time()) if retry_after is not None else None
     )

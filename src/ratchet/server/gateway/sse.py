@@ -1,19 +1,19 @@
-"""Server-sent events, taken from a stream of bytes as it passes."""
+"""Incremental parser of server-sent events."""
 
 from __future__ import annotations
 
 EVENT_LIMIT = 16_777_216
-"""Bytes of the longest event that is looked at."""
+"""Most bytes of an event; longer ones are skipped."""
 
 _PASSED = b":"
-"""The begun line of an event that is skipped, as a comment: what follows is the rest of it."""
+"""Replaces the beginning of a skipped line; as a comment, the rest of the line is ignored."""
 
 
 class EventStreamParser:
-    """Gathers bytes into events; of an event only its data matters here.
+    """Splits a byte stream into events and returns their data.
 
-    As https://html.spec.whatwg.org/multipage/server-sent-events.html has it, but for lines that end
-    with a lone carriage return, which nobody writes.
+    Follows https://html.spec.whatwg.org/multipage/server-sent-events.html, except that a lone
+    carriage return does not end a line, since no server sends one.
     """
 
     def __init__(self) -> None:
@@ -21,14 +21,14 @@ class EventStreamParser:
         self._data: list[bytes] = []
         self._size = 0
         self.skipped = 0
-        """Events that were too long to look at."""
+        """Number of events that were too long."""
         self._skipping = False
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """Take in the next bytes.
+        """Parse the next bytes.
 
         Returns:
-            The data of the events that ended in them.
+            Data of the events completed by them.
         """
         self._size += len(piece)
         if self._size > EVENT_LIMIT and not self._skipping:

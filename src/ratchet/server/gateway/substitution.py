@@ -1,4 +1,4 @@
-"""The seam where prompts are replaced: what the gateway asks, and what it is told."""
+"""Prompt substitution: replaces registered prompts in a request by those of the candidate."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from ratchet.types import Candidate, InputError, PromptTemplate, RatchetError, v
 
 
 class Substitution(msgspec.Struct, frozen=True):
-    """A request to be sent in the place of the client's."""
+    """A request to send instead of the client's."""
 
     request: dict[str, Any]
-    """As `GatewayDialect.with_texts` makes it: what did not change is the same object."""
+    """As made by `GatewayDialect.with_texts`: unchanged parts are the same objects."""
     attributes: dict[str, Any] = {}
-    """What the span of the call says about it, such as the candidate and the resources."""
+    """Attributes of the call's span, such as the candidate and the resources."""
 
 
 class Substitute(Protocol):
-    """Replaces what a request says, before it is sent."""
+    """Replaces prompts in a request before it is sent."""
 
     async def __call__(
         self, target: GatewayTarget, request: dict[str, Any], dialect: GatewayDialect
@@ -46,48 +46,48 @@ class Substitute(Protocol):
         """The request to send instead; None to send it as it is.
 
         Args:
-            target: Whom the call belongs to.
-            request: The decoded request; it is not to be changed.
-            dialect: Finds the instructions in it and replaces them.
+            target: The attempt or agent that the call belongs to.
+            request: The decoded request; it must not be modified.
+            dialect: Finds and replaces the instructions in it.
 
         Raises:
-            RatchetError: The store cannot say what to replace. A call of an attempt fails then,
-                since it would run with the wrong prompt; a live agent's call goes on unchanged.
+            RatchetError: The store cannot be read. A call of an attempt then fails, since it would
+                run with the wrong prompt; a live agent's call is sent unchanged.
         """
 
 
 TTL_S = 2.0
-"""How long settings, activations and versions that were read hold, in seconds."""
+"""Lifetime of cached settings, activations and versions, in seconds."""
 
 READ_TIMEOUT_S = 3.0
-"""How long a call waits for the store, in seconds."""
+"""Seconds that a call waits for the store."""
 
 NEWEST = 100
-"""Versions of a prompt that are recognised."""
+"""Most versions of a prompt that are recognised."""
 
 MAX_PROMPTS = 1_000
-"""Versions of all prompts of a candidate that are recognised."""
+"""Most versions that are recognised over all prompts of a candidate."""
 
 MAX_TEXTS = 32
-"""Texts of a request that are looked at."""
+"""Most texts of a request that are examined."""
 
 LONG = 20_000
-"""Characters of texts from which on a thread looks at them: it may take milliseconds."""
+"""Characters of text from which on recognition runs in a thread, since it may take milliseconds."""
 
 CANDIDATE = "ratchet.candidate_id"
-"""Attribute of a call's span: the candidate whose prompts were looked for a place."""
+"""Span attribute: the candidate whose prompts were used."""
 
 NAME = "ratchet.prompt.name"
-"""Name of the prompt that was recognised; a list when a request has several."""
+"""Span attribute: name of the recognised prompt; a list when a request has several."""
 
 VERSION = "ratchet.prompt.version"
-"""The version that was recognised."""
+"""Span attribute: the recognised version."""
 
 CANDIDATE_VERSION = "ratchet.prompt.candidate_version"
-"""The version that was sent; empty when the recognised one stayed against the candidate."""
+"""Span attribute: the version that was sent; empty when the prompt could not be replaced."""
 
 NOT_REPLACED = "ratchet.prompt.not_replaced"
-"""Why something stayed as it was."""
+"""Span attribute: the reason why a prompt was not replaced."""
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class _Rollout(NamedTuple):
 
 
 class _AgentSettings(NamedTuple):
-    """How an agent is treated."""
+    """Gateway settings of an agent."""
 
     substitute: bool
     active_id: str
@@ -106,7 +106,7 @@ class _AgentSettings(NamedTuple):
 
 
 class _Replacements(NamedTuple):
-    """What a candidate puts in the place of what."""
+    """The prompts of a candidate, and the recogniser of the versions they replace."""
 
     candidate_id: str
     prompts: dict[str, tuple[str, PromptTemplate]]
@@ -115,12 +115,12 @@ class _Replacements(NamedTuple):
 
 
 class PromptSubstituter:
-    """Replaces prompts, where an agent's settings say so.
+    """Replaces prompts for agents whose settings enable it.
 
     Args:
-        store: Where rollouts, candidates, settings and prompts are.
-        clock: Seconds that only grow.
-        timeout_s: How long a call waits for the store.
+        store: Store of rollouts, candidates, settings and prompts.
+        clock: Monotonic clock in seconds.
+        timeout_s: Seconds that a call waits for the store.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class PromptSubstituter:
         cache = functools.partial(
             LoadingCache, executor=self._threads, clock=clock, timeout_s=timeout_s
         )
-        # What a rollout runs with never changes.
+        # A rollout's agent and candidate never change.
         self._rollouts: LoadingCache[_Rollout] = cache(
             self._read_rollout, ttl_s=math.inf, limit=20_000
         )
@@ -145,7 +145,7 @@ class PromptSubstituter:
         self._replacements_of: LoadingCache[_Replacements] = cache(
             self._read_replacements, ttl_s=TTL_S, limit=32
         )
-        # What goes by a content hash never changes either.
+        # Keyed by content hash, so immutable.
         self._template = functools.lru_cache(maxsize=4_096)(self._read_template)
         self._candidate = functools.lru_cache(maxsize=64)(store.candidates.get)
         self._recogniser = functools.lru_cache(maxsize=32)(self._make_recogniser)
@@ -168,7 +168,7 @@ class PromptSubstituter:
             ) from error
 
     async def _replacements(self, target: GatewayTarget) -> _Replacements | None:
-        """What is to be replaced in a call; None when nothing is."""
+        """Replacements for a call; None when nothing is to be replaced."""
         if target.is_attempt:
             agent, candidate_id = await self._rollouts.get(target.rollout_id)
             settings = await self._agents.get(agent)
@@ -198,12 +198,12 @@ class PromptSubstituter:
             for name, resource in candidate.resources.items()
             if isinstance(resource, PromptTemplate)
         }
-        each = min(NEWEST, max(MAX_PROMPTS // max(len(prompts), 1), 1))
+        limit = min(NEWEST, max(MAX_PROMPTS // max(len(prompts), 1), 1))
         registered: list[tuple[str, str]] = []
         for name, (version, _) in prompts.items():
-            known = [known for known, _ in self._store.resources.versions(name)]
-            # The candidate's own comes last, so that of two alike it is the one that is found.
-            registered += [(name, one) for one in known[-each:] if one != version]
+            versions = [each for each, _ in self._store.resources.versions(name)]
+            # The candidate's own comes last, so that it is found when two versions are equal.
+            registered += [(name, one) for one in versions[-limit:] if one != version]
             registered.append((name, version))
         return _Replacements(candidate_id, prompts, self._recogniser(tuple(registered)))
 
@@ -219,13 +219,13 @@ class PromptSubstituter:
 
 
 class _RecognisedPrompt(NamedTuple):
-    """A prompt that was recognised, and what became of it."""
+    """A recognised prompt and its replacement."""
 
     found: RecognisedPrompt
     text: str | None
-    """What is put in its place; None when it stays."""
+    """Replacement text; None when the prompt stays."""
     reason: str
-    """Why it stays though the candidate has another one."""
+    """Why the prompt stays although the candidate has another version."""
 
 
 async def _substituted(

@@ -1,4 +1,4 @@
-"""Targets: whom a gateway call belongs to, an attempt of a rollout or a live agent."""
+"""Gateway targets: the attempt of a rollout or the live agent that a call belongs to."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class GatewayTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def target_of(text: str) -> GatewayTarget:
-    """The target that a path's scope names: ROLLOUT_ID@FENCE, or the name of an agent.
+    """Parse the scope in a gateway path: ROLLOUT_ID@FENCE, or the name of an agent.
 
     Raises:
         Problem: It is neither (404).
@@ -52,16 +52,16 @@ def target_of(text: str) -> GatewayTarget:
         return GatewayTarget(agent=text)
     raise Problem(
         404,
-        f"{text[:300]!r} names neither an attempt nor an agent.",
+        f"{text[:300]!r} is neither an attempt nor an agent's name.",
         hint="The gateway is at /gateway/ROLLOUT_ID@FENCE/ or /gateway/AGENT_NAME/;"
         " names hold letters, digits, '.', '_' and '-'.",
     )
 
 
 def trace_context(header: bytes) -> tuple[str, str] | None:
-    """Trace id and parent's span id of a W3C `traceparent` header; None when it is invalid.
+    """Trace id and parent span id of a W3C `traceparent` header; None when it is invalid.
 
-    As https://www.w3.org/TR/trace-context/#traceparent-header has it: later versions may append
+    Follows https://www.w3.org/TR/trace-context/#traceparent-header: later versions may append
     fields, version 00 may not, ff is invalid.
     """
     found = _TRACEPARENT.fullmatch(header.decode("latin-1").strip())
@@ -76,27 +76,29 @@ def trace_context(header: bytes) -> tuple[str, str] | None:
 
 
 AttemptState: TypeAlias = Literal["running", "over", "expired", "unknown"]
-"""over: it ended, and spans of it may still come. expired: it ended, or was last heard of, more
-than LATE_S ago. unknown: there is no such attempt."""
+"""over: it ended, and late spans are still accepted. expired: it ended, or its lease ran out, more
+than LATE_S ago. unknown: there is no such attempt.
+"""
 ReadAttemptState: TypeAlias = Callable[[str, int], Awaitable[AttemptState]]
-"""State of an attempt, by rollout id and fence."""
+"""Reads the state of an attempt, by rollout id and fence."""
 
 LATE_S = 3600.0
-"""How long after its end an attempt's token still sends spans, in seconds: exporters flush when
-their process ends, and try for minutes while a server cannot be reached."""
+"""Seconds after an attempt's end for which its token still sends spans: exporters flush when their
+process ends, and retry for minutes while the server is unreachable.
+"""
 
 FRESH_S = 2.0
-"""How long an answer holds, in seconds."""
+"""Lifetime of a cached state, in seconds."""
 
 UNKNOWN_S = 0.25
-"""How long it holds that there is no such rollout, in seconds: it may be made any moment."""
+"""Lifetime of a cached `unknown`, in seconds; short, since the rollout may be created soon."""
 
 MAX_STATES = 10_000
-"""Answers kept."""
+"""Most cached states."""
 
 
 def state_of(attempt: Attempt | None, now: float) -> AttemptState:
-    """State of an attempt as the store has it; None when it has none."""
+    """State of a stored attempt; `unknown` for None."""
     if attempt is None:
         return "unknown"
     ended_at = attempt.lease_until if attempt.ended_at is None else attempt.ended_at
@@ -106,11 +108,11 @@ def state_of(attempt: Attempt | None, now: float) -> AttemptState:
 
 
 class AttemptGuard:
-    """Lets calls of attempts pass that run, and spans of those that ended a while ago.
+    """Admits calls of running attempts, and late spans of attempts that ended recently.
 
     Args:
-        running: Asks the store.
-        clock: Seconds, from any beginning, never going back.
+        running: Reads the state of an attempt from the store.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(
@@ -121,18 +123,18 @@ class AttemptGuard:
         self._states: dict[tuple[str, int], tuple[float, AttemptState]] = {}
 
     async def check(self, target: GatewayTarget) -> None:
-        """Return when the attempt runs.
+        """Check that an attempt is running.
 
         Raises:
             Problem: There is no such rollout (404), or its attempt is over (409).
-            RatchetError: The store cannot be asked.
+            RatchetError: The store cannot be read.
         """
         state = await self._state(target.rollout_id, target.fence)
         if state == "unknown":
             raise Problem(
                 404,
                 f"There is no rollout {target.rollout_id!r}.",
-                hint="The gateway takes /gateway/ROLLOUT_ID@FENCE/ of a rollout that is claimed.",
+                hint="Use /gateway/ROLLOUT_ID@FENCE/ with a claimed rollout.",
             )
         if state != "running":
             raise Problem(
@@ -142,17 +144,17 @@ class AttemptGuard:
             )
 
     async def check_late(self, rollout_id: str, fence: int) -> None:
-        """Return when spans of the attempt may still be sent with its token.
+        """Check that the token of an attempt may still send spans.
 
         Raises:
             Problem: Its token has expired (401).
-            RatchetError: The store cannot be asked.
+            RatchetError: The store cannot be read.
         """
         if await self._state(rollout_id, fence) in ("expired", "unknown"):
             raise Problem(
                 401,
                 f"The token of attempt {fence} of rollout {rollout_id!r} has expired.",
-                hint=f"It sends spans until {LATE_S / 60:g} minutes after the attempt's end.",
+                hint=f"It accepts spans until {LATE_S / 60:g} minutes after the attempt's end.",
             )
 
     async def _state(self, rollout_id: str, fence: int) -> AttemptState:
@@ -167,5 +169,5 @@ class AttemptGuard:
         return found[1]
 
     def forget(self, rollout_id: str, fence: int) -> None:
-        """Ask anew at the next call: the attempt has ended."""
+        """Drop the cached state of an attempt that has ended."""
         self._states.pop((rollout_id, fence), None)

@@ -1,4 +1,4 @@
-"""Upstreams: the providers behind the gateway, and which of them a call goes to."""
+"""Upstreams: the configured providers, and the routing of calls to them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     dialect: DialectName
     base_url: str
-    """With its version, such as https://api.openai.com/v1."""
+    """Including the version, such as https://api.openai.com/v1."""
     key_env: str = ""
     """Environment variable of the server that holds the provider's key."""
     models: dict[str, str] = {}
-    """Asked-for name to the name that is sent. A trailing `*` in the asked-for name matches the
-    rest, and a trailing `*` in the name that is sent stands for what it matched."""
+    """Maps requested model names to the names to send. A trailing `*` in the requested name matches
+    any suffix, and a trailing `*` in the name to send stands for that suffix.
+    """
     timeout_s: float = 600.0
-    """How long it may send nothing, in seconds."""
+    """Seconds without data after which a call fails."""
     concurrency: int = 256
-    """Calls at once; more of them wait."""
+    """Most concurrent calls; further ones wait."""
     retries: int = 0
-    """How often a call is tried again that failed before its answer began."""
+    """Most retries of a call that failed before its response began."""
 
 
 STANDARD = (
@@ -45,9 +46,9 @@ STANDARD = (
         key_env="ANTHROPIC_API_KEY",
     ),
 )
-"""The upstreams of a server that is told of none."""
+"""Upstreams of a server without configured ones."""
 
-# Names that OpenTelemetry's `gen_ai.provider.name` gives to providers, by the end of their host.
+# Values of OpenTelemetry's `gen_ai.provider.name`, by suffix of the host.
 _PROVIDERS = {
     "openai.azure.com": "azure.ai.openai",
     "services.ai.azure.com": "azure.ai.inference",
@@ -64,7 +65,7 @@ _PROVIDERS = {
 
 
 def provider_of(upstream: Upstream) -> str:
-    """The provider's name in spans; a host that nobody knows is called after its dialect."""
+    """Provider name in spans; for an unknown host the name of the dialect."""
     host = host_of(upstream)
     for ending, name in _PROVIDERS.items():
         if host == ending or host.endswith(f".{ending}"):
@@ -73,42 +74,42 @@ def provider_of(upstream: Upstream) -> str:
 
 
 def host_of(upstream: Upstream) -> str:
-    """The host of an upstream's address, without the port."""
+    """Host of an upstream's URL, without the port."""
     return urlsplit(upstream.base_url).hostname or ""
 
 
 def choose_upstream(
     upstreams: Sequence[Upstream], dialect: str, requested: str | None
 ) -> tuple[Upstream, str | None] | None:
-    """The upstream of a call, and the model's name to send.
+    """Select the upstream of a call, and the model name to send.
 
-    One whose `models` names the asked-for model wins, a longer name over a shorter one; else the
-    first of the dialect, with the name unchanged.
+    An upstream whose `models` matches the requested model is preferred, the longest match first;
+    otherwise the first of the dialect, with the name unchanged.
 
     Args:
         upstreams: In the order of the configuration.
-        dialect: What the client speaks.
-        requested: The model that it asks for, None when it names none.
+        dialect: API dialect of the client.
+        requested: The requested model, None when there is none.
 
     Returns:
-        None when nobody speaks the dialect.
+        None when no upstream has the dialect.
     """
-    speaking = [each for each in upstreams if each.dialect == dialect]
-    if not speaking:
+    compatible = [each for each in upstreams if each.dialect == dialect]
+    if not compatible:
         return None
     if requested is not None:
         best: tuple[int, Upstream, str] | None = None
-        for each in speaking:
+        for each in compatible:
             found = _mapped(each.models.items(), requested)
             if found and (best is None or found[0] > best[0]):
                 best = (found[0], each, found[1])
         if best is not None:
             return best[1], best[2]
-    return speaking[0], requested
+    return compatible[0], requested
 
 
 def _mapped(models: Iterable[tuple[str, str]], requested: str) -> tuple[int, str] | None:
-    """How well a model map knows a name (more is better), and the name to send."""
+    """Length of the best match of a model map (longer is better), and the name to send."""
     best: tuple[int, str] | None = None
     for pattern, sent in models:
         if pattern == requested:

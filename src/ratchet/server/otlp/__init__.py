@@ -1,4 +1,4 @@
-"""OTLP/HTTP: spans from any OpenTelemetry exporter, stored before they are acknowledged."""
+"""OTLP/HTTP receiver: stores spans of any OpenTelemetry exporter before acknowledging them."""
 
 from ratchet.server.otlp.endpoint import Otlp
 

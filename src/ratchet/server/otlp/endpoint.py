@@ -1,4 +1,4 @@
-"""Endpoint: answers POST /v1/traces once the spans are stored.
+"""OTLP endpoint: handles POST /v1/traces, responding once the spans are stored.
 
 Specification: open-telemetry/opentelemetry-proto, docs/specification.md, OTLP/HTTP.
 """
@@ -25,28 +25,30 @@ from ratchet.types import RatchetError
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 BODY_LIMIT = 32 * 1024 * 1024
-"""Bytes of a body, also after decompression."""
+"""Default limit of a body in bytes, also after decompression."""
 
 SMALL = 256 * 1024
-"""Bytes of a body that are decoded at once; what is larger would keep other requests waiting, and
-is decoded in a thread."""
+"""Bodies up to this many bytes are decoded inline; larger ones in a thread, so as not to block
+other requests.
+"""
 
 SMALL_COMPRESSED = 16 * 1024
-"""The same for a compressed body, of which nobody knows what it will become."""
+"""The same for a compressed body, whose decompressed size is unknown."""
 
 DECODERS = 2
-"""Large bodies that are decoded at the same time."""
+"""Large bodies decoded concurrently."""
 
 HELD_LIMIT = 128 * 1024 * 1024
-"""Bytes of bodies, decompressed, that are under way at the same time; beyond it requests are sent
-away. What Python makes of them takes several times as much."""
+"""Decompressed bytes of all bodies in flight; beyond it requests are refused. The decoded objects
+take several times as much.
+"""
 
 UNKNOWN_LENGTH = 1024 * 1024
-"""Bytes that a body counts for until it is read, when it does not say how long it is."""
+"""Bytes assumed for a body without Content-Length, until it is read."""
 
 
 class OtlpEncoding(NamedTuple):
-    """One way to write requests and answers."""
+    """One encoding of requests and responses."""
 
     media_type: str
     decode: Callable[[bytes], list[ReceivedSpans]]
@@ -67,13 +69,13 @@ _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 413: 8, 429: 8, 503: 14}
 
 
 class Otlp:
-    """The ASGI callable of /v1/traces.
+    """ASGI callable of /v1/traces.
 
     Args:
-        writer: Where the spans go.
-        body_limit: Bytes of a body at most, also after decompression.
-        metrics: Counts what is refused.
-        attempts: Tells whose token has expired; None to take any.
+        writer: Stores spans.
+        body_limit: Limit of a body in bytes, also after decompression.
+        metrics: Counts refused spans.
+        attempts: Checks attempt tokens for expiry; None to accept any.
     """
 
     def __init__(
@@ -92,11 +94,11 @@ class Otlp:
         self._decoders = asyncio.Semaphore(DECODERS)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request.
+        """Serve one request.
 
         Raises:
-            Problem: The method or the media type is none of OTLP's. Every other failure is
-                answered here, in the form that the specification asks for.
+            Problem: OTLP does not support the method or the media type. Every other failure is
+                answered here, in the form that the specification requires.
         """
         if scope["method"] != "POST":
             raise Problem(405, "Spans are sent with POST.", headers={"allow": "POST"})
@@ -105,15 +107,15 @@ class Otlp:
         if encoding is None:
             raise Problem(
                 415,
-                f"The media type {media_type!r} is none of OTLP's.",
+                f"OTLP does not support the media type {media_type!r}.",
                 hint=f"Send {' or '.join(ENCODINGS)}.",
             )
         caller: Caller = scope["ratchet.caller"]
         try:
             rejected = await self._take(encoding, compression, length, receive, caller)
         except Problem as problem:
-            said = encoding.failure(_CODES.get(problem.status, 13), problem.detail)
-            await _answer(send, problem.status, encoding, said, problem.headers)
+            failure = encoding.failure(_CODES.get(problem.status, 13), problem.detail)
+            await _answer(send, problem.status, encoding, failure, problem.headers)
             return
         count = rejected.total()
         if count and self._metrics is not None:
@@ -128,16 +130,16 @@ class Otlp:
         receive: Receive,
         caller: Caller,
     ) -> Counter[str]:
-        """Read, decode and store a body; return how many of its spans were rejected, and why."""
+        """Read, decode and store a body; return the numbers of rejected spans by reason."""
         if caller.attempt is not None and self._attempts is not None:
             await self._late(self._attempts, *caller.attempt)
         if length > self._limit:
-            raise Problem(413, f"The body has {length} bytes; {self._limit} are the limit here.")
+            raise Problem(413, f"The body has {length} bytes; the limit is {self._limit}.")
         held = length or UNKNOWN_LENGTH
         if self._held and self._held + held > HELD_LIMIT:
             raise Problem(
                 429,
-                "Too many spans are under way.",
+                "Too many spans are in flight.",
                 hint="Send them again later.",
                 headers={"retry-after": "1"},
             )
@@ -167,7 +169,7 @@ class Otlp:
     def _decode(
         self, encoding: OtlpEncoding, body: bytes, compression: str, caller: Caller
     ) -> tuple[int, OtlpRecords]:
-        """Size of the body when it is decompressed, and its spans."""
+        """Decompressed size of the body, and its spans."""
         plain = decompressed(body, compression, self._limit)
         try:
             groups = encoding.decode(plain)
@@ -183,7 +185,7 @@ class Otlp:
 
 
 def _headers(headers: Any) -> tuple[str, str, int]:
-    """Media type, content encoding, and content length as far as it is known."""
+    """Media type, content encoding, and content length if known."""
     media_type = compression = ""
     length = 0
     for name, value in headers:

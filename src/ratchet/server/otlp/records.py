@@ -1,4 +1,4 @@
-"""Records: what a request holds as spans of ours, and which attempt or agent each belongs to."""
+"""Conversion of received OTLP spans to span records, with the attempt or agent of each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ratchet.types import Span, SpanEvent, SpanRecord
 
 ROLLOUT_ID = "ratchet.rollout.id"
 ATTEMPT = "ratchet.attempt"
-"""Attributes, of a span or of its resource, that together name the attempt it belongs to: the
-rollout's id and the attempt's fencing token."""
+"""Attributes of a span or its resource that identify the attempt it belongs to: rollout id and
+fencing token."""
 
 CUT = "ratchet.cut"
-"""Attribute that says what of a span was cut."""
+"""Attribute that lists what was truncated in a span."""
 
 UNKNOWN_AGENT = "unknown"
 
@@ -41,8 +41,8 @@ _KEPT_TOO = frozenset(
         "cloud.region",
     }
 )
-"""What of a resource goes into each of its spans. Others describe the machine, some of them at
-length, and a command line may hold secrets."""
+"""Resource attributes that are copied to each span. Others describe the machine, some at length,
+and a command line may contain secrets."""
 
 _STATUSES: dict[int, Literal["unset", "ok", "error"]] = {0: "unset", 1: "ok", 2: "error"}
 _KINDS = {2: "server", 3: "client", 4: "producer", 5: "consumer"}
@@ -52,15 +52,15 @@ _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 
 
 class OtlpRecords(NamedTuple):
-    """A request's spans, and what became of the others."""
+    """Accepted spans of a request, and the number of rejected ones."""
 
     kept: list[SpanRecord]
     rejected: Counter[str]
-    """How many spans were rejected, by reason."""
+    """Number of rejected spans by reason."""
 
 
 class _Owner(NamedTuple):
-    """Whom the spans of a resource belong to."""
+    """The rollout or agent that a resource's spans belong to."""
 
     rollout_id: str
     fence: int
@@ -68,14 +68,14 @@ class _Owner(NamedTuple):
 
 
 def records_of(groups: Sequence[ReceivedSpans], attempt: tuple[str, int] | None) -> OtlpRecords:
-    """The spans of a request.
+    """Convert the spans of a request.
 
     A span is rejected when it has no usable ids or times, or names another attempt than the
-    caller's. One that ends before it starts is kept as it is.
+    caller's. A span that ends before it starts is accepted unchanged.
 
     Args:
-        groups: What the request holds.
-        attempt: The only attempt that the caller may send for; None when it may for all.
+        groups: The received spans by resource.
+        attempt: The only attempt that the caller may send for; None for any.
     """
     kept: list[SpanRecord] = []
     rejected: Counter[str] = Counter()
@@ -117,7 +117,7 @@ def records_of(groups: Sequence[ReceivedSpans], attempt: tuple[str, int] | None)
 
 
 def describe(rejected: Counter[str]) -> str:
-    """Why spans were rejected, in a sentence; empty when none were."""
+    """Reasons of rejected spans as a sentence; empty when there are none."""
     if not rejected:
         return ""
     reasons = ", ".join(f"{count} {reason}" for reason, count in rejected.items())
@@ -130,7 +130,7 @@ def _unusable(span: ReceivedSpan) -> str:
     if len(span.span_id) != 8 or span.span_id == _NO_SPAN:
         return "have a span id that is not 8 bytes, not all zero"
     if not (0 <= span.start_ns < _INT64 and 0 <= span.end_ns < _INT64):
-        return "have a time that is no number of nanoseconds in 63 bits"
+        return "have a time that is not nanoseconds in 63 bits"
     return ""
 
 
@@ -139,7 +139,7 @@ def _attempt(attributes: dict[str, Any]) -> tuple[str, int] | None:
     if not isinstance(rollout_id, str) or not 0 < len(rollout_id) <= 200:
         return None
     fence = attributes.get(ATTEMPT)
-    # Attributes of a resource that come from the environment are texts.
+    # Resource attributes set through the environment are strings.
     if isinstance(fence, str) and fence.isascii() and fence.isdigit() and len(fence) <= 10:
         fence = int(fence)
     if isinstance(fence, int) and not isinstance(fence, bool) and 0 <= fence < _INT32:
@@ -191,7 +191,7 @@ def _span(span: ReceivedSpan, attributes: dict[str, Any], resource_notes: list[s
         parent_id=parent_id.hex() if len(parent_id) == 8 and parent_id != _NO_SPAN else None,
         name=span.name[:MAX_NAME],
         start_ns=span.start_ns,
-        # One that was never ended takes no time.
+        # A span without an end has a duration of zero.
         end_ns=span.end_ns or span.start_ns,
         status=_STATUSES.get(span.status, "unset"),
         message=span.message[:MAX_TEXT],

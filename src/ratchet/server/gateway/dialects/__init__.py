@@ -1,4 +1,4 @@
-"""Dialects: what the gateway understands, and the path of each."""
+"""Gateway dialects: the supported provider APIs, and the path of each."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ __all__ = ["DIALECTS", "PASSED_THROUGH", "Assembly", "GatewayDialect", "Path"]
 
 
 class Assembly(Protocol):
-    """The pieces of a streamed answer, as they become one."""
+    """Accumulates the events of a streamed response."""
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in the decoded data of one event."""
+        """Add the decoded data of one event."""
 
     def response(self) -> dict[str, Any]:
-        """The answer as far as it came, in the shape of one that was not streamed."""
+        """The response so far, in the shape of one that was not streamed."""
 
 
 class GatewayDialect(Protocol):
-    """What each module of this folder has. All of it takes any JSON, and none of it raises."""
+    """Interface of each module of this package. Its functions accept any JSON and never raise."""
 
     @property
     def OPERATION(self) -> str:  # noqa: N802 - a module's constant
         """The value of `gen_ai.operation.name`."""
 
     def request_attributes(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """What a decoded request asks for, as attributes of its span."""
+        """Span attributes of a decoded request."""
 
     def response_attributes(self, response: Mapping[str, Any]) -> dict[str, Any]:
-        """What a decoded answer says, as attributes of its span."""
+        """Span attributes of a decoded response."""
 
     def assembly(self) -> Assembly:
-        """A place where the pieces of a streamed answer become one."""
+        """A new assembly for a streamed response."""
 
     def system_texts(self, request: Mapping[str, Any]) -> list[tuple[Path, str]]:
         """The instructions in a decoded request, with the path of each."""
 
     def with_texts(self, request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, Any]:
-        """A copy of the request with other texts at some of these paths."""
+        """A copy of the request with new texts at the given paths."""
 
 
 DIALECTS: dict[tuple[DialectName, str], GatewayDialect] = {
@@ -52,11 +52,11 @@ DIALECTS: dict[tuple[DialectName, str], GatewayDialect] = {
     ("openai", "embeddings"): embeddings,
     ("anthropic", "messages"): messages,
 }
-"""What is recorded: calls by POST, by provider's dialect and path below its version."""
+"""Recorded POST calls, by the provider's dialect and the path below its version."""
 
 PASSED_THROUGH: dict[tuple[DialectName, str], str] = {
     ("openai", "models"): "GET",
     ("anthropic", "models"): "GET",
     ("anthropic", "messages/count_tokens"): "POST",
 }
-"""What is relayed and not recorded, with its method: no model is called."""
+"""Paths that are relayed without recording, with their method: no model is called."""

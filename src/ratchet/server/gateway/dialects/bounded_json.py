@@ -1,7 +1,7 @@
-"""Foreign JSON, read without trust and kept within bounds.
+"""Untrusted JSON, read safely and truncated to limits.
 
-Bodies come from agents and from upstreams, and may be anything: every function here takes any value
-and none raises on one, but for `decoded`.
+Bodies come from agents and upstreams, and may be anything: every function here accepts any value
+and, except for `decoded`, never raises.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ import msgspec
 from ratchet.observe.capture import readable, shorten
 
 TEXT_LIMIT = 65_536
-"""Characters kept of one text: of a part of a message, or of a tool's arguments."""
+"""Most characters of one text: of a part of a message, or of a tool's arguments."""
 
 JSON_LIMIT = 262_144
-"""Bytes kept of one attribute that is JSON text, such as all messages of a call."""
+"""Most bytes of one attribute that is JSON text, such as all messages of a call."""
 
 MAX_ITEMS = 1_000
-"""Messages, parts of a message, tools or choices that are looked at."""
+"""Most messages, parts of a message, tools or choices that are read."""
 
 MAX_TOKENS = 262_144
-"""Token ids or log-probabilities kept of one call."""
+"""Most token ids or log-probabilities of one call."""
 
 MAX_DEPTH = 1_000
-"""Objects and arrays in a value that stands as JSON inside other JSON; one of more is a text.
-Nothing can be nested deeper than it has objects and arrays, and readers fail on what is deep."""
+"""Most objects and arrays in a value embedded as JSON in other JSON; a value with more is embedded
+as text. Their number bounds the nesting depth, and JSON readers fail on deep nesting.
+"""
 
 NAME_LIMIT = 1_000
-"""Characters kept of a name or an id."""
+"""Most characters of a name or an id."""
 
 _FALLBACK_LIMIT = 1_048_576
 _PENDING_LIMIT = 64_000
@@ -42,12 +43,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 def decoded(body: bytes | bytearray | str) -> Any:
-    """The value of a JSON text.
+    """Decode JSON.
 
-    What Python's own servers write is read as well: NaN, infinity, and halves of characters.
+    Also accepts what Python's json writes: NaN, infinity, and lone surrogates.
 
     Raises:
-        ValueError: It is no JSON, or it is nested too deeply.
+        ValueError: It is not JSON, or it is nested too deeply.
     """
     try:
         return _decode(body)
@@ -65,7 +66,7 @@ def decoded(body: bytes | bytearray | str) -> Any:
 
 
 def encoded(value: Any) -> bytes:
-    """JSON text of a decoded value; what is nested too deeply stands as a word about it."""
+    """JSON text of a decoded value; a placeholder when it cannot be encoded."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
@@ -78,7 +79,7 @@ def encoded(value: Any) -> bytes:
 
 
 def holds_json(text: str) -> bool:
-    """Whether a text is JSON that may stand inside other JSON."""
+    """Whether a text is JSON that may be embedded in other JSON."""
     try:
         _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -87,33 +88,33 @@ def holds_json(text: str) -> bool:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """The value when it is an object, else an empty one."""
+    """The value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Any) -> list[Any]:
-    """The value when it is an array, cut to MAX_ITEMS, else an empty one."""
+    """The value if it is an array, truncated to MAX_ITEMS, else an empty one."""
     if not isinstance(value, list):
         return []
     return value if len(value) <= MAX_ITEMS else value[:MAX_ITEMS]
 
 
 def name(value: Any) -> str:
-    """The value when it is a text that names something, else an empty one."""
+    """The value if it is a string, truncated, else an empty one."""
     if not isinstance(value, str):
         return ""
     return readable(value if len(value) <= NAME_LIMIT else value[:NAME_LIMIT])
 
 
 def count(value: Any) -> int | None:
-    """The value when it is a number of things, else None."""
+    """The value if it is a non-negative integer, else None."""
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
         return value
     return None
 
 
 def number(value: Any) -> float | int | None:
-    """The value when it is a finite number, else None."""
+    """The value if it is a finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     if isinstance(value, int):
@@ -122,13 +123,13 @@ def number(value: Any) -> float | int | None:
 
 
 class CutText(str):
-    """A text that was cut already, and says so at its end."""
+    """A text that is already truncated, with a note at its end."""
 
     __slots__ = ()
 
 
 def bounded_text(value: Any) -> str:
-    """A text within its limit; anything but a text stands as its JSON."""
+    """A truncated text; a value that is not a text is encoded as JSON."""
     if type(value) is CutText:
         return str.__str__(value)
     if not isinstance(value, str):
@@ -137,33 +138,33 @@ def bounded_text(value: Any) -> str:
 
 
 class GrowingText:
-    """A text that arrives in pieces; what is beyond the limit is counted, not kept."""
+    """A text that arrives in pieces; characters beyond the limit are counted but not stored."""
 
-    __slots__ = ("_pieces", "_size", "_waiting")
+    __slots__ = ("_pieces", "_size", "_unmerged")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._size = 0
-        self._waiting = 0
+        self._unmerged = 0
 
     def add(self, piece: Any) -> None:
-        """Append a piece; anything but a text is left out."""
+        """Append a piece; anything but a text is ignored."""
         if not isinstance(piece, str) or not piece:
             return
         left = TEXT_LIMIT - self._size
         if left > 0:
             self._pieces.append(piece if len(piece) <= left else piece[:left])
-            self._waiting += 1
-            if self._waiting > _PENDING_LIMIT:  # many tiny pieces take more memory than their text
+            self._unmerged += 1
+            if self._unmerged > _PENDING_LIMIT:  # many tiny pieces take more memory than their text
                 self._pieces = ["".join(self._pieces)]
-                self._waiting = 0
+                self._unmerged = 0
         self._size += len(piece)
 
     def __bool__(self) -> bool:
         return self._size > 0
 
     def text(self) -> str:
-        """All of it so far."""
+        """The text so far."""
         text = "".join(self._pieces)
         if self._size > TEXT_LIMIT:
             return CutText(f"{text}… [{self._size - TEXT_LIMIT} more characters]")
@@ -171,7 +172,7 @@ class GrowingText:
 
 
 def bounded_value(value: Any) -> Any:
-    """Any JSON value, for use inside another one: its text when it is too long."""
+    """Any JSON value, for embedding in another; as truncated text when it is too long."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):
@@ -183,17 +184,17 @@ def bounded_value(value: Any) -> Any:
 
 
 def omitted(missing: int) -> dict[str, Any]:
-    """What stands in the place of entries that were left out."""
+    """Placeholder for omitted entries."""
     return {"role": "omitted", "type": "omitted", "parts": [], "count": missing}
 
 
 def json_text(entries: Sequence[dict[str, Any]], *, first: int = 1) -> str:
-    """JSON text of a list whose entries this package made, within its limit.
+    """JSON text of a list of entries, truncated to its limit.
 
     Args:
         entries: The entries.
-        first: When not all fit, how many of the first are kept; the rest is filled from the end,
-            and an entry between them says how many are missing.
+        first: When not all fit, number of leading entries to retain; the rest is filled from the
+            end, with a placeholder between them.
     """
     text = encoded(entries)
     if len(text) <= JSON_LIMIT:
@@ -214,7 +215,7 @@ def json_text(entries: Sequence[dict[str, Any]], *, first: int = 1) -> str:
 
 
 def numbers(value: Any, kind: type) -> list[Any] | None:
-    """The value when it is a list of integers, or of finite numbers, within its limit."""
+    """The value if it is a list of integers, or of numbers, within MAX_TOKENS; else None."""
     if not isinstance(value, list) or len(value) > MAX_TOKENS:
         return None
     if kind is int:

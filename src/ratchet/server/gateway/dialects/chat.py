@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: /chat/completions."""
+"""Dialect of OpenAI's chat completions: /chat/completions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LEADING = ("system", "developer")
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request asks for, as attributes of its span."""
+    """Span attributes of a request."""
     found = settings(request)
     level = name(request.get("reasoning_effort"))
     if level:
@@ -55,7 +55,7 @@ def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
-    """What an answer says, as attributes of its span."""
+    """Span attributes of a response."""
     found: dict[str, Any] = {}
     for key, attribute in (("id", "gen_ai.response.id"), ("model", "gen_ai.response.model")):
         if value := name(response.get(key)):
@@ -84,7 +84,7 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The texts of the system's and the developer's messages, with their paths."""
+    """Texts of system and developer messages, with their paths."""
     messages = request.get("messages")
     if not isinstance(messages, list):
         return []
@@ -97,19 +97,19 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
 
 
 def assembly() -> ChatAssembly:
-    """A place where the pieces of a streamed answer become one."""
+    """A new assembly for a streamed response."""
     return ChatAssembly()
 
 
 class ChatAssembly:
-    """The chunks of a streamed answer as one answer."""
+    """Merges the chunks of a streamed response."""
 
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in a chunk."""
+        """Add a chunk."""
         for key in ("id", "model", "usage", "service_tier", "prompt_token_ids", "error"):
             value = event.get(key)
             if value is not None:
@@ -125,16 +125,16 @@ class ChatAssembly:
             choice.add(each)
 
     def response(self) -> dict[str, Any]:
-        """The answer as far as it came."""
+        """The response so far."""
         choices = [self._choices[index].whole() for index in sorted(self._choices)]
         return {**self._response, "choices": choices} if choices else dict(self._response)
 
 
 class _Choice:
-    """One choice of a streamed answer."""
+    """One choice of a streamed response."""
 
     def __init__(self) -> None:
-        self.words = {key: GrowingText() for key in ("content", "refusal", *_THOUGHTS)}
+        self.words = {key: GrowingText() for key in ("content", "refusal", *_REASONING_KEYS)}
         self.calls: dict[int, _Call] = {}
         self.finish_reason = ""
         self.token_ids: list[Any] = []
@@ -174,7 +174,7 @@ class _Choice:
 
 
 class _Call:
-    """One tool call of a streamed answer."""
+    """One tool call of a streamed response."""
 
     def __init__(self) -> None:
         self.id = ""
@@ -183,7 +183,7 @@ class _Call:
 
     def add(self, call: dict[str, Any]) -> None:
         self.id = name(call.get("id")) or self.id
-        # A custom tool's call carries its input as a text.
+        # A custom tool's call has its input as text.
         own = mapping(call.get("function")) or mapping(call.get("custom"))
         self.name.add(own.get("name"))
         self.arguments.add(own.get("arguments") or own.get("input"))
@@ -193,12 +193,12 @@ class _Call:
         return {"id": self.id, "function": own}
 
 
-# DeepSeek and vLLM say reasoning_content, newer ones of them and OpenRouter say reasoning.
-_THOUGHTS = ("reasoning_content", "reasoning")
+# reasoning_content: DeepSeek and vLLM; reasoning: newer versions of them, and OpenRouter.
+_REASONING_KEYS = ("reasoning_content", "reasoning")
 
 
 def _extend(collected: list[Any], more: Any, key: str = "") -> None:
-    # One beyond the limit is kept: so it is known that there were too many.
+    # The list may exceed the limit once, which marks it as too long.
     if isinstance(more, list) and len(collected) <= MAX_TOKENS:
         collected.extend({key: mapping(one).get(key)} if key else one for one in more)
 
@@ -223,15 +223,17 @@ def _answer(choice: dict[str, Any]) -> dict[str, Any]:
 
 def _parts(message: dict[str, Any], role: str) -> list[parts.Part]:
     content = message.get("content")
-    if len(message) == 2 and isinstance(content, str) and role != "tool":  # most are like this
+    if len(message) == 2 and isinstance(content, str) and role != "tool":  # the common case
         return [{"type": "text", "content": bounded_text(content)}]
     if role in ("tool", "function"):
         own = _content(content)
-        # A tool returns words, nearly always.
+        # Nearly always a single text.
         response = own[0]["content"] if len(own) == 1 and own[0]["type"] == "text" else own
         return [parts.tool_response(message.get("tool_call_id"), response)]
     shown = [
-        parts.reasoning(message[key]) for key in _THOUGHTS if isinstance(message.get(key), str)
+        parts.reasoning(message[key])
+        for key in _REASONING_KEYS
+        if isinstance(message.get(key), str)
     ][:1]
     shown.extend(_content(content))
     if isinstance(message.get("refusal"), str):

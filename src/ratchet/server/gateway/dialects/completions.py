@@ -1,4 +1,4 @@
-"""OpenAI's text completions: /completions."""
+"""Dialect of OpenAI's text completions: /completions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPERATION = "text_completion"
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request asks for, as attributes of its span."""
+    """Span attributes of a request."""
     found = settings(request)
     prompt = request.get("prompt")
     if prompt is None:
@@ -50,9 +50,9 @@ def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
-    """What an answer says, as attributes of its span."""
+    """Span attributes of a response."""
     choices = [mapping(one) for one in items(response.get("choices"))]
-    # All but the choices is as in a chat.
+    # Everything except the choices is as in chat completions.
     found = chat.response_attributes({**response, "choices": []})
     if not choices:
         return found
@@ -71,7 +71,7 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The prompts, with their paths: a completion has no other place for instructions."""
+    """The prompts, with their paths: a completion has no other instructions."""
     prompt = request.get("prompt")
     if isinstance(prompt, str):
         return [(("prompt",), prompt)]
@@ -83,19 +83,19 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
 
 
 def assembly() -> CompletionAssembly:
-    """A place where the pieces of a streamed answer become one."""
+    """A new assembly for a streamed response."""
     return CompletionAssembly()
 
 
 class CompletionAssembly:
-    """The chunks of a streamed answer as one answer."""
+    """Merges the chunks of a streamed response."""
 
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in a chunk."""
+        """Add a chunk."""
         for key in ("id", "model", "usage", "error"):
             value = event.get(key)
             if value is not None:
@@ -111,13 +111,13 @@ class CompletionAssembly:
             choice.add(each)
 
     def response(self) -> dict[str, Any]:
-        """The answer as far as it came."""
+        """The response so far."""
         choices = [self._choices[index].whole() for index in sorted(self._choices)]
         return {**self._response, "choices": choices} if choices else dict(self._response)
 
 
 class _Choice:
-    """One choice of a streamed answer."""
+    """One choice of a streamed response."""
 
     def __init__(self) -> None:
         self.text = GrowingText()
@@ -146,7 +146,7 @@ class _Choice:
 
 
 def _prompts(prompt: Any) -> list[Any]:
-    """The prompts of a request: a text, some texts, token ids, or some lists of those."""
+    """The prompts of a request: one text, a list of texts, token ids, or lists of token ids."""
     if not isinstance(prompt, list):
         return [prompt]
     if prompt and all(isinstance(one, (str, list)) for one in prompt[:MAX_ITEMS]):

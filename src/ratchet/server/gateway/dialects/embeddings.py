@@ -1,4 +1,4 @@
-"""OpenAI's embeddings: /embeddings. The vectors themselves are not recorded."""
+"""Dialect of OpenAI's embeddings: /embeddings. The vectors are not recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BYTES_PER_FLOAT = 4
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request asks for, as attributes of its span."""
+    """Span attributes of a request."""
     found = completions.request_attributes({**request, "prompt": request.get("input")})
     found.pop("ratchet.prompt_token_ids", None)
     if form := name(request.get("encoding_format")):
@@ -36,7 +36,7 @@ def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
-    """What an answer says, as attributes of its span."""
+    """Span attributes of a response."""
     found = chat.response_attributes({**response, "choices": []})
     data = response.get("data")
     if isinstance(data, list) and data:
@@ -50,25 +50,25 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """None: nothing here is a prompt."""
+    """Empty: an embedding request has no instructions."""
     return []
 
 
 def assembly() -> EmbeddingAssembly:
-    """A place where the pieces of a streamed answer become one."""
+    """A new assembly for a streamed response."""
     return EmbeddingAssembly()
 
 
 class EmbeddingAssembly:
-    """Nobody streams embeddings; whoever does so is taken at the last word."""
+    """Embeddings are not streamed in practice; the last event is used."""
 
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in a chunk."""
+        """Add an event."""
         self._response = {**event, "data": items(event.get("data"))[:1]}
 
     def response(self) -> dict[str, Any]:
-        """The answer as far as it came."""
+        """The response so far."""
         return self._response

@@ -1,4 +1,4 @@
-"""Anthropic's messages: /messages."""
+"""Dialect of Anthropic's messages: /messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MODALITIES = {"image": "image", "document": "document", "video": "video", "audi
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request asks for, as attributes of its span."""
+    """Span attributes of a request."""
     found = settings(request)
     level = name(mapping(request.get("output_config")).get("effort"))
     if level:
@@ -53,7 +53,7 @@ def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
-    """What an answer says, as attributes of its span."""
+    """Span attributes of a response."""
     found: dict[str, Any] = {}
     for key, attribute in (("id", "gen_ai.response.id"), ("model", "gen_ai.response.model")):
         if value := name(response.get(key)):
@@ -75,7 +75,7 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     written = count(reported.get("cache_creation_input_tokens"))
     found.update(
         usage(
-            # The convention counts what comes from and goes to a cache; Anthropic does not.
+            # OpenTelemetry's count includes cached tokens; Anthropic's does not.
             input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
             output_tokens=reported.get("output_tokens"),
             cache_read=read,
@@ -86,17 +86,17 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The texts of the system prompt, with their paths."""
+    """Texts of the system prompt, with their paths."""
     return texts_of(request.get("system"), ("system",), _TEXTS)
 
 
 def assembly() -> MessagesAssembly:
-    """A place where the pieces of a streamed answer become one."""
+    """A new assembly for a streamed response."""
     return MessagesAssembly()
 
 
 class MessagesAssembly:
-    """The events of a streamed answer as one answer."""
+    """Merges the events of a streamed response."""
 
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
@@ -104,7 +104,7 @@ class MessagesAssembly:
         self._blocks: dict[int, _Block] = {}
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in an event."""
+        """Add an event."""
         kind = event.get("type")
         if kind == "message_start":
             message = mapping(event.get("message"))
@@ -125,14 +125,14 @@ class MessagesAssembly:
         elif kind == "message_delta":
             if reason := mapping(event.get("delta")).get("stop_reason"):
                 self._response["stop_reason"] = reason
-            # The last count of each kind holds.
+            # Counts are cumulative: the last one of each kind is valid.
             reported = mapping(event.get("usage"))
             self._usage.update((k, v) for k, v in reported.items() if v is not None)
         elif kind == "error":
             self._response["error"] = event.get("error")
 
     def response(self) -> dict[str, Any]:
-        """The answer as far as it came."""
+        """The response so far."""
         whole = dict(self._response)
         if self._blocks:
             whole["content"] = [self._blocks[index].whole() for index in sorted(self._blocks)]
@@ -142,7 +142,7 @@ class MessagesAssembly:
 
 
 class _Block:
-    """One block of a streamed answer."""
+    """One content block of a streamed response."""
 
     def __init__(self) -> None:
         self.start: dict[str, Any] = {}
@@ -163,7 +163,7 @@ class _Block:
         for key in ("text", "thinking"):
             if self.grown[key]:
                 block[key] = self.grown[key].text()
-                block.setdefault("type", key)  # the block's start was lost
+                block.setdefault("type", key)  # the start event is missing
         if self.grown["partial_json"]:
             block["input"] = self.grown["partial_json"].text()
             block.setdefault("type", "tool_use")

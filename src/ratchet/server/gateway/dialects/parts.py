@@ -1,7 +1,7 @@
-"""Parts of messages, as OpenTelemetry's conventions for generative AI shape them.
+"""Message parts in the shape of OpenTelemetry's conventions for generative AI.
 
-Their source is docs/gen-ai/non-normative/models.py of open-telemetry/semantic-conventions-genai.
-Binary content is not kept: a part says how large it was, and of which type.
+Source: docs/gen-ai/non-normative/models.py of open-telemetry/semantic-conventions-genai.
+Binary content is not stored; its part has the size and the type.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ _FIRST = 10
 
 
 def text(content: Any) -> Part:
-    """Words."""
+    """Part of text."""
     return {"type": "text", "content": bounded_text(content)}
 
 
 def reasoning(content: Any) -> Part:
-    """What a model thought."""
+    """Part of a model's reasoning."""
     return {"type": "reasoning", "content": bounded_text(content)}
 
 
 def tool_call(call_id: Any, tool: Any, arguments: Any) -> Part:
-    """A model's wish to call a tool; arguments that are JSON text stand as their value."""
+    """Part of a tool call; arguments that are JSON text are embedded as JSON."""
     part: Part = {"type": "tool_call", "id": name(call_id), "name": name(tool)}
     part["arguments"] = _arguments(arguments)
     return part
 
 
 def tool_response(call_id: Any, response: Any) -> Part:
-    """What a tool returned."""
+    """Part of a tool's result."""
     return {"type": "tool_call_response", "id": name(call_id), "response": response}
 
 
 def other(kind: Any, **more: Any) -> Part:
-    """A part that the conventions do not know."""
+    """Part of a type that the conventions do not define."""
     return {"type": name(kind) or "unknown", **more}
 
 
 def media(modality: str, address: Any, mime_type: Any = None) -> Part:
-    """An image, a sound or a document, by its URL; of a data URL only the type and the size."""
+    """Part of an image, a sound or a document, by its URL; of a data URL only type and size."""
     if not isinstance(address, str):
         return other(modality)
     if address.startswith("data:"):
@@ -72,7 +72,7 @@ def media(modality: str, address: Any, mime_type: Any = None) -> Part:
 
 
 def blob(modality: str, mime_type: Any, encoded_size: int) -> Part:
-    """Content that was sent as base64; it is not kept."""
+    """Part of content sent as base64, which is not stored."""
     part: Part = {"type": "blob", "modality": modality}
     if mime_type:
         part["mime_type"] = name(mime_type)
@@ -81,7 +81,7 @@ def blob(modality: str, mime_type: Any, encoded_size: int) -> Part:
 
 
 def file(modality: str, file_id: Any) -> Part:
-    """A file that the provider has."""
+    """Part of a file stored by the provider."""
     return {"type": "file", "modality": modality, "file_id": name(file_id)}
 
 
@@ -89,8 +89,8 @@ def messages_text(messages: list[Any], shown: Callable[[Any], dict[str, Any]]) -
     """JSON text of a request's messages; of very many, the first and the newest.
 
     Args:
-        messages: As the request has them.
-        shown: One of them, in the shape of the conventions.
+        messages: Messages of the request.
+        shown: Converts a message to the shape of the conventions.
     """
     if len(messages) <= MAX_ITEMS:
         return json_text([shown(one) for one in messages])
@@ -100,9 +100,9 @@ def messages_text(messages: list[Any], shown: Callable[[Any], dict[str, Any]]) -
 
 
 def tool_definition(tool: Any) -> Part:
-    """A tool that a model may call: all dialects name, describe and give a schema to it."""
+    """Definition of a tool: each dialect has its name, description and schema."""
     tool = mapping(tool)
-    # Chat nests what the others do not.
+    # Chat completions nest the definition.
     own = mapping(tool.get("function")) or mapping(tool.get("custom")) or tool
     part: Part = {"type": name(tool.get("type")) or "function", "name": name(own.get("name"))}
     if isinstance(own.get("description"), str):

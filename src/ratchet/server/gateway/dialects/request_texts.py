@@ -1,4 +1,4 @@
-"""Texts of a request, found by path and replaced."""
+"""Texts of a request: found by path, and replaced."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Keys and positions that lead to a text, such as ("messages", 0, "content")."""
+"""Keys and indices that lead to a text, such as ("messages", 0, "content")."""
 
 
 def with_texts(request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, Any]:
-    """The request with other texts at some paths.
+    """Copy a request with new texts at some paths.
 
-    What stands beside the paths is shared with the original, which is left alone.
+    Values beside the paths are shared with the original, which is not modified.
 
     Args:
         request: A decoded request.
-        texts: New texts by path, as `system_texts` gives the paths.
+        texts: New texts by path, with paths from `system_texts`.
     """
     changed = request
     for path, text in texts.items():
@@ -25,12 +25,12 @@ def with_texts(request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, 
 
 
 def texts_of(content: Any, path: Path, kinds: tuple[str, ...]) -> list[tuple[Path, str]]:
-    """The texts of a message's content, which is a text or a list of parts.
+    """Texts of a message's content, which is a text or a list of parts.
 
     Args:
         content: The content.
-        path: Where it stands.
-        kinds: Types of the parts that hold a text.
+        path: Path of the content.
+        kinds: Types of parts that have a text.
     """
     if isinstance(content, str):
         return [(path, content)]

@@ -1,4 +1,4 @@
-"""OpenAI's responses: /responses."""
+"""Dialect of OpenAI's responses: /responses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
-    """What a request asks for, as attributes of its span."""
+    """Span attributes of a request."""
     found = settings(request)
     for attribute, value in (
         ("gen_ai.request.reasoning.level", mapping(request.get("reasoning")).get("effort")),
@@ -63,7 +63,7 @@ def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
-    """What an answer says, as attributes of its span."""
+    """Span attributes of a response."""
     found: dict[str, Any] = {}
     for key, attribute in (("id", "gen_ai.response.id"), ("model", "gen_ai.response.model")):
         if value := name(response.get(key)):
@@ -74,7 +74,7 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
         found["gen_ai.response.finish_reasons"] = [reason]
     output = items(response.get("output"))
     if output:
-        # One answer of the model, in several items.
+        # One response of the model, in several items.
         shown = [part for one in output for part in _message(one, "assistant")["parts"]]
         message: dict[str, Any] = {"role": "assistant", "parts": shown}
         if reason:
@@ -95,7 +95,7 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The instructions and the texts of the system's and the developer's messages."""
+    """The instructions, and the texts of system and developer messages, with their paths."""
     found: list[tuple[Path, str]] = []
     if isinstance(request.get("instructions"), str):
         found.append((("instructions",), request["instructions"]))
@@ -107,14 +107,14 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
 
 
 def assembly() -> ResponsesAssembly:
-    """A place where the pieces of a streamed answer become one."""
+    """A new assembly for a streamed response."""
     return ResponsesAssembly()
 
 
 class ResponsesAssembly:
-    """The events of a streamed answer as one answer.
+    """Merges the events of a streamed response.
 
-    The last event holds the whole answer; what came before it matters when it does not come.
+    The last event has the whole response; earlier ones are used only when it is missing.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class ResponsesAssembly:
         self._ended = False
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """Take in an event."""
+        """Add an event."""
         kind = event.get("type")
         if kind in _ENDS:
             self._response = mapping(event.get("response"))
@@ -145,7 +145,7 @@ class ResponsesAssembly:
             item.add(kind, event)
 
     def response(self) -> dict[str, Any]:
-        """The answer as far as it came."""
+        """The response so far."""
         if self._ended or not self._output:
             return self._response
         output = [self._output[index].whole() for index in sorted(self._output)]
@@ -153,7 +153,7 @@ class ResponsesAssembly:
 
 
 class _Item:
-    """One item of a streamed answer, while it is not whole."""
+    """One output item of a streamed response, possibly incomplete."""
 
     def __init__(self) -> None:
         self.item: dict[str, Any] = {}
@@ -191,7 +191,7 @@ def _conversation(value: Any) -> Any:
 
 
 def _message(item: Any, role: str = "user") -> dict[str, Any]:
-    """An item of the input or the output as a message."""
+    """Convert an item of the input or the output to a message."""
     item = mapping(item)
     kind = name(item.get("type")) or "message"
     if kind == "message":
@@ -212,7 +212,7 @@ def _message(item: Any, role: str = "user") -> dict[str, Any]:
         result = item.get("result")
         image = parts.blob("image", None, len(result) if isinstance(result, str) else 0)
         return {"role": "assistant", "parts": [image]}
-    if kind.endswith("_call"):  # a tool of the provider's own
+    if kind.endswith("_call"):  # a built-in tool of the provider
         call = {key: bounded_value(value) for key, value in list(item.items())[:50]}
         part = parts.other(
             "server_tool_call", id=name(item.get("id")), name=kind, server_tool_call=call

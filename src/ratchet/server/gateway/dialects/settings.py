@@ -1,4 +1,4 @@
-"""Settings of a request, by the names that OpenTelemetry's conventions give them."""
+"""Request settings and token usage, as attributes of OpenTelemetry's conventions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _NUMBERS = {
     "seed": "gen_ai.request.seed",
 }
 
-_MOST_TOKENS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+_TOKEN_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
 def settings(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that all dialects share."""
+    """Span attributes of the settings that all dialects share."""
     found: dict[str, Any] = {}
     model = name(request.get("model"))
     if model:
@@ -30,10 +30,10 @@ def settings(request: Mapping[str, Any]) -> dict[str, Any]:
             value = number(request[key])
             if value is not None:
                 found[attribute] = value
-    for key in _MOST_TOKENS:
-        most = count(request.get(key))
-        if most is not None:
-            found["gen_ai.request.max_tokens"] = most
+    for key in _TOKEN_LIMITS:
+        limit = count(request.get(key))
+        if limit is not None:
+            found["gen_ai.request.max_tokens"] = limit
             break
     if request.get("stream") is True:
         found["gen_ai.request.stream"] = True
@@ -56,7 +56,7 @@ def usage(
     cache_write: Any = None,
     reasoning: Any = None,
 ) -> dict[str, Any]:
-    """Tokens that an answer reports; what it does not report is left out."""
+    """Span attributes of reported token counts; missing ones are omitted."""
     reported = {
         "gen_ai.usage.input_tokens": input_tokens,
         "gen_ai.usage.output_tokens": output_tokens,
