@@ -75,8 +75,8 @@ def test_a_refused_key_is_named_by_where_it_came_from(
     [
         hangs_up,
         breaks_off,
-        problem(503, "The store cannot be used now."),
-        problem(429, "Too much at once."),
+        problem(503, "The store is unavailable."),
+        problem(429, "Too many requests."),
         problem(502, "x"),
         problem(504, "x"),
         says(502, "<html>gateway</html>", content_type="text/html"),

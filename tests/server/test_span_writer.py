@@ -308,7 +308,7 @@ def test_closing_does_not_wait_for_a_store_that_is_away(
         writer.post(records(2))
 
     run(watched, work)
-    assert "2 spans could not be stored before the server ended" in caplog.text
+    assert "2 spans could not be stored before the server stopped" in caplog.text
 
 
 def test_input_errors_are_those_of_the_store(sqlite_url: str) -> None:

@@ -154,8 +154,8 @@ class Gatekeeper:
             raise _unauthorized("This server requires a key, and the request has none.", error="")
         if through := proxy_header(scope["headers"]):
             raise _unauthorized(
-                f"The request came through a proxy (it has the header {through}), so nothing says"
-                " that it comes from this machine: it needs a key.",
+                f"The request came through a proxy (it has the header {through}), so it may"
+                " come from another machine: it needs a key.",
                 error="",
             )
         # No rate limit here: programs of this machine cannot be told apart, and one would be

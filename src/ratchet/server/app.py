@@ -120,7 +120,7 @@ class App:
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             await self._refuse(
-                Problem(500, "The server failed on this request.", hint="Its log says how."),
+                Problem(500, "The server failed on this request.", hint="See its log."),
                 scope,
                 sent,
             )

@@ -16,21 +16,21 @@ NO_TYPE = "about:blank"
 
 TITLES: dict[int, str] = {
     400: "The request is malformed",
-    401: "A key is needed",
+    401: "A key is required",
     403: "The key does not allow this",
-    404: "There is no such thing",
-    405: "The method is not allowed here",
+    404: "Not found",
+    405: "The method is not allowed",
     408: "The request did not arrive in time",
-    409: "It has changed meanwhile",
+    409: "It was changed concurrently",
     411: "The length is missing",
     413: "The request is too large",
     415: "The media type is not supported",
-    422: "The request does not say what it should",
-    429: "Too much at once",
+    422: "The request is not valid",
+    429: "Too many requests",
     500: "The server failed",
     502: "The upstream failed",
-    503: "The store cannot be used now",
-    504: "The upstream did not answer in time",
+    503: "The store is unavailable",
+    504: "The upstream did not respond in time",
 }
 
 

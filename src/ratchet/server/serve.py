@@ -231,7 +231,7 @@ class UvicornServer(uvicorn.Server):
         with contextlib.closing(self._listening):
             await self.serve(sockets=[self._listening])
         if not self.started:
-            raise StoreError("The server did not start; its log says why.")
+            raise StoreError("The server did not start; see its log.")
 
     def stop(self) -> None:
         """Shut down: accept no more requests, finish those in flight, store what is pending."""

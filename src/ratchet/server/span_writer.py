@@ -22,7 +22,7 @@ from ratchet.server.problems import Problem, problem_of
 from ratchet.types import RatchetError, SpanRecord, StoreError
 
 BATCH = 2_000
-"""Most spans in one transaction, which bounds the time that waiting spans wait."""
+"""Most spans in one transaction, which bounds the time that pending spans wait."""
 
 PATIENCE_S = 2.0
 """Seconds for which one transaction is retried while the store is locked or unavailable."""
@@ -143,12 +143,12 @@ class SpanWriter:
         self._task = None
         lost = self._pending
         for part in (*self._fresh, *(part for again in self._retries for part in again.parts)):
-            self._end(part, StoreError("The server ended before the spans were stored."))
+            self._end(part, StoreError("The server stopped before the spans were stored."))
         self._fresh.clear()
         self._retries.clear()
         thread.shutdown(wait=False, cancel_futures=True)
         if lost:
-            _log.error("%d spans could not be stored before the server ended.", lost)
+            _log.error("%d spans could not be stored before the server stopped.", lost)
 
     async def write(self, records: Sequence[SpanRecord]) -> None:
         """Store spans; return when they are committed.
@@ -173,7 +173,7 @@ class SpanWriter:
         ended = self._enqueue(records, waits=True)
         _, missing = await asyncio.wait(ended, timeout=ANSWER_S)
         if missing:
-            raise Problem(503, "The store did not answer in time.", headers={"retry-after": "1"})
+            raise Problem(503, "The store did not respond in time.", headers={"retry-after": "1"})
         for each in ended:
             try:
                 each.result()
@@ -295,7 +295,7 @@ class SpanWriter:
             if part.waits:
                 self._end(part, error)
         if posted:
-            _log.warning("%d spans wait for the store: %s", _count(posted), error)
+            _log.warning("%d spans could not be stored yet: %s", _count(posted), error)
             self._retries.append(_Retry(posted, self._stored))
             self._back_off()
 
