@@ -341,7 +341,7 @@ def test_memory_of_keys_is_bounded(sqlite_url: str, monkeypatch: pytest.MonkeyPa
                     await keeper.admit(request(secret))
                     await refusal(keeper.admit(request(f"rk_{n:040}")))
                 cache = keeper._keys
-                assert len(cache._right) == len(cache._wrong) == 5
+                assert len(cache._valid) == len(cache._invalid) == 5
                 await keeper.admit(request(secrets[0]))
 
         run(test)

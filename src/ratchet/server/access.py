@@ -101,8 +101,8 @@ class Gatekeeper:
         self._cors = check_origins(cors)
         self._clock = clock
         self._keys = KeyCache(store, clock, ticks)
-        signer = store.settings.get_or_create("attempt_secret", lambda: secrets.token_hex(32))
-        self._signer = bytes.fromhex(signer)
+        secret = store.settings.get_or_create("attempt_secret", lambda: secrets.token_hex(32))
+        self._secret = bytes.fromhex(secret)
 
     async def screen(self, scope: Mapping[str, Any], answer: ResponseChannel) -> str | None:
         """Answer a CORS preflight request; add CORS headers to other responses.
@@ -203,7 +203,7 @@ class Gatekeeper:
     def token(self, rollout_id: str, fence: int) -> str:
         """Signed token of an attempt. Every server of the store can verify it without a lookup."""
         subject = f"{rollout_id}@{fence}".encode(errors="surrogatepass")
-        digest = hmac.digest(self._signer, subject, hashlib.sha256)[:_MAC_BYTES]
+        digest = hmac.digest(self._secret, subject, hashlib.sha256)[:_MAC_BYTES]
         return f"ra_{_base64(digest)}{_base64(subject)}"
 
     @property

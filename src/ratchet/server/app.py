@@ -136,7 +136,7 @@ class App:
                 )
 
     async def _before(self, scope: Asgi, sent: _Sent) -> str | None:
-        """Reject cross-origin browser requests and answer CORS preflights."""
+        """Answer a CORS preflight; return its label for metrics, or None for other requests."""
         return await self.services.gatekeeper.screen(scope, sent)
 
     def _raw(

@@ -48,11 +48,11 @@ class KeyCache:
         self._clock = clock
         self._ticks = ticks
         # Keyed by hash, so that secrets stay in memory no longer than their request.
-        self._right: dict[bytes, _Found] = {}
-        self._wrong: dict[bytes, _Found] = {}
-        self._flights: dict[bytes, asyncio.Task[_Found]] = {}
-        self._guesses = TokenBuckets(WRONG_PER_S, WRONG_BURST, ticks)
-        self._noted: dict[str, float] = {}
+        self._valid: dict[bytes, _Found] = {}
+        self._invalid: dict[bytes, _Found] = {}
+        self._lookups: dict[bytes, asyncio.Task[_Found]] = {}
+        self._wrong_keys = TokenBuckets(WRONG_PER_S, WRONG_BURST, ticks)
+        self._used_at: dict[str, float] = {}
         self._pending: dict[str, float] = {}
         self._storing: asyncio.Task[None] | None = None
         # Own threads: a lookup must not queue behind requests that are already admitted.
@@ -71,7 +71,7 @@ class KeyCache:
             StoreError: The store cannot be read.
         """
         digest = hashlib.sha256(secret).digest()
-        found = self._right.get(digest) or self._wrong.get(digest)
+        found = self._valid.get(digest) or self._invalid.get(digest)
         if found is None or self._ticks() - found.at >= FRESH_S:
             found = await self._look_up(digest, secret, address)
         if found.key is not None:
@@ -85,55 +85,55 @@ class KeyCache:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _look_up(self, digest: bytes, secret: bytes, address: str) -> _Found:
-        flight = self._flights.get(digest)
-        if flight is None:
-            whose = "" if digest in self._right else network_of(address)
-            if whose and (wait := self._guesses.take(whose)):
+        lookup = self._lookups.get(digest)
+        if lookup is None:
+            network = "" if digest in self._valid else network_of(address)
+            if network and (wait := self._wrong_keys.take(network)):
                 raise Problem(
                     429,
                     "Too many wrong keys came from this address.",
                     headers={"retry-after": retry_after(wait)},
                 )
-            flight = asyncio.create_task(self._fetch(digest, secret.decode(), whose))
-            self._flights[digest] = flight
-            flight.add_done_callback(lambda task: self._land(digest, task))
+            lookup = asyncio.create_task(self._fetch(digest, secret.decode(), network))
+            self._lookups[digest] = lookup
+            lookup.add_done_callback(lambda task: self._end_lookup(digest, task))
         try:
             # Shielded: other requests may await the same lookup.
             async with asyncio.timeout(LOOK_UP_S):
-                return await asyncio.shield(flight)
+                return await asyncio.shield(lookup)
         except TimeoutError:
             raise Problem(
                 503, "The key could not be looked up in time.", headers={"retry-after": "1"}
             ) from None
 
-    async def _fetch(self, digest: bytes, secret: str, whose: str) -> _Found:
+    async def _fetch(self, digest: bytes, secret: str, network: str) -> _Found:
         at = self._ticks()
         loop = asyncio.get_running_loop()
         key = await loop.run_in_executor(
             self._threads, lambda: self._store.keys.by_secret(secret, patience_s=LOOK_UP_S)
         )
-        if key is not None and whose:
-            self._guesses.give_back(whose)
+        if key is not None and network:
+            self._wrong_keys.give_back(network)
         found = _Found(key, at)
-        into, out_of = (self._wrong, self._right) if key is None else (self._right, self._wrong)
+        into, out_of = (self._invalid, self._valid) if key is None else (self._valid, self._invalid)
         out_of.pop(digest, None)
         into[digest] = found
         while len(into) > MAX_KEYS:
             del into[next(iter(into))]
         return found
 
-    def _land(self, digest: bytes, task: asyncio.Task[_Found]) -> None:
-        del self._flights[digest]
+    def _end_lookup(self, digest: bytes, task: asyncio.Task[_Found]) -> None:
+        del self._lookups[digest]
         if not task.cancelled():
             task.exception()  # Marked as retrieved, in case every waiting client disconnected.
 
     def _note(self, key: Key) -> None:
         now = self._clock()
-        if now - self._noted.get(key.id, key.last_used_at or 0.0) < USED_EVERY_S:
+        if now - self._used_at.get(key.id, key.last_used_at or 0.0) < USED_EVERY_S:
             return
-        if len(self._noted) > MAX_KEYS:
-            self._noted.clear()
-        self._noted[key.id] = self._pending[key.id] = now
+        if len(self._used_at) > MAX_KEYS:
+            self._used_at.clear()
+        self._used_at[key.id] = self._pending[key.id] = now
         if self._storing is None or self._storing.done():
             self._storing = asyncio.create_task(self._store_used())
 

@@ -63,20 +63,20 @@ class RecordingQueue:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._unsettled: dict[GatewayTarget, None] = {}
-        self._gathered: list[SpanRecord] = []
-        self._gathered_bytes = 0
+        self._unflushed: dict[GatewayTarget, None] = {}
+        self._batch: list[SpanRecord] = []
+        self._batch_bytes = 0
         self._post_timer: asyncio.TimerHandle | None = None
         self._posted: deque[tuple[int, int]] = deque()
         self._posted_count = 0
         self._posted_bytes = 0
-        self._late: set[asyncio.Task[None]] = set()
-        self._late_count = 0
+        self._backlog: set[asyncio.Task[None]] = set()
+        self._backlog_count = 0
 
     @property
     def full(self) -> bool:
         """Whether the backlog is so large that new calls must be refused."""
-        return self._late_count >= LATE_LIMIT
+        return self._backlog_count >= LATE_LIMIT
 
     def put(self, recording: Recording, kind: str = "", message: str = "") -> None:
         """Finish the recording of a call and queue its span.
@@ -88,60 +88,60 @@ class RecordingQueue:
         """
         recording.stop()
         if recording.target.is_attempt:
-            self._remember(recording.target)
+            self._track(recording.target)
         if loaded():
-            self._gather(recording.end(kind, message), recording.size)
+            self._add(recording.end(kind, message), recording.size)
         else:
-            self._later(self._price_and_gather(recording, kind, message), 1)
+            self._schedule(self._price_and_add(recording, kind, message), 1)
 
     async def flush(self, target: GatewayTarget) -> None:
         """Wait until the queued spans of an attempt are stored, for at most FLUSH_S seconds."""
-        if target not in self._unsettled:
+        if target not in self._unflushed:
             return
         try:
             async with asyncio.timeout(FLUSH_S):
                 # The first pass waits for prices, the second for spans that the writer refused.
                 for _ in range(2):
-                    self._post_gathered()
-                    if self._late:
-                        await asyncio.wait(list(self._late))
+                    self._post_batch()
+                    if self._backlog:
+                        await asyncio.wait(list(self._backlog))
                 await self._writer.flush()
-            self._unsettled.pop(target, None)
+            self._unflushed.pop(target, None)
         except TimeoutError:
             _log.warning("The calls of %s are not stored after %g s.", target, FLUSH_S)
 
     async def close(self, timeout_s: float) -> None:
         """Post everything, within a bounded time."""
-        self._post_gathered()
+        self._post_batch()
         try:
             async with asyncio.timeout(timeout_s):
-                while self._late:
-                    await asyncio.wait(list(self._late))
-                    self._post_gathered()
+                while self._backlog:
+                    await asyncio.wait(list(self._backlog))
+                    self._post_batch()
         except TimeoutError:
-            _log.error("%d calls could not be recorded before shutdown.", self._late_count)
-            missing = list(self._late)
+            _log.error("%d calls could not be recorded before shutdown.", self._backlog_count)
+            missing = list(self._backlog)
             for task in missing:
                 task.cancel()
             await asyncio.wait(missing)
 
-    def _gather(self, record: SpanRecord, size: int) -> None:
-        self._gathered_bytes += size
-        self._gathered.append(record)
-        if len(self._gathered) >= GATHER_MAX:
-            self._post_gathered()
+    def _add(self, record: SpanRecord, size: int) -> None:
+        self._batch_bytes += size
+        self._batch.append(record)
+        if len(self._batch) >= GATHER_MAX:
+            self._post_batch()
         elif self._post_timer is None:
             loop = asyncio.get_running_loop()
-            self._post_timer = loop.call_later(GATHER_S, self._post_gathered)
+            self._post_timer = loop.call_later(GATHER_S, self._post_batch)
 
-    def _post_gathered(self) -> None:
+    def _post_batch(self) -> None:
         if self._post_timer is not None:
             self._post_timer.cancel()
             self._post_timer = None
-        records, self._gathered = self._gathered, []
-        size, self._gathered_bytes = self._gathered_bytes, 0
+        records, self._batch = self._batch, []
+        size, self._batch_bytes = self._batch_bytes, 0
         if records and not self._post(records, size):
-            self._later(self._write(records, size), len(records))
+            self._schedule(self._write(records, size), len(records))
 
     def _post(self, records: list[SpanRecord], size: int) -> bool:
         waiting = self._writer.pending
@@ -157,30 +157,30 @@ class RecordingQueue:
         self._posted_bytes += size
         return True
 
-    def _later(self, work: Coroutine[Any, Any, None], count: int) -> None:
+    def _schedule(self, work: Coroutine[Any, Any, None], count: int) -> None:
         def done(task: asyncio.Task[None]) -> None:
-            self._late.discard(task)
-            self._late_count -= count
+            self._backlog.discard(task)
+            self._backlog_count -= count
             if not task.cancelled() and task.exception() is not None:
                 _log.error("%d calls are not recorded.", count, exc_info=task.exception())
 
         task = asyncio.get_running_loop().create_task(work)
-        self._late.add(task)
-        self._late_count += count
+        self._backlog.add(task)
+        self._backlog_count += count
         task.add_done_callback(done)
 
-    def _remember(self, target: GatewayTarget) -> None:
-        if len(self._unsettled) >= MAX_ATTEMPTS:
+    def _track(self, target: GatewayTarget) -> None:
+        if len(self._unflushed) >= MAX_ATTEMPTS:
             # The oldest was never flushed here, and its spans have long been stored.
-            del self._unsettled[next(iter(self._unsettled))]
-        self._unsettled[target] = None
+            del self._unflushed[next(iter(self._unflushed))]
+        self._unflushed[target] = None
 
-    async def _price_and_gather(self, recording: Recording, kind: str, message: str) -> None:
+    async def _price_and_add(self, recording: Recording, kind: str, message: str) -> None:
         if not loaded():
             await asyncio.get_running_loop().run_in_executor(None, load)
             # The price table is permanent, so exclude it from garbage collection.
             gc.freeze()
-        self._gather(recording.end(kind, message), recording.size)
+        self._add(recording.end(kind, message), recording.size)
 
     async def _write(self, records: list[SpanRecord], size: int) -> None:
         """Post records that the writer refused, retrying until it accepts them."""
