@@ -1,4 +1,4 @@
-"""What an algorithm is: it works in a lab and returns the best candidate it found."""
+"""The interface of learning algorithms: search in a lab and return the best candidate found."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ratchet.learn.lab import Lab
 from ratchet.types import Candidate
 
 Cause: TypeAlias = Literal["budget", "solved", "limit", "idle", "coach"]
-"""Why a search ended: its budget is spent, nothing is left to gain, a limit of its options is
-reached, nothing new or better comes, or the coach is lost."""
+"""Why a search ended: the budget is spent, nothing is left to gain, a configured limit is reached,
+no new or better candidates appear, or the coach is unavailable."""
 
 
 class SearchEnd(msgspec.Struct, frozen=True):
@@ -19,49 +19,49 @@ class SearchEnd(msgspec.Struct, frozen=True):
 
     cause: Cause
     why: str
-    """The same for people: a clause."""
+    """The reason as a clause, for messages."""
 
 
 SPENT = SearchEnd("budget", "the budget is spent")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What an algorithm came to."""
+    """The result of an algorithm."""
 
     best: Candidate
-    """The best candidate; the baseline when nothing was better."""
+    """The best candidate; the baseline if none was better."""
     baseline_val: float
     """Mean objective of the baseline on val."""
     best_val: float
     """Mean objective of the best on val."""
     proposals: int
-    """How many candidates were tried."""
+    """Number of candidates evaluated."""
     sentence: str
-    """What was done and why it ended, for people."""
+    """Human-readable summary of the search and why it ended."""
     ended: Cause = "budget"
-    """Why it ended. Only after `budget` may more budget bring more."""
+    """Why it ended. More budget can help only after `budget`."""
     val_tasks: int = 0
-    """Val tasks that both means are over; whoever called the algorithm fills it in."""
+    """Number of val tasks that both means are over; set by the caller of the algorithm."""
 
 
 class Algorithm(Protocol):
     """Proposes candidates from rollouts.
 
-    One that asks a coach says so by an attribute `needs_coach`: True, or None when it only takes
-    one where there is one. `coach_options` may hold keys of [coach] that win over the
-    configuration's, such as `model` and `base_url`.
+    Algorithms that use a coach declare an attribute `needs_coach`: True if required, None if
+    optional. `coach_options` may hold keys of [coach] that override the configuration, such as
+    `model` and `base_url`.
     """
 
     @property
     def name(self) -> str:
-        """Its name, as candidates and runs record it."""
+        """Name of the algorithm, as recorded in candidates and runs."""
         ...
 
     async def learn(self, lab: Lab) -> Finding:
         """Search until the budget is spent or nothing is left to try.
 
         Raises:
-            InputError: There is nothing here that it can improve.
-            BudgetExhausted: The budget does not reach for the first step.
+            InputError: No resource of the baseline can be improved by this algorithm.
+            BudgetExhausted: The budget does not cover the first step.
         """
         ...

@@ -1,4 +1,4 @@
-"""The ways to improve an agent that `Auto` chooses from: an algorithm, and what it can change."""
+"""The arms of `Auto`: each pairs an algorithm with the resources it can change."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ratchet.types import Code, Params, PromptTemplate, Resource
 
 
 class Arm(msgspec.Struct, frozen=True):
-    """A way to improve an agent."""
+    """One way to improve an agent."""
 
     name: str
     make: Callable[[], Algorithm]
     fits: Callable[[Resource], bool]
     """Whether it can change a resource."""
     asks: bool
-    """Whether it needs a coach."""
+    """Whether it requires a coach."""
     prior: float
-    """How much is expected of it, before anything is known, relative to the others."""
+    """Expected gain relative to the other arms, before any evidence."""
     what: str
-    """What it changes, for people."""
+    """What it changes, for messages."""
     one: bool = False
-    """It changes one resource; it gets the one that is most to blame."""
+    """Whether it changes a single resource: the one with the largest share of the blame."""
     whole: bool = False
-    """It runs whole splits; in a small slice it gets a part of them."""
+    """Whether it runs whole splits; in a small slice it gets a subset."""
 
 
 def _tune() -> Algorithm:
@@ -80,4 +80,4 @@ ARMS: tuple[Arm, ...] = (
         one=True,
     ),
 )
-"""All that `Auto` may choose from; one entry a way."""
+"""All arms that `Auto` may select."""

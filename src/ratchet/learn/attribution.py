@@ -1,7 +1,7 @@
-"""Attribution: which resources took part in a rollout, by its trace, and which one to blame.
+"""Attribution: which resources a rollout used, by its trace, and which one to blame.
 
-`uses` says how each resource shows in the spans; `blame` weighs that, with what the evaluators and
-the error say, into shares that add up to one. Pure functions: spans and words in, numbers out.
+`uses` finds each resource in the spans; `blame` combines that with the evaluators' rationales and
+the error into shares that sum to one. Pure functions of spans and text.
 """
 
 from __future__ import annotations
@@ -16,61 +16,62 @@ from ratchet.bind.recognise import recognise, shape_of
 from ratchet.types import Code, InputError, Model, Params, PromptTemplate, Resource, Span
 
 MIN_PIECE = 20
-"""Characters of a template's longest constant piece that tell it inside of a longer message."""
+"""Minimum characters of a template's longest constant piece to recognise it inside a longer
+message."""
 
 MAX_SPANS = 2_000
-"""Spans of a rollout that are looked at."""
+"""Maximum number of spans of a rollout to inspect."""
 
 UNUSED = 0.05
-"""Weight of a resource that would show in the trace, had it been used, and does not."""
+"""Weight of a resource that would appear in the trace if used, and does not."""
 
 UNSEEN = 0.5
-"""Weight of a resource that a trace need not show: params, a prompt of a few characters."""
+"""Weight of a resource that need not appear in a trace: params, a prompt of a few characters."""
 
 ERRED = 4.0
-"""Factor for a resource that was used in the step that failed, or beside it."""
+"""Factor for a resource used in the step that failed, or beside it."""
 
 LAST = 2.0
-"""Factor for the resource that acted last: it made the answer."""
+"""Factor for the resource used last: it produced the answer."""
 
 NAMED = 6.0
-"""Factor for a resource whose name stands in an evaluator's rationale or in the error."""
+"""Factor for a resource named in an evaluator's rationale or in the error."""
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
-    """How one resource shows in the trace of a rollout."""
+    """How one resource appears in the trace of a rollout."""
 
     spans: tuple[str, ...] = ()
-    """Ids of the spans in which it was used, in the order they began."""
+    """Ids of the spans that used it, in start order."""
     traceable: bool = True
-    """Whether its use would show."""
+    """Whether its use would appear in the trace."""
     erred: bool = False
-    """Whether one of those steps failed, or one beside or below them."""
+    """Whether one of those spans failed, or one beside or below them."""
     ended_ns: int = 0
-    """When the last of them ended; 0 without any."""
+    """End time of the last of them in nanoseconds; 0 without any."""
 
     @property
     def used(self) -> bool:
-        """Whether it was seen to be used."""
+        """Whether the trace shows its use."""
         return bool(self.spans)
 
 
 def uses(
     resources: Mapping[str, Resource], spans: Sequence[Span], error: str = ""
 ) -> dict[str, Use]:
-    """How each resource of a candidate shows in the trace of one of its rollouts.
+    """How each resource of a candidate appears in the trace of one of its rollouts.
 
-    A prompt is found by its template in the messages of model calls, or by the attribute with
-    which the gateway marks it; a function by a span of its name or its frame in an exception;
-    a model by its name in a request.
+    A prompt is recognised by its template in the messages of model calls, or by the attribute that
+    the gateway sets; a function by a span of its name or its frame in an exception; a model by its
+    name in a request.
 
     Args:
         resources: The candidate's resources by name.
-        spans: Spans of the attempt, in the order they started.
-        error: What the agent raised, with its stack where there is one.
+        spans: Spans of the attempt, in start order.
+        error: The agent's exception, with its stack if there is one.
 
     Returns:
-        One entry a resource, whether it was used or not.
+        One entry per resource, used or not.
     """
     spans = spans[:MAX_SPANS]
     failing = _failing(spans)
@@ -97,16 +98,16 @@ def blame(
     error: str = "",
     rationales: Iterable[str] = (),
 ) -> dict[str, float]:
-    """How likely each resource is the one that a rollout's low score is owed to.
+    """The share of each resource in the blame for a rollout's low score.
 
     Args:
         resources: The candidate's resources by name.
-        spans: Spans of the attempt, in the order they started.
-        error: What the agent raised; empty when it did not.
-        rationales: What the evaluators say of the rollout.
+        spans: Spans of the attempt, in start order.
+        error: The agent's exception; empty if there was none.
+        rationales: The evaluators' rationales for the rollout.
 
     Returns:
-        Shares by name that add up to one; empty when there are no resources.
+        Shares by name that sum to one; empty without resources.
     """
     shown = uses(resources, spans, error)
     words = [error, *rationales]
@@ -131,18 +132,18 @@ def _weight(name: str, resource: Resource, use: Use, words: Sequence[str], last:
 
 
 def _names(name: str, text: str) -> bool:
-    """Whether a text names a resource as a whole word: `rank` is no part of `ranking`."""
+    """Whether a text contains the name as a whole word: `rank` does not match `ranking`."""
     return bool(text) and re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
 
 
 def _is_traceable(resource: Resource, spans: Sequence[Span]) -> bool:
-    """Whether the use of a resource would show among these spans."""
+    """Whether use of a resource would appear in these spans."""
     called = any(_is_model_call(span) for span in spans)
     if isinstance(resource, PromptTemplate):
         return called and len(_longest_piece(resource)) >= MIN_PIECE
     if isinstance(resource, Model):
         return called
-    return False  # a function without a span of its own leaves none
+    return False  # a function without its own span leaves no trace
 
 
 def _shows(name: str, resource: Resource, span: Span, texts: Sequence[str]) -> bool:
@@ -169,7 +170,7 @@ def _is_from(template: PromptTemplate, text: str) -> bool:
 def _longest_piece(template: PromptTemplate) -> str:
     try:
         pieces = shape_of(template).pieces
-    except InputError:  # logic: the text between its tags is all that stays the same
+    except InputError:  # template logic: only the text between its tags is constant
         pieces = tuple(re.split(r"\{[{%#].*?[}%#]\}", template.text, flags=re.DOTALL))
     return max((piece.strip() for piece in pieces), key=len, default="")
 
@@ -188,7 +189,7 @@ def _marked(span: Span) -> tuple[str, ...]:
 
 
 def _texts(span: Span) -> tuple[str, ...]:
-    """Texts that a model was called with."""
+    """Texts sent to the model."""
     found: list[str] = []
     for part in _entries(span.attributes.get("gen_ai.system_instructions")):
         found.append(str(part.get("content", "")))
@@ -198,7 +199,7 @@ def _texts(span: Span) -> tuple[str, ...]:
 
 
 def _entries(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list, which may be JSON text; foreign data, so anything may be missing."""
+    """The objects of a list, which may be JSON text; foreign data, so any field may be missing."""
     listed = _decoded(value) if isinstance(value, str) else value
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
@@ -211,10 +212,10 @@ def _decoded(text: str) -> Any:
 
 
 def _failing(spans: Sequence[Span]) -> set[str]:
-    """Ids of the spans that failed first, of those below them, and of the model calls before them.
+    """Ids of the spans that failed first, of their descendants, and of the model calls before them.
 
-    What fails passes through all steps above: they say nothing of where it began. The model call
-    that ended last before a step of the same parent is the one that asked for it.
+    An error propagates through all ancestors, which say nothing of its origin. The model call that
+    ended last before a sibling step is the one that requested it.
     """
     by_id = {span.span_id: span for span in spans}
     failed = [span for span in spans if span.status == "error"]
@@ -236,7 +237,7 @@ def _failing(spans: Sequence[Span]) -> set[str]:
 
 
 def _above(span: Span, by_id: Mapping[str, Span]) -> set[str]:
-    """Ids of the spans above one."""
+    """Ids of a span's ancestors."""
     found: set[str] = set()
     parent = span.parent_id
     while parent is not None and parent in by_id and parent not in found:

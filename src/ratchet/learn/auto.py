@@ -1,15 +1,15 @@
-"""Auto: looks at what an agent has, its data and its budget, and picks and sequences algorithms.
+"""Auto: selects and sequences algorithms by the agent's resources, data and budget.
 
-Each way to improve is an arm of a bandit: the algorithm, and the resources that it may change.
-Every arm that can work here gets a first slice of the budget, the likeliest first; after that,
-slices go to the arm with the greatest gain on val for what it cost, discounted by how often it
-brought none (a budgeted bandit: Tran-Thanh et al. 2012). Each slice starts from the best candidate
-so far, so that gains of several algorithms add up. Which arm is likeliest says the survey: the
-source's own candidate on some train tasks, and to which resources its failures point.
+Each way to improve is an arm of a bandit: an algorithm and the resources that it may change. Every
+arm that can work gets a first slice of the budget, the most promising first; after that, slices go
+to the arm with the greatest val gain per unit of cost, discounted by how often it brought none (a
+budgeted bandit: Tran-Thanh et al. 2012). Each slice starts from the best candidate so far, so that
+gains of several algorithms add up. The survey decides which arm is the most promising: it runs the
+source candidate on some train tasks and attributes its failures to resources.
 
-Each algorithm chooses on val tasks of its own, few where its slice is small. So a gain is what was
-measured on the tasks that both candidates ran, shrunk by how few they are, and what is left over is
-kept for one comparison of the best with the source on the same val tasks at the end.
+Each algorithm selects on its own val tasks, few if its slice is small. So a gain is measured on the
+tasks that both candidates ran and shrunk by how few they are. A reserve pays for one comparison of
+the best with the source on the same val tasks at the end.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from ratchet.learn.work import Evaluation, mean
 from ratchet.types import InputError
 
 SURVEYED = 24
-"""Train tasks that the survey looks at, at most."""
+"""Maximum number of train tasks in the survey."""
 
 SLICES = 6
-"""Into how many slices the budget is cut, at most."""
+"""Maximum number of slices that the budget is divided into."""
 
 LEAST_SURVEY, LEAST_VAL, LEAST_SLICE, LEAST_LEFT = 4, 8, 100, 16
-"""Of a small budget: train tasks of the survey, val tasks, rollouts of a slice, and of the one
-slice that there is at the very least."""
+"""Minimums for a small budget: train tasks of the survey, val tasks, rollouts of a slice, and
+rollouts of a single remaining slice."""
 
 
 class Auto:
-    """Picks and sequences algorithms; the default of `ratchet improve`.
+    """Selects and sequences algorithms; the default of `ratchet improve`.
 
     Args:
-        algorithms: Names of arms it may use: tune, apo, evolve, evolve-code, few_shot; all that fit
-            when left out.
-        surveyed: Train tasks on which the source's own candidate is looked at first, at most.
-        slices: Into how many slices the budget is cut, at most.
+        algorithms: Names of the arms to use: tune, apo, evolve, evolve-code, few_shot; by default
+            all that fit.
+        surveyed: Maximum number of train tasks on which the source candidate is surveyed first.
+        slices: Maximum number of slices that the budget is divided into.
     """
 
     name = "auto"
     needs_coach = None
-    """It takes a coach if there is one."""
+    """Uses a coach if one is configured."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class Auto:
         self._slices = slices
 
     async def learn(self, lab: Lab) -> Finding:
-        """Spend the lab's budget where it brings most.
+        """Spend the lab's budget on the arms with the greatest gain.
 
         Raises:
-            InputError: Nothing here can be improved with what there is.
-            BudgetExhausted: The budget does not reach for the survey.
+            InputError: None of the agent's resources can be improved.
+            BudgetExhausted: The budget does not cover the survey.
         """
         for split, tasks in (("train", lab.train), ("val", lab.val)):
             if not tasks:
@@ -88,7 +88,7 @@ class Auto:
         return await course.finding(await course.run())
 
     def _possible(self, lab: Lab) -> list[ArmRecord]:
-        """The arms that can work here, with a note on each that cannot."""
+        """The arms that can work here; notes each that cannot."""
         records, left_out = [], []
         for arm in ARMS:
             targets = tuple(name for name, r in lab.targets.items() if arm.fits(r))
@@ -112,7 +112,7 @@ class Auto:
         return records
 
     def _plan(self, lab: Lab, arms: int) -> BudgetSlices:
-        """How the budget is divided; a small one buys a shorter look and fewer slices."""
+        """How the budget is divided; a small one has a shorter survey and fewer slices."""
         train, val = len(lab.train), len(lab.val)
         if lab.budget.rollouts is None:
             survey = min(self._surveyed, train)
@@ -120,7 +120,7 @@ class Auto:
         left = lab.budget.rollouts - lab.spent.rollouts
         survey = min(self._surveyed, train, max(LEAST_SURVEY, left // 16))
         compared = min(val, max(LEAST_VAL, left // 8))
-        # One way alone compares with the source itself.
+        # A single arm compares with the source itself.
         reserve = compared if arms > 1 else 0
         rest = left - survey - compared - reserve
         if rest < LEAST_LEFT:
@@ -136,7 +136,7 @@ class Auto:
     async def _survey(
         self, lab: Lab, records: Sequence[ArmRecord], seen: Sequence[Evaluation]
     ) -> None:
-        """Weigh the arms by where the failures of the source's own candidate point."""
+        """Weight the arms by the resources to which the source's failures are attributed."""
         low = [e for e in seen if e.value is not None and e.value < SOLVED]
         value = _known(mean(seen))
         lab.note(
@@ -152,12 +152,12 @@ class Auto:
             if record.arm.one:
                 most = max(record.targets, key=lambda name: shares.get(name, 0.0))
                 record.targets = (most,)
-            # Half by what is known of the arm, half by the evidence: attribution errs.
+            # Half prior, half evidence: attribution errs.
             record.weight *= 0.5 + math.fsum(shares.get(name, 0.0) for name in record.targets)
 
 
 async def _blamed(lab: Lab, low: Sequence[Evaluation]) -> dict[str, float]:
-    """How much of what is missing in these evaluations each target is to blame for, on average."""
+    """Mean share of the missing score attributed to each target over these evaluations."""
     shares = dict.fromkeys(lab.targets, 0.0)
     for evaluation in low:
         blamed = blame(

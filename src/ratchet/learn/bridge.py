@@ -1,7 +1,8 @@
-"""A library's synchronous engine in a thread of its own, which calls back into the loop.
+"""Runs a library's synchronous engine in a thread, with callbacks into the event loop.
 
-Whatever ends the work in the loop (the budget, a coach that is gone, a kill) ends the engine, too:
-it is raised there as a `EngineStopped`, which no `except Exception` of a library catches.
+Whatever ends the work in the loop (an exhausted budget, an unavailable coach, a kill) ends the
+engine too: it is raised in the engine's thread as `EngineStopped`, which no `except Exception` of a
+library catches.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ T = TypeVar("T")
 
 
 class EngineStopped(BaseException):
-    """The engine is to end."""
+    """Stops the engine."""
 
 
 class Bridge:
-    """Between an engine's thread and the loop. Made in the loop."""
+    """Connects an engine's thread with the event loop. Create it in the loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._cause: BaseException | None = None
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Have the loop do something, and wait for it. To be called from the engine's thread.
+        """Run a coroutine in the loop and wait for it. Call from the engine's thread.
 
         Raises:
-            Halt: It failed, or something did before.
+            EngineStopped: The coroutine failed, or earlier work did.
         """
         if self._cause is not None:
             work.close()
@@ -42,7 +43,7 @@ class Bridge:
             raise EngineStopped from error
 
     def do(self, work: Callable[[], T]) -> T:
-        """The same with a plain function."""
+        """Like `call`, for a plain function."""
 
         async def made() -> T:
             return work()
@@ -50,13 +51,13 @@ class Bridge:
         return self.call(made())
 
     async def run(self, engine: Callable[[], T]) -> T | None:
-        """Run an engine to its end.
+        """Run an engine to completion.
 
         Returns:
-            What it returned; None when it was halted by what is in `cause`.
+            Its return value; None if it was stopped by `cause`.
 
         Raises:
-            Exception: Its own, which were not caused by what it called.
+            Exception: An error of the engine itself, not caused by its callbacks.
         """
         ended: asyncio.Future[T | None] = self._loop.create_future()
 
@@ -78,7 +79,7 @@ class Bridge:
             try:
                 self._loop.call_soon_threadsafe(tell, result, error)
             except RuntimeError:
-                pass  # the loop is closed: nobody waits
+                pass  # the loop is closed: nothing awaits the result
 
         context = contextvars.copy_context()
         thread = threading.Thread(target=context.run, args=(work,), name="engine", daemon=True)
@@ -91,5 +92,5 @@ class Bridge:
 
     @property
     def cause(self) -> BaseException | None:
-        """What halted the engine; None when nothing did."""
+        """What stopped the engine; None if nothing did."""
         return self._cause

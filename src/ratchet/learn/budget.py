@@ -1,4 +1,4 @@
-"""What learning may spend, and what it has spent."""
+"""Budget limits for learning, and the ledger of what has been spent."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ratchet.types import ConfigError, Cost, RatchetError, total_cost
 
 
 class BudgetExhausted(RatchetError):
-    """The next step would cost more than is left. Algorithms end with what they have."""
+    """The next step would exceed the budget. Algorithms end with their best result so far."""
 
-    exit_code = 2  # where it ends a command, the budget did not reach for one step
+    exit_code = 2  # where it ends a command, the budget did not cover a single step
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits; None is no limit."""
+    """Limits; None means unlimited."""
 
     rollouts: int | None = None
     seconds: float | None = None
-    """Wall-clock seconds of work after which no new step begins: what was found is still compared.
+    """Wall-clock seconds of work after which no new step begins; results so far are still compared.
     The time between a kill and its resumption does not count."""
     coach_calls: int | None = None
     """Calls of the coach LLM."""
     dollars: float | None = None
-    """Dollars after which nothing new runs. What a rollout costs is known when it has ended, so
-    those under way may exceed it. Calls whose price is unknown are not counted."""
+    """Dollars after which no new work starts. The cost of a rollout is known only when it ends, so
+    rollouts in flight may exceed the limit. Calls whose price is unknown are not counted."""
 
     def __post_init__(self) -> None:
         for name in ("rollouts", "seconds", "coach_calls", "dollars"):
@@ -38,24 +38,24 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spent(msgspec.Struct, kw_only=True):
-    """What has been spent so far. What a resumed run replays counts as when it was first spent."""
+    """Amounts spent so far. Replayed work of a resumed run counts as it did the first time."""
 
     rollouts: int = 0
     seconds: float = 0.0
     coach_calls: int = 0
     dollars: float = 0.0
-    """Of the calls whose price is known."""
+    """Cost of the calls whose price is known."""
     unpriced: dict[str, int] = {}
     """Number of calls whose price is unknown, by model."""
 
     @property
     def cost(self) -> Cost:
-        """Dollars of rollouts and coach calls."""
+        """Cost of rollouts and coach calls in dollars."""
         return Cost(known_usd=self.dollars, unpriced=self.unpriced)
 
 
 def unpriced_sentence(model: str, budget: Budget) -> str:
-    """That the price of a model is unknown, and what follows from that."""
+    """Sentence stating that a model's price is unknown, and the consequence for the budget."""
     of = f"of the model {model!r}" if model else "of a model that was called"
     text = (
         f"The price {of} is unknown, so the cost of its calls is not measured;"
@@ -67,7 +67,7 @@ def unpriced_sentence(model: str, budget: Budget) -> str:
 
 
 def out_of_time(budget: Budget, spent: Spent) -> str:
-    """That the seconds are spent; empty when they are not."""
+    """Message that the time limit is reached; empty if it is not."""
     if budget.seconds is not None and spent.seconds >= budget.seconds:
         return f"{spent.seconds:.0f} of {budget.seconds:g} seconds are spent"
     return ""
@@ -76,7 +76,7 @@ def out_of_time(budget: Budget, spent: Spent) -> str:
 def exceeded(
     budget: Budget, spent: Spent, *, more_rollouts: int = 0, more_coach_calls: int = 0
 ) -> str:
-    """Which limit but time is reached, or would be by so many more; empty when none is."""
+    """The limit, other than time, that is or would be exceeded; empty if none."""
     if budget.rollouts is not None and spent.rollouts + more_rollouts > budget.rollouts:
         return f"{spent.rollouts} of {budget.rollouts} rollouts are spent"
     if (
@@ -91,15 +91,15 @@ def exceeded(
 
 
 class BudgetLedger:
-    """The budget of a lab, or a part of it that a part of the lab may spend.
+    """The account of a lab's budget, or of the part of it that a part of the lab may spend.
 
-    What a part spends, the whole has spent; what was paid for once, by whatever part, costs no part
-    anything again.
+    Spending of a part counts against the whole. Work that was paid for once, by whichever part, is
+    free for every part.
 
     Args:
-        budget: What may be spent.
-        whole: The purse that this one is a part of.
-        now: Seconds, on the clock that `tick` is given.
+        budget: Spending limits.
+        whole: The parent ledger.
+        now: Current time in seconds, on the clock passed to `tick`.
     """
 
     def __init__(self, budget: Budget, *, now: float, whole: BudgetLedger | None = None) -> None:
@@ -111,11 +111,11 @@ class BudgetLedger:
         self._paid: set[str] = set() if whole is None else whole._paid
 
     def fresh(self, names: Iterable[str]) -> list[str]:
-        """The names that were not paid for yet, each once."""
+        """The names not paid for yet, without duplicates."""
         return list(dict.fromkeys(name for name in names if name not in self._paid))
 
     def refusal(self, *, rollouts: int = 0, coach_calls: int = 0) -> str:
-        """Why so many more are not allowed; empty when they are."""
+        """Why this many more are refused; empty if they are allowed."""
         for purse in self._levels():
             reached = exceeded(
                 purse.budget, purse.spent, more_rollouts=rollouts, more_coach_calls=coach_calls
@@ -125,41 +125,41 @@ class BudgetLedger:
         return ""
 
     def take_rollouts(self, names: Sequence[str]) -> None:
-        """Begin rollouts, which `fresh` has named."""
+        """Charge the rollouts that `fresh` returned."""
         self._paid.update(names)
         for purse in self._levels():
             purse.spent.rollouts += len(names)
 
     def take_call(self, name: str) -> None:
-        """Begin a coach call; calls under way count."""
+        """Charge a coach call; calls in flight count."""
         self._paid.add(name)
         for purse in self._levels():
             purse.spent.coach_calls += 1
 
     def give_back_call(self, name: str) -> None:
-        """A coach call ended without an answer."""
+        """Refund a coach call that ended without an answer."""
         self._paid.discard(name)
         for purse in self._levels():
             purse.spent.coach_calls -= 1
 
     def pay(self, costs: Iterable[Cost]) -> None:
-        """Add what rollouts or calls have cost."""
+        """Add the cost of rollouts or calls."""
         new = list(costs)
         for purse in self._levels():
             purse._costs.extend(new)
-            # Rounded once: the same in whatever order they end.
+            # Rounded once, so that the order in which they end does not matter.
             cost = total_cost(purse._costs)
             purse.spent.dollars = cost.known_usd
             purse.spent.unpriced = cost.unpriced
 
     def tick(self, now: float) -> None:
-        """Time went by."""
+        """Update the elapsed time."""
         for purse in self._levels():
             purse.spent.seconds += now - purse._since
             purse._since = now
 
     def reached(self) -> str:
-        """Which limit is reached, time included; empty when none is."""
+        """The limit that is reached, time included; empty if none."""
         for purse in self._levels():
             reached = out_of_time(purse.budget, purse.spent) or exceeded(purse.budget, purse.spent)
             if reached:
@@ -168,11 +168,11 @@ class BudgetLedger:
 
     @property
     def seconds(self) -> list[float]:
-        """Seconds spent, of this purse and of each that it is a part of."""
+        """Seconds spent, of this ledger and of each of its ancestors."""
         return [purse.spent.seconds for purse in self._levels()]
 
     def recall(self, seconds: Any) -> None:
-        """Take over the seconds of a step that was journaled: on resuming, what it took then."""
+        """Restore the elapsed seconds that the journal recorded for a step."""
         for purse, then in zip(self._levels(), seconds, strict=False):
             purse.spent.seconds = float(then)
 

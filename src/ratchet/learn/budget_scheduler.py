@@ -1,4 +1,4 @@
-"""The spending of one budget by `Auto`: slices for the ways to improve, and what each brought."""
+"""Schedules the budget of `Auto`: allocates slices to arms and records their gains."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from ratchet.types import (
 )
 
 SOLVED = 0.999
-"""A value from which on there is nothing left to learn."""
+"""Value from which on a task counts as solved."""
 
 DOUBT = 2.0
-"""Val tasks without any gain that are added to those that were run."""
+"""Pseudo-count of val tasks without gain by which a measured gain is shrunk."""
 
 TIRED = 2
-"""Slices in a row without a gain after which an arm rests for good."""
+"""Number of slices in a row without a gain after which an arm is retired."""
 
 LEAST = 8
-"""Rollouts that no algorithm makes anything of, when they are all that is left."""
+"""Remaining rollouts below which no algorithm can make progress."""
 
 CANNOT = (InputError, BudgetExhausted, CoachUnavailable, ConfigError, SandboxUnavailable)
-"""What an algorithm raises when it cannot work here; another may."""
+"""Errors of an algorithm that cannot work here; others are still scheduled."""
 
 
 class ArmRecord:
-    """What an arm did so far."""
+    """Spending and gains of one arm."""
 
     def __init__(self, arm: Arm, targets: tuple[str, ...], weight: float) -> None:
         self.arm = arm
@@ -53,33 +53,34 @@ class ArmRecord:
         self.coach_calls = 0
         self.slices = 0
         self.barren = 0
-        """Slices in a row without a gain."""
+        """Number of slices in a row without a gain."""
         self.refused = False
-        """Whether it could not work when it was last asked."""
+        """Whether it raised that it cannot work in its last slice."""
         self.out = ""
-        """Why it gets nothing more; empty while it may."""
+        """Why it was retired; empty while active."""
 
     def rate(self, dollars_matter: bool) -> float:
-        """Gain per unit of cost, discounted for slices that brought nothing."""
+        """Gain per unit of cost, discounted for slices without a gain."""
         cost = self.dollars.known_usd if dollars_matter else float(self.rollouts)
         return self.gain / max(cost, 1e-9) / (1 + self.barren)
 
 
 class BudgetSlices(msgspec.Struct, frozen=True):
-    """How a budget is divided."""
+    """Division of a budget."""
 
     survey: int
-    """Train tasks that the source's own candidate runs first."""
+    """Number of train tasks that the source candidate runs first."""
     val: int
-    """Val tasks that it runs first, and on which the best is compared with it at the end."""
+    """Number of val tasks that the source runs first, and on which the best is compared with it at
+    the end."""
     reserve: int
-    """Rollouts that are kept for that."""
+    """Rollouts reserved for that final comparison."""
     slices: int
-    """Parts that the rest is cut into."""
+    """Number of slices that the rest is divided into."""
 
 
 class BudgetScheduler:
-    """The spending of one budget."""
+    """Allocates one budget to the arms, slice by slice."""
 
     def __init__(
         self, lab: Lab, records: Sequence[ArmRecord], plan: BudgetSlices, baseline_val: float
@@ -89,7 +90,8 @@ class BudgetScheduler:
         self._plan = plan
         self._baseline_val = baseline_val
         self._kept: list[tuple[Candidate, float, float]] = []
-        """Each better candidate, with the means of its forerunner and its own on the same tasks."""
+        """Each better candidate, with the means of its predecessor and its own on the same
+        tasks."""
         self._solved = baseline_val >= 1.0
         self._proposals = 0
 
@@ -98,7 +100,7 @@ class BudgetScheduler:
         return self._kept[-1][0] if self._kept else self._lab.baseline
 
     async def run(self) -> SearchEnd:
-        """Spend it; returns how it ended."""
+        """Spend the budget; returns how the search ended."""
         number = 0
         while self._lab.may_continue(f"auto/{number:03d}"):
             if self._solved:
@@ -113,7 +115,7 @@ class BudgetScheduler:
         return SPENT
 
     async def finding(self, end: SearchEnd) -> Finding:
-        """What it came to, with the best compared with the source on the same val tasks."""
+        """The result, with the best compared with the source on the same val tasks."""
         best, baseline_val, best_val = self._lab.baseline, self._baseline_val, self._baseline_val
         if self._kept:
             best, baseline_val, best_val = await self._compare()
@@ -131,15 +133,15 @@ class BudgetScheduler:
         )
 
     async def _compare(self) -> tuple[Candidate, float, float]:
-        """The last candidate that is better than the source, with the means of both."""
+        """The last candidate that beats the source, with the means of both."""
         lab = self._lab
         try:
             await self._confirm()
         except BudgetExhausted:
-            pass  # what is known has to do
+            pass  # compare on the tasks already run
         for candidate, before, after in reversed(self._kept):
             pairs = lab.compared(f"auto/{candidate.id}", lab.baseline, candidate)
-            if not pairs:  # it was compared with its forerunner only
+            if not pairs:  # it was compared with its predecessor only
                 return candidate, before, after
             own, its = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
             if its > own:
@@ -151,12 +153,12 @@ class BudgetScheduler:
         return lab.baseline, self._baseline_val, self._baseline_val
 
     async def _confirm(self) -> float:
-        """The mean of the best so far on as many val tasks as the source has run."""
+        """Mean of the current best on the val tasks that the source has run."""
         tasks = self._lab.val[: self._plan.val]
         return mean(await self._lab.evaluate(self._best, tasks)) or 0.0
 
     def _left(self) -> float:
-        """Rollouts that are left for slices."""
+        """Rollouts left for slices."""
         if self._lab.budget.rollouts is None:
             return math.inf
         return max(0, self._lab.budget.rollouts - self._lab.spent.rollouts - self._plan.reserve)
@@ -198,7 +200,7 @@ class BudgetScheduler:
             cost += ", its share of the budget"
         if finding.best.id == self._best.id or finding.best_val < finding.baseline_val:
             record.barren += 1
-            # One that ended before its share was spent had nothing left to try.
+            # An arm that ended before its share was spent had nothing left to try.
             if record.barren >= TIRED or finding.ended != "budget":
                 record.out = "it brought nothing more"
             lab.note(f"{record.arm.name} found nothing better for {cost}: {said}")
@@ -220,7 +222,7 @@ class BudgetScheduler:
             try:
                 self._solved = await self._confirm() >= SOLVED
             except BudgetExhausted:
-                self._solved = True  # as far as can be told
+                self._solved = True  # as far as can be measured
 
     def _account(self, record: ArmRecord, part: Lab) -> None:
         record.rollouts += part.spent.rollouts
@@ -238,7 +240,7 @@ class BudgetScheduler:
         return "it brought most for what it cost"
 
     def _share(self) -> Budget:
-        """The next slice of what is left."""
+        """Budget of the next slice."""
         lab = self._lab
         ready = [record for record in self._records if not record.out]
         taken = sum(record.slices for record in self._records)
@@ -259,7 +261,7 @@ class BudgetScheduler:
 
 
 def _some_tasks(lab: Lab, share: Budget) -> dict[str, Sequence[Task]]:
-    """As many tasks as suit a slice: several trials on train, and finalists on val."""
+    """Subsets of train and val that suit a slice: several trials on train, and finalists on val."""
     if share.rollouts is None:
         return {}
     train, val = max(8, share.rollouts // 8), max(4, share.rollouts // 16)

@@ -1,4 +1,4 @@
-"""What a lab has seen of one candidate, for those who watch."""
+"""Statistics of one candidate in a lab, for progress reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ratchet.types import Candidate
 LEVEL = 0.95
 
 SAID = 200
-"""Characters that are kept of what failing rollouts said."""
+"""Maximum characters of an error message."""
 
 
 class CandidateStats:
@@ -29,10 +29,10 @@ class CandidateStats:
         self.values: dict[str, float] = {}
         """Objective by task id."""
         self.errors: dict[str, str] = {}
-        """What rollouts said that failed, by task id."""
+        """Error messages of failed rollouts, by task id."""
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
-        """More of its evaluations; of several of one task, the last holds."""
+        """Add evaluations; the last one of a task wins."""
         for one in evaluations:
             if one.value is not None:
                 self.values[one.task.id] = one.value
@@ -41,8 +41,7 @@ class CandidateStats:
                 self.errors[one.task.id] = one.rollout.error
 
     def facts(self, tasks: Collection[str]) -> dict[str, Any]:
-        """What a proposal of it says: where it came from, its interval over these tasks, what
-        failed."""
+        """Facts for a proposal: origin, interval over these tasks, failures."""
         low, high = interval([v for task, v in self.values.items() if task in tasks])
         return {
             "parents": self.candidate.parents,
@@ -56,18 +55,18 @@ class CandidateStats:
 
 
 def _usual(errors: Iterable[str]) -> str:
-    """What most of them say, in a line; of equally many the first in the alphabet."""
+    """The most frequent error as one line; ties go to the first in the alphabet."""
     counts = Counter(" ".join(error.split()) for error in errors)
     text = min(counts, key=lambda said: (-counts[said], said), default="")
     return text if len(text) <= SAID else f"{text[: SAID - 1]}…"
 
 
 def interval(values: Collection[float]) -> tuple[float | None, float | None]:
-    """95 % interval of a mean for people who watch; the proof has a stricter one of its own.
+    """95 % interval of a mean, for display; the proof uses a stricter one.
 
-    It is the normal interval of the mean with one success and one failure added to the values
-    (Agresti & Caffo 2000), so that a few equal scores do not look like certainty. For scores in
-    [0, 1]; others get the plain one. None for fewer than two values.
+    The normal interval of the mean with one success and one failure added to the values (Agresti &
+    Caffo 2000), so that a few equal scores do not look certain. This applies to scores in [0, 1];
+    others get the plain interval. None for fewer than two values.
     """
     if len(values) < 2:
         return None, None

@@ -1,4 +1,4 @@
-"""A question to the coach: what makes it the same as another, and asking it for money."""
+"""Coach calls: the content key of a question, and calls charged to the budget."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ratchet.llm import STEP, ChatClient, CoachUnavailable, Message, Reply
 from ratchet.types import content_hash
 
 LATE_S = 10.0
-"""How long answers are waited for that nobody needs any more."""
+"""Seconds to wait for answers that are no longer needed."""
 
 
 class CoachQuestion(msgspec.Struct, frozen=True):
-    """What a coach is asked."""
+    """The request of a coach call."""
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
@@ -27,30 +27,30 @@ class CoachQuestion(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The same for what would be asked in the same words."""
+        """Content hash; equal for identical requests."""
         asked = [[m.role, m.content] for m in self.messages]
         return content_hash([asked, self.schema, self.temperature, self.max_tokens, self.model])
 
 
 class PendingCoachCalls:
-    """The coach calls of a lab that are under way.
+    """The coach calls of a lab that are in flight.
 
-    A search that ends leaves drafts behind, and what was asked for them is paid for all the same:
-    so a question goes on when nobody waits for its answer any more, and the answer is kept.
+    A search that ends leaves drafts behind, and the calls made for them are charged regardless: so
+    a call continues when its caller is cancelled, and the answer is journaled.
     """
 
     def __init__(self) -> None:
         self._under_way: set[asyncio.Task[Reply]] = set()
 
     async def finish(self, call: Coroutine[Any, Any, Reply]) -> Reply:
-        """The answer to a call, which goes on to its end also when this is cancelled."""
+        """The reply to a call, which runs to completion even if the caller is cancelled."""
         task = asyncio.create_task(call)
         self._under_way.add(task)
         task.add_done_callback(self._ended)
         return await asyncio.shield(task)
 
     async def settle(self) -> None:
-        """Wait for what is under way, for a while; what takes longer is cancelled."""
+        """Wait up to `LATE_S` for calls in flight; cancel the rest."""
         if not self._under_way:
             return
         _, late = await asyncio.wait(self._under_way, timeout=LATE_S)
@@ -61,7 +61,7 @@ class PendingCoachCalls:
     def _ended(self, task: asyncio.Task[Reply]) -> None:
         self._under_way.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waits hears of it; nobody may
+            task.exception()  # marks the exception as retrieved: it reaches the waiter, if any
 
 
 async def ask_and_charge(
@@ -74,20 +74,20 @@ async def ask_and_charge(
     keep: Callable[[str, Any], Any],
     kept: Callable[[], Awaitable[None]],
 ) -> Reply:
-    """Ask, pay, and keep the answer under its key.
+    """Call the coach, charge the cost, and journal the reply.
 
     Args:
-        coach: Who is asked.
-        question: What.
-        step: The call's name, for its span.
-        key: The journal's key of the answer.
-        purse: What pays.
+        coach: The client.
+        question: The request.
+        step: Name of the call, for its span.
+        key: Journal key of the reply.
+        purse: The ledger to charge.
         keep: Adds an entry to the journal.
-        kept: Waits until what was added is written.
+        kept: Waits until added entries are written.
 
     Raises:
-        BudgetExhausted: The dollars or coach calls are spent; nobody was asked.
-        CoachUnavailable: There is no coach, or it cannot be reached.
+        BudgetExhausted: The dollars or coach calls are spent; no call was made.
+        CoachUnavailable: No coach is configured, or it cannot be reached.
     """
     if coach is None:
         raise CoachUnavailable(
@@ -112,15 +112,15 @@ async def ask_and_charge(
         raise
     finally:
         STEP.reset(asking)
-    # At once: it is written also when this is cancelled from here on.
+    # Before any await: a cancellation from here on must not lose the reply.
     keep(key, msgspec.to_builtins(reply))
     purse.pay([reply.cost])
-    await kept()  # nothing is done with an answer that a kill could make us pay for again
+    await kept()  # a reply that a kill could lose, and so charge twice, must not be used
     return reply
 
 
 def paid_before(kept: Any, key: str, purse: BudgetLedger) -> Reply:
-    """An answer from the journal: it counts in this run, too, and is paid to nobody again."""
+    """A reply from the journal: counted in this run's budget, without another call."""
     reply = msgspec.convert(kept, Reply)
     if purse.fresh([key]):
         purse.take_call(key)

@@ -1,14 +1,14 @@
-"""How good candidates are when each has run other tasks than the others: a shrunken estimate.
+"""Shrunken estimates of candidates' worth when each has run a different set of tasks.
 
-A score is taken as the candidate's worth plus the task's ease plus chance. Both are fitted to all
-scores at once (a two-way model with random effects: Henderson 1975), so that a candidate that met
-the harder tasks is not the worse for it. A candidate's worth is drawn to its parent's as long as
-little is known of it: the luckiest of many noisy candidates looks best, and shrinking takes that
-luck back out (James & Stein 1961; Efron & Morris 1975).
+A score is modelled as the candidate's worth plus the task's ease plus noise. Both are fitted to all
+scores jointly (a two-way model with random effects: Henderson 1975), so that a candidate that ran
+harder tasks is not penalised. A candidate's worth is shrunk to its parent's while it has few
+scores: the highest of many noisy means is biased upwards, and shrinkage corrects that (James &
+Stein 1961; Efron & Morris 1975).
 
-Where scores have a best value, one that reaches it says only "at least as much" (a censored model:
-Tobin 1958). Else whoever solves the easy tasks as well would seem worse than who met only hard
-ones, and the newest candidate, which has solved its first few tasks, better than can be.
+Where scores have a maximum, a score at the maximum is censored: it means "at least as much" (Tobin
+1958). Otherwise a candidate that also solves the easy tasks would seem worse than one that ran only
+hard ones, and the newest candidate, which has solved its first few tasks, better than possible.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from collections.abc import Mapping
 import msgspec
 
 SWEEPS = 3
-"""Rounds of fitting at each refit; it goes on from where the last one stood."""
+"""Fitting rounds per refit; each refit starts from the last solution."""
 
 STEPS = 2
-"""Newton's steps at each fit of one side of a round."""
+"""Newton steps per side of a round."""
 
 PRIOR_NOISE = 0.3
-"""Standard deviation of a score about worth plus ease, before any is seen."""
+"""Prior standard deviation of the noise of a score."""
 
 PRIOR_WEIGHT = 8.0
-"""Scores that the prior on the noise counts as."""
+"""Weight of that prior, as a number of scores."""
 
 STEP = 0.15
-"""Standard deviation of a child's worth about its parent's."""
+"""Prior standard deviation of a child's worth about its parent's."""
 
 NEAR = 1e-9
-"""Scores so near to the end of the scale are at it."""
+"""Tolerance within which a score counts as at the end of the scale."""
 
 EASE = 1.0
-"""Standard deviation of tasks' ease about the average."""
+"""Prior standard deviation of the tasks' ease."""
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What is known of a candidate's worth."""
+    """Estimate of a candidate's worth."""
 
     mean: float
     """Estimated mean objective over all tasks."""
     deviation: float
-    """Standard deviation of that estimate."""
+    """Standard deviation of the estimate."""
 
 
 class Estimate:
-    """Worths of candidates by id, fitted to scores by candidate and task."""
+    """Worth of candidates by id, fitted to scores by candidate and task."""
 
     def __init__(self) -> None:
         self.highest = 0.0
-        """The highest score there was; 0 before any."""
+        """The highest score so far; 0 without scores."""
         self._bottom = -math.inf
         self._scores: dict[str, dict[str, float]] = {}
         self._parents: dict[str, str | None] = {}
@@ -64,17 +64,18 @@ class Estimate:
         self._noise = PRIOR_NOISE
         self._scale = 1.0
         self._shared: list[str] = []
-        """Tasks that several have run; of one that only one has run next to nothing is known."""
+        """Tasks that several candidates have run; a task run by one says almost nothing about
+        ease."""
         self._standings: dict[str, Standing] = {}
         self._stale = False
 
     @property
     def top(self) -> float:
-        """The best score there can be, as far as one knows: 1, or none when one was higher."""
+        """The highest possible score, as far as observed: 1, or infinite if one was higher."""
         return 1.0 if self.highest <= 1.0 else math.inf
 
     def add(self, candidate_id: str, parent_id: str | None, scores: Mapping[str, float]) -> None:
-        """Take scores of a candidate by task; a later score of the same task replaces it."""
+        """Add scores of a candidate by task; a later score of a task replaces the earlier."""
         if candidate_id not in self._scores:
             self._scores[candidate_id] = {}
             self._parents[candidate_id] = parent_id
@@ -85,7 +86,7 @@ class Estimate:
         self._stale = True
 
     def standing(self, candidate_id: str) -> Standing:
-        """What is known of a candidate that has scores."""
+        """Estimate for a candidate that has scores."""
         self._refit()
         known = self._standings.get(candidate_id)
         if known is None:
@@ -93,10 +94,10 @@ class Estimate:
         return known
 
     def hope(self, candidate_id: str, parent_id: str) -> float:
-        """By how much a candidate is expected to be better than its parent, counting worse as 0.
+        """Expected improvement of a candidate over its parent, counting worse as 0.
 
-        The expected improvement (Jones et al. 1998), as a multiple of that of a child of which
-        nothing is known.
+        Expected improvement as in Jones et al. (1998), as a multiple of that of a child without
+        scores.
         """
         self._refit()
         lead = self._worth[candidate_id] - self._worth[parent_id]
@@ -148,7 +149,7 @@ class Estimate:
         for task, scores in self._by_task.items():
             self._ease[task] = self._solved(scores, self._worth, self._ease[task], prior, 0.0)
         if self._ease:
-            # Worth is the mean over tasks: their ease has to have a mean of zero.
+            # Worth is the mean over tasks, so the mean ease must be zero.
             mean = math.fsum(self._ease.values()) / len(self._ease)
             for task in self._ease:
                 self._ease[task] -= mean
@@ -156,7 +157,7 @@ class Estimate:
     def _fit_worth(self, centre: float) -> None:
         noise = max(self._noise, 1e-6) ** 2
         near = noise / (STEP * self._scale) ** 2
-        far = noise / self._scale**2  # nothing is known of where the first candidate stands
+        far = noise / self._scale**2  # flat prior: the first candidate has no parent
         for one, scores in self._scores.items():
             parent = self._parents[one]
             from_parent = parent is not None and parent in self._worth
@@ -172,10 +173,10 @@ class Estimate:
         prior: float,
         towards: float,
     ) -> float:
-        """One side's part of the scores, given the other side's, drawn to what is expected.
+        """One side's effect, given the other side's, shrunk towards its expectation.
 
-        By Newton's method: a score at an end of the scale counts as long as it asks for more, or
-        for less, than is expected.
+        Newton's method: a score at an end of the scale counts only while the prediction is short of
+        it.
         """
         top, bottom = self.top - NEAR, self._bottom + NEAR
         pairs = [(value, value - others[name]) for name, value in scores.items()]
@@ -207,7 +208,7 @@ class Estimate:
 
 
 def _below(top: float, mean: float, deviation: float) -> Standing:
-    """The standing of an estimate that would be normal, if there were anything above `top`."""
+    """The estimate of a normal distribution truncated at `top`."""
     z = (top - mean) / deviation
     density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
     ratio = density / (0.5 * math.erfc(-z / math.sqrt(2.0)))

@@ -1,10 +1,10 @@
-"""The lab: all that an algorithm may touch, journaled so that a killed run repeats nothing.
+"""The lab: an algorithm's only interface to rollouts, the coach, the budget and the journal.
 
-A resumed run executes its algorithm again from the start, with the same seed. Everything that cost
-something comes back from the journal: rollouts by their content key, coach calls by theirs,
-decisions about the budget by the step at which they were made. So an algorithm must take its
-randomness from `lab.rng`, its sense of time from `lab.may_continue`, and the order in which things
-that run at once have ended from `lab.first`, and from nowhere else.
+A resumed run executes its algorithm again from the start, with the same seed. Results that cost
+something are replayed from the journal: rollouts by their content key, coach calls by theirs,
+budget decisions by the step at which they were made. An algorithm must therefore take randomness
+from `lab.rng`, elapsed time from `lab.may_continue`, and the completion order of concurrent work
+from `lab.first`, and from no other source.
 """
 
 from __future__ import annotations
@@ -31,27 +31,29 @@ from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span
 
 
 class Lab:
-    """All that an algorithm may touch.
+    """Journaled access to rollouts, the coach and the budget for one algorithm.
 
     Args:
-        work: What it works on.
+        work: Seed, run id, objective and rollout settings.
         baseline: The candidate to start from.
         train: Tasks to learn from.
-        val: Tasks to choose by.
+        val: Tasks to select by.
         runner: Runs rollouts.
-        scorer: Scores them.
-        store: Keeps candidates and the journal.
-        budget: What may be spent.
-        coach: Answers `coach`; without one, only algorithms that need none can work.
-        checks: Says what is wrong with a candidate before it costs a rollout; empty when nothing.
-        tests: Says the same after a longer look, before a candidate costs many rollouts.
-        on_rollout: Called as each rollout ends.
-        on_proposal: Called as each candidate is judged.
-        on_note: Called with each sentence that an algorithm says of what it does.
-        redact: Takes what is not to leave out of a text; by the built-in rules when left out.
-        clock: Seconds, for the budget.
-        whole: The lab that this one is a part of.
-        only: Names of the resources that may change; all when left out.
+        scorer: Scores rollouts.
+        store: Stores candidates and the journal.
+        budget: Spending limits.
+        coach: Client for `coach`; algorithms that need a coach raise without one.
+        checks: Fast check of a candidate, run before its first rollout; returns the fault, or an
+            empty string.
+        tests: Slow check of a candidate, run before it costs many rollouts; returns the fault, or
+            an empty string.
+        on_rollout: Called when a rollout ends.
+        on_proposal: Called when a candidate is judged.
+        on_note: Called with each progress note of an algorithm.
+        redact: Removes sensitive data from a text; the built-in rules by default.
+        clock: Monotonic time in seconds, for the budget.
+        whole: The parent lab, if this one is a part of it.
+        only: Names of the resources that may change; all by default.
     """
 
     def __init__(
@@ -110,54 +112,54 @@ class Lab:
         self._redact = redact
         self._clock = clock
         self._dropped: tuple[str, ...] | None = None
-        """What the keys of calls begin with that an end left behind, once it was looked up."""
+        """Key prefixes of abandoned coach calls; None until read from the journal."""
         self._new = asyncio.Event()
-        """Set once something is decided that no earlier run decided."""
+        """Set when a decision is made that the journal does not contain."""
         self._announced: set[str] = set()
-        """Models whose price was said to be unknown."""
+        """Models already reported as unpriced."""
         self._judged = 0
         self._notes = 0
         self._tried: dict[str, CandidateStats] = {} if whole is None else whole._tried
 
     async def __aenter__(self) -> Lab:
-        """Read what an earlier try of the run has journaled."""
+        """Load the journal of earlier attempts of the run."""
         await self._journal.load()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: Any) -> None:
-        """Wait until all is journaled."""
+        """Wait until the journal is written."""
         if kind is None:
             await self._journal.flush()
         else:
-            with suppress(RatchetError):  # what ended the work says more
+            with suppress(RatchetError):  # the original exception is more useful
                 await self._journal.flush()
 
     @property
     def budget(self) -> Budget:
-        """What may be spent."""
+        """Spending limits."""
         return self._purse.budget
 
     @property
     def spent(self) -> Spent:
-        """What has been spent."""
+        """Amounts spent so far."""
         return self._purse.spent
 
     async def evaluate(
         self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
     ) -> list[Evaluation]:
-        """Run and score a candidate on tasks. What was run before is taken from the journal.
+        """Run and score a candidate on tasks. Rollouts that ran before come from the journal.
 
         Args:
-            candidate: The candidate; it is kept in the store.
+            candidate: The candidate; it is saved in the store.
             tasks: The tasks.
-            repetition: Another number asks for another rollout of the same.
+            repetition: Index of the repetition; each index is a separate rollout.
 
         Returns:
-            One evaluation a task, in the order of the tasks.
+            One evaluation per task, in the order of the tasks.
 
         Raises:
-            BudgetExhausted: The rollouts left do not suffice, or the dollars are spent; nothing was
-                run. Seconds end nothing here: what may begin, `may_continue` says.
+            BudgetExhausted: Too few rollouts are left, or the dollars are spent; nothing was run.
+                The time limit does not raise here: `may_continue` enforces it.
         """
         rollouts = [self._work.rollout(task, candidate.id, repetition) for task in tasks]
         new = self._purse.fresh(rollout.id for rollout in rollouts)
@@ -193,12 +195,12 @@ class Lab:
 
     @property
     def concurrency(self) -> int:
-        """How many rollouts run at once: an algorithm keeps about as many of them under way."""
+        """Number of rollouts that run at once; an algorithm should have about as many in flight."""
         return int(getattr(self._runner, "slots", 1))
 
     @property
     def has_coach(self) -> bool:
-        """Whether `coach` can be asked."""
+        """Whether a coach is configured."""
         return self._coach is not None
 
     async def coach(
@@ -211,19 +213,19 @@ class Lab:
         max_tokens: int | None = None,
         model: str | None = None,
     ) -> Reply:
-        """Ask the coach. A call that was paid for before is answered from the journal.
+        """Call the coach. A call that was paid for before is answered from the journal.
 
         Args:
-            messages: The conversation so far. It must not hold anything of held-out tasks.
-            step: The call's name, unique in the run and the same whenever the run is resumed.
-            schema: JSON schema that the answer is to fit; it comes back as `data`.
-            temperature: Of sampling.
-            max_tokens: Of the answer.
-            model: One model of the ensemble by name; drawn by the ensemble when left out.
+            messages: The conversation so far. It must contain no data of held-out tasks.
+            step: Name of the call, unique in the run and stable across resumption.
+            schema: JSON schema for the answer; the parsed value is the reply's `data`.
+            temperature: Sampling temperature.
+            max_tokens: Token limit of the answer.
+            model: Model of the ensemble by name; by default the ensemble selects one.
 
         Raises:
-            BudgetExhausted: The dollars or coach calls are spent; nobody was asked.
-            CoachUnavailable: There is no coach, or it cannot be reached.
+            BudgetExhausted: The dollars or coach calls are spent; no call was made.
+            CoachUnavailable: No coach is configured, or it cannot be reached.
         """
         question = CoachQuestion(tuple(messages), schema, temperature, max_tokens, model)
         key = f"{self._key('coach', step)}/{question.digest}"
@@ -231,7 +233,7 @@ class Lab:
         if known is not None:
             return paid_before(known, key, self._purse)
         if await self._is_dropped(key):
-            await self._new.wait()  # the end comes first, as it did the first time
+            await self._new.wait()  # the first run ended before this call, so this one must too
         await self._journal.flush()
         return await self._calls.finish(
             ask_and_charge(
@@ -246,50 +248,50 @@ class Lab:
         )
 
     async def settle(self) -> None:
-        """Wait for coach calls that were begun and are not needed any more: they are paid for."""
+        """Wait for coach calls that are in flight but no longer needed: they are charged."""
         await self._calls.settle()
         await self._journal.flush()
 
     def credit(self, reply: Reply, survived: bool) -> None:
-        """Say whether the proposal of a coach's reply survived: calls move to models whose do."""
+        """Record whether a reply's proposal survived; the ensemble favours models whose do."""
         if self._coach is not None and reply.model:
             self._coach.credit(reply.model, survived)
 
     async def check(self, candidate: Candidate) -> str:
-        """What is wrong with a candidate before it costs a rollout; empty when nothing is.
+        """The fault that the fast checks find in a candidate; empty if none.
 
-        Templates keep their placeholders, code its signature; it takes no time to speak of. The
-        verdict is journaled: a resumed run hears the same.
+        Templates must retain their placeholders, and code its signature. Takes milliseconds. The
+        verdict is journaled, so a resumed run gets the same one.
         """
         return await self._verdicts.of("check", candidate)
 
     def needs_test(self, candidate: Candidate) -> bool:
-        """Whether `test` may find something: there are tests, and the candidate has other code."""
+        """Whether `test` may find a fault: tests exist and the candidate's code differs."""
         return self._verdicts.may_fail(candidate, self.baseline)
 
     async def test(self, candidate: Candidate) -> str:
-        """What its repository's type checker and own tests find wrong with a candidate's code.
+        """The fault that the type checker and the repository's tests find in a candidate's code.
 
-        It takes seconds: ask it of candidates that have shown something on a few tasks, before they
-        run on many and before one is accepted. The verdict is journaled: a test that fails now and
-        then says the same when the run is resumed.
+        Takes seconds. Call it for candidates that did well on a few tasks, before they run on many
+        and before one is accepted. The verdict is journaled: a flaky test gives the same result
+        when the run is resumed.
         """
         return await self._verdicts.of("test", candidate) if self.needs_test(candidate) else ""
 
     async def spans(self, evaluation: Evaluation) -> list[Span]:
-        """Spans of the attempt that ended an evaluation's rollout, in the order they started."""
+        """Spans of the final attempt of an evaluation's rollout, in start order."""
         rollout = evaluation.rollout
         return await asyncio.to_thread(self._store.spans.of, rollout.id, rollout.fence)
 
     async def first(self, event: str, pending: Mapping[str, asyncio.Future[Any]]) -> str:
-        """The name of the pending work that ended first, the same again when the run is resumed.
+        """The name of the pending work that finished first; the same again when the run is resumed.
 
-        What runs at once ends in another order each time. An algorithm whose next step depends on
-        that order asks here, and a resumed run is told the order of the first time.
+        The completion order of concurrent work is not deterministic. An algorithm whose next step
+        depends on that order must use this method; a resumed run replays the recorded order.
 
         Args:
-            event: The event's name, unique in the run and the same whenever the run is resumed.
-            pending: Futures by name, at least one; the one that is named is done.
+            event: Name of the event, unique in the run and stable across resumption.
+            pending: Futures by name, at least one; the named one is done on return.
         """
         key = self._key("first", event)
         known = await self._known(key)
@@ -303,12 +305,12 @@ class Lab:
         return name
 
     async def drop(self, steps: Collection[str]) -> None:
-        """Keep whose coach calls were under way when the algorithm ended: it needs them no more.
+        """Mark coach calls that were in flight when the algorithm ended as abandoned.
 
-        A resumed run does not ask anew. What was answered the first time has been paid for.
+        A resumed run does not repeat them. Those that were answered in the first run are charged.
 
         Args:
-            steps: What the names of the calls' steps begin with, before a slash.
+            steps: Prefixes of the calls' step names, up to a slash.
         """
         theirs = [self._key("coach", f"{step}/") for step in steps]
         self._append(self._key("dropped", ""), theirs)
@@ -323,7 +325,7 @@ class Lab:
         return key.startswith(self._dropped)
 
     def redact(self, text: str) -> str:
-        """A text without what is not to leave: for what a coach is shown, or a prompt will hold."""
+        """Remove sensitive data from a text before it is sent to a coach or put in a prompt."""
         if self._redact is None:
             from ratchet.observe.redaction import Redactor
 
@@ -338,13 +340,13 @@ class Lab:
         reason: str,
         parent: Candidate | None = None,
     ) -> Candidate:
-        """A candidate that differs from its parent (the baseline by default) in these resources."""
+        """A candidate derived from its parent (the baseline by default) with changed resources."""
         return (parent or self.baseline).derive(resources, algorithm=algorithm, reason=reason)
 
     def judged(self, proposal: Proposal) -> None:
-        """Tell what became of a proposal; it is journaled and shown.
+        """Journal and report the result of a proposal.
 
-        A part of a lab counts its proposals on from those of the parts before it.
+        Proposal numbers of a part continue those of the parts before it.
         """
         if self._whole is not None:
             number = max(self._whole._judged, proposal.number)
@@ -365,7 +367,7 @@ class Lab:
             self._on_proposal(proposal)
 
     def note(self, text: str) -> None:
-        """Say in a sentence what is being done and why; it is journaled and shown."""
+        """Journal and report a sentence on what is being done and why."""
         if self._whole is not None:
             self._whole.note(text)
             return
@@ -375,7 +377,7 @@ class Lab:
             self._on_note(text)
 
     def _announce_unpriced(self, cost: Cost) -> None:
-        """Say of each model once that its price is unknown; it is journaled and shown."""
+        """Report once per model that its price is unknown; journaled."""
         if self._whole is not None:
             self._whole._announce_unpriced(cost)
             return
@@ -387,19 +389,19 @@ class Lab:
                 self._on_note(said)
 
     def unusable(self, step: str, why: str) -> None:
-        """Keep why an answer of the coach could not be made a candidate, for those who ask.
+        """Journal why a coach's answer could not be made into a candidate.
 
         Args:
-            step: The answer's name, unique in the run and the same whenever the run is resumed.
-            why: A sentence.
+            step: Name of the answer, unique in the run and stable across resumption.
+            why: The reason, as a sentence.
         """
         self._append(self._key("unusable", step), why)
 
     def may_continue(self, step: str) -> bool:
-        """Whether the budget allows another step; the answer for a step never changes.
+        """Whether the budget allows another step; journaled, so a step's answer never changes.
 
         Args:
-            step: The step's name, unique in the run and the same whenever the run is resumed.
+            step: Name of the step, unique in the run and stable across resumption.
         """
         self._purse.tick(self._clock())
         mine, *above = self._purse.seconds
@@ -420,17 +422,17 @@ class Lab:
         train: Sequence[Task] | None = None,
         val: Sequence[Task] | None = None,
     ) -> Lab:
-        """A lab within this one, for one algorithm of several that share a budget.
+        """A lab within this one, for one of several algorithms that share a budget.
 
-        What it spends, this one has spent; rollouts that were paid for here cost it nothing.
+        Its spending counts against this lab; rollouts that this lab already paid for are free.
 
         Args:
-            name: The part's name, unique here and the same whenever the run is resumed.
-            baseline: The candidate that it starts from; this lab's own when left out.
-            budget: What it may spend at most; when left out, what this lab may.
-            only: Names of its `targets`; this lab's own when left out.
-            train: Some of the train tasks; all when left out.
-            val: Some of the val tasks; all when left out.
+            name: Name of the part, unique in this lab and stable across resumption.
+            baseline: The candidate to start from; this lab's baseline by default.
+            budget: Spending limits; this lab's budget by default.
+            only: Names of the `targets` that may change; this lab's by default.
+            train: Subset of the train tasks; all by default.
+            val: Subset of the val tasks; all by default.
         """
         start = baseline or self.baseline
         return Lab(
@@ -451,12 +453,12 @@ class Lab:
         )
 
     def shuffled(self, step: str, tasks: Sequence[Task]) -> list[Task]:
-        """Tasks in a random order, but those first that the baseline was tried on before.
+        """Tasks in random order, those that the baseline has already run first.
 
-        They cost nothing any more: a part of a lab need not pay for what another part has run.
+        Those are free: a part of a lab need not pay again for what another part has run.
 
         Args:
-            step: The order's name, unique in the run and the same whenever it is resumed.
+            step: Name of the ordering, unique in the run and stable across resumption.
             tasks: The tasks.
         """
         order = list(tasks)
@@ -464,26 +466,26 @@ class Lab:
         tried = self._tried.get(self.baseline.id)
         if self._whole is None or tried is None:
             return order
-        # As with comparisons, the journal keeps what was known the first time.
+        # As with comparisons, the journal records which tasks had been run at the first time.
         known = [task.id for task in order if task.id in tried.values]
         first = set(self._append(self._key("known", step), known))
         return sorted(order, key=lambda task: task.id not in first)
 
     def compared(self, step: str, one: Candidate, other: Candidate) -> list[tuple[float, float]]:
-        """Values of two candidates on the val tasks that both were tried on, in the tasks' order.
+        """Values of two candidates on the val tasks that both have run, in task order.
 
-        It costs nothing: tasks that either was not tried on are left out.
+        Runs nothing: tasks that either candidate has not run are skipped.
 
         Args:
-            step: The comparison's name, unique in the run and the same whenever it is resumed.
-            one: A candidate.
-            other: Another.
+            step: Name of the comparison, unique in the run and stable across resumption.
+            one: The first candidate.
+            other: The second candidate.
         """
         known = [self._tried[c.id].values if c.id in self._tried else {} for c in (one, other)]
         found = [[known[0].get(task.id), known[1].get(task.id)] for task in self.val]
         pairs = [pair for pair in found if None not in pair]
-        # Work that was cut off in the first run may have ended by now: the journal keeps what was
-        # seen then.
+        # Work that was interrupted in the first run may have ended since: the journal records the
+        # pairs seen then.
         kept: Any = self._append(self._key("compared", step), pairs)
         return [(one, other) for one, other in kept]
 

@@ -1,16 +1,16 @@
-"""The race: candidates compared on growing sets of tasks, each with the one that it was made from.
+"""The race: candidates compared with their parents on growing sets of tasks.
 
-A child runs the tasks of its parent, so that their difference is free of how hard the tasks are
-(common random numbers; Maron & Moore 1994). Three questions are asked, each in one way by all
-algorithms:
+A child runs the tasks of its parent, so that the difficulty of the tasks cancels out of their
+difference (common random numbers; Maron & Moore 1994). All algorithms answer three questions in the
+same way:
 
-- Is it worse? An e-process bets on each difference in turn that it is (`stats.EProcess`). The child
-  is dropped for good when the stake has grown to `1 / ERROR`. Of children that are no worse at most
-  that share is dropped so, however often one looks (Ville 1939).
-- How good is it? `Estimate` fits all scores at once and shrinks a child towards its parent.
-- Is it worth the next rollouts? Whoever may lead runs on, in parts that double (Karnin et al.
-  2013), as long as it gains over its parent, or promises more gain per rollout than a new draft
-  does. Who does not waits; its turn may come later.
+- Is the child worse? An e-process (`stats.EProcess`) bets on each difference in turn that it is.
+  The child is dropped for good when the e-value reaches `1 / ERROR`. Of the children that are no
+  worse, at most a share of `ERROR` is dropped, however often the e-value is checked (Ville 1939).
+- How good is it? `Estimate` fits all scores jointly and shrinks a child towards its parent.
+- Is it worth more rollouts? A child that may still lead runs on, in parts that double (Karnin et
+  al. 2013), as long as it gains over its parent or promises more gain per rollout than a new draft
+  does. Otherwise it waits and may resume later.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from ratchet.stats import EProcess
 from ratchet.types import Candidate, Task
 
 ERROR = 0.1
-"""Largest share of children, no worse than their parents, that may be dropped as worse."""
+"""Upper bound on the share of children, no worse than their parents, that are dropped as worse."""
 
 OPTIMISM = 1.0
-"""Standard deviations above its estimate up to which a candidate may still prove to be."""
+"""Standard deviations above the estimate in the optimistic bound of `may_lead`."""
 
 EVEN = 1e-9
-"""Differences below this are none."""
+"""Differences below this count as zero."""
 
 
 class RaceEntry:
     """A candidate in a race.
 
     Args:
-        number: In the order of proposals; 0 for the one that the race begins with.
+        number: Position in the order of proposals; 0 for the entry that the race starts with.
         candidate: The candidate.
-        parent: The entry that it was made from and is compared with.
+        parent: The entry that it was derived from and is compared with.
     """
 
     def __init__(self, number: int, candidate: Candidate, parent: RaceEntry | None = None) -> None:
@@ -50,7 +50,7 @@ class RaceEntry:
         self.candidate = candidate
         self.parent = parent
         self.evaluations: dict[str, Evaluation] = {}
-        """By task id, in the order in which they came; those without a score too."""
+        """By task id, in arrival order; includes those without a score."""
         self.scores: dict[str, float] = {}
         """Objective by task id, in the same order."""
 
@@ -60,7 +60,7 @@ class RaceEntry:
         return self.candidate.id
 
     def add(self, evaluations: Iterable[Evaluation]) -> dict[str, float]:
-        """Take what was measured; returns the scores among it, by task id."""
+        """Add evaluations; returns the new scores by task id."""
         scores = {}
         for evaluation in evaluations:
             task = evaluation.task.id
@@ -70,11 +70,11 @@ class RaceEntry:
         return scores
 
     def mean(self) -> float:
-        """Mean of its scores; 0 without any."""
+        """Mean score; 0 without scores."""
         return math.fsum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
     def failing(self, best: float = 1.0) -> list[str]:
-        """Tasks that it ran and did not do as well as can be, worst first."""
+        """Ids of the tasks on which it scored below the best possible, lowest score first."""
         found = [
             task
             for task in self.evaluations
@@ -83,12 +83,12 @@ class RaceEntry:
         return sorted(found, key=lambda task: self.scores.get(task, -math.inf))
 
     def differences(self) -> list[float]:
-        """Its scores minus its parent's on the tasks that both ran, in its own order."""
+        """Its score minus its parent's on each task that both ran, in its own order."""
         base = self.parent.scores if self.parent else {}
         return [score - base[task] for task, score in self.scores.items() if task in base]
 
     def gained(self) -> str:
-        """How it compares with its parent on the tasks that both ran, in a sentence."""
+        """One sentence comparing it with its parent on the tasks that both ran."""
         base = self.parent.scores if self.parent else {}
         shared = self.scores.keys() & base.keys()
         if not shared:
@@ -103,7 +103,7 @@ AnyEntry = TypeVar("AnyEntry", bound=RaceEntry)
 
 
 class RaceResult(msgspec.Struct, Generic[AnyEntry], frozen=True):
-    """The entry that was chosen, with the means of the first and its own on the same val tasks."""
+    """The selected entry, with the means of the first and its own on the same val tasks."""
 
     entry: AnyEntry
     first_val: float
@@ -111,73 +111,74 @@ class RaceResult(msgspec.Struct, Generic[AnyEntry], frozen=True):
 
 
 class Race(Generic[AnyEntry]):
-    """Entries, and what is known of them."""
+    """Entries of a race and the estimate of their worth."""
 
     def __init__(self) -> None:
         self.estimate = Estimate()
 
     @property
     def top(self) -> float:
-        """The best score there can be, as far as one knows."""
+        """The highest possible score, as far as observed."""
         return self.estimate.top
 
     def add(self, entry: AnyEntry, evaluations: Sequence[Evaluation]) -> dict[str, float]:
-        """Take what an entry scored; returns the scores by task id."""
+        """Add an entry's evaluations; returns the new scores by task id."""
         scores = entry.add(evaluations)
         if scores:
             self.estimate.add(entry.id, entry.parent.id if entry.parent else None, scores)
         return scores
 
     def standing(self, entry: AnyEntry) -> Standing:
-        """How good an entry that has scores seems to be."""
+        """Estimated worth of an entry that has scores."""
         return self.estimate.standing(entry.id)
 
     def best(self, entries: Iterable[AnyEntry]) -> AnyEntry:
-        """The one that seems best, the oldest of equals."""
+        """The entry with the highest estimate; the oldest among equals."""
         return max(entries, key=lambda one: (self.standing(one).mean, -one.number))
 
     def may_lead(self, entry: AnyEntry, leader: AnyEntry) -> bool:
-        """Whether an entry may yet prove better than the one that leads."""
+        """Whether an entry's optimistic estimate reaches that of the current leader."""
         standing = self.standing(entry)
         return standing.mean + OPTIMISM * standing.deviation >= self.standing(leader).mean
 
     def is_worse(self, entry: AnyEntry, tasks: int) -> bool:
-        """Whether an entry is shown to be worse than its parent.
+        """Whether an entry has been shown to be worse than its parent.
 
         Args:
-            entry: With the scores that it has so far.
-            tasks: How many it may come to run.
+            entry: The entry, with its scores so far.
+            tasks: Number of tasks it may run in total.
         """
         scale = max(1.0, self.estimate.highest)
         return is_worse([one / scale for one in entry.differences()], tasks)
 
     def is_worth(self, entry: AnyEntry, cost: int, *, share: float, draft: int) -> bool:
-        """Whether an entry gained over its parent so far, or promises more than a new draft does.
+        """Whether an entry has gained over its parent, or promises more than a new draft.
 
         Args:
-            entry: One with scores, and with a parent that has some.
-            cost: Rollouts that it would run next.
-            share: Share of drafts that prove better than their parents.
-            draft: Rollouts that a draft runs first.
+            entry: An entry with scores, whose parent has scores too.
+            cost: Number of rollouts in its next part.
+            share: Share of drafts that turn out better than their parents.
+            draft: Number of rollouts that a new draft starts with.
         """
         assert entry.parent is not None
         if math.fsum(entry.differences()) > EVEN:
             return True
-        # Where half of the drafts are better, a draft promises what the estimate expects of one.
+        # If half of the drafts are better, a draft promises the estimate's expected improvement.
         return self.estimate.hope(entry.id, entry.parent.id) * draft > 2.0 * share * cost
 
     def choose(
         self, first: AnyEntry, others: Sequence[AnyEntry], val: Mapping[str, Mapping[str, float]]
     ) -> RaceResult[AnyEntry]:
-        """The best by train and val together, which have to be with it, or else the first.
+        """The entry with the highest estimate over train and val; the first if none holds on val.
 
-        The highest of many noisy means is mostly luck, so the shrunken estimate decides. Train, on
-        which it was chosen, flatters: where val speaks against an entry, it is out.
+        The highest of many noisy means is mostly chance, so the shrunken estimate decides. Train
+        scores are biased, since the search selected on them: an entry that scores below the first
+        on val is rejected.
 
         Args:
-            first: The baseline, which has to have scores on val.
+            first: The baseline, which must have scores on val.
             others: The finalists.
-            val: Scores on val by candidate id, and task id.
+            val: Scores on val by candidate id and task id.
         """
         own = val[first.id]
         for entry in (first, *others):
@@ -200,11 +201,11 @@ class Race(Generic[AnyEntry]):
 
 
 def is_worse(differences: Iterable[float], tasks: int) -> bool:
-    """Whether differences show that their mean is below 0, at `ERROR`.
+    """Whether the mean of the differences is shown to be below 0, at error rate `ERROR`.
 
     Args:
-        differences: Child minus parent, each in [-1, 1]; what is beyond counts as the end of it.
-        tasks: How many there may be in the end; it only steers the bets.
+        differences: Child minus parent, each in [-1, 1]; values outside are clipped.
+        tasks: Number of differences expected in total; affects only the size of the bets.
     """
     process = EProcess(threshold=1.0 / ERROR, horizon=max(1, tasks))
     for difference in differences:
@@ -215,10 +216,10 @@ def is_worse(differences: Iterable[float], tasks: int) -> bool:
 
 
 def next_part(known: int, first: int, limit: int) -> int:
-    """How many tasks to run next: as many as are known already, at least the first part."""
+    """Number of tasks to run next: doubles the tasks already run, at least the first part."""
     return max(0, min(max(known, first), limit - known))
 
 
 def untried(entry: RaceEntry, tasks: Sequence[Task]) -> list[Task]:
-    """Those of the tasks that an entry has not run."""
+    """The tasks that an entry has not run."""
     return [task for task in tasks if task.id not in entry.evaluations]

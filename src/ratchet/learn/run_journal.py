@@ -1,9 +1,9 @@
-"""The journal of one run: read once, kept in memory, and written by another thread.
+"""The journal of one run: loaded once, cached in memory, and written by a background thread.
 
-The event loop has workers to keep alive, and a store may be locked for seconds. So an entry is
-known at once and written in the background, in the order in which entries were made. What is
-written is then always the beginning of what happened. Whoever is about to pay for something waits
-for `flush` first: nothing is paid for because of an entry that a kill could undo.
+The event loop must serve heartbeats, and the store may be locked for seconds. So an entry is
+visible at once and written in the background, in order. The stored entries are then always a prefix
+of those appended. Callers await `flush` before they pay for anything, so that no payment depends on
+an entry that a kill could lose.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ratchet.types import Conflict, RatchetError
 
 
 class RunJournal:
-    """Entries of a run by key, never changed. To be used from one thread.
+    """Immutable entries of a run by key. Not thread-safe: use from one thread.
 
     Args:
-        journal: Where they are kept.
-        run_id: The run. No other process may write to it meanwhile.
+        journal: The repository that stores them.
+        run_id: The run. No other process may write to it at the same time.
     """
 
     def __init__(self, journal: Journal, run_id: str) -> None:
@@ -31,18 +31,18 @@ class RunJournal:
         self._run_id = run_id
         self._known: dict[str, Any] | None = None
         self._lock = threading.Lock()
-        """Guards the three below, which the writing thread shares."""
+        """Guards the three attributes below, which the writer thread shares."""
         self._waiting: list[tuple[str, Any, float]] = []
         self._writing = False
         self._failure: RatchetError | None = None
         self._written: asyncio.Future[None] | None = None
-        """Done once what was waiting when it was made is written, or could not be."""
+        """Done once the entries that were pending at its creation are written, or have failed."""
 
     async def load(self) -> None:
-        """Read what the run has journaled so far, once.
+        """Load the run's stored entries, once.
 
         Raises:
-            StoreError: It cannot be read.
+            StoreError: The journal cannot be read.
         """
         if self._known is None:
             found = await asyncio.to_thread(self._journal.read, self._run_id)
@@ -51,16 +51,16 @@ class RunJournal:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """Every body by its key, oldest first. Read here and now when `load` was not called."""
+        """All bodies by key, oldest first. Loads synchronously if `load` was not called."""
         if self._known is None:
             self._known = dict(self._journal.read(self._run_id))
         return self._known
 
     def append(self, key: str, body: Any) -> Any:
-        """Add an entry unless the key has one; return the body that it has.
+        """Add an entry unless the key exists; returns the stored body.
 
         Raises:
-            InputError: The body has no JSON form.
+            InputError: The body is not JSON-serialisable.
             StoreError: An earlier entry could not be written.
             Conflict: Another process writes to this run.
         """
@@ -78,17 +78,17 @@ class RunJournal:
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
-                self._write()  # no loop would be kept waiting
+                self._write()  # there is no event loop to block
             else:
-                # A loop that is closed waits for what was begun in its threads.
+                # On close, a loop waits for its threads, so the write completes.
                 self._written = loop.run_in_executor(None, self._write)
         return body
 
     async def flush(self) -> None:
-        """Wait until what was added is written.
+        """Wait until all added entries are written.
 
         Raises:
-            StoreError: It could not be written.
+            StoreError: They could not be written.
             Conflict: Another process writes to this run.
         """
         if self._written is not None:

@@ -1,8 +1,8 @@
-"""Verdicts on candidates, in two stages: each is found once, and kept in the journal.
+"""Verdicts on candidates in two stages, each computed once and journaled.
 
-What takes milliseconds is asked before a candidate costs a rollout. What takes seconds (a type
-checker, the repository's own tests) is asked of those that have shown something on a few tasks,
-before they cost many, and before one is accepted.
+Fast checks (milliseconds) run before a candidate costs a rollout. Slow ones (a type checker, the
+repository's own tests) run for candidates that did well on a few tasks, before they cost many, and
+before one is accepted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ratchet.store import Store
 from ratchet.types import Candidate, Code
 
 Judge: TypeAlias = Callable[[Candidate], Awaitable[str]]
-"""Says what is wrong with a candidate; empty when nothing is."""
+"""Returns the fault of a candidate; empty if none."""
 
 Stage: TypeAlias = Literal["check", "test"]
 
@@ -25,10 +25,10 @@ class Verdicts:
     """The verdicts of one run.
 
     Args:
-        store: Keeps them, and the candidates that were refused.
+        store: Stores the verdicts and the refused candidates.
         run_id: The run.
-        checks: What is quick.
-        tests: What takes a while.
+        checks: The fast stage.
+        tests: The slow stage.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Verdicts:
         self._judges: dict[Stage, Judge | None] = {"check": checks, "test": tests}
 
     async def of(self, stage: Stage, candidate: Candidate) -> str:
-        """What is wrong with a candidate; empty when nothing is."""
+        """The fault of a candidate; empty if none."""
         judge = self._judges[stage]
         if judge is None:
             return ""
@@ -47,13 +47,13 @@ class Verdicts:
         known = await asyncio.to_thread(journal.get, self._run_id, key)
         if known is None:
             fault = await judge(candidate)
-            if fault:  # somebody may want to look at what was refused
+            if fault:  # stored, so that refused candidates can be inspected
                 await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
             known = await asyncio.to_thread(journal.append, self._run_id, key, fault, time.time())
         return str(known)
 
     def may_fail(self, candidate: Candidate, baseline: Candidate) -> bool:
-        """Whether there are tests, and a candidate has other code than a baseline that passes."""
+        """Whether tests exist and the candidate's code differs from a passing baseline's."""
         return self._judges["test"] is not None and any(
             isinstance(resource, Code) and resource != baseline.resources.get(name)
             for name, resource in candidate.resources.items()

@@ -1,4 +1,4 @@
-"""What a lab works on and what comes out of it: evaluations, and proposals with their worth."""
+"""The inputs and results of a lab: its settings, evaluations and proposals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.types import Candidate, Cost, Rollout, Score, Task
 
 
 class RolloutRunner(Protocol):
-    """Runs rollouts to their ends; a Runner does."""
+    """Runs rollouts to completion; implemented by `Runner`."""
 
     async def run(
         self,
@@ -19,7 +19,7 @@ class RolloutRunner(Protocol):
         candidates: Sequence[Candidate],
         on_finish: Callable[[Rollout], None] | None = None,
     ) -> dict[str, Rollout]:
-        """Ended rollouts by id."""
+        """Run the rollouts; returns the ended ones by id."""
         ...
 
 
@@ -29,31 +29,31 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
     rollout: Rollout
     value: float | None
-    """The objective's score; None when the evaluator could not say."""
+    """The objective's score; None if the evaluator failed."""
     scores: dict[str, Score]
     """All scores by evaluator name."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """What an algorithm says of a candidate it has just judged, for progress and the record."""
+    """An algorithm's report on a candidate it has just judged, for progress and the record."""
 
     number: int
     candidate_id: str
     value: float
-    """Mean objective over the tasks it was judged on."""
+    """Mean objective over the tasks it ran."""
     tasks: int
-    """How many those were."""
+    """Number of tasks it ran."""
     pruned: bool = False
-    """Given up before all train tasks were tried."""
+    """Whether it was dropped before all train tasks were run."""
     best: float
     """Best value over all train tasks so far."""
     rollouts: int
     """Rollouts spent so far."""
     accepted: str = ""
-    """Why it was kept, in a sentence; empty when it was not."""
+    """Why it was accepted, as a sentence; empty if it was not."""
     refused: str = ""
-    """What its repository's own tests found wrong with it; empty when nothing."""
-    # What follows, the lab fills in.
+    """The fault that its repository's own tests found; empty if none."""
+    # The fields below are filled in by the lab.
     dollars: float = 0.0
     """Dollars spent so far, on rollouts and coach calls whose price is known."""
     unpriced: dict[str, int] = {}
@@ -61,42 +61,42 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     coach_calls: int = 0
     """Coach calls spent so far."""
     parents: tuple[str, ...] = ()
-    """Ids of the candidates it was made from."""
+    """Ids of the candidates it was derived from."""
     algorithm: str = ""
     reason: str = ""
-    """Why it was proposed, in a sentence."""
+    """Why it was proposed, as a sentence."""
     failed: int = 0
-    """How many of its rollouts failed."""
+    """Number of its rollouts that failed."""
     error: str = ""
-    """What most of those said, cut."""
+    """The most frequent error of those, truncated."""
     low: float | None = None
     high: float | None = None
-    """95 % interval of its mean over the train tasks it was tried on; None for fewer than two."""
+    """95 % interval of its mean over the train tasks it ran; None for fewer than two."""
 
     @property
     def cost(self) -> Cost:
-        """Dollars of rollouts and coach calls so far."""
+        """Cost of rollouts and coach calls so far, in dollars."""
         return Cost(known_usd=self.dollars, unpriced=self.unpriced)
 
 
 class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a lab works on."""
+    """Settings of a lab."""
 
     run_id: str
     stage: str
     """Prefix of the purpose of its rollouts."""
     queue: str
     objective: str
-    """Name of the evaluator, or of the agent's own reward, that is to rise."""
+    """Name of the evaluator, or of the agent's own reward, to maximise."""
     seed: int
     max_attempts: int
     again: int = 0
-    """How often the run began anew because the agent had failed on everything."""
+    """Number of restarts because the agent had failed on every task."""
     part: str = ""
-    """Path of a part of the lab, `STEP/` for each level, put before the names of its steps."""
+    """Path of a part of the lab, `STEP/` for each level, prefixed to the names of its steps."""
 
     def rollout(self, task: Task, candidate_id: str, repetition: int) -> Rollout:
-        """The rollout of a candidate on a task; another repetition is another rollout."""
+        """The rollout of a candidate on a task; each repetition is a separate rollout."""
         return Rollout.of(
             task,
             candidate_id,
@@ -109,23 +109,23 @@ class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FAILURES = ("failed", "timed_out", "crashed")
-"""Statuses of rollouts that the agent is to blame for."""
+"""Rollout statuses that count as the agent's failure."""
 
 
 def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: str) -> float | None:
-    """The objective's value for a rollout: 0 when the agent failed, None when it is unknown."""
+    """The objective's value for a rollout: 0 if the agent failed, None if it is unknown."""
     if rollout.status in FAILURES:
-        return 0.0  # whatever reward it gave itself before
+        return 0.0  # overrides a reward that the agent reported before it failed
     score = scores.get(objective)
     return score.value if score is not None and rollout.status == "succeeded" else None
 
 
 def scores_of(evaluations: Sequence[Evaluation]) -> dict[str, float]:
-    """Scores by task id, of the evaluations that have one."""
+    """Scores by task id; evaluations without a score are skipped."""
     return {e.task.id: e.value for e in evaluations if e.value is not None}
 
 
 def mean(evaluations: Sequence[Evaluation]) -> float | None:
-    """Mean objective over the evaluations that have one; None when none has."""
+    """Mean objective over the evaluations with a score; None if there are none."""
     values = [e.value for e in evaluations if e.value is not None]
     return sum(values) / len(values) if values else None

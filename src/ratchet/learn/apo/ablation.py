@@ -1,10 +1,9 @@
-"""Ablation: the leader without one of the lines that edits gave it, to see whether it is better so.
+"""Ablation: proposes the leader without one line that an edit added, to test whether it helps.
 
-Edits only ever add what seems right; a line that misleads stays until something speaks against it,
-and no critique does as long as it looks like good advice. Its absence is measured like any edit, on
-the tasks that the leader fails first: who solves one of them without it is better off. The idea is
-that of leave-one-out importance (Koh & Liang 2017 speak of it as the thing to approximate) and of
-deletion among the edits of prompts (GrIPS: Prasad et al. 2023).
+Edits mostly add; a misleading line that reads like good advice is seldom criticised. Removing it is
+evaluated like any edit, first on the tasks that the leader fails: solving one of them without the
+line is a gain. Related to leave-one-out importance (which Koh & Liang 2017 approximate) and to the
+deletion edits of GrIPS (Prasad et al. 2023).
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from __future__ import annotations
 from ratchet.types import Candidate, InputError, PromptTemplate
 
 LEAST = 250
-"""Rollouts of a budget below which further edits bring more."""
+"""Rollouts of a budget below which edits bring more than ablations."""
 
 EVERY = 3
-"""One in so many proposals leaves something out, at most."""
+"""Minimum number of proposals between two ablations."""
 
 
 class Ablation:
-    """Which lines were left out already, so that none is twice.
+    """Proposes ablations; remembers which lines were removed, so that none is repeated.
 
     Args:
-        source: The candidate whose own lines stay.
-        targets: Names of what may change.
-        rollouts: The budget that is planned with.
+        source: The candidate whose own lines are never removed.
+        targets: Names of the prompts that may change.
+        rollouts: The planned number of rollouts.
     """
 
     def __init__(self, source: Candidate, targets: tuple[str, ...], rollouts: int) -> None:
@@ -37,12 +36,12 @@ class Ablation:
     def next(
         self, leader: Candidate, *, number: int, quiet: int
     ) -> tuple[str, PromptTemplate, str] | None:
-        """The prompt to try in place of a leader's, by its name, and the line that it lacks.
+        """The leader's next ablation: prompt name, template and removed line; None if none is due.
 
         Args:
-            leader: Whose lines are in doubt.
-            number: Of the proposal.
-            quiet: Proposals since something was better: while edits bring more, they go on.
+            leader: The candidate to ablate.
+            number: Number of the proposal.
+            quiet: Proposals since the last improvement; no ablation while edits still improve.
         """
         if not self._enough or quiet < EVERY or number - self._last < EVERY:
             return None
@@ -51,7 +50,7 @@ class Ablation:
             assert isinstance(template, PromptTemplate)
             stay = {line.strip() for line in own.text.splitlines()}
             lines = template.text.splitlines()
-            # The newest come first: what has stood longest has been chosen most often.
+            # Newest lines first: the oldest have survived the most selections.
             for n in reversed(range(len(lines))):
                 line = lines[n].strip()
                 if not line or line in stay or (name, line) in self._tried:
@@ -65,7 +64,7 @@ class Ablation:
 
 
 def _without(template: PromptTemplate, lines: list[str]) -> PromptTemplate | None:
-    """The template of the lines that are left; None where it loses what it is filled with."""
+    """The template of the remaining lines; None if it is invalid or loses a placeholder."""
     try:
         made = PromptTemplate("\n".join(lines), template.engine)
     except InputError:

@@ -1,4 +1,4 @@
-"""Reads what a coach answered: the prompt in it, and whether it may be tried at all."""
+"""Parses a coach's answer: extracts the prompt and decides whether it may be evaluated."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ratchet.learn.apo.placeholders import mended
 from ratchet.types import PromptTemplate
 
 GROWTH = 3.0
-"""How many times its parent's length an edit may have."""
+"""Maximum length of an edit, as a multiple of its parent's length."""
 
 ROOM = 1_500
-"""Characters that an edit may have more than its parent in any case."""
+"""Characters that an edit may add in any case."""
 
 MOST = 24_000
-"""Characters that an edit has at most, unless the source's own prompt has more."""
+"""Maximum characters of an edit, unless twice the source's own prompt is more."""
 
 LEAST = 8
-"""Characters below which a prompt counts as emptied."""
+"""Minimum characters of a prompt; shorter ones count as empty."""
 
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[^\n`]*\n(.*?)\n?^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE
@@ -55,23 +55,23 @@ _REFUSAL = re.compile(
 
 
 class EditAnswer(msgspec.Struct, frozen=True):
-    """What an answer comes to."""
+    """The result of parsing an answer."""
 
     template: PromptTemplate | None = None
-    """The prompt that may be tried."""
+    """The prompt to evaluate."""
     problem: str = ""
-    """What is wrong, for the coach that is asked to mend it; empty when there is a template."""
+    """The fault, to be sent to the coach for repair; empty if there is a template."""
     final: bool = False
-    """Whether asking again for the same would help nobody: it refused, or changed nothing."""
+    """Whether a retry is pointless: the coach refused, or changed nothing."""
 
 
 def read_answer(text: str, parent: PromptTemplate, source: PromptTemplate) -> EditAnswer:
-    """The prompt in an answer, checked and mended.
+    """The prompt in an answer, validated and repaired.
 
     Args:
         text: The answer.
-        parent: The template that was to be edited.
-        source: The source's own, whose language and length are the measure.
+        parent: The template to edit.
+        source: The source's own template, the reference for language and length.
     """
     said = text.strip()
     if not said:
@@ -102,33 +102,33 @@ def read_answer(text: str, parent: PromptTemplate, source: PromptTemplate) -> Ed
 
 
 def longest(parent: PromptTemplate, source: PromptTemplate) -> int:
-    """Characters that an edit of a template may have."""
+    """Maximum characters of an edit of a template."""
     own = len(parent.text)
     return min(max(int(own * GROWTH), own + ROOM), max(MOST, 2 * len(source.text)))
 
 
 def extracted(text: str, parent: PromptTemplate) -> str:
-    """The prompt without what stands around it: fences, tags, an introduction, an afterword."""
+    """The prompt without its surroundings: fences, tags, introduction, closing remarks."""
     text = text.strip()
     tagged = _TAG.search(text)
     if tagged and not _is_part(tagged[0], parent):
         return _unquoted(tagged[2])
     fences = list(_FENCE.finditer(text))
     if fences and not _is_part("```", parent):
-        # A prompt may hold fences of its own: then the outermost pair is meant.
+        # A prompt may contain fences itself: then use the outermost pair.
         whole = text[fences[0].start() : fences[-1].end()]
         if len(fences) > 1 and _INTRODUCTION.sub("", text).startswith(fences[0][0].lstrip()[:3]):
             inner = whole.split("\n", 1)[1].rsplit("\n", 1)[0]
             return max((inner, *(f[2] for f in fences)), key=_covers(parent))
         return max((f[2] for f in fences), key=len).strip("\n")
     if not fences and (cut := _OPEN.search(text)) and not _is_part("```", parent):
-        return cut[2].strip("\n")  # the answer ended before its fence was closed
+        return cut[2].strip("\n")  # the answer was truncated before its closing fence
     bare = _AFTERWORD.sub("", _INTRODUCTION.sub("", text))
     return _unquoted(bare.strip())
 
 
 def _covers(parent: PromptTemplate) -> Callable[[str], tuple[int, int]]:
-    """Sorts by how many placeholders are there, then by length."""
+    """Sort key: number of placeholders present, then length."""
 
     def rank(text: str) -> tuple[int, int]:
         return (sum(name in text for name in parent.placeholders), len(text))
@@ -168,14 +168,15 @@ _WORDS: dict[str, frozenset[str]] = {
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 _TOGETHER = {"HIRAGANA": "JAPANESE", "KATAKANA": "JAPANESE", "CJK": "JAPANESE"}
-"""Scripts that one text has at once. Chinese counts as Japanese: both are far from the others."""
+"""Scripts that are mixed in one text. Chinese counts as Japanese: both differ from all the
+others."""
 
 ENOUGH = 6
-"""Words below which nothing is said."""
+"""Minimum number of words to detect a language."""
 
 
 def language(text: str) -> str | None:
-    """The language or the script of a text; None when it is too short, or mixed, to say."""
+    """The language or script of a text; None if it is too short or mixed."""
     words = _LETTERS.findall(text.lower())
     letters = Counter(_script(letter) for word in words for letter in word)
     total = letters.total()
@@ -195,7 +196,7 @@ def language(text: str) -> str | None:
 
 
 def language_changed(before: str, after: str) -> str:
-    """What language a text was changed to; empty when it was not, or nobody can say."""
+    """The language that a text was changed to; empty if unchanged or undetectable."""
     old, new = language(before), language(after)
     if old is None and new is not None and new not in _WORDS and _is_latin(before):
         old = "Latin"

@@ -1,7 +1,7 @@
-"""APO: prompts that are criticised by what went wrong with them, and edited accordingly.
+"""APO: optimises prompts by critiques of low-scoring rollouts and edits based on them.
 
 Automatic prompt optimisation as in ProTeGi (Pryzant et al. 2023, "Automatic Prompt Optimization
-with Gradient Descent and Beam Search") and in Agent Lightning 0.3, whose options keep their names.
+with Gradient Descent and Beam Search") and in Agent Lightning 0.3, whose option names it uses.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from ratchet.llm import CoachUnavailable
 from ratchet.types import InputError, PromptTemplate, Task
 
 FEW_SHOT_SHARE = 0.3
-"""Share of the budget that demonstrations get, with `few_shot`."""
+"""Share of the budget for demonstrations, with `few_shot`."""
 
 
 class APO:
     """Automatic prompt optimisation.
 
     Args:
-        async_openai_client: A client as Agent Lightning takes it; its base URL and key are used.
-        model: The coach's model; that of `[coach]` when left out.
-        gradient_model: One that writes critiques, when it is another than `model`.
-        apply_edit_model: One that writes edits, when it is another than `model`.
+        async_openai_client: A client as passed to Agent Lightning; its base URL and key are used.
+        model: The coach's model; that of `[coach]` by default.
+        gradient_model: Model that writes critiques; `model` by default.
+        apply_edit_model: Model that writes edits; `model` by default.
         base_url: OpenAI-compatible endpoint of the coach.
-        diversity_temperature: Temperature of the coach's sampling.
-        gradient_batch_size: Low rollouts of one critique.
-        val_batch_size: Val tasks by which finalists are compared while they are few; when the
-            budget reaches, all are taken in the end.
-        beam_width: Prompts that are kept to go on from.
-        branch_factor: Edits of each of them in a round.
-        beam_rounds: Rounds.
-        run_initial_validation: Run the source's own prompt on val at the beginning, beside the
-            first train tasks; else at the end.
-        while_better: Add rounds as long as they bring something and the budget allows.
-        few_shot: Add demonstrations to the best prompt afterwards, as `FewShot` does.
+        diversity_temperature: Sampling temperature of the coach.
+        gradient_batch_size: Number of low-scoring rollouts per critique.
+        val_batch_size: Number of val tasks on which finalists are first compared; all val tasks are
+            used in the end if the budget allows.
+        beam_width: Number of prompts in the beam.
+        branch_factor: Number of edits of each prompt per round.
+        beam_rounds: Number of rounds.
+        run_initial_validation: Run the source's prompt on val at the start, concurrently with the
+            first train tasks, instead of at the end.
+        while_better: Add rounds while they bring improvements and the budget allows.
+        few_shot: Add demonstrations to the best prompt at the end, as `FewShot` does.
     """
 
     name = "apo"
@@ -103,21 +103,20 @@ class APO:
         self.coach_options = _coach_options(
             async_openai_client, [model, gradient_model, apply_edit_model], base_url
         )
-        """What of `[coach]` is to be otherwise; empty when nothing is."""
+        """Overrides of `[coach]`; empty if there are none."""
 
     def __class_getitem__(cls, item: Any) -> type[APO]:
-        """`APO[Task]`, as Agent Lightning's users write it: the type is for readers."""
+        """Support `APO[Task]`, as in Agent Lightning; the type argument is ignored."""
         return cls
 
     async def learn(self, lab: Lab) -> Finding:
         """Improve the prompts of the lab's baseline.
 
         Raises:
-            InputError: The agent has no prompt, or there are no tasks to learn from.
-            BudgetExhausted: The budget does not reach for one round; said before anything is spent
-                where rollouts and coach calls are limited, else as soon as a rollout's price is
-                known.
-            CoachUnavailable: There is no coach, or it cannot be reached.
+            InputError: The agent has no prompt, or there are no tasks.
+            BudgetExhausted: The budget does not cover one round. Raised before anything is spent if
+                rollouts and coach calls are limited, else once the price of a rollout is known.
+            CoachUnavailable: No coach is configured, or it cannot be reached.
         """
         self._check(lab)
         if not self._few_shot:
@@ -129,7 +128,7 @@ class APO:
         )
 
     def _check(self, lab: Lab) -> None:
-        """See that there is something to improve, and enough to improve it with."""
+        """Check that there is a prompt to improve, and budget for one round."""
         if not any(isinstance(r, PromptTemplate) for r in lab.targets.values()):
             raise InputError(
                 "The agent has no prompt to improve.",
@@ -220,10 +219,10 @@ class APO:
         )
 
     def _afford(self, lab: Lab, plan: SearchSizes, source: RaceEntry) -> SearchSizes:
-        """The plan anew, now that a rollout's price is known.
+        """The sizes recomputed with the measured price of a rollout.
 
         Raises:
-            BudgetExhausted: The dollars do not reach for one round.
+            BudgetExhausted: The dollars do not cover one round.
         """
         price = math.fsum(e.rollout.cost.known_usd for e in source.evaluations.values())
         if lab.budget.dollars is None or price <= 0:
@@ -245,7 +244,7 @@ class APO:
         known: Sequence[Evaluation],
         end: SearchEnd,
     ) -> Finding:
-        """Compare the finalists on val, and choose."""
+        """Compare the finalists on val and select one."""
         finalists = search.finalists()
         ran = len(known)
         if search.validated in [c.number for c in finalists]:
@@ -258,7 +257,7 @@ class APO:
         measured = {lab.baseline.id: known}
         for entry, evaluations in zip((search.source, *finalists), judged, strict=True):
             if isinstance(evaluations, BudgetExhausted):
-                continue  # dearer than those before
+                continue  # more expensive than the earlier ones
             if isinstance(evaluations, BaseException):
                 raise evaluations
             measured[entry.id] = evaluations
@@ -276,9 +275,9 @@ class APO:
         )
 
     def _val_tasks(self, lab: Lab, plan: SearchSizes, finalists: int, most: int, ran: int) -> int:
-        """Val tasks for the comparison: what was planned, and more when rollouts are left.
+        """Number of val tasks for the comparison: as planned, or more if rollouts are left.
 
-        `ran` are those rollouts of it that are paid for.
+        `ran` is the number of its rollouts that are already paid for.
         """
         if not finalists:
             return max(ran, min(most, plan.val))

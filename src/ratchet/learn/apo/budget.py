@@ -1,4 +1,4 @@
-"""Sizes: how much of a budget goes into what, decided before anything is spent."""
+"""Sizes: allocates a budget to the parts of a search before anything is spent."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ratchet.llm import Reply
 LEAST_PANEL = 4
 LEAST_RUNG = 3
 LEAST_VAL = 4
-"""Tasks below which a round says nothing."""
+"""Minimum number of tasks for a meaningful round."""
 
 ROLLOUTS_UNLIMITED = 1_000
-"""What is planned with where rollouts are not limited."""
+"""Planned rollouts if their number is not limited."""
 
 
 class SizeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the options ask for, as Agent Lightning names it."""
+    """The size options, with Agent Lightning's names."""
 
     gradient_batch_size: int = 4
     val_batch_size: int = 16
@@ -31,43 +31,44 @@ class SizeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def per_round(self) -> int:
-        """Proposals of one round."""
+        """Number of proposals per round."""
         return self.beam_width * self.branch_factor
 
 
 class SearchSizes(msgspec.Struct, frozen=True, kw_only=True):
-    """How large everything is."""
+    """Sizes of a search."""
 
     rollouts: int
-    """What is planned with in all."""
+    """Total number of rollouts planned."""
     panel: int
-    """Train tasks that the baseline runs first; candidates are compared on them."""
+    """Initial number of train tasks in the panel: the baseline runs them, and candidates are
+    compared on them."""
     panel_most: int
-    """Train tasks that the panel grows to."""
+    """Number of train tasks that the panel may grow to."""
     most: int
-    """Train tasks that a proposal runs until it is decided, at most; the leaders run more."""
+    """Maximum train tasks that a proposal runs before a decision; leaders run more."""
     rung: int
-    """Tasks that a proposal runs first; then as many again, and so on."""
+    """Number of tasks in a proposal's first part; later parts double."""
     val: int
-    """Val tasks that the finalists run."""
+    """Number of val tasks that the finalists run."""
     finalists: int
     beam: int
-    """Prompts that are kept to go on from."""
+    """Number of prompts in the beam."""
     passes: int
-    """Edits one after another from the same critiques, at most."""
+    """Maximum number of successive edits from the same critiques."""
     width: int
-    """Proposals under way at the same time."""
+    """Number of proposals in flight."""
     round: int
-    """Proposals of one round."""
+    """Number of proposals per round."""
 
     @property
     def reserve(self) -> int:
-        """Rollouts that are kept for the finalists, without those of the baseline on val."""
+        """Rollouts reserved for the finalists, without the baseline's on val."""
         return self.val * self.finalists
 
 
 def least(train: int, val: int) -> int:
-    """Rollouts below which there is no round."""
+    """Minimum number of rollouts for one round."""
     return min(train, LEAST_PANEL) + min(train, LEAST_RUNG) + 2 * min(val, LEAST_VAL)
 
 
@@ -76,15 +77,15 @@ def sizes(
 ) -> SearchSizes:
     """Divide a budget.
 
-    Small budgets go into few proposals, one after another, that are each made from more; large
-    ones into as many at once as the options ask for.
+    Small budgets get few sequential proposals, each based on more evidence; large ones as many
+    concurrent proposals as the options request.
 
     Args:
-        wanted: What the options ask for.
-        rollouts: The budget, at least `least`; None where it is not limited.
-        train: Train tasks that there are.
-        val: Val tasks that there are.
-        concurrency: Rollouts that run at once.
+        wanted: The requested sizes.
+        rollouts: The budget, at least `least`; None if unlimited.
+        train: Number of train tasks.
+        val: Number of val tasks.
+        concurrency: Number of rollouts that run at once.
     """
     budget = ROLLOUTS_UNLIMITED if rollouts is None else rollouts
     finalists = min(wanted.beam_width, 1 if budget < 80 else 2 if budget < 250 else 3)
@@ -107,8 +108,8 @@ def sizes(
         val=val_tasks,
         finalists=finalists,
         beam=max(1, min(wanted.beam_width, round(budget / 100))),
-        # The coach is asked more before a rollout is spent where those are scarcest, and where
-        # there are so many that single edits would fill them with little.
+        # More coach calls precede a rollout where rollouts are scarcest, and where there are so
+        # many that single edits would spend them on too little.
         passes=3 if 100 <= budget < 250 else 5,
         width=width,
         round=max(1, min(wanted.per_round, int(proposals / wanted.beam_rounds))),
@@ -116,16 +117,16 @@ def sizes(
 
 
 PLENTY = 10**9
-"""What is left where nothing is limited."""
+"""Amount left where nothing is limited."""
 
 
 class SearchSpending:
-    """Counts rollouts, coach calls and dollars.
+    """Tracks rollouts, coach calls and dollars spent.
 
     Args:
-        lab: Whose budget it is.
-        reserve: Rollouts that are kept for the comparison on val.
-        known: What has been run already.
+        lab: The lab that owns the budget.
+        reserve: Rollouts reserved for the comparison on val.
+        known: Evaluations already run.
     """
 
     def __init__(self, lab: Lab, *, reserve: int, known: Iterable[Evaluation]) -> None:
@@ -136,53 +137,53 @@ class SearchSpending:
         self._rollouts = 0
         self._calls = 0
         self._known = 0
-        """Rollouts whose cost is in the dollars."""
+        """Number of rollouts included in the dollars."""
         self._dollars = 0.0
         self.ended(list(known))
 
     def begun(self, rollouts: int) -> None:
-        """Rollouts are asked for."""
+        """Record rollouts that were requested."""
         self._rollouts += rollouts
 
     def drew(self, rollouts: int) -> None:
-        """Rollouts are asked for that were kept for the comparison."""
+        """Record requested rollouts that belong to the reserve."""
         self._rollouts += rollouts
         self._reserve = max(0, self._reserve - rollouts)
 
     def settle(self) -> None:
-        """Count what was begun by what it took: some of it was run before, and costs nothing."""
+        """Replace requested rollouts by those actually charged: repeated ones are free."""
         self._rollouts = self._lab.spent.rollouts - self._rollouts_before
 
     def ended(self, evaluations: Sequence[Evaluation]) -> None:
-        """Rollouts ended, and cost something."""
+        """Add the cost of ended rollouts."""
         self._known += len(evaluations)
         self._dollars += math.fsum(e.rollout.cost.known_usd for e in evaluations)
 
     def ask(self, calls: int) -> None:
-        """So many coach calls may be made; a negative number gives back what was not."""
+        """Reserve coach calls; a negative number releases unused ones."""
         self._calls += calls
 
     def answered(self, replies: Sequence[Reply]) -> None:
-        """Coach calls cost something."""
+        """Add the cost of coach calls."""
         self._dollars += math.fsum(reply.cost.known_usd for reply in replies)
 
     def rollouts_left(self, asked: int) -> int:
-        """Rollouts that may still begin.
+        """Number of rollouts that may still start.
 
         Args:
-            asked: Rollouts asked for by now, ended or not.
+            asked: Rollouts requested so far, ended or not.
         """
         budget = self._lab.budget
         left: float = math.inf
         if budget.rollouts is not None:
             left = budget.rollouts - self._rollouts_before - self._rollouts
         if budget.dollars is not None and self._dollars > 0 and self._known:
-            # Coach calls count as part of what a rollout costs: both go on as they went.
+            # The price of a rollout includes its share of coach calls, at the rate so far.
             dollars = budget.dollars - self._dollars
             left = min(left, dollars * self._known / self._dollars - (asked - self._known))
         return int(min(left, PLENTY)) - self._reserve
 
     def calls_left(self) -> int:
-        """Coach calls that may still be made."""
+        """Number of coach calls that may still be made."""
         limit = self._lab.budget.coach_calls
         return PLENTY if limit is None else limit - self._calls_before - self._calls

@@ -1,7 +1,7 @@
-"""Coaching: from low rollouts to critiques, from critiques to an edited prompt that may be tried.
+"""Coaching: turns low-scoring rollouts into critiques, and critiques into an edited prompt.
 
-The textual gradient of Pryzant et al. 2023 (ProTeGi): one call says what is wrong with a prompt,
-another one edits it in the opposite direction.
+The textual gradient of Pryzant et al. 2023 (ProTeGi): one call describes what is wrong with a
+prompt, another edits it to fix that.
 """
 
 from __future__ import annotations
@@ -26,47 +26,48 @@ from ratchet.types import Candidate, PromptTemplate
 PROMPTS = CoachPrompts("ratchet.learn.apo")
 
 CALLS_AN_EDIT = 2
-"""Coach calls that an edit takes at most: itself and one repair."""
+"""Maximum coach calls per edit: the edit and one repair."""
 
 FAILED = 2
-"""Edits of a draft that cannot be used, after which it is left as it is."""
+"""Number of unusable edits after which a draft is final."""
 
 MAX_CRITIQUE = 4_000
 MAX_LESSON = 1_200
-"""Characters of one critique that others are shown."""
+"""Maximum characters of a critique shown as a lesson."""
 
 MAX_GIST = 160
-"""Characters of a critique that the reason of a candidate holds."""
+"""Maximum characters of a critique in a candidate's reason."""
 
 BLAMED = 24
-"""Low rollouts whose traces are looked at to find the prompt to edit, at most."""
+"""Maximum number of low-scoring rollouts whose traces are inspected to select the prompt to
+edit."""
 
 
 class EditOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a draft is to be made of."""
+    """Instructions for a draft."""
 
     number: int
     parent: RaceEntry
     batches: int
-    """Critiques to merge, each of rollouts of its own."""
+    """Number of critiques to merge, each over separate rollouts."""
     batch: int
-    """Rollouts of a critique."""
+    """Number of rollouts per critique."""
     turn: int
-    """How often the parent was edited before: other rollouts are shown each time."""
+    """How often the parent was edited before: each turn shows other rollouts."""
     passes: int
-    """Edits one after another from the same critiques, at most."""
+    """Maximum number of successive edits from the same critiques."""
     draw: float
-    """In [0, 1): which prompt is edited, among those that may be to blame."""
+    """Random number in [0, 1) that selects the prompt to edit among those to blame."""
     worth: dict[str, float] = {}
-    """How often edits of each prompt were kept so far; of one not named, nobody knows."""
+    """Success rate of edits so far, by prompt; prompts without edits are absent."""
     lessons: tuple[str, ...] = ()
-    """Critiques that led to something better elsewhere."""
+    """Critiques that led to an improvement of other prompts."""
     earlier: tuple[str, ...] = ()
-    """Why earlier edits of the same parent could not be tried."""
+    """Why earlier edits of the same parent were unusable."""
 
 
 class PromptDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of an order."""
+    """The result of an order."""
 
     candidate: Candidate | None = None
     target: str = ""
@@ -74,21 +75,21 @@ class PromptDraft(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     """Why there is no candidate."""
     critique: str = ""
-    """What it was made from."""
+    """The critiques it is based on."""
     shown: tuple[str, ...] = ()
     """Ids of the tasks that the coach was shown."""
     replies: tuple[Reply, ...] = ()
 
 
 class Coaching:
-    """Makes drafts.
+    """Drafts edits of prompts with the coach.
 
     Args:
-        lab: Whose coach is asked.
-        algorithm: Name that the candidates carry.
-        temperature: Of the coach's sampling.
-        gradient_model: Writes critiques; drawn by the ensemble when left out.
-        apply_edit_model: Writes edits; likewise.
+        lab: The lab whose coach is called.
+        algorithm: Algorithm name recorded in the candidates.
+        temperature: Sampling temperature of the coach.
+        gradient_model: Model that writes critiques; selected by the ensemble by default.
+        apply_edit_model: Model that writes edits; selected by the ensemble by default.
     """
 
     def __init__(
@@ -107,10 +108,10 @@ class Coaching:
         self._apply_edit_model = apply_edit_model
 
     async def draft(self, order: EditOrder) -> PromptDraft:
-        """Follow an order.
+        """Execute an order.
 
         Raises:
-            BudgetExhausted: No more coach calls are allowed.
+            BudgetExhausted: No coach calls are left.
             CoachUnavailable: The coach cannot be reached.
         """
         low = low_rollouts(order.parent)
@@ -149,7 +150,7 @@ class Coaching:
     async def without(
         self, order: EditOrder, target: str, template: PromptTemplate, line: str
     ) -> PromptDraft:
-        """A draft that nobody needs to be asked for: a prompt without one of its lines."""
+        """A draft made without coach calls: a prompt without one of its lines."""
         reason = f"The same without the line {cut(line, MAX_GIST)!r}, which may mislead."
         candidate = self._lab.propose(
             {target: template},
@@ -163,7 +164,7 @@ class Coaching:
     async def _target(
         self, order: EditOrder, low: Sequence[Evaluation]
     ) -> tuple[str, list[Evaluation]]:
-        """The prompt to edit, and the low rollouts that speak of it, most clearly first."""
+        """The prompt to edit, and the low-scoring rollouts to blame on it, highest share first."""
         prompts = self._prompts(order.parent.candidate)
         if len(prompts) == 1:
             return next(iter(prompts)), list(low)
@@ -179,7 +180,7 @@ class Coaching:
             for name in prompts
         }
         target = _drawn(totals, order.draw)
-        # Rollouts that another prompt is to blame for would make the critique speak of that one.
+        # Rollouts where another prompt is to blame would yield a critique of that prompt.
         ranked = sorted(
             zip(looked, shares, strict=True),
             key=lambda pair: pair[1][target] < max(pair[1][name] for name in prompts),
@@ -220,9 +221,9 @@ class Coaching:
         )
 
     async def _edit(self, order: EditOrder, target: str, critiques: Sequence[str]) -> PromptDraft:
-        """Edit the prompt, and the edit again as long as the critiques ask for more.
+        """Edit the prompt, and re-edit while the critiques are not fully applied.
 
-        One answer seldom works in all that several critiques say.
+        One answer seldom applies everything that several critiques ask for.
         """
         template = self._prompts(order.parent.candidate)[target]
         made = PromptDraft(target=target)
@@ -250,7 +251,7 @@ class Coaching:
         critiques: Sequence[str],
         number: int,
     ) -> tuple[EditAnswer, list[Reply]]:
-        """One edit, and its repair where it cannot be used."""
+        """One edit, repaired once if it is unusable."""
         source = self._prompts(self._lab.baseline)[target]
         limit = str(longest(template, source))
         said = "\n\n".join(
@@ -278,7 +279,7 @@ class Coaching:
             replies.append(reply)
             answer = read_answer(reply.text, template, source)
             if reply.problem and reply.text.strip():
-                answer = EditAnswer(problem=reply.problem)  # it was cut, however whole it looks
+                answer = EditAnswer(problem=reply.problem)  # truncated, even if it looks complete
             if answer.template is not None:
                 problem = await self._lab.check(self._candidate(order, target, answer.template))
                 if not problem:
@@ -319,16 +320,16 @@ class Coaching:
         return f"The prompt {target!r} of the agent, which has others too ({others}):"
 
     def step(self, order: EditOrder) -> str:
-        """What the names of an order's coach calls begin with."""
+        """Prefix of the step names of an order's coach calls."""
         return f"{self._algorithm}/{PROMPTS.version}/{order.number:04d}"
 
 
 def batches(low: Sequence[Evaluation], order: EditOrder) -> list[list[Evaluation]]:
-    """Groups of low rollouts, one for each critique; none is in two while there are enough."""
+    """Groups of low-scoring rollouts, one per critique; disjoint if there are enough."""
     if not low:
         return []
     passed = order.turn * order.batch
-    # One further after each time round: the same are never shown again in the same order.
+    # Shift by one after each full cycle, so that groups do not repeat.
     start = (passed + passed // len(low)) % len(low)
     ring = [*low[start:], *low[:start]]
     count = max(1, min(order.batches, math.ceil(len(low) / order.batch)))
@@ -336,12 +337,12 @@ def batches(low: Sequence[Evaluation], order: EditOrder) -> list[list[Evaluation
 
 
 def low_rollouts(entry: RaceEntry) -> list[Evaluation]:
-    """Evaluations that leave something to gain, the worst first."""
+    """Evaluations that are not solved, lowest first."""
     return [entry.evaluations[task] for task in entry.failing() if task in entry.scores]
 
 
 def _solved(parent: RaceEntry, count: int, turn: int) -> list[Evaluation]:
-    """Rollouts that went best, for contrast; as many as there are critiques."""
+    """The best rollouts, for contrast; as many as there are critiques."""
     failing = parent.failing()
     good = [e for task, e in parent.evaluations.items() if task not in failing]
     start = (turn * count) % len(good) if good else 0
@@ -349,7 +350,7 @@ def _solved(parent: RaceEntry, count: int, turn: int) -> list[Evaluation]:
 
 
 def _lessons(order: EditOrder) -> str:
-    """What an edit is told of those before."""
+    """The lessons of earlier edits, as text for the prompt."""
     told = ""
     if order.lessons:
         proven = "\n\n".join(cut(lesson, MAX_LESSON) for lesson in order.lessons)
@@ -367,7 +368,7 @@ def _rationales(evaluation: Evaluation) -> list[str]:
 
 
 def _drawn(weights: Mapping[str, float], draw: float) -> str:
-    """A name, as likely as its weight says."""
+    """A name drawn with probability proportional to its weight."""
     names = sorted(weights, key=lambda name: (-weights[name], name))
     total = math.fsum(weights.values())
     if total <= 0:
@@ -393,7 +394,7 @@ def _placeholders(template: PromptTemplate) -> str:
 
 
 def _gist(critique: str) -> str:
-    """What a critique says first, without headings: for people who ask why an edit was made."""
+    """The first sentence of a critique without headings, for a candidate's reason."""
     lines = [" ".join(line.strip(" \t#*->").split()) for line in critique.splitlines()]
     said = [line for line in lines if len(line.split()) >= 4]
     return cut(said[0] if said else " ".join(critique.split()), MAX_GIST)

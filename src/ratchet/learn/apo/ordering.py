@@ -1,4 +1,4 @@
-"""What the next proposal is made from: which parent, how many critiques, of how many rollouts."""
+"""Decides how the next proposal is made: its parent, its critiques, and the rollouts of each."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ratchet.learn.race import Race, RaceEntry
 from ratchet.types import Task
 
 MERGED = 3
-"""Critiques that one edit is made from, at most."""
+"""Maximum number of critiques per edit."""
 
 PLENTY = 600
-"""Rollouts from which on the first drafts are made in less time."""
+"""Number of rollouts from which on the first drafts use fewer edits, to be ready sooner."""
 
 LESSONS = 2
-"""Critiques that led to something better elsewhere, shown to an edit."""
+"""Number of lessons shown to an edit: critiques that led to an improvement elsewhere."""
 
 
 def drawn_parent(beam: Sequence[RaceEntry], race: Race[RaceEntry], rng: random.Random) -> RaceEntry:
-    """A member of the beam: one drawn by how good it may be (Thompson sampling)."""
+    """A member of the beam, drawn by its estimated worth (Thompson sampling)."""
     able = [entry for entry in beam if low_rollouts(entry)]
     standings = [race.standing(entry) for entry in able]
     drawn = [rng.gauss(one.mean, one.deviation) for one in standings]
@@ -42,23 +42,22 @@ def order_of(
     lessons: Sequence[str],
     earlier: Sequence[str],
 ) -> EditOrder:
-    """An order, with as many critiques and edits as suit its turn and the calls that are left.
+    """An order with as many critiques and edits as its turn and the remaining calls allow.
 
-    Every other proposal is made from all that is known, in several critiques of a few rollouts
-    each, since a critique seldom names more than the clearest points; those between are made from a
-    part of it.
+    Every other proposal uses all low-scoring rollouts, in several critiques of a few rollouts each,
+    since a critique seldom names more than the most obvious faults; the others use a subset.
 
     Args:
-        number: Of the proposal.
-        parent: What is edited.
-        turn: How often it was edited before.
-        batch: Rollouts of a critique, at most.
-        passes: Edits one after another, at most.
-        calls: Coach calls that are left.
-        draw: Which prompt is edited.
-        worth: How often edits of each prompt were kept.
-        lessons: Critiques that led to something better elsewhere.
-        earlier: Why earlier edits of the parent could not be tried.
+        number: Number of the proposal.
+        parent: The entry to edit.
+        turn: How often the parent was edited before.
+        batch: Maximum rollouts per critique.
+        passes: Maximum number of successive edits.
+        calls: Number of coach calls left.
+        draw: Random number that selects the prompt to edit.
+        worth: Success rate of edits, by prompt.
+        lessons: Critiques that led to an improvement elsewhere.
+        earlier: Why earlier edits of the parent were unusable.
     """
     low = len(low_rollouts(parent))
     merged = max(1, min(MERGED, low, calls - CALLS_AN_EDIT)) if turn % 2 == 0 else 1
@@ -78,14 +77,14 @@ def order_of(
 
 
 def first_passes(number: int, sizes: SearchSizes) -> int:
-    """Edits one after another of a proposal, at most: at the beginning fewer, if there is plenty.
+    """Maximum number of successive edits of a proposal; fewer at the start of a large budget.
 
-    Nothing can run before the first draft is there. Where rollouts are not scarce, the first ones
-    come one after another instead of all as late as the longest.
+    No rollout can run before the first draft is done. Where rollouts are plentiful, the first
+    drafts finish at different times instead of all at the latest.
 
     Args:
-        number: Of the proposal, from 1.
-        sizes: How the budget is divided.
+        number: Number of the proposal, from 1.
+        sizes: Sizes of the search.
     """
     if sizes.rollouts < PLENTY or number > sizes.width:
         return sizes.passes
@@ -95,7 +94,7 @@ def first_passes(number: int, sizes: SearchSizes) -> int:
 def lessons_for(
     parent: RaceEntry, beam: Sequence[RaceEntry], drafts: Mapping[int, PromptDraft]
 ) -> tuple[str, ...]:
-    """Critiques behind members of the beam that a parent does not descend from."""
+    """Critiques behind beam members that are not ancestors of the parent."""
     line = set()
     one: RaceEntry | None = parent
     while one is not None:
@@ -106,12 +105,12 @@ def lessons_for(
 
 
 def calls_of(order: EditOrder) -> int:
-    """Coach calls that an order takes, at most."""
+    """Maximum number of coach calls of an order."""
     return order.batches + CALLS_AN_EDIT * order.passes
 
 
 def ranked(entries: Sequence[RaceEntry], race: Race[RaceEntry]) -> list[RaceEntry]:
-    """Best first; of equals the shorter, then the earlier."""
+    """Entries sorted best first; ties by length of the prompts, then by age."""
     means = {one.number: race.standing(one).mean for one in entries}
     return sorted(entries, key=lambda one: (-round(means[one.number], 6), _length(one), one.number))
 
@@ -121,17 +120,17 @@ def _length(entry: RaceEntry) -> int:
 
 
 def telling(entry: RaceEntry, tasks: Sequence[Task], shown: Iterable[str] = ()) -> list[Task]:
-    """Tasks in an order in which a child of an entry is told apart soon.
+    """Tasks in the order that separates a child from its parent soonest.
 
-    Tasks that the entry fails say what an edit gains, those that it solves what it breaks. The
-    child should solve what the edit was made from (`shown`), and what was not shown as well: else
-    it has only learned examples by heart. So they come in turn: two shown, one that fails and was
-    not shown, one that is solved.
+    Tasks that the parent fails show what an edit gains; those that it solves, what it breaks. The
+    child should solve the tasks that the edit was based on (`shown`) and others too: otherwise it
+    has only memorised examples. So the order cycles: two shown, one failed and not shown, one
+    solved.
 
     Args:
-        entry: The parent; only tasks on which it has a score are taken.
-        tasks: Those to order.
-        shown: Ids of the tasks that the edit was made from.
+        entry: The parent; only tasks on which it has a score are included.
+        tasks: Tasks to order.
+        shown: Ids of the tasks that the edit was based on.
     """
     known, failing = set(shown), set(entry.failing())
     groups: dict[str, list[Task]] = {"shown": [], "failing": [], "solved": []}

@@ -1,9 +1,8 @@
-"""Placeholders that an edit broke: put right where it is plain how, else told.
+"""Repairs placeholders that an edit broke where the fix is unambiguous, and reports the others.
 
-A rewritten prompt must fill from the same fields as before. What models do to placeholders is
-mostly one of a few things: braces of an example are left single, braces of a placeholder are
-doubled or written in another template language, a name is spelt in another case, or the line that
-held it is gone.
+A rewritten prompt must use the same fields as before. Models make a few typical mistakes: braces of
+an example are left single, braces of a placeholder are doubled or written in another template
+language, a name is respelt, or the line with the placeholder is deleted.
 """
 
 from __future__ import annotations
@@ -16,22 +15,22 @@ from typing import NamedTuple
 from ratchet.types import InputError, PromptTemplate
 
 WORDS_FOR_ONE = 8
-"""Words and signs that may stand where a placeholder stood, at most."""
+"""Maximum number of tokens (words and signs) that may replace a placeholder."""
 
 WORDS_WITH_ONE = 2
-"""Words and signs beside the placeholder that may be replaced together with it, at most."""
+"""Maximum number of tokens beside the placeholder that may be replaced together with it."""
 
 MOST = 200
-"""Characters that come back with a placeholder, at most."""
+"""Maximum number of characters restored with a placeholder."""
 
 ALIKE = 0.6
-"""Share of a line's words from which on another one that has them says the same."""
+"""Share of a line's words in another line from which on the two count as equivalent."""
 
 ANCHOR = 2
-"""Words beside a place that both texts have, by which the place is known."""
+"""Number of words next to a position that both texts share and that anchor it."""
 
 FEW = 4
-"""Words of a line below which that says nothing."""
+"""Minimum number of words of a line for that comparison."""
 
 _TOKEN = {
     "f-string": re.compile(r"\{\{|\}\}|\{[^{}\n]+\}|\w+|[^\w\s]"),
@@ -45,13 +44,13 @@ class _Span(NamedTuple):
 
 
 def put_back(text: str, old: str, name: str, engine: str) -> str:
-    """An edited text with a placeholder in the place where it stood; empty where that is not plain.
+    """The edited text with a placeholder restored in its old position; empty if ambiguous.
 
     Args:
         text: The edit, without the placeholder.
         old: The text that was edited.
-        name: The placeholder's.
-        engine: Of the template.
+        name: Name of the placeholder.
+        engine: Template engine.
     """
     was, now = _spans(old, engine), _spans(text, engine)
     before, after = ([whole[s.start : s.end] for s in spans] for whole, spans in
@@ -73,7 +72,7 @@ def put_back(text: str, old: str, name: str, engine: str) -> str:
             start, end = now[j].start, now[j_end - 1].end
             gone = old[was[i].start : was[i_end - 1].end]
             others = [n for n in range(j, j_end) if _is_placeholder(after[n], engine)]
-            if len(others) == 1:  # it was only called otherwise
+            if len(others) == 1:  # it was only renamed
                 renamed = now[others[0]]
                 return text[: renamed.start] + before[place] + text[renamed.end :]
             few = i_end - i <= 1 + WORDS_WITH_ONE and j_end - j <= WORDS_FOR_ONE
@@ -86,7 +85,7 @@ def put_back(text: str, old: str, name: str, engine: str) -> str:
 
 
 def is_reworded(line: str, text: str) -> bool:
-    """Whether some line of a text says nearly the same: to add the line would say it twice."""
+    """Whether some line of a text is nearly equivalent: adding the line would duplicate it."""
     words = _words(line)
     if len(words) < FEW:
         return False
@@ -96,7 +95,7 @@ def is_reworded(line: str, text: str) -> bool:
 
 
 def _is_anchor(before: list[str], i: int, after: list[str], j: int, step: int) -> bool:
-    """Whether both texts go on with the same words, going away from a place."""
+    """Whether both texts have the same words next to the position, in the given direction."""
     words = 0
     while 0 <= i < len(before) and 0 <= j < len(after) and before[i] == after[j]:
         words += before[i][0].isalnum()
@@ -113,13 +112,13 @@ def _inserted(
     place: int,
     at: int,
 ) -> str:
-    """The text with what was left out: of several lines, the one that held the placeholder."""
+    """The text with the omitted part restored: of several lines, only the placeholder's."""
     first, last = gone
     while "\n" in old[was[first].end : was[place].start]:
         first += 1
     while "\n" in old[was[place].end : was[last - 1].start]:
         last -= 1
-    if at:  # behind the word that it stood behind, with the white space between them
+    if at:  # behind the word that preceded it, with the white space between them
         piece = old[was[first - 1].end if first else 0 : was[last - 1].end]
         position = now[at - 1].end
     else:
@@ -161,7 +160,7 @@ def mended(text: str, parent: PromptTemplate) -> tuple[PromptTemplate | None, st
         parent: The template that was edited.
 
     Returns:
-        The template and an empty text; or None and what is wrong, for the one who wrote it.
+        The template and an empty text; or None and the fault, for the author of the edit.
     """
     jinja = parent.engine == "jinja2"
     text = _respelt(text, parent)
@@ -187,7 +186,7 @@ def mended(text: str, parent: PromptTemplate) -> tuple[PromptTemplate | None, st
 
 
 def written(name: str, engine: str) -> str:
-    """A placeholder as a template of that engine has it."""
+    """A placeholder in the template engine's syntax."""
     return "{{ " + name + " }}" if engine == "jinja2" else "{" + name + "}"
 
 
@@ -205,7 +204,7 @@ def _made(text: str, parent: PromptTemplate) -> tuple[PromptTemplate | None, str
 
 
 def _respelt(text: str, parent: PromptTemplate) -> str:
-    """The text with placeholders that were written in another way written in the parent's."""
+    """The text with placeholders in another syntax or spelling rewritten as in the parent."""
     for name in sorted(parent.placeholders):
         right = written(name, parent.engine)
         if parent.engine == "f-string" and f"${right}" not in parent.text:
@@ -237,9 +236,10 @@ def _has(text: str, name: str, parent: PromptTemplate) -> bool:
 
 
 def escaped_but(text: str, parent: PromptTemplate) -> str:
-    """The text with all braces doubled but those of the parent's placeholders.
+    """The text with all braces escaped except the parent's placeholders.
 
-    Pairs count as doubled already, unless the text opens none: then they are two braces.
+    Double braces count as escaped already, unless the text has no single opening brace: then they
+    are two literal braces.
     """
     kept: list[str] = []
     double = _doubled if "{{" in text else _literal
@@ -268,16 +268,16 @@ def _literal(text: str) -> str:
 
 
 def _doubled(text: str) -> str:
-    """Braces doubled; those that are pairs already stay."""
+    """The text with single braces doubled; double braces are unchanged."""
     text = re.sub(r"\{+", lambda run: "{" * (len(run[0]) + len(run[0]) % 2), text)
     return re.sub(r"\}+", lambda run: "}" * (len(run[0]) + len(run[0]) % 2), text)
 
 
 def _restored(text: str, parent: PromptTemplate, missing: frozenset[str]) -> str:
-    """The text with what is missing where it stood, as far as that is plain; else empty.
+    """The text with missing placeholders restored where unambiguous; else empty.
 
-    Where the texts cannot be aligned, a line comes back that began or ended the parent: a question
-    at the end, a context at the start. Not beside another one that says the same.
+    If the texts cannot be aligned, a line that was first or last in the parent is restored: a
+    question at the end, a context at the start. Not if an equivalent line exists.
     """
     for name in sorted(missing):
         again = put_back(text, parent.text, name, parent.engine)

@@ -1,12 +1,12 @@
-"""The search: an asynchronous beam of prompts, in which every rollout is used more than once.
+"""The search: an asynchronous beam of prompts in which every rollout is used more than once.
 
-ProTeGi's beam search has three steps a round, and each waits for the one before: critique, edit,
-evaluate all. Here a proposal goes through them on its own, so that critiques, edits and rollouts of
-many proposals run at the same time; what ended first is asked of the lab, so that a resumed search
-decides the same. A proposal runs a few telling tasks that its parent has run, and goes on to more
+ProTeGi's beam search has three sequential steps per round: critique, edit, evaluate all. Here each
+proposal passes through them independently, so that critiques, edits and rollouts of many proposals
+run concurrently. The lab records the completion order, so that a resumed search makes the same
+decisions. A proposal runs a few informative tasks that its parent has run, and continues to more
 only while it seems better than its parent (successive halving on growing subsets: Jamieson &
-Talwalkar 2016). One that has run all that its parent has may enter the beam, and its own low
-rollouts are what the next critiques are made from: no rollout is spent on gradients alone.
+Talwalkar 2016). A proposal that has run all its parent's tasks may enter the beam, and its own
+low-scoring rollouts are the input of the next critiques: no rollout is spent on gradients alone.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ from ratchet.learn.work import Evaluation, Proposal
 from ratchet.types import Task
 
 USELESS = 8
-"""Proposals in a row from which nothing could be tried, after which the search ends."""
+"""Number of unusable proposals in a row after which the search ends."""
 
 STUCK = 3
-"""Such proposals after which it takes further tasks in."""
+"""Number of unusable proposals in a row after which the panel grows."""
 
 PATIENCE = 6
-"""Proposals without a better best after which further rounds end, at least."""
+"""Minimum number of proposals without a better best after which further rounds end."""
 
 STRIDE = 4
-"""How many rungs of train tasks come in at once when the leader has solved all there were."""
+"""Number of rungs of train tasks to add at once when the leader has solved the panel."""
 
 UNTIL_FIRST = 3
-"""How many times as many while none has brought anything yet."""
+"""Factor on that number of proposals before the first acceptance."""
 
 
 class PromptSearch:
-    """One search.
+    """One search over a beam of prompts.
 
     Args:
-        lab: Where it works.
-        coaching: Makes drafts.
-        wanted: What the options ask for.
-        sizes: How the budget is divided.
-        panel: Train tasks in the order in which they come into play.
+        lab: The lab to search in.
+        coaching: Drafts the edits.
+        wanted: The size options.
+        sizes: Sizes of the search.
+        panel: Train tasks in the order in which they enter the panel.
         val: Val tasks that finalists run.
-        race: What is known of the source, and will be of the proposals.
-        source: The baseline, with what it ran already.
-        reserve: Rollouts that are kept for the comparison on val.
-        while_better: Whether rounds follow those that were asked for, while they bring something.
+        race: The race, which already contains the source.
+        source: The baseline, with the evaluations so far.
+        reserve: Rollouts reserved for the comparison on val.
+        while_better: Whether to add rounds beyond those requested while they improve.
     """
 
     def __init__(
@@ -97,47 +97,47 @@ class PromptSearch:
         self._race = race
         self._racing: dict[int, RaceEntry] = {}
         self._waiting: dict[int, RaceEntry] = {}
-        """Proposals that run on when they promise more than new ones do."""
+        """Paused proposals, resumed when they promise more than new ones do."""
         self._seen = {source.candidate.id}
         self._critiqued: Counter[int] = Counter()
-        """Drafts ordered, by the number of the parent."""
+        """Number of drafts ordered, by parent number."""
         self._targets: dict[str, tuple[int, int]] = {}
-        """Edits that were kept and that were tried, by the prompt that they changed."""
+        """Number of accepted and of evaluated edits, by the prompt they changed."""
         self._refusals: dict[int, list[str]] = {}
-        """Why edits could not be tried, by the number of the parent."""
+        """Why edits were unusable, by parent number."""
         self._unusable = 0
         self._best_at = 0
         self._end: SearchEnd | None = None
         self._asked: dict[int, set[str]] = {}
-        """Ids of the tasks that each entry was asked to run, by its number."""
+        """Ids of the tasks requested for each entry, by entry number."""
         self._ablation = Ablation(source.candidate, tuple(lab.targets), sizes.rollouts)
         self._spending = SearchSpending(lab, reserve=reserve, known=source.evaluations.values())
         self.source = source
         self.beam: list[RaceEntry] = [source]
-        """The best entries that are decided, best first."""
+        """The best decided entries, best first."""
         self.proposals = 0
         """Proposals ordered."""
         self.judged = 0
-        """Proposals that are decided."""
+        """Number of decided proposals."""
         self.pruned = 0
         self.refused = 0
         self.untried = 0
-        """Proposals for which nothing was left."""
+        """Number of proposals never evaluated because the budget was spent."""
         self.accepted = 0
         self.problems: list[str] = []
-        """Why proposals could not be tried."""
+        """Why proposals were unusable."""
         self.validated: int | None = None
-        """Number of the entry that has run the val tasks before the end."""
+        """Number of the entry that ran the val tasks before the end."""
 
     async def run(self) -> SearchEnd:
-        """Search until nothing is left to do; returns how it ended."""
+        """Search until no work is left; returns how it ended."""
         try:
             while True:
                 self._fill()
                 self._validate()
                 if not self._pending:
                     return self._end or SPENT
-                await asyncio.sleep(0)  # what has just begun takes its share of the budget
+                await asyncio.sleep(0)  # new tasks must claim their share of the budget first
                 self._spending.settle()
                 if self._only_drafts_left():
                     orders = [self._orders[number_of(name)] for name in self._pending]
@@ -158,24 +158,24 @@ class PromptSearch:
             await asyncio.gather(*self._pending.values(), return_exceptions=True)
 
     def finalists(self) -> list[RaceEntry]:
-        """Those to compare on val, best first; the source is not among them."""
+        """Entries to compare on val, best first, without the source."""
         known = [c for c in (*self._racing.values(), *self._waiting.values()) if c.scores]
         others = [c for c in self._ranked([*self.beam, *known]) if c.number]
         least = self._race.standing(self.source).mean
         better = [c for c in others if self._race.standing(c).mean > least]
         return better[: self._sizes.finalists]
 
-    # What to begin.
+    # Starting work.
 
     def _fill(self) -> None:
-        """Begin what may be begun."""
+        """Start all work that is allowed."""
         self._grow()
         self._resume()
         while self._may_propose():
             self._propose()
 
     def _resume(self) -> None:
-        """Let those run on that waited and promise more than new proposals do."""
+        """Resume paused proposals that promise more than new ones do."""
         for entry in self._ranked(list(self._waiting.values())):
             free = self._under_way() < self._sizes.width
             if not self._end and free and self._promises_most(entry):
@@ -190,14 +190,14 @@ class PromptSearch:
         if self._end:
             return False
         if not low_rollouts(self.beam[0]):
-            # The best leaves nothing to learn from on the panel; if it grows there may be.
+            # The best solves the whole panel; critiques need a larger one.
             if not self._pending:
                 self._end = SearchEnd("solved", "every train task that was tried is solved")
             return False
         return True
 
     def _under_way(self) -> int:
-        """Proposals that are drafted or race."""
+        """Number of proposals being drafted or racing."""
         return len(self._orders.keys() | self._racing.keys())
 
     def _ended(self) -> SearchEnd | None:
@@ -206,7 +206,7 @@ class PromptSearch:
             return SearchEnd(
                 "idle", f"{self._unusable} answers of the coach in a row could not be tried"
             )
-        tried = self.proposals - self.refused  # what cost no rollout is no part of a round
+        tried = self.proposals - self.refused  # proposals without rollouts are not part of a round
         if tried >= rounds * size:
             quiet = tried - self._best_at
             if not self._while_better:
@@ -220,7 +220,7 @@ class PromptSearch:
         return None
 
     def _only_drafts_left(self) -> bool:
-        """Whether nothing is awaited but drafts for which too few rollouts are left."""
+        """Whether only drafts are pending, and too few rollouts are left to evaluate them."""
         waits = all(name.startswith("draft/") for name in self._pending)
         return self._end is not None and waits and self._left() < self._sizes.rung
 
@@ -249,7 +249,7 @@ class PromptSearch:
         self._begin(f"draft/{number}", self._coaching.draft(order))
 
     def _validate(self) -> None:
-        """Let the leader run the val tasks while the last proposals race: slots are free."""
+        """Run the val tasks for the leader while the last proposals race: slots are free."""
         leader = self.beam[0]
         if self._end and self._racing and self.validated is None and leader.number:
             self.validated = leader.number
@@ -258,7 +258,7 @@ class PromptSearch:
             self._begin(f"val/{leader.number}", work)
 
     def _leave_out(self, number: int) -> bool:
-        """Propose the leader without one of its lines, if it is time for that."""
+        """Propose an ablation of the leader, if one is due."""
         leader = self.beam[0]
         quiet = self.proposals - self.refused - self._best_at
         found = self._ablation.next(leader.candidate, number=number, quiet=quiet)
@@ -272,9 +272,9 @@ class PromptSearch:
         return True
 
     def _grow(self) -> None:
-        """Take further train tasks in: as the budget is spent, and when too little is left to gain.
+        """Grow the panel as the budget is spent, and when the leader has little left to gain.
 
-        The leaders run them, and what they fail there is what the next critiques are made from.
+        The leaders run the new tasks, and their failures there are the input of the next critiques.
         """
         size = self._sizes
         leaders = self._leaders()
@@ -285,7 +285,7 @@ class PromptSearch:
             low = len(low_rollouts(leaders[0]))
             short = low < max(2, self._wanted.gradient_batch_size // 2)
             is_idle = len(self._asked_of(leaders[0])) == len(leaders[0].evaluations)
-            # A coach that has nothing to say of these rollouts may have of others.
+            # A coach without usable answers on these rollouts may have some on others.
             stuck = self._unusable >= STUCK
             if (len(self._panel) < target or short or stuck) and is_idle:
                 more = size.rung * (1 if low else STRIDE)
@@ -296,11 +296,11 @@ class PromptSearch:
                 self._run(entry, tasks)
 
     def _leaders(self) -> list[RaceEntry]:
-        """The best, and who may be as good."""
+        """The best entry, and one that may be as good."""
         return [c for c in self.beam if self._race.may_lead(c, self.beam[0])][:2]
 
     def _untried(self, entry: RaceEntry) -> list[Task]:
-        """Tasks of the panel that a entry was not asked to run."""
+        """Tasks of the panel not yet requested for an entry."""
         asked = self._asked_of(entry)
         return [task for task in self._panel if task.id not in asked]
 
@@ -321,14 +321,14 @@ class PromptSearch:
     def _begin(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
         self._pending[name] = asyncio.create_task(work)
 
-    # What has ended.
+    # Handling results.
 
     def _take(self, name: str, result: Any) -> None:
         if name.startswith("draft/"):
             self._drafted(number_of(name), result)
             return
         if name.startswith("val/"):
-            return  # the comparison takes it from the lab
+            return  # the comparison reads it from the lab
         entry, evaluations = result
         self._race.add(entry, evaluations)
         self._spending.ended(evaluations)
@@ -360,7 +360,7 @@ class PromptSearch:
         self._next_rung(entry)
 
     def _next_rung(self, entry: RaceEntry) -> None:
-        """Run the next tasks, as many as before, while the budget allows."""
+        """Run the next part of tasks, within the budget."""
         ahead = self._ahead(entry)
         known = len(entry.evaluations)
         count = min(next_part(known, self._sizes.rung, known + len(ahead)), self._left())
@@ -370,15 +370,15 @@ class PromptSearch:
             self._run(entry, ahead[:count])
 
     def _ahead(self, entry: RaceEntry) -> list[Task]:
-        """Tasks that a proposal has still to run until it is decided."""
+        """Tasks that a proposal must still run before it is decided."""
         assert entry.parent is not None
         ordered = telling(entry.parent, self._panel, self._drafts[entry.number].shown)
         return untried(entry, ordered)[: max(0, self._sizes.most - len(entry.evaluations))]
 
     def _raced(self, entry: RaceEntry) -> None:
-        """Drop a proposal, take it into the beam, or let it run on now or later to be surer."""
+        """Drop a proposal, accept it into the beam, continue it, or pause it."""
         if not entry.scores:
-            self._judge(entry, complete=False, lost=True)  # nobody can say what it is worth
+            self._judge(entry, complete=False, lost=True)  # without a score, its worth is unknown
         elif self._race.is_worse(entry, len(self._panel)):
             self._judge(entry, complete=False, lost=True)
         elif not self._ahead(entry):
@@ -394,8 +394,8 @@ class PromptSearch:
         return self._race.standing(entry).mean <= self._race.standing(entry.parent).mean + EVEN
 
     def _promises_most(self, entry: RaceEntry) -> bool:
-        """Whether a proposal may lead, and is worth more than a new one."""
-        # The first drafts all beat the source: only each other says which are worth more.
+        """Whether a proposal may lead, and promises more than a new one."""
+        # The first drafts all beat the source: they must be compared with each other.
         racing = [one for one in self._racing.values() if one.scores]
         if not self._race.may_lead(entry, self._race.best([*self.beam, *racing])):
             return False
@@ -405,11 +405,11 @@ class PromptSearch:
         return self._race.is_worth(entry, cost, share=share, draft=self._sizes.rung)
 
     def _judge(self, entry: RaceEntry, *, complete: bool, lost: bool = False) -> None:
-        """Decide on a proposal, and tell."""
+        """Decide on a proposal, and report it."""
         number = entry.number
         del self._racing[number]
         if not entry.evaluations:
-            self.untried += 1  # no rollout was left for it: it speaks neither for nor against
+            self.untried += 1  # no rollouts were left for it: neither a success nor a failure
             del self._orders[number]
             return
         waited = number not in self._orders
@@ -425,7 +425,7 @@ class PromptSearch:
             if self.beam[0] is entry and before is not entry:
                 self._best_at = self.proposals - self.refused
         elif waited:
-            return  # it was told when it began to wait
+            return  # already reported when it was paused
         else:
             self.pruned += 1
         self.judged += 1
@@ -445,7 +445,7 @@ class PromptSearch:
             self._settle(number, survived=kept)
 
     def _settle(self, number: int, *, survived: bool) -> None:
-        """A proposal is through: its place is free, and the coach hears what became of it."""
+        """Release a proposal's slot, and credit or discredit its coach replies."""
         del self._orders[number]
         target = self._drafts[number].target
         if target:
@@ -455,7 +455,7 @@ class PromptSearch:
             self._lab.credit(reply, survived)
 
     def _ran_out(self, name: str, error: BudgetExhausted) -> None:
-        """Something did not begin since the budget is spent: end with what is there."""
+        """Handle work that could not start because the budget is spent: end the search."""
         self._end = self._end or SPENT
         kind, number, *_ = name.split("/")
         if kind == "draft":
@@ -471,10 +471,10 @@ class PromptSearch:
         return ranked(entries, self._race)
 
     def _left(self) -> int:
-        """Rollouts that the search may still begin."""
+        """Number of rollouts that the search may still start."""
         return self._spending.rollouts_left(sum(map(len, self._asked.values())))
 
 
 def number_of(name: str) -> int:
-    """The number of the proposal that a draft under way is for."""
+    """The proposal number in the name of a pending draft."""
     return int(name.split("/")[1])

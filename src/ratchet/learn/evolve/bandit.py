@@ -1,8 +1,8 @@
-"""A bandit over ways to propose: what has survived is asked more often, what failed less.
+"""A bandit over operators: those whose proposals survive are selected more often.
 
-Thompson sampling (Thompson 1933; Russo et al. 2018) on the share of proposals that survived their
-first tasks. Counts fade, since what helps early in a search is not what helps late (adaptive
-operator selection: Fialho et al. 2010).
+Thompson sampling (Thompson 1933; Russo et al. 2018) on the share of proposals that survive their
+first tasks. Counts decay, since the operators that help early in a search are not those that help
+late (adaptive operator selection: Fialho et al. 2010).
 """
 
 from __future__ import annotations
@@ -11,34 +11,34 @@ import random
 from collections.abc import Iterable
 
 FADE = 0.985
-"""What a count keeps of its weight at each further one."""
+"""Decay factor of a count at each new observation."""
 
 FLOOR = 0.15
-"""The least weight that an operator has beside the best."""
+"""Minimum weight of an operator relative to the best."""
 
 
 class Bandit:
-    """Counts of what survived, by arm; each begins with one success and one failure."""
+    """Success and failure counts by arm, each starting from one success and one failure."""
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[float, float]] = {}
 
     def choose(self, arms: Iterable[str], rng: random.Random) -> str:
-        """An arm, drawn by how likely it is to be the best."""
+        """An arm, drawn by its probability of being the best."""
         return max((self.draw(arm, rng), arm) for arm in sorted(arms))[1]
 
     def draw(self, arm: str, rng: random.Random) -> float:
-        """A share of survivors that an arm may have, drawn by how likely it is."""
+        """A survival rate drawn from the arm's posterior."""
         return rng.betavariate(*self._beta(arm))
 
     def weights(self, arms: Iterable[str]) -> dict[str, float]:
-        """How much to prefer each arm: its share of successes over the best one's."""
+        """Relative weight of each arm: its success rate divided by the best arm's."""
         shares = {arm: self.share(arm) for arm in arms}
         best = max(shares.values(), default=1.0)
         return {arm: max(FLOOR, share / best) for arm, share in shares.items()}
 
     def share(self, arm: str) -> float:
-        """The share of an arm's proposals that survive, as far as one knows."""
+        """Estimated survival rate of an arm's proposals."""
         good, bad = self._beta(arm)
         return good / (good + bad)
 
@@ -47,7 +47,7 @@ class Bandit:
         return list(self._counts)
 
     def count(self, arm: str, survived: bool) -> None:
-        """Take what became of a proposal."""
+        """Record the outcome of a proposal."""
         good, bad = self._counts.get(arm, (0.0, 0.0))
         self._counts[arm] = (FADE * good + survived, FADE * bad + (not survived))
 

@@ -1,4 +1,4 @@
-"""Breeding: which candidate is changed next, by whom, and what comes of their drafts."""
+"""Breeding: selects parents, operators and proposers, and turns drafts into members."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ratchet.learn.work import Evaluation
 from ratchet.types import Resource
 
 SELDOM = 0.25
-"""Share of a proposer's drafts that survive below which their first parts are shorter."""
+"""Survival rate of a proposer's drafts below which their first parts are shorter."""
 
 DRAWS = 4
-"""Parents that are drawn until one leaves something to improve."""
+"""Maximum number of parents drawn to find one with something to improve."""
 
 ALGORITHM = "evolve"
 
 
 class StartedProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposer at work."""
+    """A proposal in progress."""
 
     proposer: Proposer
     parent: Member
@@ -41,31 +41,31 @@ class StartedProposal(msgspec.Struct, frozen=True, kw_only=True):
     examples: tuple[Evaluation, ...]
     count: int
     calls: int
-    """Coach calls that it may make."""
+    """Number of coach calls reserved for it."""
     island: int
     seed: int
     step: str
     weights: dict[str, float]
-    """Of operators, by name."""
+    """Weights of operators, by name."""
     shares: dict[str, float]
-    """How often changes of each target survived, by name."""
+    """Survival rate of changes to each target, by name."""
     tried: tuple[TriedChange, ...]
 
 
 class NoProposal(msgspec.Struct, frozen=True):
-    """No proposal can be started now."""
+    """No proposal can start now."""
 
 
 class Breeding:
-    """Makes candidates of candidates.
+    """Makes new candidates from existing ones.
 
     Args:
-        lab: Where the search works.
-        plan: Numbers it keeps to.
-        settings: What the user chose.
-        judging: What is known of the candidates.
-        ledger: What is committed.
-        roster: Who drafts changes.
+        lab: The lab to search in.
+        plan: Sizes of the search.
+        settings: Options of the user.
+        judging: State of the candidates.
+        ledger: Committed spending.
+        roster: The available proposers.
     """
 
     def __init__(
@@ -94,25 +94,25 @@ class Breeding:
         self._steps = 0
         self._wanted: dict[int, int] = {}
         self.repeated = 0
-        """Drafts that were nothing new."""
+        """Number of drafts that were duplicates."""
         self.unusable = 0
-        """Drafts that held nothing usable."""
+        """Number of drafts without usable content."""
         self.made: dict[str, int] = {}
-        """Candidates made, by proposer."""
+        """Number of candidates made, by proposer."""
         self.last_problem = ""
 
     def wanted_tasks(self, member: Member) -> int:
-        """How many train tasks a member is to run, so that it can be improved."""
+        """Number of train tasks a member should run before it is a parent."""
         return self._wanted.get(member.number, 0)
 
     def start(self, count: int) -> StartedProposal | Member | NoProposal:
-        """Choose what to change next.
+        """Select the next change.
 
         Args:
-            count: Drafts wanted; somebody who asks a coach makes one at a time.
+            count: Number of drafts wanted; proposers that use a coach make one at a time.
 
         Returns:
-            A proposer's work to start; or a new member, which was merged of two; or nothing.
+            A proposal to work on, or a new member merged from two others, or `NoProposal`.
         """
         for merged in self._crossing.merges():
             member = self._member(
@@ -156,7 +156,7 @@ class Breeding:
         )
 
     async def work(self, started: StartedProposal) -> Sequence[Draft]:
-        """Show a proposer what it needs to see, and have it draft."""
+        """Gather a proposer's input and have it draft."""
         targets = started.targets
         examples: tuple[Example, ...] = ()
         if not started.proposer.coach_calls:
@@ -198,7 +198,7 @@ class Breeding:
         return await started.proposer.propose(case, self._lab)
 
     def take(self, started: StartedProposal, drafts: Sequence[Draft]) -> None:
-        """Take a proposer's drafts: what is new joins the race."""
+        """Turn a proposer's drafts into members; new ones join the race."""
         name = started.proposer.name
         calls = sum(len(draft.replies) for draft in drafts)
         self._ledger.commit_calls(calls - started.calls)
@@ -222,7 +222,7 @@ class Breeding:
             self._roster.drafted(started.proposer, draft, new=made is not None)
 
     def _parent(self, island: int) -> Member | None:
-        """A parent that leaves something to improve; others are wanted to run more tasks."""
+        """A parent with something to improve; members drawn that lack scores run more tasks."""
         every = len(self._lab.train)
         for _ in range(DRAWS):
             parent = self._judging.population.parent(island, self._rng)
@@ -235,11 +235,11 @@ class Breeding:
         return None
 
     def _examples(self, parent: Member) -> tuple[Evaluation, ...]:
-        """What a critique is shown of a parent: mostly failures, and something that went well."""
+        """Examples for a critique of a parent: mostly failures, and a success."""
         failing = parent.failing(self._judging.top)
         count = min(len(failing), 3 * self._settings.examples)
-        # The worst are likelier to be shown, and no two critiques see the same: the worst half
-        # twice in the urn.
+        # The worst half is entered twice, so it is likelier to be drawn; the draw differs per
+        # critique.
         urn = failing + failing[: (len(failing) + 1) // 2]
         chosen: list[str] = []
         while len(chosen) < count:
@@ -252,7 +252,7 @@ class Breeding:
         return tuple(parent.evaluations[task] for task in chosen)
 
     def _first_part(self, proposer: Proposer) -> int:
-        """Tasks of a first part: fewer where most drafts bring nothing, to find the few sooner."""
+        """Size of a first part: smaller where few drafts survive, to find those sooner."""
         first = self._plan.first
         share = self._judging.bandit.share(proposer.name)
         parts = 1 if proposer.coach_calls and share >= SELDOM else 2
@@ -261,7 +261,7 @@ class Breeding:
     def _first_tasks(
         self, parent: Member, examples: Sequence[Evaluation], first: int
     ) -> tuple[str, ...]:
-        """The tasks on which a change has to show first: what it was made for, and one more."""
+        """The first tasks of a change: those it was made for, and one more."""
         top = self._judging.top
         shown_ids = [e.task.id for e in examples if e.task.id in parent.scores]
         failing = [task for task in shown_ids if parent.scores[task] < top - EVEN]
@@ -281,7 +281,7 @@ class Breeding:
         island: int,
         tasks: Sequence[str],
     ) -> Member | None:
-        """A new member of the race, or None when the draft is nothing new."""
+        """A new member of the race; None if the draft is a duplicate."""
         parent = parents[0]
         resources: dict[str, Resource] = dict(draft.resources)
         candidate = self._lab.propose(

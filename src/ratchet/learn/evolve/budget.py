@@ -1,4 +1,4 @@
-"""How a budget is divided: the first look at the baseline, the search, the comparison on val."""
+"""Divides a budget between the baseline's first tasks, the search, and the comparison on val."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from ratchet.learn.work import Evaluation
 from ratchet.types import Candidate, Task
 
 FINAL_SHARE = 0.15
-"""Share of the rollouts that is kept for the comparison on val."""
+"""Share of the rollouts reserved for the comparison on val."""
 
 GENERATIONS = 8
-"""At least so many generations follow each other, however many rollouts may run at once."""
+"""Minimum number of successive generations, whatever the concurrency."""
 
 UNLIMITED = 4096
-"""Rollouts that a search without a limit is planned for."""
+"""Planned rollouts of an unlimited search."""
 
 
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers that a search keeps to."""
+    """Sizes of a search."""
 
     first: int
-    """Tasks of a candidate's first part."""
+    """Number of tasks in a candidate's first part."""
     start: int
-    """Train tasks that the baseline runs before anything is proposed."""
+    """Number of train tasks that the baseline runs before the first proposal."""
     val: int
-    """Val tasks on which finalists are compared."""
+    """Number of val tasks on which finalists are compared."""
     finalists: int
     reserve: int
-    """Rollouts kept for the comparison."""
+    """Rollouts reserved for the comparison."""
     breadth: int
-    """Proposals under way at once, at most."""
+    """Maximum number of proposals in flight."""
     islands: int
 
 
@@ -52,16 +52,16 @@ def make_plan(
     """Divide a budget.
 
     Args:
-        rollouts: What may be spent; infinite without a limit.
-        train: Train tasks there are.
-        val: Val tasks there are.
-        first: Tasks of a candidate's first part, at most.
-        finalists: Candidates compared on val; by the budget when None.
-        islands: Islands; by the budget when None.
-        at_once: Rollouts to keep under way.
+        rollouts: The budget; infinite if unlimited.
+        train: Number of train tasks.
+        val: Number of val tasks.
+        first: Maximum number of tasks in a candidate's first part.
+        finalists: Number of candidates compared on val; derived from the budget if None.
+        islands: Number of islands; derived from the budget if None.
+        at_once: Target number of rollouts in flight.
 
     Raises:
-        BudgetExhausted: It does not reach for one round.
+        BudgetExhausted: The budget does not cover one round.
     """
     first = min(first, train)
     least_val = min(2, val)
@@ -96,10 +96,10 @@ def make_plan(
 
 
 class SearchLedger:
-    """Counts what a search commits.
+    """Tracks the committed spending of a search.
 
     Args:
-        lab: Whose budget it is.
+        lab: The lab that owns the budget.
     """
 
     def __init__(self, lab: Lab) -> None:
@@ -114,42 +114,42 @@ class SearchLedger:
 
     @property
     def rollouts(self) -> int:
-        """Rollouts committed."""
+        """Number of rollouts committed."""
         return len(self._cells)
 
     @property
     def coach_calls(self) -> int:
-        """Coach calls committed."""
+        """Number of coach calls committed."""
         return self._calls
 
     @property
     def dollars(self) -> float:
-        """Dollars that are known to be spent; calls whose price is unknown are not counted."""
+        """Dollars spent, without calls whose price is unknown."""
         return math.fsum(self._costs)
 
     def commit(self, candidate: Candidate, tasks: Iterable[Task]) -> None:
-        """Rollouts are about to begin."""
+        """Commit rollouts that are about to start."""
         self._cells.update((candidate.id, task.id) for task in tasks)
 
     def release(self, candidate: Candidate, tasks: Iterable[Task]) -> None:
-        """Rollouts were not begun after all."""
+        """Release rollouts that did not start."""
         self._cells.difference_update((candidate.id, task.id) for task in tasks)
 
     def commit_calls(self, calls: int) -> None:
-        """So many coach calls may be made; a negative number gives back what was not."""
+        """Commit coach calls; a negative number releases unused ones."""
         self._calls += calls
 
     def note(self, evaluations: Sequence[Evaluation]) -> None:
-        """Rollouts ended, and cost something."""
+        """Record ended rollouts and their cost."""
         self._known += len(evaluations)
         self._costs.extend(one.rollout.cost.known_usd for one in evaluations)
 
     def note_cost(self, dollars: float) -> None:
-        """A coach call cost something."""
+        """Record the cost of a coach call."""
         self._costs.append(dollars)
 
     def left(self) -> float:
-        """Rollouts that may still be asked for, as far as one knows what they cost."""
+        """Number of rollouts that may still be committed, at the measured price."""
         left = math.inf
         if self._budget.rollouts is not None:
             left = self._budget.rollouts - self._rollouts_before - self.rollouts
@@ -158,13 +158,13 @@ class SearchLedger:
             if dollars <= 0:
                 return 0
             if self._known and self.dollars > 0:
-                # Coach calls count as part of what a rollout costs: both go on as they went.
+                # The price of a rollout includes its share of coach calls, at the rate so far.
                 under_way = self.rollouts - self._known
                 left = min(left, dollars * self._known / self.dollars - under_way)
         return max(0.0, left)
 
     def calls_left(self) -> float:
-        """Coach calls that may still be made."""
+        """Number of coach calls that may still be made."""
         if self._budget.coach_calls is None:
             return math.inf
         return self._budget.coach_calls - self._calls_before - self._calls

@@ -1,4 +1,4 @@
-"""Who waits for the repository's own tests, who is tested next, and how far others run ahead."""
+"""Queues members for the repository's own tests, and limits new candidates while they wait."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from ratchet.learn.evolve.judging import Judging
 from ratchet.learn.evolve.population import Member
 
 AT_ONCE = 2
-"""Members whose tests run at once: rollouts of others are to go on beside them."""
+"""Number of members tested at once: other rollouts continue beside them."""
 
 AHEAD = 2
-"""How many times as many candidates may begin while one waits for tests as may be unjudged at once.
+"""Limit on candidates started while a member waits for tests, as a multiple of the proposals that
+may be in flight.
 """
 
 
 class TestQueue:
-    """The second stage of the checks, in a search.
+    """The queue for the second stage of the checks.
 
     Args:
-        judging: What is known of the candidates.
-        plan: Numbers that the search keeps to.
+        judging: State of the candidates.
+        plan: Sizes of the search.
     """
 
     __test__ = False
@@ -32,21 +33,21 @@ class TestQueue:
         self._plan = plan
         self._begun = 0
         self._since: dict[int, int] = {}
-        """How many candidates had begun when a member began to wait, by its number."""
+        """Number of candidates started before each member began to wait, by member number."""
 
     def waiting(self) -> list[Member]:
-        """Members that have shown something and run no more before their code passes tests."""
+        """Promising members that may not run more until their code passes the tests."""
         return [m for m in self._judging.racing if self._judging.waits_for_tests(m)]
 
     def next(
         self, under_way: Collection[Member], promise: Callable[[Member], Any], *, over: bool
     ) -> list[Member]:
-        """Members to test now, the most promising first.
+        """Members to test now, most promising first.
 
         Args:
-            under_way: Those whose tests run.
-            promise: What to order them by.
-            over: Whether the search has ended: then only who lacks nothing else is tested.
+            under_way: Members being tested.
+            promise: Sort key.
+            over: Whether the search has ended: then only members that lack nothing else are tested.
         """
         chosen: list[Member] = []
         for member in sorted(self.waiting(), key=promise, reverse=True):
@@ -54,7 +55,7 @@ class TestQueue:
                 break
             if member in under_way:
                 continue
-            # Since it ran, another one may have left it behind.
+            # Another member may have overtaken it since it ran.
             self._judging.decide(member)
             lacks = len(member.evaluations) < self._judging.enough(member)
             if member.state == "racing" and not (over and lacks):
@@ -62,14 +63,14 @@ class TestQueue:
         return chosen
 
     def began(self) -> None:
-        """A candidate has begun to run."""
+        """Record that a candidate started to run."""
         self._begun += 1
 
     def may_begin(self) -> int:
-        """Candidates that may still begin while some wait.
+        """Number of candidates that may start while members wait for tests.
 
-        What those would teach, the others lack; and where rollouts are quicker than tests, the
-        whole budget would be spent without it. Who waits longest sets the limit.
+        New candidates cannot yet learn from the waiting members; if rollouts are faster than tests,
+        the whole budget would be spent before they can. The longest wait sets the limit.
         """
         since = [self._since.setdefault(m.number, self._begun) for m in self.waiting()]
         ahead = self._begun - min(since, default=self._begun)

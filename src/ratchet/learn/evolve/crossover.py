@@ -1,4 +1,4 @@
-"""Crossing: pairs of kept candidates, each better than the other somewhere, become one."""
+"""Crossover: merges pairs of accepted candidates that are each better on some tasks."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from ratchet.learn.race import EVEN
 from ratchet.types import Candidate, Code, InputError, PromptTemplate, Resource, version_of
 
 PARTNERS = 8
-"""How many of the best a newly kept candidate is crossed with."""
+"""Number of the best members that a newly accepted one is paired with."""
 
 LEAST_SHARE = 0.12
-"""Share of surviving merges below which most pairs are not tried."""
+"""Survival rate of merges below which most pairs are skipped."""
 
 
 class MergedPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two candidates in one."""
+    """The merge of two candidates."""
 
     draft: Draft
     parents: tuple[Member, ...]
     island: int
     tasks: tuple[str, ...]
-    """What it is to run first: where the second parent is better, then where the first is."""
+    """Tasks to run first: those where the second parent is better, then those where the first
+    is."""
 
 
 class Crossover:
-    """Pairs that wait to be merged.
+    """Pairs queued for merging.
 
     Args:
-        lab: Where the search works.
-        judging: What is known of the candidates.
+        lab: The lab to search in.
+        judging: State of the candidates.
     """
 
     def __init__(self, lab: Lab, judging: Judging) -> None:
@@ -46,7 +47,7 @@ class Crossover:
         self._pairs: list[tuple[Member, Member]] = []
 
     def kept(self, member: Member) -> None:
-        """A member was kept: pair it with those that it complements."""
+        """Pair a newly accepted member with the members that complement it."""
         race = self._judging.race
         others = [m for m in self._judging.population.members if m is not member and m.parents]
         others.sort(key=lambda m: (-race.standing(m).mean, m.number))
@@ -58,7 +59,8 @@ class Crossover:
                 self._pairs.append((member, other))
 
     def merges(self) -> Iterator[MergedPair]:
-        """Merges of the pairs that wait, the most promising first, as far as they can be made."""
+        """Merges of the queued pairs, most promising first; pairs that cannot be merged are
+        skipped."""
         leader = self._judging.race.standing(self._judging.population.best()).mean
         while self._pairs:
             hopes = [self._hope(*pair) for pair in self._pairs]
@@ -77,7 +79,7 @@ class Crossover:
                 yield merged
 
     def _hope(self, one: Member, other: Member) -> float:
-        """What a merge would be worth if it had the strengths of both."""
+        """Estimated worth of a merge with the strengths of both."""
         race = self._judging.race
         worth = max(race.standing(member).mean for member in (one, other))
         shared = sum(task in other.scores for task in one.scores)
@@ -110,7 +112,8 @@ class Crossover:
 
 
 def complement(one: Member, other: Member) -> float:
-    """What the better of two gains from the other on the tasks that both ran, summed."""
+    """Gain of the better of two if it had the other's score where that is higher, summed over
+    shared tasks."""
     shared = [task for task in one.scores if task in other.scores]
     both = sum(max(one.scores[task], other.scores[task]) for task in shared)
     alone = max(sum(member.scores[task] for task in shared) for member in (one, other))
@@ -123,11 +126,11 @@ def _short(reason: str) -> str:
 
 
 PIECE = re.compile(r"[^\n.!?]*(?:[.!?]+(?=\s)[ \t]*\n?|\n)|[^\n]+\Z|[^\n.!?]+[.!?]+")
-"""A sentence or line, with what ends it."""
+"""A sentence or line, including its terminator."""
 
 
 class MergeChange(msgspec.Struct, frozen=True):
-    """Pieces `start` to `end` of the ancestor become others."""
+    """A replacement of the ancestor's pieces `start` to `end`."""
 
     start: int
     end: int
@@ -137,7 +140,7 @@ class MergeChange(msgspec.Struct, frozen=True):
 def merge_candidates(
     one: Candidate, other: Candidate, ancestor: Candidate
 ) -> dict[str, Resource] | None:
-    """The resources of a merge, or None when they cannot be merged or nothing would be new."""
+    """The merged resources; None if the two conflict or the result is not new."""
     merged: dict[str, Resource] = {}
     for name, base in ancestor.resources.items():
         mine, theirs = one.resources[name], other.resources[name]
@@ -157,7 +160,7 @@ def merge_candidates(
 
 
 def merge_texts(one: Sequence[str], other: Sequence[str], ancestor: Sequence[str]) -> str | None:
-    """Three texts in pieces merged; None where both changed the same place in different ways."""
+    """Three-way merge of texts split into pieces; None on a conflict."""
     mine, theirs = _changes(ancestor, one), _changes(ancestor, other)
     made: list[str] = []
     at = 0
@@ -181,7 +184,7 @@ def merge_texts(one: Sequence[str], other: Sequence[str], ancestor: Sequence[str
 
 
 def pieces_of(text: str) -> list[str]:
-    """A prompt in sentences and lines; joined, they are the text again."""
+    """A prompt split into sentences and lines; joining the pieces restores the text."""
     found: list[str] = []
     at = 0
     for match in PIECE.finditer(text):
@@ -200,7 +203,7 @@ def _merge(one: Resource, other: Resource, base: Resource) -> Resource | None:
             assert isinstance(base, PromptTemplate)
             if not one.engine == other.engine == base.engine:
                 return None
-            # A last line without an end would run into what another change puts after it.
+            # Terminate the last line, lest it run into a piece inserted after it.
             texts = [_ended(part.text) for part in (one, other, base)]
             text = merge_texts(*(pieces_of(text) for text in texts))
             if text is None:
@@ -241,12 +244,12 @@ def _meet(one: MergeChange, other: MergeChange) -> bool:
 
 
 def _reconcile(one: MergeChange, other: MergeChange) -> MergeChange | None:
-    """One change in the place of two that meet."""
+    """Combine two overlapping changes into one; None on a conflict."""
     if one == other:
         return one
     if (one.start, one.end) == (other.start, other.end):
         if one.start == one.end:
-            # Both put something in at the same place: what both say is said once.
+            # Both insert at the same position: common pieces are inserted once.
             mine = {piece.strip() for piece in one.pieces}
             rest = tuple(piece for piece in other.pieces if piece.strip() not in mine)
             return MergeChange(one.start, one.end, one.pieces + rest)

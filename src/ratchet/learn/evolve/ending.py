@@ -1,4 +1,4 @@
-"""When a search may end since there is next to nothing left to find."""
+"""Stopping rules: whether a search has too little left to gain to continue."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from collections.abc import Sequence
 from ratchet.learn.race import EVEN
 
 NEAR = 0.05
-"""What is next to nothing: left of the best score, on average over tasks."""
+"""Mean gap to the best score that counts as negligible."""
 
 
 def is_little(left: Sequence[float]) -> bool:
-    """Whether what is left of the best score, by task, is next to nothing on average."""
+    """Whether the mean gap to the best score is negligible."""
     return math.fsum(left) <= NEAR * len(left)
 
 
 def is_within_chance(left: Sequence[float]) -> bool:
-    """Whether what is left of the best score is little, and no more than its own standard error.
+    """Whether the mean gap to the best score is small and within its own standard error.
 
-    No candidate could be told on these tasks to be better.
+    If so, no candidate could be shown to be better on these tasks.
 
     Args:
-        left: By task; at least two. Where any is negative, the scale has another end: it is not.
+        left: Gap by task, for at least two tasks. False if any is negative: the scale has no known
+            end then.
     """
     if min(left) < -EVEN or not is_little(left):
         return False

@@ -1,8 +1,8 @@
-"""The engine: proposals, critiques and evaluations under way at once, one decision after the other.
+"""The engine: runs proposals and evaluations concurrently, and makes one decision at a time.
 
-A state machine. It starts work, waits for what ends first, takes note of it, decides, and starts
-more. What ended first comes from the lab's journal, randomness from the lab's generator, and what
-was spent from the search's own ledger: so a resumed search makes the decisions of the first time.
+A state machine: it starts work, waits for the first to finish, records the result, decides, and
+starts more. The completion order comes from the lab's journal, randomness from the lab's generator,
+and spending from the search's own ledger, so a resumed search makes the same decisions.
 """
 
 from __future__ import annotations
@@ -31,30 +31,29 @@ from ratchet.llm import CoachUnavailable
 from ratchet.types import Candidate, Task
 
 EAGER = 4
-"""How many times as many rollouts as run at once are left while proposals are made ahead."""
+"""Proposals are made ahead while the rollouts left exceed this multiple of the concurrency."""
 
 PLENTY = 10
-"""How many times all train tasks have to be affordable before slots are filled for their own sake.
-"""
+"""Idle slots are filled only while the budget covers this multiple of all train tasks."""
 
 
 class RunningRollouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Rollouts of a candidate under way, on train tasks of a member or on val tasks."""
+    """Rollouts of a candidate in progress, on a member's train tasks or on val tasks."""
 
     candidate: Candidate
     tasks: tuple[Task, ...]
     member: Member | None = None
-    """None when the tasks are of val."""
+    """None for val tasks."""
 
 
 class RunningTests(msgspec.Struct, frozen=True):
-    """The repository's own tests under way, on the code of a member."""
+    """The repository's own tests in progress, on the code of a member."""
 
     member: Member
 
 
 class RefusedCandidate(msgspec.Struct, frozen=True):
-    """Why a candidate did not run at all."""
+    """Why a candidate was not run."""
 
     why: str
 
@@ -63,13 +62,13 @@ Job: TypeAlias = RunningRollouts | RunningTests | StartedProposal
 
 
 class Engine:
-    """One search.
+    """One evolutionary search.
 
     Args:
-        lab: Where it works.
-        plan: Numbers it keeps to.
-        settings: What the user chose.
-        proposers: Who drafts changes.
+        plan: Sizes of the search.
+        settings: Options of the user.
+        lab: The lab to search in.
+        proposers: Draft the changes.
     """
 
     def __init__(
@@ -92,19 +91,19 @@ class Engine:
         self._events = 0
         self._started = 0
         self._outstanding = 0
-        # A few more than run at once: a part whose last rollout still runs holds a slot less.
+        # A few more than the concurrency: a part with one rollout left occupies a single slot.
         self._at_once = lab.concurrency + lab.concurrency // 4
         self.ended: SearchEnd | None = None
-        """How the search ended; None while it goes on."""
+        """How the search ended; None while it runs."""
 
     async def run(self) -> SearchEnd:
-        """Search until the budget is spent or nothing is left to try, and compare the finalists.
+        """Search until the budget is spent or no options are left, and compare the finalists.
 
         Returns:
             How the search ended.
 
         Raises:
-            CoachUnavailable: The coach cannot be asked, and nothing else can propose.
+            CoachUnavailable: The coach is unavailable, and no other proposer can work.
         """
         baseline = self.judging.baseline
         self._roll(baseline, self.parts.order[: self._plan.start])
@@ -129,10 +128,10 @@ class Engine:
             )
         return self.ended or SPENT
 
-    # What begins.
+    # Starting work.
 
     def _launch(self) -> None:
-        """Start as much as may be under way."""
+        """Start all work that is allowed."""
         if not self.ended and self.judging.baseline.scores:
             self._end_by_limits()
         searching = not self.ended and bool(self.judging.baseline.scores)
@@ -143,7 +142,7 @@ class Engine:
             self._roll_parts()
             self._propose()
             if not self._jobs:
-                # Of a merge, or of a parent that is to show more first; else of who waited.
+                # Parts of merges and of parents that need more scores, or else of paused members.
                 self._roll_parts()
             if not self._jobs:
                 self._roll_parts(waiting_too=True)
@@ -154,7 +153,8 @@ class Engine:
                 for candidate, tasks in self.final.next_parts():
                     self._roll_val(candidate, tasks)
         elif self._outstanding < self._room:
-            # Slots are free while proposals are made: the baseline's val tasks are due anyway.
+            # Slots are free while proposals are drafted: the baseline's val tasks are needed
+            # anyway.
             free = self._room - self._outstanding
             tasks = self.final.baseline_tasks(free)
             if tasks:
@@ -173,10 +173,10 @@ class Engine:
             self._roll(*part)
 
     def _awaits_others(self) -> bool:
-        """Whether the comparison is to wait for what is under way.
+        """Whether the comparison must wait for work in progress.
 
-        The last few rollouts of a long search, or of one that has found what it looked for, hardly
-        change who is compared: then slots that they leave free are used.
+        The last few rollouts of a long search, or of one that has found a solution, hardly affect
+        the finalists: then the comparison uses the slots they leave free.
         """
         if any(isinstance(job, RunningTests) for job in self._jobs.values()):
             return True
@@ -185,27 +185,27 @@ class Engine:
 
     @property
     def _is_long(self) -> bool:
-        """Whether the search has run so much that its last few rollouts change little."""
+        """Whether so many rollouts ran that the last few matter little."""
         return self.parts.begun > PLENTY * self._at_once
 
     @property
     def _room(self) -> int:
-        """Rollouts that are to be under way where there is nothing better to run.
+        """Target number of rollouts in flight when nothing more useful can run.
 
-        At the beginning as many again wait for slots: else all would be idle until the first of
-        the baseline have been scored.
+        Doubled at the start: otherwise all slots would be idle until the baseline's first rollouts
+        are scored.
         """
         return self._lab.concurrency * (1 if self.judging.baseline.scores else 2)
 
     def _fill(self, free: int) -> None:
-        """Run the baseline on more train tasks: it is what all others are compared with."""
+        """Run the baseline on more train tasks: all others are compared with it."""
         baseline = self.judging.baseline
         left = [] if baseline.under_way else self.parts.untried(baseline)
         if left:
             self._roll(baseline, left[:free])
 
     def _compare_ahead(self, free: int) -> None:
-        """Run val tasks of the leader while the last parts of the search end: slots are free."""
+        """Run val tasks for the leader while the last parts end: slots are free."""
         leader = self.judging.population.best()
         if leader.parents and len(leader.scores) >= self._plan.val:
             tasks = self.final.tasks_ahead(leader)[:free]
@@ -218,18 +218,18 @@ class Engine:
             self.ended = SPENT
 
     def _search_left(self) -> int:
-        """Rollouts that the search may still commit, without those kept for the comparison."""
+        """Rollouts that the search may still commit, without those reserved for the comparison."""
         left = self.ledger.left() - self.final.reserve()
         return int(max(0.0, min(left, 10**9)))
 
     def _promised(self) -> int:
-        """Rollouts that proposals under way will need for their first parts."""
+        """Rollouts that proposals in progress will need for their first parts."""
         drafts = sum(job.count for job in self._jobs.values() if isinstance(job, StartedProposal))
         waiting = sum(not m.evaluations and not m.under_way for m in self.judging.racing)
         return (drafts + waiting) * self._plan.first
 
     def _propose(self) -> None:
-        """Start proposals: as many as keep rollouts coming, and no more than one learns from."""
+        """Start proposals: enough to keep slots busy, and no more than there is feedback for."""
         while True:
             promised = self._promised()
             free = self._search_left() - promised
@@ -250,27 +250,27 @@ class Engine:
                 -(-lack // self._plan.first),
             )
             if free >= self._plan.first and not (unjudged or self._outstanding or waiting):
-                count = max(count, 1)  # the last rollouts are not left over
+                count = max(count, 1)  # do not leave the last rollouts unused
             if count < 1:
                 return
             started = self.breeding.start(count)
             if isinstance(started, NoProposal):
                 return
             if isinstance(started, Member):
-                continue  # a merge: it needed nobody
+                continue  # a merge, made without a proposer
             self._begin("propose", started, self.breeding.work(started))
 
     def _ahead(self) -> int:
-        """Rollouts for which proposals are asked for before there are slots for them.
+        """Number of rollouts for which proposals are drafted before slots are free.
 
-        A draft takes as long as several rollouts. While much is left, waiting for it costs more
-        than what it could have learnt from those that end meanwhile.
+        A draft takes as long as several rollouts. While much budget is left, waiting for feedback
+        costs more than a draft would gain from it.
         """
         if self._search_left() > EAGER * self._at_once:
             return self._at_once
         return self._plan.first
 
-    # What is under way.
+    # Work in progress.
 
     def _begin(self, kind: str, job: Job, work: Coroutine[Any, Any, Any]) -> None:
         name = f"{kind}/{self._started:06d}"
@@ -314,7 +314,7 @@ class Engine:
         if drafts:
             await self._lab.drop([job.step for job in drafts.values()])
 
-    # What ended.
+    # Handling results.
 
     def _take(self, job: Job, task: asyncio.Task[Any]) -> None:
         if isinstance(job, StartedProposal):
@@ -327,7 +327,7 @@ class Engine:
         try:
             found = task.result()
         except BudgetExhausted:
-            # Dollars: rollouts cost more than those before them.
+            # Out of dollars: rollouts cost more than earlier ones.
             self.ledger.release(job.candidate, job.tasks)
             self.ended = self.ended or SPENT
             if job.member is None:
@@ -361,5 +361,5 @@ class Engine:
 
 
 def _on_train(job: Job) -> int:
-    """Rollouts of a part on train tasks; 0 for other work."""
+    """Number of rollouts of a job on train tasks; 0 for other jobs."""
     return len(job.tasks) if isinstance(job, RunningRollouts) and job.member is not None else 0

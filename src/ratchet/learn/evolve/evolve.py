@@ -1,10 +1,10 @@
-"""Evolve: an asynchronous evolutionary search over prompts and code, one or several at once.
+"""Evolve: an asynchronous evolutionary search over one or several prompts and functions.
 
-Reflective mutation from traces and feedback with a Pareto front over tasks (GEPA: Agrawal et al.
-2025), islands and a quality–diversity archive (AlphaEvolve: Novikov et al. 2025; MAP-Elites:
-Mouret & Clune 2015), merges of what different candidates changed, racing on shared tasks (F-Race:
-Birattari et al. 2002), and a choice at the end that takes the luck of the best out. The parts stand
-beside this file, one idea each.
+Combines reflective mutation from traces and feedback with a Pareto front over tasks (GEPA: Agrawal
+et al. 2025), islands and a quality–diversity archive (AlphaEvolve: Novikov et al. 2025; MAP-Elites:
+Mouret & Clune 2015), merges of different candidates' changes, racing on shared tasks (F-Race:
+Birattari et al. 2002), and a final selection corrected for the bias of the maximum. Each part is a
+module of this package.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ from ratchet.types import InputError, kind_of
 
 
 class Evolve:
-    """Evolution of prompts and code.
+    """Evolution of prompts and functions.
 
     Args:
-        proposers: Who drafts changes: `llm` asks the coach, `ast` mutates code without one. Own
-            proposers may stand beside the names.
-        first_tasks: Tasks on which a coach's change has to show something first; half as many for
-            changes that cost nothing to make, most of which bring nothing.
-        examples: Rollouts that a critique is shown, at most.
+        proposers: Proposers to use: `llm` calls the coach, `ast` mutates code without one.
+            Instances of custom proposers are accepted too.
+        first_tasks: Number of tasks on which a coach's change is first evaluated; half as many for
+            changes that are free to make and seldom help.
+        examples: Maximum number of rollouts shown to a critique.
         crossover: Share of the coach's proposals that combine two candidates.
-        islands: Populations that evolve side by side; by the budget when left out.
-        migrate_every: Candidates kept after which the best of each island visits the next.
-        finalists: Candidates compared on val at the end; by the budget when left out.
-        max_candidates: Candidates judged at most; None leaves it to the budget.
-        patience: Candidates in a row without a better best after which the search ends.
-        max_growth: How many times as long as the source's own a prompt or function may become.
-        model: The coach's model; that of `[coach]` when left out.
-        base_url: The coach's endpoint; that of `[coach]` when left out.
+        islands: Number of populations; derived from the budget by default.
+        migrate_every: Number of accepted candidates between migrations of each island's best to the
+            next.
+        finalists: Number of candidates compared on val; derived from the budget by default.
+        max_candidates: Maximum number of candidates judged; None for no limit but the budget.
+        patience: Number of candidates in a row without a better best after which the search ends.
+        max_growth: Maximum length of a prompt or function, as a multiple of the source's own.
+        model: The coach's model; that of `[coach]` by default.
+        base_url: The coach's endpoint; that of `[coach]` by default.
     """
 
     name = "evolve"
     needs_coach = None
-    """It takes a coach if there is one: for functions it needs none."""
+    """Uses a coach if one is configured; functions can be changed without."""
 
     def __init__(
         self,
@@ -106,9 +107,9 @@ class Evolve:
         """Search the prompts and functions of the lab's baseline.
 
         Raises:
-            InputError: There is nothing here that it can change, or nothing to learn from.
-            BudgetExhausted: The budget does not reach for one round; nothing was run.
-            CoachUnavailable: Only the coach could change what is here, and it cannot be asked.
+            InputError: No resource can be changed, or there are no tasks.
+            BudgetExhausted: The budget does not cover one round; nothing was run.
+            CoachUnavailable: Only the coach can change these resources, and it is unavailable.
         """
         for split, tasks in (("train", lab.train), ("val", lab.val)):
             if not tasks:
@@ -139,7 +140,7 @@ class Evolve:
         )
 
     def _useful(self, lab: Lab) -> list[Proposer]:
-        """The proposers that have something to do here."""
+        """The proposers that can change a resource of this baseline."""
         suited = {
             proposer.name: proposer
             for proposer in self._proposers

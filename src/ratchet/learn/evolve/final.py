@@ -1,9 +1,8 @@
-"""The end of a search: the finalists meet the baseline on val, and the best estimate wins.
+"""The final selection: finalists and baseline are compared on val; the best estimate wins.
 
-The highest of many noisy means is mostly luck. So the finalists are compared on val tasks that the
-search has not seen, and the choice is made by the shrunken estimate over train and val together.
-Half of the val tasks come first; who cannot win any more, by what is known by then, does not run
-the rest.
+The highest of many noisy means is mostly chance. So the finalists are compared on val tasks that
+the search has not used, and selected by the shrunken estimate over train and val together. Half of
+the val tasks run first; finalists that can no longer win skip the rest.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from ratchet.learn.work import Evaluation
 from ratchet.types import Candidate, InputError, Task
 
 MOST = 10
-"""Finalists at most."""
+"""Maximum number of finalists."""
 
 
 class FinalComparison:
     """The comparison on val.
 
     Args:
-        lab: Where the search works.
-        plan: Numbers it keeps to.
-        judging: What is known of the candidates.
-        ledger: What the search has committed.
+        lab: The lab to search in.
+        plan: Sizes of the search.
+        judging: State of the candidates.
+        ledger: Committed spending.
     """
 
     def __init__(self, lab: Lab, plan: SearchPlan, judging: Judging, ledger: SearchLedger) -> None:
@@ -42,35 +41,36 @@ class FinalComparison:
         self._baseline = lab.baseline
         self._asked: dict[str, set[str]] = {lab.baseline.id: set()}
         self._under_way: Counter[str] = Counter()
-        """Parts that run, by candidate id."""
+        """Number of parts in flight, by candidate id."""
         self._values: dict[str, dict[str, float]] = {lab.baseline.id: {}}
         self._uncounted: dict[str, dict[str, float]] = {}
-        """What members scored on val that no estimate holds yet, by their ids."""
+        """Val scores not yet added to the estimates, by member id."""
         self._finalists: list[Member] | None = None
 
     def reserve(self) -> int:
-        """Rollouts that are still to be kept for it."""
+        """Rollouts that must still be reserved for the comparison."""
         asked = sum(len(tasks) for tasks in self._asked.values())
         return max(0, self._plan.reserve - asked)
 
     def baseline_tasks(self, most: int) -> list[Task]:
-        """Val tasks that the baseline has still to run, so many at most."""
+        """Val tasks that the baseline has yet to run, at most this many."""
         return self._left(self._baseline.id, self._plan.val)[:most]
 
     def tasks_ahead(self, member: Member) -> list[Task]:
-        """Val tasks that a member is sure to run if it is a finalist; none for a second one."""
+        """Val tasks that the leading finalist will certainly run; none for any other member."""
         others = self._asked.keys() - {self._baseline.id, member.id}
         return [] if others else self._left(member.id, math.ceil(self._val / 2))
 
     def next_parts(self) -> list[tuple[Candidate, list[Task]]]:
-        """Candidates and tasks to run now; none for who runs already, or when it is over."""
+        """Candidates and tasks to run now; none for candidates in flight, or when it is over."""
         if self._finalists is None:
             self._finalists = self._choose()
         parts = []
         alive = self._alive()
         for member in (self._judging.baseline, *alive):
             if not self._under_way[member.id]:
-                # In halves, so that who cannot win runs no more; who leads will most likely.
+                # In halves, so that candidates that cannot win stop early; the leader will run them
+                # all.
                 tasks = self._left(member.id, math.ceil(self._val / 2))
                 if not tasks or member in alive[:1]:
                     tasks = self._left(member.id, self._val)
@@ -79,12 +79,12 @@ class FinalComparison:
         return parts
 
     def started(self, candidate: Candidate, tasks: Sequence[Task]) -> None:
-        """Rollouts are under way."""
+        """Record rollouts in flight."""
         self._asked.setdefault(candidate.id, set()).update(task.id for task in tasks)
         self._under_way[candidate.id] += 1
 
     def take(self, candidate: Candidate, evaluations: Sequence[Evaluation]) -> None:
-        """Take what a candidate scored."""
+        """Record a candidate's evaluations."""
         self._under_way[candidate.id] -= 1
         values = {e.task.id: e.value for e in evaluations if e.value is not None}
         self._values.setdefault(candidate.id, {}).update(values)
@@ -94,10 +94,10 @@ class FinalComparison:
         self._count()
 
     def _count(self) -> None:
-        """Let the estimates hold what was scored on val.
+        """Add the val scores to the estimates.
 
-        Val is less kind than train, on which members came to lead: whoever alone has met it would
-        only seem worse than the others.
+        Val scores are lower than the train scores that members were selected on: a member that
+        alone has val scores would seem worse than the others.
         """
         several = len(self._values.keys() - {self._baseline.id}) > 1
         for member_id in list(self._uncounted):
@@ -106,14 +106,14 @@ class FinalComparison:
                 self._judging.race.estimate.add(member_id, None, named)
 
     def gave_up(self, candidate: Candidate) -> None:
-        """Rollouts were not allowed any more; what is known has to do."""
+        """Record that no more rollouts are allowed; the scores so far must do."""
         self._under_way[candidate.id] -= 1
 
     def result(self) -> tuple[Candidate, float, float]:
         """The best candidate, the baseline's mean on val, and the best one's on the same tasks.
 
         Raises:
-            InputError: The evaluator never said anything of the source on val.
+            InputError: The source has no score on val.
         """
         own = self._values[self._baseline.id]
         if not own:
@@ -136,7 +136,7 @@ class FinalComparison:
         return better[: self._affordable(better)]
 
     def _affordable(self, members: Sequence[Member]) -> int:
-        """How many finalists there may be: what the search left over is spent here."""
+        """Number of finalists that the rest of the budget covers."""
         left = min(self._ledger.left(), 10**9)
         most = len(members)
         count = min(self._plan.finalists, most)
@@ -152,7 +152,7 @@ class FinalComparison:
         return count
 
     def _alive(self) -> list[Member]:
-        """Finalists that may still win, the one that leads first."""
+        """Finalists that may still win, the leader first."""
         finalists, race = self._finalists or [], self._judging.race
         if not finalists:
             return []

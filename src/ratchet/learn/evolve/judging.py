@@ -1,4 +1,4 @@
-"""Judging: what candidates scored, what becomes of them, and who leads."""
+"""Judging: records scores, accepts or drops candidates, and ranks the rest."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ratchet.learn.work import FAILURES, Evaluation, Proposal
 from ratchet.types import InputError
 
 PARTS = 2
-"""First parts after which a candidate that gained over its parent is kept."""
+"""Number of first parts after which a candidate that gained over its parent is accepted."""
 
 
 class Judging:
-    """The members of a search, and what is known of each.
+    """The members of a search and their state.
 
     Args:
-        lab: Where the search works.
-        plan: Numbers it keeps to.
-        settings: What the user chose.
-        ledger: What it has committed.
+        lab: The lab to search in.
+        plan: Sizes of the search.
+        settings: Options of the user.
+        ledger: Committed spending.
     """
 
     def __init__(
@@ -48,48 +48,48 @@ class Judging:
             migrate_every=settings.migrate_every,
         )
         self.racing: list[Member] = []
-        """Members of whom it is not decided yet whether they are kept; some of them wait."""
+        """Undecided members, some of them paused."""
         self.runs_by_task: dict[str, int] = {}
-        """How many members ran each train task."""
+        """Number of members that ran each train task."""
         self.tried = 0
-        """Candidates judged."""
+        """Number of candidates judged."""
         self.kept = 0
         self.turned_away = 0
-        """Candidates refused by the checks, before they cost a rollout."""
+        """Number of candidates refused by the checks, before they cost a rollout."""
         self.failed_tests = 0
-        """Candidates refused by the repository's own tests, after their first tasks."""
+        """Number of candidates refused by the repository's own tests, after their first tasks."""
         self.last_refusal = ""
-        """Why the last of them was refused."""
+        """Why the last candidate was refused."""
         self.children: dict[int, list[tuple[str, float]]] = {}
-        """What was tried of each member, and what it gained, the newest last."""
+        """Changes tried on each member and their gains, newest last."""
         self.ended: SearchEnd | None = None
-        """How the search ended; None while it goes on."""
+        """How the search ended; None while it runs."""
         self.on_kept: Callable[[Member], None] = lambda member: None
         self.on_ran: Callable[[Member, bool], None] = lambda member, ran: None
-        """Told of each member whether it ran at all, as soon as that is known."""
+        """Callback with a member and whether it ran without failing, as soon as that is decided."""
         self.on_judged: Callable[[Member, bool], None] = lambda member, leads: None
-        """Told of each member that is judged whether it leads."""
+        """Callback with a judged member and whether it leads."""
         self._best: tuple[int, float] = (0, 0.0)
         self._quiet = 0
 
     @property
     def top(self) -> float:
-        """The best score there can be, as far as one knows."""
+        """The highest possible score, as far as observed."""
         return self.race.top
 
     @property
     def first(self) -> int:
-        """Tasks of a candidate's first part."""
+        """Number of tasks in a candidate's first part."""
         return self._plan.first
 
     def enough(self, member: Member) -> int:
-        """Tasks after which a member that gained over its parent is kept."""
+        """Number of tasks after which a member that gained over its parent is accepted."""
         parent = member.parent
         assert parent is not None
         return max(len(member.first), min(len(parent.scores), PARTS * self._plan.first))
 
     def take(self, member: Member, evaluations: Sequence[Evaluation]) -> None:
-        """Take what a member scored on train tasks, and decide about it."""
+        """Record a member's evaluations on train tasks, and decide on it."""
         if not member.evaluations and member.parent is not None:
             self.on_ran(member, _runs(evaluations, member.parent.evaluations))
         for evaluation in evaluations:
@@ -104,7 +104,7 @@ class Judging:
         self._look_for_the_end()
 
     def refused(self, member: Member, why: str) -> None:
-        """The checks turned a member away: it cost nothing."""
+        """Record that the checks refused a member, at no cost."""
         member.under_way.clear()
         self.turned_away += 1
         self.last_refusal = why
@@ -115,18 +115,18 @@ class Judging:
         self.on_ran(member, False)
 
     def waits_for_tests(self, member: Member) -> bool:
-        """Whether a member that has shown something is to pass its repository's tests first."""
+        """Whether a promising member must pass the repository's tests first."""
         if member.state != "racing" or member.under_way or not self.is_untested(member):
             return False
         return self.may_be_kept(member) or not self.waits(member)
 
     def is_untested(self, member: Member) -> bool:
-        """Whether a member that has run is to pass its repository's tests before it runs more."""
+        """Whether a member that has run must pass the repository's tests before it runs more."""
         ran = bool(member.evaluations)
         return ran and not member.tested and self._lab.needs_test(member.candidate)
 
     def tested(self, member: Member, fault: str) -> None:
-        """The repository's own tests had their say, before a member costs more or is kept."""
+        """Record the result of the repository's own tests on a member."""
         member.tested, member.refused = True, fault
         if not fault:
             self.decide(member)
@@ -139,7 +139,7 @@ class Judging:
         self._tell(member)
 
     def unrun(self, member: Member, tasks: Sequence[str]) -> None:
-        """Rollouts of a member were not allowed."""
+        """Record rollouts of a member that were not allowed."""
         member.under_way.difference_update(tasks)
 
     def _begin_with_baseline(self) -> None:
@@ -153,7 +153,7 @@ class Judging:
             self._best = (0, self.race.standing(self.baseline).mean)
 
     def decide(self, member: Member) -> None:
-        """Decide about a member that races: it is kept, dropped, or runs on, now or later."""
+        """Decide on a racing member: accept, drop, continue, or pause it."""
         parent = member.parent
         assert parent is not None
         if self.may_be_kept(member):
@@ -164,17 +164,17 @@ class Judging:
             if not member.waited:
                 self._close(member)
         elif not member.waited and self.waits(member):
-            # New drafts go first. It has been judged by what it showed; it may run on later.
+            # New drafts go first; it is judged by its scores so far, and may resume later.
             member.waited = True
             self._close(member)
 
     def may_be_kept(self, member: Member) -> bool:
-        """Whether a member has gained over its parent on as many tasks as it takes."""
+        """Whether a member has gained over its parent on enough tasks."""
         gained = math.fsum(member.differences()) > EVEN
         return gained and len(member.evaluations) >= self.enough(member)
 
     def _is_out(self, member: Member, parent: Member) -> bool:
-        """Whether nothing is to be had of a member: it is worse, or the same, or has run all."""
+        """Whether a member cannot improve: it is worse, or the same, or has run all tasks."""
         known = len(member.evaluations)
         return (
             self.race.is_worse(member, len(parent.scores))
@@ -184,7 +184,7 @@ class Judging:
         )
 
     def next_count(self, member: Member) -> int:
-        """How many tasks a member that races runs next."""
+        """Number of tasks in the next part of a racing member."""
         parent, known = member.parent, len(member.evaluations)
         assert parent is not None
         enough = self.enough(member)
@@ -192,13 +192,13 @@ class Judging:
         return next_part(known, self._plan.first, limit)
 
     def waits(self, member: Member) -> bool:
-        """Whether new drafts are a better bet than a member that races.
+        """Whether new drafts are more promising than a racing member.
 
-        It depends on what else the rollouts could go to: a draft's first tasks. Where most drafts
-        bring nothing, one that is even with its parent is the better bet.
+        The alternative use of the rollouts is a draft's first tasks. Where most drafts fail, a
+        member that is even with its parent is the better option.
         """
         if not member.scores:
-            return bool(member.evaluations)  # nobody can say what it is worth
+            return bool(member.evaluations)  # without a score, its worth is unknown
         if not self.race.may_lead(member, self.population.best()):
             return True
         share = self.bandit.share(member.proposer)
@@ -221,7 +221,7 @@ class Judging:
         self.on_kept(member)
 
     def _close(self, member: Member) -> None:
-        """Take down and tell what a member came to."""
+        """Journal and report a judged member."""
         gains = member.differences()
         self._credit(member, member.state == "kept")
         self._remember(
@@ -294,7 +294,7 @@ class Judging:
 
 
 def _runs(evaluations: Sequence[Evaluation], parents: Mapping[str, Evaluation]) -> bool:
-    """Whether a candidate runs: it fails on every task only where its parent fails too."""
+    """Whether a candidate works: it fails on every task only if its parent does too."""
     return any(
         e.rollout.status not in FAILURES
         or (e.task.id in parents and parents[e.task.id].rollout.status in FAILURES)
@@ -303,7 +303,7 @@ def _runs(evaluations: Sequence[Evaluation], parents: Mapping[str, Evaluation]) 
 
 
 def _same(evaluations: Mapping[str, Evaluation], parents: Mapping[str, Evaluation]) -> bool:
-    """Whether a candidate did the same as its parent, to the letter, wherever both ran."""
+    """Whether a candidate's outputs equal its parent's on every task that both ran."""
     return all(
         evaluation.rollout.output == parents[task].rollout.output
         and evaluation.rollout.error == parents[task].rollout.error

@@ -1,8 +1,8 @@
-"""What has been tried already: candidates that differ only in form are refused before they cost.
+"""Novelty filter: refuses candidates that differ from earlier ones only in form.
 
-A text is known by its lines without order, case, punctuation and filler words; code by its syntax
-tree without docstrings, annotations and the names of local variables, with the operands of sums and
-products in one order. Numbers always count.
+The normal form of a text is its lines without order, case, punctuation and filler words; that of
+code, its syntax tree without docstrings, annotations and local variable names, with the operands of
+sums and products sorted. Numbers are always significant.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FILLER = (
     " was were will with you your"
 )
 FILLER = frozenset(_FILLER.split())
-"""Words whose coming and going leaves an instruction what it was. No negation, no number."""
+"""Words without effect on an instruction's meaning. Excludes negations and numbers."""
 
 WORD = re.compile(r"[^\W_]+|[{}<>=+*/%&|^~$#@-]")
 
@@ -25,7 +25,7 @@ COMMUTES = (ast.Add, ast.Mult, ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
 def normal_form(resource: Resource) -> str:
-    """A text that resources share which differ in form alone."""
+    """A canonical text, equal for resources that differ only in form."""
     if isinstance(resource, PromptTemplate):
         return f"{resource.engine}\n{_normal_text(resource.text)}"
     if isinstance(resource, Code):
@@ -34,13 +34,13 @@ def normal_form(resource: Resource) -> str:
 
 
 class Novelty:
-    """The candidates that were tried, by form."""
+    """The candidates seen so far, by normal form."""
 
     def __init__(self) -> None:
         self._seen: dict[str, str] = {}
 
     def refusal(self, candidate: Candidate) -> str:
-        """Why a candidate is not new; empty when it is, and from then on it is known."""
+        """Why a candidate is not new; empty if it is new, and it is then recorded."""
         form = content_hash({name: normal_form(r) for name, r in candidate.resources.items()})
         known = self._seen.get(form)
         if known is None:
@@ -92,7 +92,7 @@ def _locals(function: ast.AST) -> set[str]:
 
 
 class _Normal(ast.NodeTransformer):
-    """Takes out of a tree what does not change what it does."""
+    """Removes from a tree what does not affect behaviour."""
 
     def __init__(self, local: set[str]) -> None:
         self._local = local
@@ -135,7 +135,7 @@ class _Normal(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, COMMUTES) and ast.dump(node.right) < ast.dump(node.left):
-            # Texts and lists do not commute in a sum: only what holds a number is put in order.
+            # Sums of texts and lists do not commute: sort only sums that contain a number.
             if isinstance(node.op, ast.Add) and not (_number(node.left) or _number(node.right)):
                 return node
             node.left, node.right = node.right, node.left

@@ -1,9 +1,9 @@
-"""The population: members on islands, a Pareto front over tasks, an archive of different ones.
+"""The population: members on islands, a Pareto front over tasks, and a diversity archive.
 
-Parents come from three places: from the best, drawn by how likely each is to be it (Thompson
-sampling); from the Pareto front over tasks, in proportion to the tasks on which a member is the
-best (GEPA: Agrawal et al. 2025); and from the archive, which keeps the best of each kind
-(MAP-Elites: Mouret & Clune 2015), whatever it is worth.
+Parents come from three sources: the best members, drawn by each one's probability of being the best
+(Thompson sampling); the Pareto front over tasks, in proportion to the tasks on which a member is
+the best (GEPA: Agrawal et al. 2025); and the archive, which retains the best of each kind
+(MAP-Elites: Mouret & Clune 2015), whatever its score.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ratchet.types import Candidate, Code, PromptTemplate, Resource
 State: TypeAlias = Literal["racing", "kept", "dropped"]
 
 EXPLOIT, FRONT = 0.75, 0.17
-"""Shares of parents that are drawn from the best and from the front; the rest from the archive."""
+"""Shares of parents drawn from the best and from the front; the rest comes from the archive."""
 
 TIRED = 0.35
-"""How fast a parent loses its appeal with every child that came to nothing."""
+"""Rate at which a parent's weight decays with each child that failed."""
 
 
 class Member(RaceEntry):
-    """A candidate in the search, with what is known of it."""
+    """A candidate in the search."""
 
     def __init__(
         self,
@@ -47,26 +47,26 @@ class Member(RaceEntry):
         self.proposer = proposer
         self.operator = operator
         self.replies = tuple(replies)
-        """The coach's answers that it came from."""
+        """The coach's replies that it was made from."""
         self.islands = {island}
         self.state: State = "racing"
         self.under_way: set[str] = set()
-        """Train tasks whose rollouts have begun and are not known yet."""
+        """Train tasks in flight."""
         self.first: tuple[str, ...] = ()
-        """Train tasks that its first part is to run."""
+        """Train tasks of its first part."""
         self.changed: tuple[str, ...] = ()
-        """Names of the resources in which it differs from its parent."""
+        """Names of the resources that differ from its parent's."""
         self.tested = False
-        """Whether the repository's own tests had their say."""
+        """Whether the repository's own tests have run on it."""
         self.refused = ""
-        """Why they refused it; empty when they did not."""
+        """Why the tests refused it; empty if they did not."""
         self.waited = False
-        """Whether new drafts were the better bet once, so that it had to wait."""
+        """Whether it was ever paused in favour of new drafts."""
         self.failed_children = 0
         self.accepted = ""
 
     def ancestors(self) -> list[Member]:
-        """Itself, its parents, their parents and so on, nearest first."""
+        """Itself and all its ancestors, nearest first."""
         found: dict[int, Member] = {}
         waiting: list[Member] = [self]
         while waiting:
@@ -78,13 +78,14 @@ class Member(RaceEntry):
 
 
 class Population:
-    """Members that were kept, and how parents are drawn from them.
+    """Accepted members, and the selection of parents among them.
 
     Args:
-        baseline: The member that everything comes from.
-        race: What is known of their worth.
-        islands: How many islands there are.
-        migrate_every: Members kept after which the best of each island visits the next.
+        baseline: The common ancestor of all members.
+        race: The race with the estimates of their worth.
+        islands: Number of islands.
+        migrate_every: Number of accepted members between migrations of each island's best to the
+            next.
     """
 
     def __init__(
@@ -99,22 +100,22 @@ class Population:
         baseline.islands = set(range(islands))
 
     def keep(self, member: Member) -> None:
-        """Take a member in; now and then the best of each island visits the next one."""
+        """Add a member; every `migrate_every` members, each island's best migrates to the next."""
         self.members.append(member)
         if self._islands > 1 and len(self.members) % self._migrate_every == 0:
             for island in range(self._islands):
                 self.best(island).islands.add((island + 1) % self._islands)
 
     def best(self, island: int | None = None) -> Member:
-        """The member with the highest estimate, the oldest of equals."""
+        """The member with the highest estimate; the oldest among equals."""
         return self._race.best(self.on(island))
 
     def on(self, island: int | None) -> list[Member]:
-        """Members of an island, or all."""
+        """Members of one island, or of all."""
         return [m for m in self.members if island is None or island in m.islands]
 
     def parent(self, island: int, rng: random.Random) -> Member:
-        """A parent for the next proposal of an island."""
+        """A parent for the island's next proposal."""
         members = self.on(island)
         draw = rng.random()
         if draw < EXPLOIT or len(members) == 1:
@@ -139,7 +140,8 @@ class Population:
         return list(cells.values())
 
     def complement(self, member: Member, island: int, best: float) -> Member | None:
-        """The member that does best on the tasks where this one fails; None when none does."""
+        """The member with the best scores on the tasks that this one fails; None if none does
+        better."""
         failing = [task for task in member.failing(best) if task in member.scores]
         gains = {
             other.number: sum(
@@ -168,9 +170,9 @@ class Population:
 
 
 def front(members: Sequence[Member]) -> dict[int, int]:
-    """The Pareto front over tasks: how many tasks each member that is on it does best, by number.
+    """The Pareto front over tasks: number of tasks on which each member is the best, by number.
 
-    A member all of whose tasks another one does as well is not on it.
+    Members dominated on every task they ran are not on the front.
     """
     winners: dict[str, set[int]] = {}
     top: dict[str, float] = {}
@@ -195,11 +197,11 @@ def front(members: Sequence[Member]) -> dict[int, int]:
 
 
 def kind(candidate: Candidate, baseline: Candidate) -> tuple[int, ...]:
-    """What kind of candidate it is: which resources it changed, how long they are, how different.
+    """The archive cell of a candidate: changed resources, their lengths and their similarities.
 
     Returns:
-        A cell of the archive: for each text or code, its length on a scale of doublings in halves,
-        and its likeness to the source's own in quarters.
+        For each text or code: its length relative to the source's own in half powers of two, and
+        its similarity to the source's own in quarters.
     """
     cell: list[int] = []
     for name, resource in candidate.resources.items():

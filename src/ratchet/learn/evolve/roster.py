@@ -1,8 +1,8 @@
-"""Who can propose changes, and when somebody is asked no more.
+"""The roster of proposers: retires those whose drafts bring nothing.
 
-A proposer that brings nothing costs: a coach costs money, and its candidates rollouts. So each is
-watched for what may go wrong with it, and leaves when that goes on: drafts that hold nothing usable
-or nothing new, candidates that do not run, candidates of which none ever leads.
+An unproductive proposer is expensive: a coach costs dollars, and its candidates rollouts. So the
+roster counts failures in a row by proposer, and retires it at a limit: drafts without usable or new
+content, candidates that do not run, candidates of which none leads.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from ratchet.learn.proposers import Draft, Proposer
 from ratchet.llm import CoachUnavailable
 
 FRUITLESS = {True: 24, False: 200}
-"""Drafts in a row without a new candidate, or candidates in a row none of which runs, after which a
-proposer is asked no more: of one that asks a coach, and of one that does not."""
+"""Limit on drafts in a row without a new candidate, or candidates in a row that do not run: for
+proposers that use a coach, and for those that do not."""
 
 USELESS = 10
-"""Drafts in a row that a coach was paid for and that held nothing usable, after which it is asked
-no more."""
+"""Limit on paid drafts of a coach in a row without usable content."""
 
 BARREN = 100
-"""Candidates of a coach in a row none of which leads, after which it is asked no more; half of all
-that were judged when that is more, so that a search which got on for long is not given up too soon.
+"""Limit on candidates of a coach in a row none of which leads; half of all judged if that is more,
+so that a long productive search does not end too soon.
 """
 
 UNTIL_FIRST = 2
-"""How many times as many while none has led yet."""
+"""Factor on that limit before the first leader."""
 
 CALLS_SPENT = SearchEnd("budget", "the budget's coach calls are spent")
 
@@ -40,42 +39,42 @@ class ProposerRoster:
     """The proposers of a search.
 
     Args:
-        lab: Where the search works.
-        ledger: What is committed.
-        proposers: Who drafts changes.
+        lab: The lab to search in.
+        ledger: Committed spending.
+        proposers: The proposers.
     """
 
     def __init__(self, lab: Lab, ledger: SearchLedger, proposers: Sequence[Proposer]) -> None:
         self._lab = lab
         self._ledger = ledger
         self._proposers = {proposer.name: proposer for proposer in proposers}
-        # Each counts drafts or candidates in a row, by proposer.
+        # Counts of drafts or candidates in a row, by proposer.
         self._fruitless: Counter[str] = Counter()
         self._useless: Counter[str] = Counter()
         self._broken: Counter[str] = Counter()
         self._barren: Counter[str] = Counter()
         self._judged: Counter[str] = Counter()
-        """Candidates judged, by proposer."""
+        """Number of candidates judged, by proposer."""
         self.coach_lost: CoachUnavailable | None = None
         self.exhausted: SearchEnd | None = None
-        """Why nobody can propose any more; None while somebody can."""
+        """Why no proposer is left; None while there is one."""
 
     @property
     def waits(self) -> bool:
-        """Whether proposals take a while: somebody outside is asked."""
+        """Whether proposals take long because an external coach is called."""
         return any(proposer.coach_calls for proposer in self._proposers.values())
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is left."""
+        """Whether no proposer is left."""
         return not self._proposers
 
     def proposer(self, name: str) -> Proposer:
-        """The proposer of a name."""
+        """The proposer with this name."""
         return self._proposers[name]
 
     def able(self, parent: Member) -> dict[str, list[str]]:
-        """Who can change which resources of a parent, by the proposer's name."""
+        """The resources of a parent that each proposer can change, by proposer name."""
         calls = self._ledger.calls_left()
         able: dict[str, list[str]] = {}
         for name, proposer in self._proposers.items():
@@ -94,7 +93,7 @@ class ProposerRoster:
         return able
 
     def drafted(self, proposer: Proposer, draft: Draft, *, new: bool) -> None:
-        """Hear of a draft, and whether it was a new candidate."""
+        """Record a draft, and whether it made a new candidate."""
         name = proposer.name
         self._useless[name] = self._useless[name] + bool(draft.replies) if draft.problem else 0
         self._fruitless[name] = 0 if new else self._fruitless[name] + 1
@@ -114,8 +113,8 @@ class ProposerRoster:
             )
 
     def ran(self, member: Member, ran: bool) -> None:
-        """Hear whether a candidate ran: what the checks refuse, or what always fails, is worth no
-        more than what is not new."""
+        """Record whether a candidate ran: one that the checks refuse, or that always fails, counts
+        like a duplicate."""
         name = member.proposer
         self._broken[name] = 0 if ran else self._broken[name] + 1
         proposer = self._proposers.get(name)
@@ -124,7 +123,7 @@ class ProposerRoster:
             self._dismiss(name, SearchEnd("idle", why))
 
     def judged(self, member: Member, leads: bool) -> None:
-        """Hear whether a candidate leads, now that it is judged."""
+        """Record whether a judged candidate leads."""
         name = member.proposer
         self._judged[name] += 1
         self._barren[name] = 0 if leads else self._barren[name] + 1
@@ -138,7 +137,7 @@ class ProposerRoster:
             )
 
     def lost(self, name: str, error: CoachUnavailable | None) -> None:
-        """Hear that a proposer cannot go on: its coach is gone, or the budget for it."""
+        """Retire a proposer that cannot continue: its coach is unavailable, or its budget spent."""
         if error is not None:
             self.coach_lost = error
             why = f"the coach could not be asked any more: {error.message.rstrip('.')}"

@@ -1,4 +1,4 @@
-"""What a user may choose about a search."""
+"""User options of a search."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import msgspec
 
 
 class SearchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of `Evolve` that the search looks at as it goes."""
+    """Options of `Evolve` that apply during the search."""
 
     examples: int = 6
-    """Examples that a critique is shown, at most."""
+    """Maximum number of examples shown to a critique."""
     crossover: float = 0.2
     """Share of the coach's proposals that combine two candidates."""
     migrate_every: int = 10
-    """Candidates kept after which the best of each island visits the next."""
+    """Number of accepted candidates between migrations of each island's best to the next."""
     max_candidates: int | None = None
     patience: int | None = None
-    """Candidates judged in a row without a better best after which the search ends."""
+    """Number of candidates judged in a row without a better best after which the search ends."""
     max_growth: float = 4.0
-    """How many times as long as the source's own a text may become."""
+    """Maximum length of a text, as a multiple of the source's own."""

@@ -1,8 +1,8 @@
-"""Which candidate runs which train tasks next.
+"""Allocates train tasks to candidates: which one runs which tasks next.
 
-Those who race run on, the most promising first. Who leads, and who may prove better, is measured on
-more and more tasks meanwhile: the luckiest of many on a dozen tasks is a poor parent, and a leader
-that solves all that it was shown says nothing of what is left to improve.
+Racing members run on, the most promising first. Meanwhile the leader and its rivals run more and
+more tasks: the highest of many noisy means over a dozen tasks is a poor parent, and a leader that
+solves all its tasks leaves critiques without failures.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from ratchet.learn.evolve.population import Member
 from ratchet.learn.race import next_part
 
 SHARPEN = 0.35
-"""Share of the search's rollouts that those who may lead get before new candidates do. Else a coach
-with drafts to spare would keep who leads unknown but for the tasks that made it lead."""
+"""Share of the search's rollouts that go to leaders and their rivals before new candidates.
+Otherwise a coach with drafts to spare would leave the leader measured only on the tasks that made
+it lead."""
 
 ROLLOUTS_A_TASK = 16
-"""Rollouts of the search for which whoever may lead is to have run one more task."""
+"""Number of the search's rollouts per additional task of the leader and its rivals."""
 
 CHECK_SHARE = 0.1
-"""Share of the rollouts left that may go to seeing whether a leader has left nothing to find."""
+"""Share of the remaining rollouts for verifying that a leader has nothing left to gain."""
 
 Part: TypeAlias = tuple[Member, list[str]]
-"""A member, and the train tasks that it is to run."""
+"""A member, and the train tasks to run."""
 
 
 class TaskAllocation:
     """The rollouts of a search on train tasks.
 
     Args:
-        order: Ids of the train tasks, in the order in which they come into play.
-        plan: Numbers that the search keeps to.
-        judging: What is known of the candidates.
-        breeding: Knows which parents are to show more.
+        order: Ids of the train tasks, in the order in which they come into use.
+        plan: Sizes of the search.
+        judging: State of the candidates.
+        breeding: Determines which parents need more scores.
     """
 
     def __init__(
@@ -53,27 +54,27 @@ class TaskAllocation:
         self._judging = judging
         self._breeding = breeding
         self.begun = 0
-        """Rollouts begun."""
+        """Number of rollouts started."""
         self._sharpened = 0
-        """Those of candidates that were kept already."""
+        """Of those, rollouts of members already accepted."""
 
     def began(self, member: Member, rollouts: int) -> None:
-        """A member runs tasks."""
+        """Record a member's tasks as started."""
         self.begun += rollouts
         if member.state == "kept":
             self._sharpened += rollouts
 
     def dropped(self, rollouts: int) -> None:
-        """A new candidate was refused before it ran."""
+        """Record that a new candidate was refused before it ran."""
         self.begun -= rollouts
 
     def next(self, left: int, promised: int, *, waiting_too: bool = False) -> Part | None:
-        """The part that is to begin next; None when there is none.
+        """The part to start next; None if there is none.
 
         Args:
             left: Rollouts that the search may still commit.
-            promised: How many of them proposals under way will need.
-            waiting_too: Whether those may run who wait for new drafts, since there are none.
+            promised: Rollouts of those that proposals in progress will need.
+            waiting_too: Whether paused members may run, because no new drafts are due.
         """
         if left < 1:
             return None
@@ -89,7 +90,7 @@ class TaskAllocation:
         for member in sorted(racing, key=self.promise, reverse=True):
             tasks = self._tasks_for(member)
             if waiting_too and len(tasks) > left:
-                continue  # the comparison on val makes more of what is left over
+                continue  # the rest is better spent on the comparison on val
             tasks = tasks[:left]
             if len(tasks) < min(2, self._plan.first) and not member.scores:
                 return None
@@ -98,7 +99,7 @@ class TaskAllocation:
         return self._sharper(left - promised)
 
     def promise(self, member: Member) -> tuple[float, int]:
-        """How good a member may yet be; of those of which nothing is known, the oldest first."""
+        """Sort key by optimistic worth; among members without scores, oldest first."""
         if member.scores:
             standing = self._judging.race.standing(member)
         else:
@@ -107,7 +108,7 @@ class TaskAllocation:
         return standing.mean + standing.deviation, -member.number
 
     def untried(self, member: Member) -> list[str]:
-        """Train tasks that a member did not run: first its parent's, then those that most ran."""
+        """Train tasks that a member has not run: its parent's first, then those run most often."""
         parent = member.parent.scores if member.parent else {}
         counts = self._judging.runs_by_task
         place = {task: number for number, task in enumerate(self.order)}
@@ -115,7 +116,7 @@ class TaskAllocation:
         return sorted(left, key=lambda t: (t not in parent, -counts.get(t, 0), place[t]))
 
     def _sharper(self, left: int) -> Part | None:
-        """A member that was kept, and further tasks by which it is known better."""
+        """An accepted member, and further tasks to sharpen its estimate."""
         rivals = self._rivals()
         others = [m for m in self._judging.population.members if m not in rivals]
         for member in (*rivals, *others):
@@ -129,7 +130,7 @@ class TaskAllocation:
         return None
 
     def _rivals(self) -> list[Member]:
-        """The member that leads and the one that may most likely prove better (LUCB)."""
+        """The leader, and the member most likely to overtake it (LUCB)."""
         best = self._judging.population.best()
         race = self._judging.race
         may = [
@@ -146,9 +147,9 @@ class TaskAllocation:
         return self.untried(member)[: self._judging.next_count(member)]
 
     def _coverage(self, member: Member, left: int) -> int:
-        """Train tasks that a member that may lead is to have run by now.
+        """Number of train tasks that a leader or rival should have run by now.
 
-        More as the search goes on, and all once it may have found what it looks for.
+        Grows during the search; all tasks once it may have found a solution.
         """
         every = len(self.order)
         if member is self._judging.population.best() and self._may_be_all(member):
@@ -158,6 +159,6 @@ class TaskAllocation:
         return min(every, max(2 * self._plan.first, self.begun // ROLLOUTS_A_TASK))
 
     def _may_be_all(self, member: Member) -> bool:
-        """Whether a member leaves next to nothing on half of the train tasks."""
+        """Whether a member's gap is negligible on half of the train tasks."""
         rest = [self._judging.top - score for score in member.scores.values()]
         return 2 * len(rest) >= len(self.order) and is_little(rest)
