@@ -1,4 +1,4 @@
-"""Scores: evaluators and the scorer that applies them."""
+"""Evaluation: evaluators, and the scorer that applies them to rollouts."""
 
 from ratchet.evaluate.catalog import BUILT_IN, make_evaluator
 from ratchet.evaluate.cost_and_latency import cost, latency

@@ -1,4 +1,4 @@
-"""Evaluators by name: the built-in ones, and a user's own as MODULE:FUNCTION."""
+"""Evaluators by name: built-in ones, and user-defined ones as MODULE:FUNCTION."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
     "reciprocal_rank": reciprocal_rank,
     "regex": regex,
 }
-"""The built-in evaluators; each is called with its options."""
+"""The built-in evaluators' factories, called with their options."""
 
 
 def make_evaluator(
     use: str, options: Mapping[str, Any] | None = None, *, name: str | None = None
 ) -> Evaluator:
-    """The evaluator that a project's configuration names.
+    """The evaluator named in a project's configuration.
 
     Args:
         use: A built-in name, or MODULE:FUNCTION.
-        options: Keyword arguments of a built-in one, or of a function that makes one.
-        name: Another name for it, where a project uses one twice.
+        options: Keyword arguments of a built-in evaluator, or of a function that returns one.
+        name: An alternative name, if a project uses one evaluator twice.
 
     Raises:
-        ConfigError: There is no such evaluator, or the options do not fit it.
+        ConfigError: The evaluator does not exist, or its options are invalid.
     """
     made = _own(use, options or {}) if ":" in use else _built_in(use, options or {})
     return made if name is None else made.named(name)
@@ -104,7 +104,8 @@ def _own(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
     if not callable(target):
         raise ConfigError(f"The evaluator {use!r} is not a function.")
     if options:
-        # The source of what it makes is the same whatever the options are; its verdicts are not.
+        # Different options give the same source but different verdicts, so they are part of the
+        # version.
         return _called(use, target, options).versioned(dict(options))
     try:
         return evaluator(target)

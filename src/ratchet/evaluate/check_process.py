@@ -1,8 +1,9 @@
-"""Checks that an output can make endless, in a process of their own.
+"""Runs checks that an output could make endless in a worker process with a time limit.
 
-A regular expression can backtrack for longer than the universe is old, and Python holds its global
-lock while it matches: neither a thread nor a time-out stops it. So matching happens in a worker
-that an alarm ends, even when the process that asked has died. A worker serves many requests.
+A regular expression can backtrack for practically unlimited time, and Python holds the global
+interpreter lock while it matches: neither a thread nor a timeout can stop it. So matching runs in a
+worker process that an alarm signal terminates, even if the parent process has died. Workers are
+reused.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 from typing import Any
 
 MATCH_S = 5.0
-"""Seconds that one check may take."""
+"""Time limit of one check, in seconds."""
 
 
 def match_within_limit(pattern: str, text: str, *, full: bool) -> str | None:
@@ -26,7 +27,7 @@ def match_within_limit(pattern: str, text: str, *, full: bool) -> str | None:
 
     Args:
         pattern: The expression.
-        text: What it is to match.
+        text: The text to match.
         full: The whole text must match.
 
     Raises:
@@ -38,7 +39,7 @@ def match_within_limit(pattern: str, text: str, *, full: bool) -> str | None:
 
 
 def schema_error_within_limit(schema: dict[str, Any], value: Any) -> str | None:
-    """Where and how a value does not fit a JSON schema, or None when it does.
+    """Where and how a value violates a JSON schema; None if it is valid.
 
     Raises:
         ValueError: The schema cannot be applied.
@@ -49,7 +50,7 @@ def schema_error_within_limit(schema: dict[str, Any], value: Any) -> str | None:
 
 
 def schema_error(schema: dict[str, Any], value: Any) -> str | None:
-    """The same as `schema_error_within_limit`, in this process."""
+    """Like `schema_error_within_limit`, but in this process."""
     from jsonschema.exceptions import best_match
     from jsonschema.validators import validator_for
 
@@ -58,7 +59,7 @@ def schema_error(schema: dict[str, Any], value: Any) -> str | None:
 
 
 _idle: list[tuple[int, subprocess.Popen[bytes]]] = []
-"""Workers that wait for a request, with the process that started them."""
+"""Idle workers, with the process id that started each."""
 
 
 def _request(request: dict[str, Any]) -> Any:
@@ -90,7 +91,7 @@ def _worker() -> subprocess.Popen[bytes]:
         owner, worker = _idle.pop()
         if owner == os.getpid() and worker.poll() is None:
             return worker
-    # -P: nothing of the folder that this file or the agent lies in shadows a module.
+    # -P: no module in this file's folder or the agent's may shadow a standard one.
     return subprocess.Popen(
         [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -105,7 +106,7 @@ def _kill_idle_workers() -> None:
 
 
 def _serve() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the asking process, and this by that
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent, and the worker with it
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for line in sys.stdin.buffer:
         request = json.loads(line)

@@ -1,4 +1,4 @@
-"""Evaluators of what a rollout took: latency and cost."""
+"""Evaluators of a rollout's latency and cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def latency(*, within: float | None = None) -> FunctionEvaluator:
     """Seconds from the agent's call to its return.
 
     Args:
-        within: With it, a score instead: 1 when the agent took at most so many seconds.
+        within: If set, score 1 if the agent took at most this many seconds, else 0.
 
     Raises:
         InputError: `within` is not positive.
@@ -32,7 +32,7 @@ def cost(*, within: float | None = None) -> FunctionEvaluator:
     """Dollars spent on model calls.
 
     Args:
-        within: With it, a score instead: 1 when the rollout cost at most so many dollars.
+        within: If set, score 1 if the rollout cost at most this many dollars, else 0.
 
     Raises:
         InputError: `within` is not positive.

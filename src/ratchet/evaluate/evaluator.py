@@ -1,4 +1,4 @@
-"""What an evaluator is, and how a plain function becomes one."""
+"""The interface of evaluators, and the decorator that makes one of a function."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ratchet.types import InputError, Rollout, Score, Span
 from ratchet.types.hashing import HASH_LENGTH, content_hash
 
 TIMEOUT_S = 30.0
-"""Seconds that one verdict may take."""
+"""Default time limit of one verdict, in seconds."""
 
 MAX_CHARACTERS = 4_000
-"""A longer rationale or error is cut."""
+"""Maximum characters of a rationale or error."""
 
 PARAMETERS = ("output", "expected", "input", "metadata", "rollout", "spans")
-"""What an evaluator's function may ask for, by parameter name."""
+"""Parameters that an evaluator's function may declare."""
 
 SpansOf = Callable[[str], list[Span]]
 """Reads the spans of a rollout by its id."""
@@ -42,7 +42,7 @@ class Evaluator(Protocol):
 
     @property
     def version(self) -> str:
-        """Hash of its source and settings: another version's scores are other scores."""
+        """Hash of its source and settings; scores of different versions are kept apart."""
         ...
 
     @property
@@ -51,28 +51,28 @@ class Evaluator(Protocol):
         ...
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
-        """The verdict on a rollout. What goes wrong becomes an error score; it does not raise."""
+        """The score of a rollout. Failures become an error score; this does not raise."""
         ...
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What an evaluator's function may return instead of a bare number, to say why."""
+    """A number with a rationale, as the return value of an evaluator's function."""
 
     value: float
     rationale: str = ""
 
 
 class FunctionEvaluator:
-    """An evaluator made of a function. Make one with `@ratchet.evaluator`.
+    """An evaluator backed by a function; created by `@ratchet.evaluator`.
 
     Args:
         function: Sync or async; its parameters are among PARAMETERS; it returns a number, a boolean
             or a Judgement.
-        name: Its name.
+        name: Name of the evaluator.
         unit: Empty for scores in [0, 1].
-        options: Settings that the function was made with; part of the version.
-        trusted: Quick and known to return: called without a thread and a time-out of its own.
-        timeout_s: Seconds that one verdict may take.
+        options: Settings of the function; part of the version.
+        trusted: Known to return quickly: called without a thread and a time limit.
+        timeout_s: Time limit of one verdict, in seconds.
     """
 
     def __init__(
@@ -105,23 +105,23 @@ class FunctionEvaluator:
             )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, as its tests do."""
+        """Call the function directly, as in unit tests."""
         return self._function(*args, **kwargs)
 
     def named(self, name: str) -> FunctionEvaluator:
-        """The same under another name."""
+        """A copy with another name."""
         renamed = self.versioned(name)
         renamed.name = name
         return renamed
 
     def versioned(self, settings: Any) -> FunctionEvaluator:
-        """The same with a version that these settings are part of."""
+        """A copy whose version includes these settings."""
         other = copy.copy(self)
         other.version = content_hash([self.version, settings])
         return other
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
-        """The verdict on a rollout; what the function raises becomes an error score."""
+        """The score of a rollout; exceptions of the function become an error score."""
         if self._needs_expected and rollout.expected is None:
             return self._error("The task has no expected answer.")
         try:
@@ -136,13 +136,13 @@ class FunctionEvaluator:
                     return self._error(f"No verdict within {self._timeout_s:g} s.")
                 return self._judged(started.result())
             finally:
-                started.cancel()  # one that swallows this is left behind
-        except Exception as error:  # the user's function: its failure is shown, and never a zero
+                started.cancel()  # a function that swallows the cancellation is abandoned
+        except Exception as error:  # the user's function: its failure is reported, never scored 0
             return self._error(_described(error))
 
     def _arguments(self, rollout: Rollout, spans_of: SpansOf) -> dict[str, Any]:
         if not self._trusted and any(isinstance(v, (dict, list)) for v in _contents(rollout)):
-            rollout = copy.deepcopy(rollout)  # what a function changes is seen by no other
+            rollout = copy.deepcopy(rollout)  # isolate the function's changes from other evaluators
         values: dict[str, Callable[[], Any]] = {
             "output": lambda: rollout.output,
             "expected": lambda: rollout.expected,
@@ -200,11 +200,11 @@ def evaluator(
     """Make a function an evaluator.
 
     Args:
-        function: Sync or async. Its parameters say what it wants, among PARAMETERS. It returns a
+        function: Sync or async. Declares its inputs as parameters, among PARAMETERS. Returns a
             number in [0, 1], a boolean, or a Judgement with a rationale.
         name: The evaluator's name; the function's own by default.
-        unit: Unit of its numbers, when they are not scores in [0, 1].
-        timeout_s: Seconds that one verdict may take.
+        unit: Unit of its numbers, if they are not scores in [0, 1].
+        timeout_s: Time limit of one verdict, in seconds.
 
     Example:
         >>> @evaluator
@@ -218,7 +218,7 @@ def evaluator(
 
 
 def _source_hash(function: Any) -> str:
-    # An object that can be called is known by its class: its own text holds its address.
+    # Callable objects are identified by their class: their repr contains an address.
     defined = function if inspect.isroutine(function) else type(function)
     try:
         source = inspect.getsource(defined)
@@ -229,7 +229,7 @@ def _source_hash(function: Any) -> str:
 
 
 def _code_text(code: CodeType) -> str:
-    """What compiled code does, in a text that is the same in every process."""
+    """A text of compiled code that is the same in every process."""
     constants = [_constant_text(constant) for constant in code.co_consts]
     return repr((code.co_code, code.co_names, code.co_varnames, constants))
 
@@ -243,7 +243,7 @@ def _constant_text(constant: object) -> str:
 def _described(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # an error of the user's own, whose text fails
+    except Exception:  # a user's exception whose __str__ fails
         return type(error).__name__
 
 
@@ -261,17 +261,17 @@ def _in_task(function: Callable[[], Awaitable[Any]]) -> asyncio.Future[Any]:
                 raise
             raise RuntimeError("It cancelled itself.") from error
         except (SystemExit, KeyboardInterrupt) as error:
-            # In a task of its own, this would end the event loop.
+            # Raised in a separate task, this would end the event loop.
             raise RuntimeError(_described(error)) from error
 
     task = asyncio.get_running_loop().create_task(work())
-    # Read the exception of a task that was left behind, or asyncio reports it as never retrieved.
+    # Retrieve the exception of an abandoned task, or asyncio logs it as never retrieved.
     task.add_done_callback(lambda t: t.cancelled() or t.exception())
     return task
 
 
 def _in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Call in a daemon thread: one that hangs is left behind, and does not hold up the exit."""
+    """Call in a daemon thread: one that hangs is abandoned and does not delay the exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -298,7 +298,7 @@ def _in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
         try:
             loop.call_soon_threadsafe(settle, result, failure)
         except RuntimeError:
-            pass  # the loop has closed: nobody waits any more
+            pass  # the loop is closed: nothing awaits the result
 
     threading.Thread(target=work, name="ratchet-evaluator", daemon=True).start()
     return future

@@ -11,7 +11,7 @@ from ratchet.types import InputError
 
 
 def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEvaluator:
-    """1 when the output equals the expected answer, or one of several when a list is expected.
+    """1 if the output equals the expected answer, or any of a list of them.
 
     Args:
         ignore_case: Compare text without regard to case.
@@ -25,7 +25,7 @@ def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEva
         return value.casefold() if ignore_case else value
 
     def same(one: Any, other: Any) -> bool:
-        # Python takes True for 1; JSON does not.
+        # Python equates True and 1; JSON does not.
         return isinstance(one, bool) == isinstance(other, bool) and normal(one) == normal(other)
 
     def judge(output: Any, expected: Any) -> bool:
@@ -38,11 +38,11 @@ def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEva
 
 
 def contains(*, ignore_case: bool = True, all_of: bool = False) -> FunctionEvaluator:
-    """1 when the output's text contains the expected text, or one of several.
+    """1 if the output's text contains the expected text, or any of several.
 
     Args:
         ignore_case: Search without regard to case.
-        all_of: With several expected texts: the share of them that is contained.
+        all_of: With several expected texts: score the share that is contained.
     """
 
     def judge(output: Any, expected: Any) -> float:
@@ -58,14 +58,14 @@ def contains(*, ignore_case: bool = True, all_of: bool = False) -> FunctionEvalu
 
 
 def regex(*, pattern: str | None = None, full: bool = False) -> FunctionEvaluator:
-    """1 when a regular expression matches the output's text.
+    """1 if a regular expression matches the output's text.
 
-    Matching happens in a process of its own: an expression that backtracks without end is stopped
-    after MATCH_S seconds, and the score is an error.
+    Matching runs in a separate process: an expression that backtracks without end is stopped after
+    MATCH_S seconds and gives an error score.
 
     Args:
-        pattern: The expression; None takes each task's expected answer for it, or any of several.
-        full: The whole text must match, not a part of it.
+        pattern: The expression; None to use each task's expected answer, or any of several.
+        full: Match the whole text, not a part of it.
 
     Raises:
         InputError: The pattern is not a regular expression.
@@ -102,7 +102,7 @@ def reciprocal_rank(*, k: int = 10) -> FunctionEvaluator:
     """1 over the rank of the first accepted answer in the output's list; 0 below rank k.
 
     Args:
-        k: How many ranks count.
+        k: Number of ranks that count.
 
     Raises:
         InputError: k is below 1.
@@ -116,7 +116,7 @@ def reciprocal_rank(*, k: int = 10) -> FunctionEvaluator:
             raise InputError("The task has no expected answer.")
         ranked = output if isinstance(output, list) else [output]
         for rank, answer in enumerate(ranked[:k], start=1):
-            # Python takes True for 1; JSON does not.
+            # Python equates True and 1; JSON does not.
             kinds = [one for one in accepted if isinstance(one, bool) == isinstance(answer, bool)]
             if answer in kinds:
                 return Judgement(1.0 / rank, f"{answer} at rank {rank}")

@@ -10,22 +10,23 @@ from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.types import InputError
 
 _MINUS = "\u2212"
-"""The typographic minus, which models write as well."""
+"""The typographic minus, which models also write."""
 
 _NUMBER = re.compile(
-    r"(?:(?<!\w)[-+\u2212])?"  # a minus between two numbers, as in 2024-05, is no sign
+    r"(?:(?<!\w)[-+\u2212])?"  # a hyphen between two numbers, as in 2024-05, is no sign
     r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 )
 
 
 def numeric(*, tolerance: float = 1e-6, relative: bool = False) -> FunctionEvaluator:
-    """1 when the output's number is the expected one.
+    """1 if the output's number equals the expected one within the tolerance.
 
-    A text counts by its last number, thousands separators allowed: answers end with their result.
+    In a text, the last number counts, with or without thousands separators: answers usually end
+    with their result.
 
     Args:
-        tolerance: Largest difference that still counts, both ends included.
-        relative: The tolerance is a share of the expected number.
+        tolerance: Largest accepted difference, inclusive.
+        relative: Take the tolerance as a share of the expected number.
 
     Raises:
         InputError: The tolerance is negative or not finite.
@@ -40,7 +41,7 @@ def numeric(*, tolerance: float = 1e-6, relative: bool = False) -> FunctionEvalu
         if got is None:
             return Judgement(0.0, "the output holds no number")
         limit = tolerance * abs(wanted) if relative else tolerance
-        if limit:  # 1.1 is within 0.1 of 1, though not in binary
+        if limit:  # 1.1 is within 0.1 of 1, but not in binary floating point
             limit += 2 * math.ulp(max(abs(got), abs(wanted)))
         return Judgement(float(abs(got - wanted) <= limit), f"{got:g} where {wanted:g} is expected")
 
@@ -60,5 +61,5 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(value) if math.isfinite(value) else None
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # an integer too large for a float
         return None

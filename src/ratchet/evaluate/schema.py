@@ -15,14 +15,14 @@ from ratchet.types import ConfigError, InputError
 def json_schema(
     *, schema: Mapping[str, Any] | None = None, file: str | None = None
 ) -> FunctionEvaluator:
-    """1 when the output, as data or as JSON text, fits a JSON schema.
+    """1 if the output, as data or as JSON text, is valid under a JSON schema.
 
-    A schema with regular expressions (`pattern`, `patternProperties`) is checked in a process of
-    its own and for at most MATCH_S seconds, since an output can make them backtrack without end.
+    A schema with regular expressions (`pattern`, `patternProperties`) is checked in a separate
+    process for at most MATCH_S seconds, since an output can make them backtrack without end.
 
     Args:
-        schema: The schema itself.
-        file: Path of a JSON file that holds it. One of the two is given.
+        schema: The schema.
+        file: Path of a JSON file with the schema. Exactly one of the two is required.
 
     Raises:
         ConfigError: None or both are given, or the file cannot be read.

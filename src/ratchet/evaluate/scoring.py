@@ -1,4 +1,4 @@
-"""Scores ended rollouts and keeps the scores."""
+"""Scores ended rollouts and stores the scores."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ratchet.store import Store
 from ratchet.types import Rollout, Score
 
 AT_ONCE = 16
-"""Verdicts under way at the same time."""
+"""Number of concurrent verdicts."""
 
 STORED_AT_ONCE = 256
-"""Verdicts after which they are stored: what is paid for survives a kill."""
+"""Number of verdicts per write: paid verdicts must survive a kill."""
 
 _UNANSWERED = frozenset({"failed", "timed_out", "crashed"})
 
 
 class Scorer:
-    """Scores rollouts with a project's evaluators. Scores that exist already are not made again.
+    """Scores rollouts with a project's evaluators. Existing scores are reused.
 
-    A rollout in which the agent failed counts 0 with every evaluator that has no unit: no answer is
-    the worst answer. An inconclusive or cancelled one has no score, and says so.
+    A rollout in which the agent failed scores 0 with every evaluator that has no unit: no answer is
+    the worst answer. An inconclusive or cancelled rollout has an error score with the reason.
 
     Args:
-        store: Where scores are kept.
-        evaluators: The project's evaluators, with names all different.
+        store: Stores the scores.
+        evaluators: The project's evaluators, with unique names.
     """
 
     def __init__(self, store: Store, evaluators: Sequence[Evaluator]) -> None:
@@ -40,7 +40,8 @@ class Scorer:
         """Score ended rollouts.
 
         Returns:
-            By rollout id, the scores by evaluator name; scores that the agent gave itself included.
+            Scores by evaluator name, by rollout id, including scores that the agent reported
+            itself.
 
         Raises:
             StoreError: The store cannot be read or written.
@@ -51,7 +52,7 @@ class Scorer:
         missing: list[tuple[Rollout, Evaluator]] = []
         for rollout in ended:
             for evaluator in self._evaluators:
-                # An evaluator that was changed and changed back finds what it said before.
+                # An evaluator that was changed and reverted reuses its old scores.
                 own = _of_version(known[rollout.id], evaluator)
                 if own is not None:
                     result[rollout.id][evaluator.name] = own
@@ -69,11 +70,11 @@ class Scorer:
         }
 
     async def _judge(self, pairs: Sequence[tuple[Rollout, Evaluator]]) -> list[tuple[str, Score]]:
-        """Verdicts in the order of the pairs, AT_ONCE of them under way at a time."""
+        """Verdicts in the order of the pairs, AT_ONCE at a time."""
         verdicts: list[tuple[str, Score] | None] = [None] * len(pairs)
         left = iter(enumerate(pairs))
 
-        # A few tasks that take what is left, not a task a verdict: most verdicts never wait.
+        # A few worker tasks instead of one per verdict: most verdicts never await.
         async def take() -> None:
             for number, (rollout, evaluator) in left:
                 verdicts[number] = (rollout.id, await self._verdict(rollout, evaluator))
@@ -87,7 +88,7 @@ class Scorer:
         if rollout.status == "succeeded" or measured:
             try:
                 return await evaluator.score(rollout, self._store.spans.of)
-            except Exception as error:  # an evaluator that breaks its protocol harms no other
+            except Exception as error:  # an evaluator that breaks its protocol affects no other
                 return Score(
                     evaluator=evaluator.name,
                     version=evaluator.version,
@@ -117,14 +118,14 @@ def _of_version(scores: Iterable[Score], evaluator: Evaluator) -> Score | None:
 
 
 GATHER_S = 0.05
-"""How long an ended rollout waits for others to be scored with it."""
+"""Seconds that an ended rollout waits to be scored in a batch."""
 
 
 class ScoreStream:
-    """Takes rollouts as they end; use it as `async with ScoreStream(scorer) as stream`.
+    """Scores rollouts as they end; use as `async with ScoreStream(scorer) as stream`.
 
     Args:
-        scorer: What scores them.
+        scorer: The scorer.
     """
 
     def __init__(self, scorer: Scorer) -> None:
@@ -136,12 +137,12 @@ class ScoreStream:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, rollout: Rollout) -> None:
-        """Take a rollout that ended."""
+        """Add an ended rollout."""
         self._ended.append(rollout)
         self._more.set()
 
     async def scores(self) -> dict[str, dict[str, Score]]:
-        """Wait until all that was added is scored; scores by rollout id and evaluator name.
+        """Scores of all added rollouts, by rollout id and evaluator name; waits for them.
 
         Raises:
             StoreError: The store cannot be read or written.

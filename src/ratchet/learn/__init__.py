@@ -1,4 +1,4 @@
-"""Candidates: the lab, and the algorithms that work in it."""
+"""Learning: the lab and the algorithms that search for better candidates in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LATER = {
     "mean": "work",
     "objective_value": "work",
 }
-"""Modules by name: each is imported when it is first named."""
+"""Modules by name, imported on first access."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Prompts to a coach: text files beside an algorithm, with `$fields`, and one version."""
+"""Prompt templates for the coach: text files of an algorithm's package, under one version."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ratchet.types import content_hash
 
 
 class CoachPrompts:
-    """The prompts of one algorithm.
+    """The prompt templates of one algorithm.
 
     Args:
-        package: The package that has the folder `prompts` with the files `NAME.md`.
+        package: The package whose folder `prompts` holds the files `NAME.md`.
     """
 
     def __init__(self, package: str) -> None:
@@ -31,9 +31,9 @@ class CoachPrompts:
 
     @functools.cached_property
     def version(self) -> str:
-        """Hash of all of them: it stands in the names of the coach's calls in the journal."""
+        """Hash of all templates; part of the journal keys of coach calls."""
         return content_hash(dict(sorted(self._texts.items())))[:8]
 
     def fill(self, name: str, **fields: str) -> str:
-        """A prompt with its fields filled. What fills them is put in as it is."""
+        """A prompt with its `$fields` substituted verbatim."""
         return string.Template(self._texts[name]).substitute(fields).strip() + "\n"

@@ -1,9 +1,9 @@
-"""Demonstrations: examples of tasks that went well, put into a prompt, and which of them to take.
+"""Demonstrations: formats successful rollouts as examples in a prompt, and selects a set.
 
-A set is chosen as a whole: each further demonstration is the one that adds most to how well the
-train tasks are covered by something similar (facility location, a submodular function, for which
-greedy choice is within 1 - 1/e of the best: Nemhauser et al. 1978). So sets are relevant and do not
-repeat themselves.
+A set is selected greedily: each further demonstration is the one that most increases how well the
+train tasks are covered by a similar example (facility location, a submodular function, for which
+greedy selection is within 1 - 1/e of the optimum: Nemhauser et al. 1978). So sets are relevant
+without redundancy.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ratchet.learn.work import Evaluation
 from ratchet.types import InputError, PromptTemplate
 
 CHARACTERS_A_TOKEN = 4
-"""About so many characters are a token, in most languages and tokenizers."""
+"""Average characters per token, in most languages and tokenizers."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 class Demonstration(msgspec.Struct, frozen=True):
-    """A task that went well, as it is shown."""
+    """A successful rollout formatted as an example."""
 
     task_id: str
     input: str
@@ -35,12 +35,12 @@ class Demonstration(msgspec.Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """About how many tokens it takes."""
+        """Estimated number of tokens."""
         return math.ceil((len(self.input) + len(self.output) + 24) / CHARACTERS_A_TOKEN)
 
 
 def demonstration(evaluation: Evaluation, redact: Callable[[str], str]) -> Demonstration:
-    """What is shown of a rollout: the task's input and the agent's output, redacted."""
+    """The demonstration of a rollout: the task's input and the agent's output, redacted."""
     given = evaluation.rollout.input
     if isinstance(given, dict) and len(given) == 1:
         given = next(iter(given.values()))
@@ -52,12 +52,12 @@ def demonstration(evaluation: Evaluation, redact: Callable[[str], str]) -> Demon
 
 
 def with_section(template: PromptTemplate, shown: Sequence[Demonstration]) -> PromptTemplate:
-    """A template with a section of demonstrations at its end.
+    """A template with a section of demonstrations appended.
 
-    What the demonstrations hold is escaped: braces stay braces and are never placeholders.
+    The text of the demonstrations is escaped: braces are literal and never placeholders.
 
     Raises:
-        InputError: The template's engine cannot hold their text.
+        InputError: The template engine cannot represent the text.
     """
     blocks = [f"Input: {each.input}\nOutput: {each.output}" for each in shown]
     section = "\n\n".join(["# Examples", *blocks])
@@ -70,10 +70,10 @@ def with_section(template: PromptTemplate, shown: Sequence[Demonstration]) -> Pr
 
 
 def escaped(text: str, template: PromptTemplate) -> str:
-    """A text that the template's engine prints as it is."""
+    """A text escaped so that the template engine prints it verbatim."""
     if template.engine == "f-string":
         return text.replace("{", "{{").replace("}", "}}")
-    # A string literal prints anything, its own end included.
+    # A string literal can contain anything, including the template's closing delimiter.
     pieces = re.split(r"(\{\{|\{%|\{#|\}\}|%\}|#\})", text)
     return "".join("{{ '" + piece + "' }}" if n % 2 else piece for n, piece in enumerate(pieces))
 
@@ -82,7 +82,7 @@ Vector = Mapping[str, float]
 
 
 def vectors(texts: Sequence[str]) -> list[Vector]:
-    """Texts as weighted words, of length one; words that many texts share count little (TF-IDF)."""
+    """Texts as TF-IDF vectors of unit length."""
     counts = [Counter(_WORD.findall(text.lower())) for text in texts]
     held = Counter(word for count in counts for word in count)
     made: list[Vector] = []
@@ -97,7 +97,7 @@ def vectors(texts: Sequence[str]) -> list[Vector]:
 
 
 def likeness(one: Vector, other: Vector) -> float:
-    """Cosine of two vectors of length one."""
+    """Cosine similarity of two unit vectors."""
     small, large = (one, other) if len(one) <= len(other) else (other, one)
     return math.fsum(weight * large[word] for word, weight in small.items() if word in large)
 
@@ -112,19 +112,19 @@ def covering(
     rng: random.Random | None = None,
     pool: float = 1.0,
 ) -> list[int]:
-    """Which demonstrations to take, greedily: the one that adds most to the coverage each time.
+    """Greedy selection of demonstrations by coverage of the tasks.
 
     Args:
-        similar: For each demonstration, how similar it is to each task.
-        weights: How much each task counts.
-        tokens: What each demonstration takes.
-        count: How many to take, at most.
-        room: Tokens that all of them may take.
-        rng: For another set than the greedy one: each choice is among a random part.
-        pool: How large that part is.
+        similar: For each demonstration, its similarity to each task.
+        weights: Weight of each task.
+        tokens: Number of tokens of each demonstration.
+        count: Maximum number to select.
+        room: Maximum total tokens.
+        rng: Randomises the selection: each step selects among a random subset.
+        pool: Size of that subset.
 
     Returns:
-        Their places, in the order they were taken.
+        Indices of the selected demonstrations, in order of selection.
     """
     covered = [0.0] * len(weights)
     taken: list[int] = []

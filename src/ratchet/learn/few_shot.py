@@ -1,9 +1,9 @@
-"""FewShot: shows a prompt examples of train tasks that went well, chosen together, proven on val.
+"""FewShot: adds successful rollouts on train tasks to a prompt as examples, validated on val.
 
-Demonstrations are taken from rollouts, as in DSPy's bootstrapping (Khattab et al. 2023), so they
-show what the agent itself does when it does well. Which set helps is found by a race: sets of
-several sizes run the same tasks, and of those that may be the best the better half goes on to as
-many again (sequential halving: Karnin et al. 2013). A set is never judged on a task that it shows.
+Demonstrations come from rollouts, as in DSPy's bootstrapping (Khattab et al. 2023), so they show
+the agent's own behaviour at its best. A race finds the best set: sets of several sizes run the same
+tasks, and the better half of those that may still be the best continues to as many tasks again
+(sequential halving: Karnin et al. 2013). A set is never evaluated on a task that it contains.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from ratchet.learn.work import Evaluation, Proposal, scores_of
 from ratchet.types import InputError, PromptTemplate, Task
 
 MIN_POOL = 2
-"""Rollouts that went well, without which there is nothing to choose from."""
+"""Minimum number of successful rollouts to select from."""
 
 UNLIMITED = 400
-"""Rollouts that are planned with where they are not limited."""
+"""Planned rollouts if their number is not limited."""
 
 FINALISTS = 2
-"""Sets that are compared with the source on val, at most."""
+"""Maximum number of sets compared with the source on val."""
 
 LEAST_TASKS = 4
 LEAST_VAL = 4
 
 
 class FewShot:
-    """Demonstrations in a prompt.
+    """Adds demonstrations to a prompt.
 
     Args:
-        max_demonstrations: In a set, at most.
-        max_tokens: That a set may take, about.
-        sets: Sets that race.
-        good: Score from which on a rollout may be shown. Where fewer than two reach it, the best
-            ones above the middle are taken.
-        first_tasks: Train tasks that each set runs first.
-        val_batch_size: Val tasks for the comparison at the end, while they are few.
-        prompt: Name of the prompt that gets them; when left out, the one that traces show to be
-            used most, and of several the first.
+        max_demonstrations: Maximum number of demonstrations in a set.
+        max_tokens: Approximate maximum tokens of a set.
+        sets: Number of sets in the race.
+        good: Minimum score of a demonstration. If fewer than two rollouts reach it, the best above
+            the median are used.
+        first_tasks: Number of train tasks that each set runs first.
+        val_batch_size: Minimum number of val tasks for the final comparison.
+        prompt: Name of the prompt to extend; by default the one used most in traces, or the first
+            on a tie.
     """
 
     name = "few_shot"
@@ -96,8 +96,8 @@ class FewShot:
         """Find demonstrations for a prompt of the lab's baseline.
 
         Raises:
-            InputError: There is no prompt, no tasks, or no score at all.
-            BudgetExhausted: The budget does not reach for one set; said before anything is spent.
+            InputError: There is no prompt, there are no tasks, or no rollout has a score.
+            BudgetExhausted: The budget does not cover one set; raised before anything is spent.
         """
         prompts = self._prompts(lab)
         for split, tasks in (("train", lab.train), ("val", lab.val)):
@@ -147,7 +147,7 @@ class FewShot:
         return [self._prompt]
 
     async def _target(self, lab: Lab, prompts: Sequence[str], source: RaceEntry) -> str:
-        """The prompt that traces show to be used most."""
+        """The prompt used most in the traces."""
         if len(prompts) == 1:
             return prompts[0]
         looked = list(source.evaluations.values())[:8]
@@ -159,7 +159,7 @@ class FewShot:
     def _choose_sets(
         self, lab: Lab, source: RaceEntry, train: Sequence[Task]
     ) -> list[list[Demonstration]]:
-        """Sets of several sizes, from the rollouts that went well."""
+        """Sets of several sizes, from successful rollouts."""
         pool = self._pool(source)
         if len(pool) < MIN_POOL:
             return []
@@ -169,7 +169,7 @@ class FewShot:
             return []
         space = vectors([*(d.input for d in demos), *(text_of(t.input) for t in train)])
         similar = [[likeness(one, t) for t in space[len(demos) :]] for one in space[: len(demos)]]
-        # What the source fails is what examples are to help with.
+        # Examples should help with the tasks that the source fails.
         solved = source.scores.keys() - set(source.failing())
         weights = [1.0 if t.id in solved else 2.0 for t in train]
         tokens = [d.tokens for d in demos]
@@ -187,7 +187,7 @@ class FewShot:
                 found.append(taken)
             if len(found) == self._sets:
                 break
-        # The most telling example stands last, next to the task.
+        # The most relevant example comes last, next to the task.
         return [[demos[n] for n in reversed(taken)] for taken in found]
 
     def _pool(self, source: RaceEntry) -> list[Evaluation]:
@@ -231,7 +231,7 @@ class FewShot:
 
 
 class _Race(Race[RaceEntry]):
-    """Sets of demonstrations against the source, on the same tasks."""
+    """Races sets of demonstrations against the source on the same tasks."""
 
     def __init__(
         self, lab: Lab, source: RaceEntry, tasks: Sequence[Task], target: str, *, reserve: int
@@ -244,12 +244,12 @@ class _Race(Race[RaceEntry]):
         self._target = target
         self._reserve = reserve
         self._shown: dict[int, set[str]] = {}
-        """Ids of the tasks that each set shows."""
+        """Ids of the tasks that each set contains."""
         self.entered: list[RaceEntry] = []
         self.ended = SearchEnd("idle", "the best were compared on val")
 
     async def run(self, sets: Sequence[Sequence[Demonstration]], first: int) -> None:
-        """Run them, fewer on more tasks each time."""
+        """Run the sets: fewer on more tasks in each round."""
         racing = [c for n, each in enumerate(sets, 1) if (c := await self._entry(n, each))]
         self.entered = list(racing)
         done, step = 0, 0
@@ -274,7 +274,7 @@ class _Race(Race[RaceEntry]):
             done += count
             whole = done == len(self._tasks)
             ranked = self._ranked(racing)
-            # Half of them at most: the next part is as large as all before.
+            # At most half of them: the next part is as large as all before.
             keep = ranked[: max(1, len(racing) // 2)]
             for entry in racing:
                 if entry not in keep or whole:
@@ -282,13 +282,13 @@ class _Race(Race[RaceEntry]):
             racing = [] if whole else keep
 
     def finalists(self) -> list[RaceEntry]:
-        """Those that seem better than the source, best first."""
+        """The sets estimated to beat the source, best first."""
         least = self.standing(self.source).mean
         known = self._ranked(self.entered)
         return [one for one in known if self.standing(one).mean > least][:FINALISTS]
 
     def sentence(self) -> str:
-        """What was done and why it ended."""
+        """Summary of the search and why it ended."""
         count = f"{len(self.entered)} sets of demonstrations for {self._target!r}"
         return f"{count}; {self.ended.why}."
 
@@ -315,7 +315,7 @@ class _Race(Race[RaceEntry]):
         self.add(entry, await self._lab.evaluate(entry.candidate, hidden) if hidden else [])
 
     def _ranked(self, entries: Sequence[RaceEntry]) -> list[RaceEntry]:
-        """Those that have run and may prove to be the best, best first."""
+        """Entries that have run and may be the best, best first."""
         able = [
             entry
             for entry in entries
@@ -351,14 +351,14 @@ async def with_demonstrations(
     name: str,
     share: float,
 ) -> Finding:
-    """First another algorithm, then demonstrations in the best that it found.
+    """Run another algorithm, then add demonstrations to its best candidate.
 
     Args:
         lab: The lab whose budget both share.
         improve: The other algorithm, called with a part of the lab.
-        few_shot: Chooses the demonstrations.
+        few_shot: Selects the demonstrations.
         name: Name of the other algorithm's part.
-        share: Share of the rollouts that demonstrations get.
+        share: Share of the rollouts for demonstrations.
     """
     left = _left(lab)
     limited = lab.budget.rollouts is not None
@@ -383,7 +383,7 @@ async def with_demonstrations(
 
 
 def _left(lab: Lab) -> int:
-    """Rollouts that may still be spent."""
+    """Rollouts left."""
     if lab.budget.rollouts is None:
         return UNLIMITED
     return lab.budget.rollouts - lab.spent.rollouts

@@ -1,8 +1,8 @@
-"""GEPA: the `gepa` package as an algorithm over the lab's rollouts, coach, budget and journal.
+"""GEPA: runs the `gepa` package on the lab's rollouts, coach, budget and journal.
 
 Reflective prompt evolution with a Pareto front over val tasks (Agrawal et al. 2025, "GEPA:
-Reflective Prompt Evolution Can Outperform Reinforcement Learning"). The library decides: which
-candidate is mutated, what the coach is asked and in which words, what is kept. Here stand its
+Reflective Prompt Evolution Can Outperform Reinforcement Learning"). The library decides which
+candidate is mutated, how the coach is prompted, and what is accepted. This module provides its
 adapter and its language model.
 """
 
@@ -29,33 +29,33 @@ from ratchet.types import Candidate, ConfigError, InputError, Span, Task
 _log = logging.getLogger("ratchet.gepa")
 
 IDLE = 30
-"""Iterations in a row that tried nothing new, after which the search ends."""
+"""Number of iterations in a row without a new candidate after which the search ends."""
 
 FRUITLESS = 12
-"""Iterations in a row of which the coach was asked and nothing could be tried, after which the
-search ends: a coach that only refuses is not asked for ever."""
+"""Number of iterations in a row with a coach call but no usable result after which the search ends,
+so that a coach that only refuses is not called indefinitely."""
 
 MAX_FIELD = 4_000
-"""Characters of an input, an output or a feedback that the coach is shown."""
+"""Maximum characters of an input, an output or a feedback shown to the coach."""
 
 
 class GEPA:
     """Reflective evolution of prompts and functions by the `gepa` package.
 
     Args:
-        model: The coach's model, where it is not that of [coach].
-        base_url: Its endpoint.
-        reflection_minibatch_size: Train tasks that a reflection looks at.
-        candidate_selection_strategy: Whom to mutate: `pareto`, `current_best`, `epsilon_greedy` or
-            `top_k_pareto`.
-        module_selector: Which text: `round_robin`, or `all` at once.
-        use_merge: Also merge two candidates of the front.
-        max_merge_invocations: How often, at most.
-        skip_perfect_score: Leave a minibatch alone on which the score is 1.
-        max_iterations: Iterations at most.
+        model: The coach's model; that of [coach] by default.
+        base_url: The coach's endpoint; that of [coach] by default.
+        reflection_minibatch_size: Number of train tasks per reflection.
+        candidate_selection_strategy: How the candidate to mutate is selected: `pareto`,
+            `current_best`, `epsilon_greedy` or `top_k_pareto`.
+        module_selector: Which text is mutated: `round_robin`, or `all` at once.
+        use_merge: Also merge pairs of candidates on the front.
+        max_merge_invocations: Maximum number of merges.
+        skip_perfect_score: Skip minibatches on which the score is 1.
+        max_iterations: Maximum number of iterations.
 
     Raises:
-        ConfigError: An option has a value that it cannot have.
+        ConfigError: An option has an invalid value.
     """
 
     name = "gepa"
@@ -99,13 +99,13 @@ class GEPA:
         }
 
     async def learn(self, lab: Lab) -> Finding:
-        """Search until the budget is spent, a candidate solves val, or nothing new comes.
+        """Search until the budget is spent, a candidate solves val, or no new candidates appear.
 
         Raises:
             ConfigError: The package is not installed.
             InputError: There is no text to improve, or there are no tasks.
-            BudgetExhausted: The budget does not reach for one round.
-            CoachUnavailable: There is no coach, or it is gone.
+            BudgetExhausted: The budget does not cover one round.
+            CoachUnavailable: No coach is configured, or it cannot be reached.
         """
         library = _library()
         for split, tasks in (("train", lab.train), ("val", lab.val)):
@@ -148,7 +148,7 @@ _SELECTIONS = ("pareto", "current_best", "epsilon_greedy", "top_k_pareto")
 
 
 class _Trajectory(msgspec.Struct):
-    """What a reflection learns of one rollout."""
+    """What a reflection is shown of one rollout."""
 
     evaluation: Evaluation | None
     spans: Sequence[Span] = ()
@@ -158,7 +158,7 @@ class _Trajectory(msgspec.Struct):
 class _Search:
     """The library's adapter, its language model, and its callbacks.
 
-    Its methods but `finding` are called in the engine's thread.
+    Its methods except `finding` are called in the engine's thread.
     """
 
     propose_new_texts = None
@@ -184,7 +184,7 @@ class _Search:
     # The adapter.
 
     def evaluate(self, batch: list[Task], candidate: dict[str, str], capture_traces: bool) -> Any:
-        """As `gepa.GEPAAdapter.evaluate`."""
+        """Implements `gepa.GEPAAdapter.evaluate`."""
         batch_of = self._library.EvaluationBatch
         made, problem = self._candidate(candidate)
         if made is not None and self._is_new(made):
@@ -192,14 +192,14 @@ class _Search:
                 self._checked[made.id] = self._bridge.call(self._lab.check(made))
             problem = self._checked[made.id]
         if made is not None and not problem and tuple(task.id for task in batch) == self._val:
-            # It has shown something on a minibatch: now it is to cost a full evaluation.
+            # It did well on a minibatch and is about to cost a full evaluation.
             problem = self._bridge.call(self._lab.test(made)) if self._is_new(made) else ""
         if made is None:
             step = f"gepa/{self._asked - 1:06d}"
             self._bridge.do(lambda: self._lab.unusable(step, problem))
         if made is None or problem:
             self._problem = problem
-            # It costs no rollout, and the coach hears why.
+            # It costs no rollout, and the coach is shown the fault.
             return batch_of(
                 outputs=[problem] * len(batch),
                 scores=[0.0] * len(batch),
@@ -227,21 +227,21 @@ class _Search:
     def make_reflective_dataset(
         self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """As `gepa.GEPAAdapter.make_reflective_dataset`."""
+        """Implements `gepa.GEPAAdapter.make_reflective_dataset`."""
         records = [_record(trajectory) for trajectory in eval_batch.trajectories]
         return dict.fromkeys(components_to_update, records)
 
     # The language model.
 
     def reflect(self, prompt: Any) -> str:
-        """Ask the coach; what the library hears of an answer that is none is an exception."""
+        """Call the coach; raises in the library if the answer is unusable."""
         messages = (
             [Message(role="user", content=prompt)]
             if isinstance(prompt, str)
             else [Message(role=each["role"], content=each["content"]) for each in prompt]
         )
         asked = messages[-1].content
-        if asked in self._unusable:  # the library asks once more, and would pay once more
+        if asked in self._unusable:  # the library retries, which would cost another call
             raise ValueError(self._unusable.pop(asked))
         step = f"gepa/{self._asked:06d}"
         self._asked += 1
@@ -254,10 +254,10 @@ class _Search:
         self._replies.append(reply)
         return reply.text
 
-    # The end, and what happens on the way.
+    # Termination and callbacks.
 
     def stops(self, state: Any) -> bool:
-        """Whether the search ends before another iteration."""
+        """Whether to end the search before another iteration."""
         self._settle(None)
         iteration = self._iterations
         self._iterations += 1
@@ -288,17 +288,17 @@ class _Search:
         return True
 
     def on_candidate_selected(self, event: Mapping[str, Any]) -> None:
-        """Whom the next mutation starts from."""
+        """Callback: the parent of the next mutation was selected."""
         self._parent = self._candidate(event["candidate"])[0] or self._lab.baseline
 
     def on_valset_evaluated(self, event: Mapping[str, Any]) -> None:
-        """A candidate was taken into the pool."""
+        """Callback: a candidate was accepted into the pool."""
         made, _ = self._candidate(event["candidate"])
         if event["iteration"] and made is not None and made.id in self._on_val:
             self._settle(made)
 
     def finding(self, end: SearchEnd) -> Finding:
-        """What the search came to."""
+        """The result of the search."""
         baseline = self._lab.baseline
         if baseline.id not in self._on_val:
             raise BudgetExhausted("The budget did not reach for the baseline on val.")
@@ -328,7 +328,7 @@ class _Search:
         return evaluations, [await self._lab.spans(evaluation) for evaluation in evaluations]
 
     def _candidate(self, texts: Mapping[str, str]) -> tuple[Candidate | None, str]:
-        """The candidate of these texts, or why there is none."""
+        """The candidate of these texts, or the reason why there is none."""
         changed: dict[str, Any] = {}
         try:
             for name, text in texts.items():
@@ -352,7 +352,7 @@ class _Search:
         return candidate.id not in self._on_val and candidate.id != self._lab.baseline.id
 
     def _settle(self, kept: Candidate | None) -> None:
-        """Say what became of the mutation, if there is one of which nothing was said."""
+        """Report the outcome of the pending mutation, if it was not reported yet."""
         child, self._child = self._child, None
         replies, self._replies = self._replies, []
         for reply in replies:
@@ -386,14 +386,14 @@ class _Search:
 
 
 class _Quiet:
-    """The library's log: it prints every prompt."""
+    """Silences the library's log, which prints every prompt."""
 
     def log(self, message: str) -> None:
         _log.debug("%s", message)
 
 
 def _record(trajectory: _Trajectory) -> dict[str, str]:
-    """A train rollout as the library's reflection prompt shows it."""
+    """A train rollout in the form of the library's reflection prompt."""
     evaluation = trajectory.evaluation
     if evaluation is None:
         return {"Feedback": f"The text could not be used, and nothing ran. {trajectory.problem}"}

@@ -1,9 +1,9 @@
-"""OpenEvolve: the `openevolve` package as an algorithm over the lab's rollouts, coach and journal.
+"""OpenEvolve: runs the `openevolve` package on the lab's rollouts, coach and journal.
 
 Evolution of one text with islands and a MAP-Elites archive, after AlphaEvolve (Novikov et al.
-2025). The library decides whom to mutate and in which words the coach is asked. It sets up the
-logging, the signals and the luck of its whole process, so it gets a process of its own, which has
-neither keys nor an address: prompts and candidates come here over a Unix socket.
+2025). The library decides which program is mutated and how the coach is prompted. It configures
+logging, signals and random seeds process-wide, so it runs in a process of its own, without API keys
+or endpoints: prompts and candidates are exchanged over a Unix socket.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ from ratchet.llm import Message, Reply
 from ratchet.types import Candidate, Code, ConfigError, InputError, RatchetError, Task, content_hash
 
 MOST_LINE = 16 * 1024 * 1024
-"""Bytes of a message from the library's process."""
+"""Maximum bytes of a message from the library's process."""
 
 MOST_FOLDER = 70
-"""Characters of the path of a folder for temporary files."""
+"""Maximum characters of the path of the folder for temporary files."""
 
 SHOWN = 3
-"""Train rollouts, the worst of a candidate, that the coach is shown."""
+"""Number of a candidate's worst train rollouts shown to the coach."""
 
 FRUITLESS = 12
-"""Answers of the coach in a row that led to nothing new to try, after which the search ends."""
+"""Number of answers of the coach in a row without a new candidate after which the search ends."""
 
 FOREVER_S = 10 * 24 * 3600
-"""The library's own time-outs, which are not to end what the lab bounds."""
+"""The library's own timeouts, effectively disabled: the lab sets the limits."""
 
 
 class OpenEvolve:
     """Evolution of one prompt or function by the `openevolve` package.
 
     Args:
-        model: The coach's model, where it is not that of [coach].
-        base_url: Its endpoint.
-        resource: Name of the text to improve; needed where there are several.
-        max_iterations: Mutations, at most.
-        tasks_per_evaluation: Train tasks that a candidate is tried on; all when left out.
-        finalists: The best on train that are compared on val.
-        diff_based_evolution: Ask for search/replace blocks, or for the whole text.
-        num_islands: Islands.
-        population_size: Programs kept.
-        archive_size: Elite programs kept.
+        model: The coach's model; that of [coach] by default.
+        base_url: The coach's endpoint; that of [coach] by default.
+        resource: Name of the text to improve; required if there are several.
+        max_iterations: Maximum number of mutations.
+        tasks_per_evaluation: Number of train tasks per evaluation; all by default.
+        finalists: Number of the best on train that are compared on val.
+        diff_based_evolution: Request search/replace blocks instead of the whole text.
+        num_islands: Number of islands.
+        population_size: Number of programs in the population.
+        archive_size: Number of elite programs in the archive.
         migration_interval: Generations between migrations.
-        num_top_programs: Best programs that the coach is shown.
-        num_diverse_programs: Other programs that it is shown.
-        system_message: What the coach is told before each prompt; the package's own when left out.
+        num_top_programs: Number of best programs shown to the coach.
+        num_diverse_programs: Number of other programs shown to the coach.
+        system_message: System message of the coach's prompts; the package's own by default.
 
     Raises:
-        ConfigError: An option has a value that it cannot have.
+        ConfigError: An option has an invalid value.
     """
 
     name = "openevolve"
@@ -136,19 +136,20 @@ class OpenEvolve:
                 "timeout": FOREVER_S,
                 "max_retries": 0,
                 "cascade_evaluation": False,
-                # One at a time: what is asked next then follows from the seed alone.
+                # Sequential, so that the order of prompts follows from the seed alone.
                 "parallel_evaluations": 1,
             },
         }
 
     async def learn(self, lab: Lab) -> Finding:
-        """Search until the budget or the iterations are spent, and choose on val.
+        """Search until the budget or the iterations are spent, and select on val.
 
         Raises:
             ConfigError: The package is not installed.
-            InputError: There is no text to improve, or several and none is named; or no tasks.
-            BudgetExhausted: The budget does not reach for one round.
-            CoachUnavailable: There is no coach, or it is gone.
+            InputError: There is no text to improve, several and none is named, or there are no
+                tasks.
+            BudgetExhausted: The budget does not cover one round.
+            CoachUnavailable: No coach is configured, or it cannot be reached.
             RatchetError: The library failed.
         """
         if find_spec("openevolve") is None:
@@ -206,7 +207,7 @@ class OpenEvolve:
 
 
 class _Search:
-    """Answers the library's process, and keeps what it proposed."""
+    """Serves the library's process, and records its proposals."""
 
     def __init__(self, lab: Lab, name: str, tasks: Sequence[Task], reserve: int) -> None:
         self._lab = lab
@@ -223,8 +224,8 @@ class _Search:
         self.judged = 0
 
     async def run(self, text: str, config: dict[str, Any]) -> SearchEnd:
-        """Have the library search; returns how it ended."""
-        # The address of a Unix socket has about a hundred characters.
+        """Run the library's search; returns how it ended."""
+        # A Unix socket's path is limited to about a hundred characters.
         near = None if len(tempfile.gettempdir()) < MOST_FOLDER else "/tmp"  # noqa: S108
         folder = Path(tempfile.mkdtemp(prefix="ratchet-engine-", dir=near))
         try:
@@ -283,7 +284,7 @@ class _Search:
         try:
             message = msgspec.json.decode(await reader.readline())
             if message["kind"] == "watch":
-                await reader.read()  # until that process is gone
+                await reader.read()  # until that process exits
                 return
             answer = await (
                 self._evaluate(message) if message["kind"] == "evaluate" else self._ask(message)
@@ -291,11 +292,11 @@ class _Search:
             writer.write(msgspec.json.encode(answer) + b"\n")
             await writer.drain()
         except (ConnectionError, ValueError):
-            pass  # it was ended
+            pass  # it was stopped
         except BudgetExhausted:
             self._end(SPENT)
         except asyncio.CancelledError:
-            pass  # by `_run_in`, which ends; asyncio's streams would print it
+            pass  # raised by `_run_in` as well; asyncio's streams would print it
         except BaseException as error:
             if not self._ended.done():
                 self._ended.set_exception(error)
@@ -332,7 +333,7 @@ class _Search:
             return _nothing(error.message)
         known = self._tried.get(candidate.id)
         if known is None:
-            # The library has no first part: each evaluation is a whole one.
+            # The library has no first part: each evaluation runs all tasks.
             problem = await self._lab.check(candidate) or await self._lab.test(candidate)
             if problem:
                 return _nothing(problem)
@@ -384,7 +385,7 @@ class _Search:
         )
 
     def _settle(self, survived: bool) -> None:
-        """Say whether the last answer led to something better."""
+        """Credit or discredit the coach's last answer."""
         reply, self._reply = self._reply, None
         if reply is not None:
             self._lab.credit(reply, survived)
@@ -394,7 +395,7 @@ class _Search:
             self._ended.set_result(end)
 
     async def _shown(self, evaluations: Sequence[Evaluation]) -> dict[str, str]:
-        """Rollouts on train as the coach is shown them."""
+        """Rollouts on train in the form shown to the coach."""
         shown: dict[str, str] = {}
         for number, evaluation in enumerate(evaluations, 1):
             if evaluation.value is not None and evaluation.value >= 1.0:
@@ -404,7 +405,7 @@ class _Search:
         return shown
 
     async def choose(self, finalists: int, baseline_val: float) -> tuple[Candidate, float]:
-        """The best of the best on val; the baseline when none is better there."""
+        """The best on val among the best on train; the baseline if none beats it."""
         ranked = sorted(self._tried.values(), key=lambda entry: (-entry[0], entry[1]))
         best, best_val = self._lab.baseline, baseline_val
         for _, _, candidate in ranked[:finalists]:
@@ -418,7 +419,7 @@ class _Search:
 
 
 def _environment(path: str, seed: int, folder: Path) -> dict[str, str]:
-    """What the library's process may see: nothing of ours but the socket."""
+    """The environment of the library's process: no secrets, only the socket."""
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
     return {
         **kept,
@@ -432,7 +433,7 @@ def _environment(path: str, seed: int, folder: Path) -> dict[str, str]:
 
 
 def _nothing(problem: str) -> dict[str, Any]:
-    """A candidate that cannot be used costs no rollout, and the coach hears why."""
+    """The result of an unusable candidate: no rollouts, and the fault for the coach."""
     return {"metrics": {"combined_score": 0.0}, "artifacts": {"problem": problem}}
 
 

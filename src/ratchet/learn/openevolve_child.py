@@ -1,10 +1,10 @@
-"""The process that `openevolve` runs in: it decides, and asks its parent for answers and scores.
+"""The `openevolve` process: runs the library and queries its parent for replies and scores.
 
-Started by file, so that it imports nothing of Ratchet. Over a Unix socket it hands prompts and
-candidates' texts to the lab and gets answers and scores back: no candidate runs here, and there is
-no key and no address of a model. Its seed is all of its luck: `uuid4`, `random` and the order of
-sets of names (by PYTHONHASHSEED, which the parent sets) come out the same each time, so a resumed
-run asks the same again and is answered from the journal.
+Started by file, so that it imports nothing of Ratchet. It sends prompts and candidates' texts to
+the lab over a Unix socket and receives replies and scores: no candidate runs here, and there are no
+API keys or endpoints. All randomness derives from the seed: `uuid4`, `random` and the iteration
+order of sets (by PYTHONHASHSEED, which the parent sets), so a resumed run makes the same requests
+and is answered from the journal.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def evaluate(path):
     with open(path, encoding="utf-8") as file:
         return _module.evaluated(file.read())
 """
-"""The evaluator's file: it sends the candidate's text to the lab, and never runs it."""
+"""The evaluator's file: sends the candidate's text to the lab, and never runs it."""
 
 
 def call(message: dict[str, Any]) -> dict[str, Any]:
-    """Ask the parent; without one, end at once."""
+    """Send a request to the parent; exits if it is gone."""
     with socket.socket(socket.AF_UNIX) as line:
         try:
             line.connect(os.environ[SOCKET])
@@ -55,14 +55,14 @@ def call(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def evaluated(text: str) -> Any:
-    """What the lab says of a candidate, in the package's form."""
+    """The lab's evaluation of a candidate, in the package's form."""
     found = call({"kind": "evaluate", "text": text})
     made: Any = import_module("openevolve.evaluation_result")
     return made.EvaluationResult(metrics=found["metrics"], artifacts=found["artifacts"])
 
 
 class ParentCoach:
-    """The package's interface of a language model, answered by the lab's coach."""
+    """The package's language-model interface, answered by the lab's coach."""
 
     def __init__(self, config: Any) -> None:
         self.model = config.name
@@ -84,7 +84,7 @@ class ParentCoach:
 
 
 def client(config: Any) -> ParentCoach:
-    """Made by the package for each of its processes."""
+    """Factory that the package calls in each of its processes."""
     if os.environ[DRIVER] != str(os.getpid()):
         seeded("worker")
     return ParentCoach(config)
@@ -94,7 +94,7 @@ _seeded = 0
 
 
 def seeded(name: str) -> None:
-    """Take all luck of this process from the seed, once."""
+    """Seed all randomness of this process, once."""
     global _seeded
     if _seeded == os.getpid():
         return
@@ -105,10 +105,10 @@ def seeded(name: str) -> None:
 
 
 def main(folder: str) -> None:
-    """Run the package on what stands in a folder.
+    """Run the package on a job folder.
 
     Args:
-        folder: With `job.json`: `program`, the file of the text to improve, and `config`.
+        folder: Contains `job.json`, with `program` (the file of the text to improve) and `config`.
     """
     os.environ[DRIVER] = str(os.getpid())
     seeded("driver")
@@ -134,7 +134,7 @@ def main(folder: str) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process and its workers when the parent is gone."""
+    """Exit this process and its workers when the parent is gone."""
     with socket.socket(socket.AF_UNIX) as line:
         line.connect(os.environ[SOCKET])
         line.sendall(b'{"kind": "watch"}\n')

@@ -1,4 +1,4 @@
-"""Candidates as texts by name, as libraries see them, and back: prompts and functions."""
+"""Converts between a candidate's resources and texts by name, as libraries expect them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ratchet.types import Code, InputError, PromptTemplate, Resource
 
 
 def texts_of(resources: Mapping[str, Resource]) -> dict[str, str]:
-    """The texts among resources: templates of prompts and sources of functions."""
+    """The texts among resources: prompt templates and function sources."""
     texts: dict[str, str] = {}
     for name, resource in resources.items():
         if isinstance(resource, PromptTemplate):
@@ -20,10 +20,10 @@ def texts_of(resources: Mapping[str, Resource]) -> dict[str, str]:
 
 
 def with_text(resource: Resource, text: str) -> Resource:
-    """The resource with another text; placeholders that are only spelt otherwise are put right.
+    """The resource with another text; respelt placeholders are normalised.
 
     Raises:
-        InputError: It is no such text: a placeholder is gone, the code does not parse.
+        InputError: The text is invalid: a placeholder is missing, or the code does not parse.
     """
     if isinstance(resource, PromptTemplate):
         if text == resource.text:
@@ -40,5 +40,5 @@ def with_text(resource: Resource, text: str) -> Resource:
 
 
 def counted(number: int, noun: str) -> str:
-    """How many there are, in words for people: "1 candidate", "3 candidates"."""
+    """A count with its noun: "1 candidate", "3 candidates"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

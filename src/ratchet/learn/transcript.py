@@ -1,4 +1,4 @@
-"""Transcripts: a rollout as a coach is shown it: the task, what the agent did, what came of it."""
+"""Transcripts: a rollout as text for a coach: the task, the agent's steps and the result."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ratchet.learn.work import Evaluation
 from ratchet.types import Span
 
 MAX_STEP = 4_000
-"""Characters of one step."""
+"""Maximum characters of one step."""
 
 MAX_TRACE = 12_000
-"""Characters of all steps of a rollout."""
+"""Maximum characters of all steps of a rollout."""
 
 MAX_FIELD = 2_000
-"""Characters of the input, the expected answer, the output, the error."""
+"""Maximum characters of the input, the expected answer, the output and the error."""
 
 _NOT_STEPS = frozenset({"invoke_agent", "create_agent", "invoke_workflow"})
 
 
 def transcript(evaluation: Evaluation, spans: Sequence[Span], *, title: str) -> str:
-    """A rollout in words.
+    """A rollout as text.
 
     Args:
-        evaluation: The rollout with its scores. It must be of a train task: what is returned goes
-            to a coach.
-        spans: Its spans, in the order they started.
-        title: How it is called, such as `Rollout 1`.
+        evaluation: The rollout with its scores. It must be of a train task: the text goes to a
+            coach.
+        spans: Its spans, in start order.
+        title: Heading, such as `Rollout 1`.
     """
     rollout = evaluation.rollout
     score = "none" if evaluation.value is None else f"{evaluation.value:.2f}"
@@ -52,14 +52,14 @@ def transcript(evaluation: Evaluation, spans: Sequence[Span], *, title: str) -> 
 
 
 def _is_reward(evaluation: Evaluation) -> bool:
-    """Whether what the agent returned is its own score: no answer to anybody."""
+    """Whether the agent returned its own score, which is no answer."""
     reward = evaluation.scores.get("reward")
     output = evaluation.rollout.output
     return reward is not None and type(output) in (int, float) and reward.value == output
 
 
 def text_of(value: Any) -> str:
-    """A JSON value as text; a text as it is."""
+    """A JSON value as text; a string unchanged."""
     if isinstance(value, str):
         return value
     try:
@@ -69,7 +69,7 @@ def text_of(value: Any) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """A text without its middle, when it is longer than the limit."""
+    """A text truncated in the middle to the limit."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
@@ -83,7 +83,7 @@ def _field(name: str, value: Any) -> list[str]:
 
 
 def _steps(spans: Sequence[Span]) -> Iterator[str]:
-    """What happened, step by step; what several spans repeat is told once."""
+    """The steps of the trace; content repeated by several spans appears once."""
     told: set[str] = set()
     for span in spans:
         if span.attributes.get("gen_ai.operation.name") in _NOT_STEPS:
@@ -117,7 +117,7 @@ def _told(span: Span) -> Iterator[str]:
 
 
 def _conversation(value: Any) -> Iterator[str]:
-    """Messages but for the instructions: these are the prompts that are to be improved."""
+    """Messages without the instructions: those are the prompts to be improved."""
     for message in _entries(value):
         role = message.get("role")
         if role in ("system", "developer"):
@@ -141,7 +141,7 @@ def _returned(result: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A captured value: JSON text of a text is that text, other JSON is written in one way."""
+    """A captured value: JSON strings are decoded, other JSON is normalised."""
     if isinstance(value, str):
         decoded = _decoded(value)
         if decoded is None:

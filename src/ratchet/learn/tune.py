@@ -1,10 +1,10 @@
-"""Tune: searches the knobs of all params at once with Optuna, giving up early on poor trials.
+"""Tune: searches the knobs of all params jointly with Optuna, pruning poor trials early.
 
-Trials are asked for in batches and told back in order, so that the same seed gives the same search
-however fast each rollout was. Each trial starts on a small subset of the train tasks, the same for
-all; those that may still prove to be the best go on to larger ones (`learn/race.py`). The proposals
-are those of the tree-structured Parzen estimator (Bergstra et al. 2011) over all knobs jointly. The
-best few on train are compared on val.
+Trials are requested in batches and reported in order, so that the same seed gives the same search
+regardless of rollout latency. Each trial starts on a small subset of the train tasks, the same for
+all; those that may still be the best continue to larger ones (`learn/race.py`). Trials are proposed
+by the tree-structured Parzen estimator (Bergstra et al. 2011) over all knobs jointly. The best few
+on train are compared on val.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 STALE_BATCHES = 5
-"""Batches in a row without a new candidate after which the search ends."""
+"""Number of batches in a row without a new candidate after which the search ends."""
 
 
 class Tune:
     """Bayesian optimisation of params.
 
     Args:
-        max_trials: Trials at most; None leaves it to the budget.
-        batch: Trials evaluated at the same time.
-        eta: How many times as large as the one before each subset is.
-        first_tasks: Tasks in the smallest subset, at least.
-        finalists: Candidates compared on val at the end.
-        patience: Batches in a row without a better best after which the search ends.
+        max_trials: Maximum number of trials; None for no limit but the budget.
+        batch: Number of trials evaluated concurrently.
+        eta: Growth factor from one subset to the next.
+        first_tasks: Minimum number of tasks in the smallest subset.
+        finalists: Number of candidates compared on val at the end.
+        patience: Number of batches in a row without a better best after which the search ends.
     """
 
     name = "tune"
@@ -72,9 +72,9 @@ class Tune:
         """Search the params of the lab's baseline.
 
         Raises:
-            InputError: The agent has no params, or there are no tasks to learn from.
-            BudgetExhausted: The budget does not reach for the baseline and one trial, with the
-                comparison on val; where rollouts are limited, this is said before any is run.
+            InputError: The agent has no params, or there are no tasks.
+            BudgetExhausted: The budget does not cover the baseline and one trial, including the
+                comparison on val; raised before any is run if rollouts are limited.
         """
         for split, tasks in (("train", lab.train), ("val", lab.val)):
             if not tasks:
@@ -140,7 +140,7 @@ class Tune:
 
 
 class _Search:
-    """The state of one search: trials asked for, and what they were worth on each subset."""
+    """The state of one search: the requested trials and their scores on each subset."""
 
     def __init__(self, lab: Lab, batch: int, rungs: Sequence[Sequence[Task]]) -> None:
         self._lab = lab
@@ -164,7 +164,7 @@ class _Search:
             for name, params in self._params.items()
             for knob, domain in params.space.items()
         }
-        # The source's own point is the first trial: what is there already is to be beaten.
+        # The source's own point is the first trial, as the reference.
         self._study.enqueue_trial(
             {
                 f"{name}.{knob}": _coordinate(domain, params.values[knob])
@@ -173,16 +173,16 @@ class _Search:
             }
         )
         self.points = math.prod(_points(k) for p in self._params.values() for k in p.space.values())
-        """How many combinations there are."""
+        """Number of combinations of knob values."""
         self.stale = 0
-        """Batches in a row that tried nothing new."""
+        """Number of batches in a row without a new candidate."""
         self._complete: dict[str, RaceEntry] = {}
         self.asked = 0
         self.pruned = 0
         self.best = float("-inf")
 
     async def step(self, count: int) -> None:
-        """Ask for a batch of trials, race them up the subsets, and tell what they were worth."""
+        """Request a batch of trials, race them up the subsets, and report their scores."""
         trials = [self._study.ask(self._distributions) for _ in range(count)]
         known = self.seen
         entries = [self._entry(self._candidate(trial.params)) for trial in trials]
@@ -195,7 +195,7 @@ class _Search:
                 return_exceptions=True,
             )
             if any(isinstance(one, BudgetExhausted) for one in judged):
-                break  # dollars: they cost more than those before
+                break  # dollars: these rollouts cost more than earlier ones
             for i, evaluations in zip(racing, judged, strict=True):
                 if isinstance(evaluations, BaseException):
                     raise evaluations
@@ -205,14 +205,14 @@ class _Search:
                     values[i].append(value)
                 elif entries[i] is self.source:
                     raise _unknown("train")
-            racing = [i for i in racing if len(values[i]) > rung]  # no score, no going on
+            racing = [i for i in racing if len(values[i]) > rung]  # no score, no next rung
             leader = self.race.best(one for one in self._entries.values() if one.scores)
             racing = [i for i in racing if self._goes_on(entries[i], leader)]
         for i, trial in enumerate(trials):
             self._tell(trial, entries[i], values[i])
 
     def _goes_on(self, entry: RaceEntry, leader: RaceEntry) -> bool:
-        """Whether an entry may be the best; the source, with which all are compared, runs all."""
+        """Whether an entry may be the best; the source is the reference and runs all tasks."""
         if entry is self.source:
             return True
         worse = self.race.is_worse(entry, len(self._rungs[-1]))
@@ -225,11 +225,11 @@ class _Search:
 
     @property
     def seen(self) -> int:
-        """How many different candidates were tried."""
+        """Number of different candidates evaluated."""
         return len(self._entries)
 
     def _entry(self, candidate: Candidate) -> RaceEntry:
-        """The entry of a candidate; a new one if it was not tried before."""
+        """The candidate's entry; a new one if it has none."""
         new = RaceEntry(len(self._entries), candidate, self.source)
         return self._entries.setdefault(candidate.id, new)
 
@@ -287,7 +287,7 @@ class _Search:
 
 
 def _rungs(lab: Lab, eta: int, first_tasks: int) -> list[Sequence[Task]]:
-    """Nested subsets of the train tasks, smallest first, each `eta` times the one before."""
+    """Nested subsets of the train tasks, smallest first, each `eta` times the previous one."""
     tasks = list(lab.train)
     lab.rng.shuffle(tasks)
     sizes = [len(tasks)]
@@ -326,21 +326,21 @@ def _distribution(knob: Knob) -> optuna.distributions.BaseDistribution:
 
 
 def _coordinate(knob: Knob, value: Value) -> Value:
-    """Where a value lies in its distribution; an option by its index, as True equals 1."""
+    """Position of a value in its distribution; an option's index, since True equals 1."""
     if isinstance(knob, Choice):
         return [(type(o), o) for o in knob.options].index((type(value), value))
     return value
 
 
 def _value(knob: Knob, coordinate: Any, own: Value) -> Value:
-    """The value at a coordinate; `own` is the source's, which is never rounded."""
+    """The value at a position; `own` is the source's, which is never rounded."""
     if isinstance(knob, Choice):
         index: int = coordinate
         return knob.options[index]
     value: Value = coordinate
     if not isinstance(knob, Float) or value == own:
         return value
-    # To four digits: what is tried is what people will read in the patch.
+    # Four significant digits: the value appears in the patch.
     return min(max(float(f"{value:.4g}"), knob.low), knob.high)
 
 
@@ -357,7 +357,7 @@ def _points(knob: Knob) -> float:
 
 
 def _affordable(lab: Lab, reserve: int) -> int:
-    """How many rollouts may be spent when `reserve` are to be left over."""
+    """Number of rollouts that may be spent with `reserve` left over."""
     left: float = math.inf if lab.budget.rollouts is None else lab.budget.rollouts
     left -= lab.spent.rollouts
     if lab.budget.dollars is not None and lab.spent.dollars > 0:

@@ -1,4 +1,4 @@
-"""Decisions: is the candidate better, at what risk of error, and who can check it."""
+"""Decisions: whether a candidate is better, at a bounded error rate, with verifiable evidence."""
 
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import Comparison, fewest_pairs_to_promote

@@ -1,21 +1,22 @@
 """One alpha budget for a stream of experiments (e-LOND).
 
-Every candidate that meets the baseline has a chance of being promoted wrongly; after enough of them
-one would be. e-LOND gives the t-th experiment the level
+Every candidate tested has a chance of being promoted wrongly; over many tests one would be. e-LOND
+gives the t-th experiment the level
 
     alpha_t = alpha * gamma_t * (promotions so far + 1)
 
-and keeps the expected share of false promotions among all promotions at or below alpha, however the
+and bounds the expected share of false promotions among all promotions by alpha, however the
 experiments depend on one another (Xu and Ramdas, "Online multiple testing with e-values", AISTATS
-2024). Experiments may overlap: "so far" is when the t-th begins, and one that is still running then
-counts as no promotion. The proof asks of the count only that, whenever the t-th is promoted, it is
-at most the number of the other promotions at the end. Each promotion that is known when the t-th
-begins is one of them, so to count fewer is always safe; it makes alpha_t smaller. The level is
-fixed at the beginning, since the bets of an e-process may depend on it.
+2024). Experiments may overlap: "so far" is when the t-th begins, and one still running then does
+not count as a promotion. The proof requires only that, whenever the t-th is promoted, the count is
+at most the number of the other promotions at the end. Each promotion known when the t-th begins is
+one of them, so undercounting is always safe; it makes alpha_t smaller. The level is fixed at the
+start, since the bets of an e-process may depend on it.
 
-The gammas sum to 1; here gamma_t = 1/sqrt(t) - 1/sqrt(t + 1). The sum telescopes, so the
-part of the budget left after t experiments is 1/sqrt(t + 1); it falls slowly enough that the tenth
-experiment still gets a twentieth of the first one's level, and a promotion adds to all that follow.
+The gammas sum to 1; here gamma_t = 1/sqrt(t) - 1/sqrt(t + 1). The sum telescopes, so the share of
+the budget left after t experiments is 1/sqrt(t + 1); it decreases so slowly that the tenth
+experiment still gets a twentieth of the first one's level, and a promotion raises the level of all
+later ones.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def level(alpha: float, history: Sequence[bool]) -> float:
 
     Args:
         alpha: The whole budget: the accepted share of false promotions, in (0, 1).
-        history: Of each experiment that began earlier, oldest first, whether it has promoted its
+        history: For each experiment that began earlier, oldest first, whether it has promoted its
             candidate by now; False while it runs.
 
     Raises:

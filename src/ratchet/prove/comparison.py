@@ -1,4 +1,4 @@
-"""A paired comparison, one pair at a time: after each it goes on or has its final verdict."""
+"""A sequential paired comparison: each pair updates the e-values, until there is a verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EValues(NamedTuple):
     futility: float
     """Against "the mean gain is `min_gain` or more"."""
     guardrails: tuple[float, ...]
-    """Against "worse than the margin", in the order of the plan."""
+    """Against "worse than the margin", in plan order."""
 
 
 class GuardrailState:
@@ -61,7 +61,7 @@ class GuardrailState:
 
 
 class Comparison:
-    """Decides between a baseline and a candidate while the pairs come in.
+    """Decides between a baseline and a candidate as pairs arrive.
 
     - **promote** as soon as "no better" is rejected at `alpha` and every guardrail passed;
     - **harm** as soon as "no worse" is rejected at `harm_alpha`;
@@ -69,10 +69,10 @@ class Comparison:
     - when the pairs run out: **guardrail** if "no better" was rejected and a guardrail had not
       passed, else **no_gain**.
 
-    Each null stays rejected from the first time its e-value reached the threshold (Ville's
-    inequality allows it); from there its bettor rests, so the values stay as well. Looking more or
-    less often changes nothing. A comparison that was interrupted is resumed by feeding its pairs
-    again, in the same order.
+    Each null stays rejected from the first time its e-value reached the threshold (valid by Ville's
+    inequality); from then on its bets are zero, so the values stay constant. The result does not
+    depend on how often it is checked. To resume an interrupted comparison, replay its pairs in the
+    same order.
 
     Args:
         plan: The rules.
@@ -82,7 +82,7 @@ class Comparison:
         horizon = plan.max_pairs
         self.plan = plan
         self.verdict: Verdict | None = None
-        """The final verdict, or None while the comparison goes on."""
+        """The final verdict; None while the comparison runs."""
         self.scored = 0
         """Pairs with both scores."""
         self.missing = 0
@@ -110,18 +110,18 @@ class Comparison:
 
     @property
     def means(self) -> tuple[float, float]:
-        """Mean score of the baseline and of the candidate over the scored pairs; 0 when none."""
+        """Mean score of the baseline and of the candidate over the scored pairs; 0 without any."""
         if self.scored == 0:
             return 0.0, 0.0
         return self._baseline / self.scored, self._candidate / self.scored
 
     @property
     def too_many_missing(self) -> bool:
-        """Whether so many pairs have an unknown score that nothing may be promoted."""
+        """Whether too many scores are unknown to promote anything."""
         return _too_many(self.missing, self.scored)
 
     def observe(self, pair: PairedScore) -> Verdict | None:
-        """Take the next pair and return the verdict, or None to go on.
+        """Add the next pair; returns the verdict, or None to continue.
 
         Raises:
             InputError: The comparison is over, or the pair has a value that a guardrail cannot use.
@@ -159,7 +159,7 @@ class Comparison:
         return self.verdict
 
     def finish(self) -> Verdict:
-        """There are no more pairs: return the final verdict."""
+        """End the comparison without further pairs; returns the final verdict."""
         if self.verdict is None:
             self.verdict = self._exhausted()
         return self.verdict
@@ -204,7 +204,7 @@ def differences(comparison: Comparison) -> list[float | None]:
 
 
 def replay(plan: ExperimentPlan, pairs: Iterable[PairedScore]) -> Comparison:
-    """The comparison that these pairs make; pairs after its verdict are left out."""
+    """Replay pairs into a new comparison; pairs after its verdict are ignored."""
     comparison = Comparison(plan)
     for pair in pairs:
         if comparison.observe(pair) is not None:
@@ -214,12 +214,12 @@ def replay(plan: ExperimentPlan, pairs: Iterable[PairedScore]) -> Comparison:
 
 
 def fewest_pairs_to_promote(plan: ExperimentPlan) -> int | None:
-    """Pairs that a perfect candidate takes against a baseline that never scores.
+    """Pairs needed to promote a perfect candidate over a baseline that always scores 0.
 
-    The candidate is the same as the baseline in every guardrail metric.
+    Assumes equal guardrail metrics.
 
     Returns:
-        The pairs, or None when not even that candidate is promoted within `plan.max_pairs`.
+        The number of pairs; None if not even that candidate is promoted within `plan.max_pairs`.
     """
     comparison = Comparison(plan)
     metrics = {guardrail.metric: (1.0, 1.0) for guardrail in plan.guardrails}

@@ -1,4 +1,4 @@
-"""The decision of a finished comparison, with a sentence for people."""
+"""The decision of a finished comparison, with a human-readable sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def decision(comparison: Comparison) -> Decision:
     """How the comparison ended.
 
     Raises:
-        InputError: It has not ended; `finish()` ends it.
+        InputError: It has not ended; call `finish()` first.
     """
     verdict = comparison.verdict
     if verdict is None:

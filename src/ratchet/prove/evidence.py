@@ -1,4 +1,4 @@
-"""The evidence file: everything a decision rests on, so that anybody can recompute it."""
+"""The evidence file: all data behind a decision, sufficient to recompute it independently."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ratchet.prove.decide import decision
 from ratchet.types import InputError
 
 SCHEMA = "ratchet.evidence/1"
-"""Names the layout below; a later layout gets another number."""
+"""Identifies the layout below; a changed layout gets a new number."""
 
 ROWS = "pairs"
-"""The list whose items are written one to a line."""
+"""The list that is written one item per line."""
 
 
 def write_evidence(
@@ -39,27 +39,27 @@ def write_evidence(
 ) -> str:
     """Write the evidence of a finished comparison, atomically, and return its digest.
 
-    The file is JSON for people too: one line a pair, with the e-values after it. A crash leaves
-    either no file or a whole one. An existing file of that name is replaced.
+    The JSON is formatted for reading: one line per pair, with the e-values after it. A crash leaves
+    either no file or a complete one. An existing file of that name is replaced.
 
     Args:
-        path: Where to; its folder is made when missing.
+        path: Path of the file; its folder is created if missing.
         comparison: A comparison with a verdict.
-        baseline: What the candidate was compared with: `id` and resource versions, as plain data.
-        candidate: The same of the candidate.
+        baseline: The baseline: `id` and resource versions, as plain data.
+        candidate: The candidate, in the same form.
         dataset: Name, version and split of the tasks, as plain data.
-        budget: Alpha of the whole stream of experiments; None when this one stands alone.
-        history: Of each experiment that began earlier in the stream, oldest first, whether it had
+        budget: Alpha of the whole stream of experiments; None for a standalone experiment.
+        history: For each experiment that began earlier in the stream, oldest first, whether it had
             promoted its candidate when this one began.
-        created_at: Unix seconds, or None to leave it out.
-        context: Anything else worth keeping, as plain data. It is covered by the digest only.
+        created_at: Unix seconds; None to omit.
+        context: Additional plain data. It is covered by the digest only.
 
     Returns:
-        SHA-256 of the canonical content, 64 hex digits; the file states it as `digest`.
+        SHA-256 of the canonical content, 64 hex digits; stored in the file as `digest`.
 
     Raises:
         InputError: The comparison is not over, the plan's alpha is not the level that the budget
-            gives, something handed in has no JSON form, or the file cannot be written.
+            gives, an argument is not JSON-serialisable, or the file cannot be written.
     """
     if budget is not None and level(budget, history) != comparison.plan.alpha:
         raise InputError(
@@ -103,7 +103,7 @@ def document(
     history: Sequence[bool],
     version: str,
 ) -> dict[str, Any]:
-    """The content of the file without its digest: `stated` as given, the rest computed."""
+    """The content of the file without its digest: `stated` verbatim, the rest computed."""
     plan = comparison.plan
     before, after = comparison.means
     names = [guardrail.metric for guardrail in plan.guardrails]
@@ -163,7 +163,7 @@ def digest_of(content: Mapping[str, Any]) -> str:
 
 
 def render(content: Mapping[str, Any]) -> str:
-    """JSON with two spaces of indent, and one line for each pair."""
+    """JSON indented by two spaces, with one line per pair."""
     parts = []
     for key, value in content.items():
         if key == ROWS and value:

@@ -1,13 +1,13 @@
 """Guardrails: proofs that a metric is not worse than a margin allows (non-inferiority).
 
-Each guardrail is an e-process of its own against "worse than the margin". It passes when the
-evidence reaches 1 / alpha, the level of the whole decision: a candidate is promoted only when it is
-proved better *and* every guardrail passed, so a false promotion needs at least one true null to be
-rejected, and the chance of that is at most alpha however many guardrails there are (an
+Each guardrail is a separate e-process against "worse than the margin". It passes when the e-value
+reaches 1 / alpha, the level of the whole decision: a candidate is promoted only if it is proved
+better *and* every guardrail passed, so a false promotion needs at least one true null to be
+rejected, and the probability of that is at most alpha however many guardrails there are (an
 intersection-union test; Berger, "Multiparameter hypothesis testing and acceptance sampling", 1982).
 
-A pair in which a side was not measured proves nothing: it is left out. When that is so of more than
-MISSING_LIMIT of the scored pairs the guardrail counts as not measured, and cannot pass.
+A pair in which a side was not measured is skipped. If that happens in more than MISSING_LIMIT of
+the scored pairs, the guardrail counts as not measured, and cannot pass.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Guardrail(msgspec.Struct, frozen=True):
     there a pair counts by (candidate - baseline) / floor.
 
     Args:
-        metric: Name under which pairs carry it.
-        margin: Worsening that is just not acceptable, in the metric's unit, or as a fraction when
+        metric: Name of the metric in the pairs.
+        margin: Smallest unacceptable worsening, in the metric's unit, or as a fraction when
             `relative`. Zero or more, below `scale` (below 1 when relative and higher is better).
         scale: Worsening of one pair that counts in full, in the metric's unit. Unused when
             `relative`.
-        unit: For people, such as `s` or `USD`.
+        unit: For display, such as `s` or `USD`.
         lower_is_better: True for cost and latency, False for a score.
         aggregate: `mean` or `relative`.
-        floor: Of a relative one, in the metric's unit: what is less is too little to matter.
+        floor: With `relative`, in the metric's unit: values below it are negligible.
 
     Raises:
         InputError: A value is out of range.

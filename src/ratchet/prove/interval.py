@@ -1,14 +1,14 @@
 """An anytime-valid confidence interval of the mean gain, by inverting the bets of the decision.
 
-A mean m is excluded when a bettor against it would have reached the threshold at any moment so far.
-The bets are those that the decision made, so one pass over the observations tests any m, and the
-wealth falls as m grows: the end of the interval is found by bisection.
+A mean m is excluded if a bettor against it would have reached the threshold at any time so far. The
+bets are those of the decision, so one pass over the observations tests any m, and the wealth
+decreases as m grows: the end of the interval is found by bisection.
 
 The interval agrees with the decision. Gains of zero or less are excluded exactly when the candidate
 is proved better at alpha, one-sided; above zero, each side is tested at alpha / 2. For every true
-gain the chance that it is ever excluded is at most alpha. Whoever is not proved better gets an
-interval that holds zero. Source of the partition: Hayter and Hsu, "On the relationship between
-stepwise decision procedures and confidence sets", JASA 1994.
+gain the probability that it is ever excluded is at most alpha. A candidate that is not proved
+better gets an interval that contains zero. Source of the partition: Hayter and Hsu, "On the
+relationship between stepwise decision procedures and confidence sets", JASA 1994.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def interval(
 
     Args:
         differences: Candidate minus baseline in [-1, 1], in order; None for a skipped pair.
-        alpha: Chance that the interval ever misses the true mean.
-        min_gain: The gain that the upper end is aimed at, as in the test of futility.
-        horizon: As the decision's, which only steers the bets.
+        alpha: Probability that the interval ever misses the true mean.
+        min_gain: The gain that the upper end targets, as in the futility test.
+        horizon: As in the decision; it affects only the bets.
 
     Returns:
-        Lower and upper end. Should they cross, which has probability at most alpha, the upper end
-        is moved to the lower one.
+        Lower and upper end. If they cross, which has probability at most alpha, the upper end is
+        set to the lower one.
     """
     rising = _rows(differences, null=0.0, threshold=1.0 / alpha, horizon=horizon)
     falling = _rows(
@@ -71,7 +71,7 @@ def _rows(
 
 
 def _lower_end(rows: Sequence[Row], threshold: float) -> float:
-    """Largest mean found excluded; -1 when none is."""
+    """Largest mean found excluded; -1 if none is."""
     low, high = -1.0, 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0

@@ -1,4 +1,4 @@
-"""What is fixed before an experiment begins: the metric, the levels, the guardrails, the pairs."""
+"""The plan of an experiment, fixed before it begins: metric, levels, guardrails and pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST = 1e15
 
 
 class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one experiment. They are settled before its first pair and never after.
+    """The rules of one experiment, fixed before its first pair.
 
     Raises:
         InputError: A value is out of range; the message names the field.
@@ -26,19 +26,19 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     metric: str = "score"
     """The score, in [0, 1], that the candidate must improve."""
     alpha: float = 0.05
-    """Chance of promoting a candidate that is no better or breaks a guardrail, however often the
-    experiment is looked at. In a stream of candidates it comes from `level`."""
+    """Probability of promoting a candidate that is no better or breaks a guardrail, however often
+    the experiment is checked. In a stream of candidates it comes from `level`."""
     min_gain: float = 0.01
-    """The smallest mean gain worth having; a gain proved to be below it ends the experiment."""
+    """The smallest relevant mean gain; a gain proved to be below it ends the experiment."""
     harm_alpha: float = 0.05
-    """Chance of stopping for harm when the candidate is no worse."""
+    """Probability of stopping for harm when the candidate is no worse."""
     futility_alpha: float = 0.05
-    """Chance of stopping for futility when the gain is at least `min_gain`."""
+    """Probability of stopping for futility when the gain is at least `min_gain`."""
     guardrails: tuple[Guardrail, ...] = ()
     min_pairs: int = 10
-    """Scored pairs before which the experiment only ends for harm."""
+    """Number of scored pairs before which the experiment can end only for harm."""
     max_pairs: int = 1000
-    """Pairs, missing ones included, after which the experiment ends whatever was proved."""
+    """Number of pairs, missing ones included, after which the experiment ends in any case."""
     seed: int = 0
     """The seed that ordered the pairs; recorded, not used."""
 
@@ -70,12 +70,11 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairedScore(msgspec.Struct, frozen=True):
-    """One task's results with both candidates.
+    """One task's results for both candidates.
 
-    A score is None when it is unknown: the evaluator failed, or the rollout did. An unknown score
-    is never counted as zero; the pair is skipped and counted as missing. When a side's *agent*
-    failed (an error, a time-out) and that is to count as a score of zero, name the side in
-    `failed`.
+    A score is None if it is unknown: the evaluator failed, or the rollout did. An unknown score is
+    never counted as zero; the pair is skipped and counted as missing. If a side's *agent* failed
+    (an error, a timeout) and that should count as a score of zero, name the side in `failed`.
 
     Args:
         task_id: The task.

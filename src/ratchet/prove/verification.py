@@ -1,4 +1,4 @@
-"""Verification: recompute an evidence file from its pairs and plan, and compare bit for bit."""
+"""Verification: recomputes an evidence file from its pairs and plan, and compares bit for bit."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import Decision, InputError, RatchetError, VerificationError
 
 LARGEST_FILE = 256 * 1024 * 1024
-"""Bytes above which a file is refused unread."""
+"""Maximum bytes of a file; larger ones are not read."""
 
 LARGEST_EXPERIMENT = 1_000_000
-"""Pairs above which a file is refused."""
+"""Maximum number of pairs."""
 
 STATED = ("baseline", "candidate", "dataset", "created_at", "context")
-"""What the writer states and nothing recomputes; the digest covers it."""
+"""Fields that are not recomputed, only covered by the digest."""
 
 COMPUTED = ("schema", "plan", "alpha", "pairs", "means", "counts", "decision")
-"""What is recomputed, in the order in which differences are reported after those of pairs."""
+"""Recomputed fields, in the order in which their differences are reported after those of pairs."""
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """What recomputing an evidence file has shown."""
+    """Result of recomputing an evidence file."""
 
     path: str
     findings: tuple[str, ...]
-    """Every difference in words, the first one first; empty when all is as stated."""
+    """Every difference as a message, in order; empty if there are none."""
     decision: Decision
     """The decision as recomputed from the pairs."""
     pairs: int
@@ -43,14 +43,14 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the file states exactly what its pairs and plan give."""
+        """Whether the file's content equals the recomputed content."""
         return not self.findings
 
     def require(self) -> Verification:
-        """Return this when all is well.
+        """Return this verification if it is ok.
 
         Raises:
-            VerificationError: It names the first difference.
+            VerificationError: Names the first difference.
         """
         if self.ok:
             return self
@@ -65,13 +65,13 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     """Recompute every number of an evidence file from its pairs and its plan.
 
     Returns:
-        The findings, none when every number and the digest are as stated. A changed score, plan,
-        e-value, mean, interval end, verdict, sentence or name is found.
+        The findings; empty if every number and the digest match. Detects changed scores, plans,
+        e-values, means, interval ends, verdicts, sentences and names.
 
     Raises:
-        InputError: There is no such file, or it cannot be read.
+        InputError: The file does not exist, or it cannot be read.
         VerificationError: It is not an evidence file: malformed, truncated, too large, of another
-            schema, or with a plan or pairs that no comparison could have had.
+            schema, or with an impossible plan or pairs.
     """
     name = os.fspath(path)
     content = _load(name)
@@ -142,7 +142,7 @@ def _load(name: str) -> dict[str, Any]:
 
 
 def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    # A key given twice could show a reader one value and a program another.
+    # With a duplicate key, a reader could see one value and a program use another.
     result = dict(items)
     if len(result) != len(items):
         names = [key for key, _ in items]
@@ -217,9 +217,9 @@ def _pairs(name: str, content: dict[str, Any]) -> list[PairedScore]:
 
 
 def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]:
-    """Every difference between what is stated and what was recomputed, pairs first."""
+    """All differences between the stated and the recomputed content, pairs first."""
     findings: list[str] = []
-    # A changed pair can bring the verdict forward; what comes after it has nothing to compare with.
+    # A changed pair can move the verdict forward; there is nothing to compare the later pairs with.
     for stated, recomputed in zip(content["pairs"], expected["pairs"], strict=False):
         label = f"pair {recomputed['pair']} (task {recomputed['task']})"
         for key in recomputed | stated:
@@ -257,7 +257,7 @@ def _compare(stated: Any, recomputed: Any, where: str) -> list[str]:
         for place, (mine, theirs) in enumerate(zip(stated, recomputed, strict=True)):
             findings += _compare(mine, theirs, f"{where}[{place}]")
         return findings
-    # repr tells 1 from 1.0 and 0.0 from -0.0, and shows a float to its last bit.
+    # repr distinguishes 1 from 1.0 and 0.0 from -0.0, and is exact for floats.
     if type(stated) is type(recomputed) and repr(stated) == repr(recomputed):
         return []
     name = where.replace("e_values.", "e-value of ")

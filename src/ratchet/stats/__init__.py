@@ -1,4 +1,4 @@
-"""Statistics that several rooms decide by."""
+"""Statistics shared by several packages."""
 
 from ratchet.stats.eprocess import EProcess
 

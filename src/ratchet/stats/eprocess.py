@@ -1,12 +1,12 @@
 """A betting e-process: evidence that the mean of bounded numbers exceeds a given value.
 
-A player starts with 1 and bets, before every observation, a share of the wealth on the observation
-being above the null mean. When the null holds, no strategy can expect to win, whenever one looks:
-by Ville's inequality the wealth ever reaches 1 / alpha with probability at most alpha. The wealth
-is the e-value. Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
-betting", JRSS B 2023.
+A bettor starts with wealth 1 and, before every observation, bets a share of it on the observation
+being above the null mean. Under the null, no strategy has a positive expected gain, whatever the
+stopping time: by Ville's inequality the wealth ever reaches 1 / alpha with probability at most
+alpha. The wealth is the e-value. Source: Waudby-Smith and Ramdas, "Estimating means of bounded
+random variables by betting", JRSS B 2023.
 
-Validity needs only that each bet is fixed before its observation. How the bets are chosen decides
+Validity requires only that each bet is fixed before its observation. The choice of bets determines
 the power; see `EProcess`.
 """
 
@@ -18,30 +18,30 @@ from typing import NamedTuple
 from ratchet.types import InputError
 
 HEDGE = 0.7
-"""Part of the starting wealth that plays for the threshold within the horizon."""
+"""Share of the initial wealth for the strategy that targets the threshold within the horizon."""
 
 STEADY = 0.15
-"""Part of the starting wealth that each of the two steady strategies gets."""
+"""Share of the initial wealth for each of the two steady strategies."""
 
 SMALL, LARGE = 0.1, 0.3
-"""Gains, in standard deviations of the differences, that the steady strategies are best at."""
+"""Gains, in standard deviations of the differences, for which the steady strategies are optimal."""
 
 CAP = 0.99
-"""Largest part of a strategy's wealth that one observation may cost."""
+"""Largest share of a strategy's wealth that one observation may cost."""
 
 PRIOR_SQUARE = 0.1
 PRIOR_WEIGHT = 5.0
-"""The second moment assumed before anything is seen, and the observations that it is worth."""
+"""Prior second moment of the observations, and its weight as a number of observations."""
 
 CEILING = 1e100
-"""Wealth above this is kept here: giving wealth away never makes false evidence."""
+"""Wealth is capped here: discarding wealth never creates false evidence."""
 
 Bets = tuple[float, float, float]
-"""Of the hedge and the two steady strategies, as multiples of each one's own wealth."""
+"""Bets of the hedge and the two steady strategies, as multiples of each one's own wealth."""
 
 
 class State(NamedTuple):
-    """All that an e-process remembers: `EProcess.resume` goes on from it, to the same bits."""
+    """The state of an e-process: `EProcess.resume` continues from it bit for bit."""
 
     hedge: float
     small: float
@@ -59,16 +59,16 @@ START = State(HEDGE, STEADY, STEADY, PRIOR_SQUARE * PRIOR_WEIGHT, 0, 0, 1.0, Fal
 class EProcess:
     """Wealth of a bettor against "the mean is at most `null`", one observation at a time.
 
-    The wealth is spread over three strategies, each of which never risks more than its own:
+    The wealth is split over three strategies, each of which risks only its own:
 
-    - The *hedge* bets as one who replicates an option that pays the missing wealth if the threshold
-      is reached within the horizon. Its bet follows from its wealth, the places left and the second
-      moment seen so far. It finds small gains before the pairs run out.
-    - Two *steady* strategies always bet as suits a gain of 0.1 and of 0.3 standard deviations or
-      more. They end early when the gain is large, and need no horizon.
+    - The *hedge* replicates an option that pays the missing wealth if the threshold is reached
+      within the horizon. Its bet depends on its wealth, the observations left and the second moment
+      so far. It detects small gains before the pairs run out.
+    - Two *steady* strategies bet the optimal amount for a gain of 0.1 and of 0.3 standard
+      deviations or more. They end early if the gain is large, and need no horizon.
 
-    After the threshold is reached the bettor rests: the value stays, so that the value at any later
-    stop is the evidence by which the null was rejected.
+    After the threshold is reached all bets are zero: the value stays constant, so that the value at
+    any later stop is the evidence by which the null was rejected.
 
     Only IEEE-exact operations are used (+, -, *, /, square root, comparison), in a fixed order: the
     same observations give the same bits on every machine and Python version.
@@ -76,8 +76,8 @@ class EProcess:
     Args:
         null: Mean under the null, in (-1, 1).
         threshold: E-value at which the null is rejected: 1 / alpha, above 1.
-        horizon: Observations, skipped ones included, within which it should be reached. It only
-            steers the bets; the e-process stays valid beyond it.
+        horizon: Number of observations, skipped ones included, within which the threshold should be
+            reached. It affects only the bets; the e-process stays valid beyond it.
 
     Raises:
         InputError: An argument is out of range.
@@ -108,7 +108,7 @@ class EProcess:
             raise InputError(f"The horizon {horizon!r} is not a positive number of observations.")
         self.threshold = threshold
         self.value: float
-        """The e-value now."""
+        """The current e-value."""
         self.peak: float
         """The largest e-value so far; equal to `value` once the threshold is reached."""
         self.reached: bool
@@ -120,7 +120,7 @@ class EProcess:
 
     @property
     def state(self) -> State:
-        """What to keep in order to go on later."""
+        """The state from which `resume` continues."""
         return State(
             self._hedge,
             self._small,
@@ -133,7 +133,7 @@ class EProcess:
         )
 
     def resume(self, state: State) -> None:
-        """Go on from a state of an e-process with the same arguments."""
+        """Continue from the state of an e-process with the same arguments."""
         (
             self._hedge,
             self._small,
@@ -153,7 +153,7 @@ class EProcess:
         return self.settle(observation, self.bets())
 
     def skip(self) -> None:
-        """Let one place of the horizon pass without an observation."""
+        """Advance the horizon by one without an observation."""
         self._clock += 1
 
     def bets(self) -> Bets:
@@ -200,8 +200,8 @@ def _urgency(share: float) -> float:
     `share` is wealth over goal. A Brownian motion with the variance left reaches a level x standard
     deviations above it with probability 2 (1 - cdf(x)); setting that equal to `share` gives x, and
     the replicating bet is pdf(x) / (1 - cdf(x)). Its square is fitted, to half a percent, by a
-    rational function of log2(1 / share), which itself is taken piecewise linear. A fit is enough,
-    because any bet is valid.
+    rational function of log2(1 / share), which itself is approximated piecewise linearly. A fit
+    suffices, because any bet is valid.
     """
     if share >= 1.0:
         return 0.6366

@@ -1,4 +1,4 @@
-"""What a candidate must pass before it costs a rollout, and before it costs many."""
+"""Checks that a candidate must pass before it costs a rollout, or many."""
 
 from ratchet.learn.checks.annotations import TypeChecks, has_mypy
 from ratchet.learn.checks.check import CandidateChange, Check, Checks

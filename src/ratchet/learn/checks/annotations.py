@@ -1,8 +1,8 @@
-"""Whether a type checker finds in a candidate's file what it does not find without the candidate.
+"""The type check: refuses a candidate whose code adds mypy errors to its file.
 
-mypy, where the repository has chosen it: it is installed and configured there. Elsewhere a type
-checker would hold annotations against candidates that nobody has ever checked; there what a
-function returns is compared with its annotation as it runs, in the sandbox.
+Applies only to repositories that configure mypy in an environment where it is installed. Elsewhere
+annotations are unverified, so a type checker would reject candidates for old errors; there the
+return value is compared with its annotation at run time, in the sandbox.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ratchet.run.child import ChildProcess
 from ratchet.types import Candidate, Code
 
 SECONDS = 120.0
-"""That mypy may take; its first run reads the whole repository."""
+"""Timeout of mypy; its first run reads the whole repository."""
 
 OUTPUT_BYTES = 4 * 1024 * 1024
 
@@ -34,7 +34,7 @@ _ERROR = re.compile(r"^(?P<file>.+?):\d+(?::\d+)?: error: (?P<message>.*)$", re.
 
 
 def has_mypy(root: Path) -> bool:
-    """Whether a repository configures mypy, and this environment has it."""
+    """Whether a repository configures mypy, and it is installed here."""
     if importlib.util.find_spec("mypy") is None:
         return False
     if (root / "mypy.ini").is_file() or (root / ".mypy.ini").is_file():
@@ -54,12 +54,13 @@ def has_mypy(root: Path) -> bool:
 
 
 class TypeChecks:
-    """The check.
+    """The type check.
 
     Args:
-        patch: Content by path, relative to the repository's root, with a candidate's code in it.
+        patch: Maps the change to content by path, relative to the repository's root, with the
+            candidate's code.
         copies: Makes copies of the repository.
-        say: Told, once, when mypy cannot say anything.
+        say: Called once if mypy cannot be used.
     """
 
     def __init__(
@@ -75,10 +76,10 @@ class TypeChecks:
         self._cache = tempfile.TemporaryDirectory(prefix="ratchet-mypy-")
         self._before: dict[str, Counter[str] | None] = {}
         self._one = asyncio.Lock()
-        """mypy's cache has one writer at a time."""
+        """mypy's cache allows one writer at a time."""
 
     async def __call__(self, change: CandidateChange) -> str:
-        """Compare mypy's errors in the files of the change with those that were there before."""
+        """Compare mypy's errors in the changed files with those before the change."""
         names = [
             name
             for name, (old, new) in change.resources.items()
@@ -92,7 +93,7 @@ class TypeChecks:
                 self._before[file] = await self._errors({}, [file])
             before = [known for file in patch if (known := self._before[file]) is not None]
             if len(before) < len(patch):
-                return ""  # which was said
+                return ""  # already reported
             after = await self._errors(patch, sorted(patch))
         new = (after or Counter()) - sum(before, Counter())
         if not new:
@@ -100,7 +101,7 @@ class TypeChecks:
         return f"mypy finds in the code of {', '.join(names)}: {'; '.join(list(new)[:3])}"
 
     async def _errors(self, patch: Mapping[str, bytes], files: list[str]) -> Counter[str] | None:
-        """What mypy finds in these files; None when it came to no end of its own."""
+        """Counts of mypy's errors in these files; None if it crashed or timed out."""
         with self._copies.patched(patch) as copy:
             command = [
                 sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty",

@@ -1,4 +1,4 @@
-"""What a check is: it says what is wrong with a candidate before it costs a rollout, or many."""
+"""The interface of checks: each reports one kind of fault in a candidate."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ratchet.types import Candidate, Resource
 
 
 class CandidateChange(msgspec.Struct, frozen=True):
-    """A candidate beside the baseline."""
+    """A candidate's changes to the baseline."""
 
     candidate: Candidate
     resources: Mapping[str, tuple[Resource, Resource]]
-    """(baseline's, candidate's) by name, of the resources that differ."""
+    """(baseline's, candidate's) resource by name, for resources that differ."""
 
 
 class Check(Protocol):
-    """Finds one kind of fault."""
+    """Reports one kind of fault."""
 
     async def __call__(self, change: CandidateChange) -> str:
-        """What is wrong, in a sentence that names the resource; empty when nothing is."""
+        """The fault, as a sentence that names the resource; empty if none."""
         ...
 
 
 class Checks:
-    """Checks in two rows, the cheap ones first in each: the first fault ends it.
+    """Runs checks in two stages, the cheap ones first in each; stops at the first fault.
 
-    The verdict on a candidate is kept: asking again costs nothing.
+    Verdicts are cached by candidate.
 
     Args:
-        baseline: What candidates are compared with.
-        checks: What is asked before a candidate costs a rollout.
-        tests: What takes seconds, and is asked before a candidate costs many.
+        baseline: The candidate to compare with.
+        checks: Fast checks, before a candidate costs a rollout.
+        tests: Slow checks (seconds), before a candidate costs many rollouts.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Checks:
         self._tests = _Row(baseline, tests)
 
     async def __call__(self, candidate: Candidate) -> str:
-        """What is wrong with a candidate at first sight; empty when nothing is."""
+        """The fault that the fast checks find; empty if none."""
         return await self._checks.verdict(candidate)
 
     async def test(self, candidate: Candidate) -> str:
-        """What a longer look finds, at a candidate that passed the first; empty when nothing."""
+        """The fault that the slow checks find after the fast ones passed; empty if none."""
         return await self._tests.verdict(candidate)
 
 
@@ -64,7 +64,7 @@ class _Row:
         if known is None:
             known = asyncio.ensure_future(self._judge(candidate))
             self._verdicts[candidate.id] = known
-            # A check that could not be made (it was cancelled, the disk is full) is made again.
+            # Checks that did not complete (cancelled, disk full) are not cached.
             known.add_done_callback(lambda done: self._forget_failed(candidate.id, done))
         return await asyncio.shield(known)
 

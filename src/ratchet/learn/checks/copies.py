@@ -1,4 +1,4 @@
-"""Temporary copies of a repository in which a candidate's patch is applied."""
+"""Temporary copies of a repository with a candidate's patch applied."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ratchet.source import in_secret_place
 from ratchet.source.tree import SKIPPED
 
 MAX_BYTES = 256 * 1024 * 1024
-"""A repository of more than that is not copied for a check."""
+"""Maximum size of a repository to copy."""
 
 
 class Copies:
-    """Copies of a repository's sources, made one by one and removed again.
+    """Creates and removes copies of a repository's sources.
 
-    Real copies and no links: what runs in them may write to their files.
+    Real copies, not links: code that runs in them may write to their files.
 
     Args:
         root: The repository.
-        leave_out: Files and folders that no copy holds, such as the task file.
+        leave_out: Files and folders to exclude, such as the task file.
     """
 
     def __init__(self, root: Path, leave_out: Collection[Path] = ()) -> None:
@@ -34,14 +34,14 @@ class Copies:
 
     @contextlib.contextmanager
     def patched(self, files: Mapping[str, bytes]) -> Iterator[Path]:
-        """A copy in which these files have another content.
+        """A copy with the content of these files replaced.
 
         Args:
             files: Content by path relative to the root.
 
         Raises:
-            OSError: There is no room for a copy.
-            ValueError: The repository is too large to be copied.
+            OSError: The disk is full.
+            ValueError: The repository is too large to copy.
         """
         folder = Path(tempfile.mkdtemp(prefix="ratchet-check-")).resolve()
         try:

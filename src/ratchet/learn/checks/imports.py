@@ -1,7 +1,7 @@
-"""Whether code imports only what is there, and nothing that a sandbox would refuse anyway.
+"""The import check: code may import only installed modules that the sandbox permits.
 
-These are hints for whoever writes the candidate, given before a rollout is spent. What protects is
-the sandbox: code that hides an import from here still cannot reach the network.
+Early feedback for the author of a candidate, before a rollout is spent. Protection is the sandbox's
+task: code that hides an import from this check still cannot reach the network.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ REFUSED = frozenset(
         "socketserver", "ssl", "subprocess", "telnetlib", "urllib.request", "webbrowser", "xmlrpc",
     }
 )  # fmt: skip
-"""Modules for other processes, the network, and the interpreter's own inside."""
+"""Modules for processes, the network, and interpreter internals."""
 
 CALLS = frozenset({"__import__", "breakpoint", "compile", "eval", "exec", "input"})
-"""Built-in functions that run or ask for something that no check sees."""
+"""Built-in functions that run code or prompt in ways that no check sees."""
 
 Source = Callable[[str], str]
 
 
 def imports_what_is_there(module_text: Source, is_there: Callable[[str], bool]) -> Check:
-    """The check.
+    """Make the import check.
 
     Args:
-        module_text: The source of the module that declares a resource; empty when unknown. What it
-            imports already, a candidate may import too.
-        is_there: Whether a module can be imported where the agent runs.
+        module_text: Source of the module that declares a resource; empty if unknown. A candidate
+            may import what it imports.
+        is_there: Whether a module can be imported in the agent's environment.
     """
 
     async def check(change: CandidateChange) -> str:
@@ -54,7 +54,7 @@ def imports_what_is_there(module_text: Source, is_there: Callable[[str], bool]) 
 
 
 def import_fault(old: Code, new: Code, module_text: str, is_there: Callable[[str], bool]) -> str:
-    """What is wrong with a candidate's imports, as the rest of a sentence; empty when nothing."""
+    """The fault in a candidate's imports, as a predicate; empty if none."""
     try:
         known = _imported(ast.parse(module_text)) | _imported(function_of(old))
         known_calls = _called(ast.parse(module_text))
@@ -77,7 +77,7 @@ def import_fault(old: Code, new: Code, module_text: str, is_there: Callable[[str
 
 
 def installed(module: str) -> bool:
-    """Whether this interpreter finds a module; nothing of it is run but its parent packages."""
+    """Whether this interpreter finds a module; imports only its parent packages."""
     return _installed(module.partition(".")[0])
 
 

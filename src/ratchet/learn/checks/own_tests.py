@@ -1,4 +1,4 @@
-"""Whether the repository's own tests that touch a target pass with the candidate's code in it."""
+"""The test check: runs the repository's own tests that cover a target on a candidate's code."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ratchet.source import SourceTree, TestFile, related_tests
 from ratchet.types import Candidate, Code, Declaration
 
 MOST_FILES = 20
-"""Test files that are run for one candidate, the nearest to the target first."""
+"""Maximum number of test files per candidate, the nearest to the target first."""
 
 SHOWN = 600
-"""Characters of output that a fault shows."""
+"""Maximum characters of output in a fault."""
 
 SLOWER, LEAST_S = 10.0, 20.0
-"""How many times as long as without it tests may take with a candidate's code, and the seconds that
-they have in any case: who is tested next waits for those that hang."""
+"""Timeout with a candidate's code, as a multiple of the duration without it, and the minimum in
+seconds: other candidates wait for tests that hang."""
 
 MOST_FAILURES = 3
-"""Tests that fail with a candidate's code before the rest is left out: one is enough to refuse."""
+"""Number of failing tests after which the run stops: one suffices to refuse."""
 
 _WITH_VALUE = frozenset({"-c", "--config-file", "--confcutdir", "-k", "-m", "-p", "--rootdir"})
-"""Options of pytest, and of Python, that the next word belongs to."""
+"""Options of pytest and of Python that take a value."""
 
 _PYTEST = ("-rfE", "--tb=short", "-p", "no:cacheprovider")
-"""Options that are always given: names and reasons of what fails, and nothing left behind."""
+"""Options always passed: list the names and reasons of failures, leave no cache behind."""
 
 _FAILED = {
     "pytest": re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE),
@@ -46,22 +46,22 @@ _SAYS_NOTHING = re.compile(
     r"\s*([.FEsxX=_-]+( *\[ *\d+%\])?|Ran \d+ tests? in .*|=*[^=]* in \d+\.\d+s[^=]*=*"
     r"|=+ [\w ]+ =+|[ _]*_ .* _[ _]*|FAILED \([\w=, ]+\)|!+ .* !+)\s*"
 )
-"""Lines of a test runner that tell nothing of a failure."""
+"""Lines of a test runner's output without information on a failure."""
 _RAN = re.compile(r"^Ran (\d+) tests?\b", re.MULTILINE)
 
 
 class CommandRun(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command ended in the sandbox."""
+    """Result of a command in the sandbox."""
 
     code: int | None
-    """Exit code; None when it was stopped."""
+    """Exit code; None if it was stopped."""
     output: str
     seconds: float = 0.0
-    """How long it took."""
+    """Duration in seconds."""
 
 
 class CommandRunner(Protocol):
-    """Runs a command where it can do no harm."""
+    """Runs a command in isolation."""
 
     async def __call__(
         self,
@@ -71,35 +71,36 @@ class CommandRunner(Protocol):
         environment: Mapping[str, str],
         seconds: float | None = None,
     ) -> CommandRun:
-        """Run it in a folder that it may write to, for so many seconds at most."""
+        """Run it in a writable folder, with a timeout in seconds."""
         ...
 
 
 class TestVerdict(msgspec.Struct, frozen=True):
-    """What a run of tests said."""
+    """Result of a test run."""
 
     failed: frozenset[str]
     passed: int
     output: str
     seconds: float = 0.0
-    """How long it took."""
+    """Duration in seconds."""
 
 
 class OwnTests:
-    """The check.
+    """The test check.
 
-    A test that fails on the unpatched source too is not held against a candidate. Where the tests
-    cannot be run without the patch either (they need a service, say), they say nothing, and that
-    is told once.
+    Tests that also fail on the unpatched source are ignored. If the tests cannot run without the
+    patch either (for example because they need a service), the check passes, and this is reported
+    once.
 
     Args:
         tree: The repository's sources.
-        targets: Where each code resource stands, by name.
-        patch: Content by path, relative to the repository's root, with a candidate's code in it.
+        targets: Location of each code resource, by name.
+        patch: Maps the change to content by path, relative to the repository's root, with the
+            candidate's code.
         copies: Makes copies of the repository.
-        command: The test command of `[ship]`; None takes pytest or unittest, as the tests do.
+        command: The test command of `[ship]`; None for pytest or unittest, by the kind of tests.
         run: Runs commands in the sandbox.
-        say: Told, once each, what could not be tested.
+        say: Called once with each thing that could not be tested.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class OwnTests:
         self._touching: dict[str, list[TestFile]] = {}
 
     async def __call__(self, change: CandidateChange) -> str:
-        """Run the tests that touch what changes."""
+        """Run the tests that cover the change."""
         names = [
             name
             for name, (old, new) in change.resources.items()
@@ -219,7 +220,7 @@ class OwnTests:
             await asyncio.to_thread(context.__exit__, None, None, None)  # type: ignore[attr-defined]
 
     def _commands(self, tests: Sequence[TestFile]) -> list[tuple[str, list[str]]]:
-        """What to run: the configured command on these files where it is known how to say so."""
+        """Commands to run: the configured one on these files, if its syntax is known."""
         files = [test.file.relative_to(self._tree.root).as_posix() for test in tests]
         words = [w.replace("{python}", sys.executable) for w in shlex.split(self._command or "")]
         if words and any(Path(word).name in ("pytest", "py.test") for word in words):
@@ -239,7 +240,7 @@ class OwnTests:
         return commands
 
     def _without_paths(self, words: Sequence[str]) -> list[str]:
-        """A pytest command without the folders and files that it is to collect."""
+        """A pytest command without its path arguments."""
         kept = []
         for before, word in zip(["", *words], words, strict=False):
             there = (self._tree.root / word.partition("::")[0]).exists()
@@ -266,16 +267,16 @@ def _files(root: Path, tests: Sequence[TestFile]) -> str:
 
 
 def _shortened(failing: Collection[str] | None) -> list[str]:
-    """Options of pytest beside a candidate: not what fails anyway, and no more than it takes."""
+    """Pytest options for a candidate's run: skip known failures, stop after a few new ones."""
     if failing is None:
         return []
     known = sorted(name for name in failing if "::" in name)
-    others = len(failing) - len(known)  # files that cannot even be loaded
+    others = len(failing) - len(known)  # files that fail to load
     return [f"--maxfail={others + MOST_FAILURES}", *(f"--deselect={name}" for name in known)]
 
 
 def _read(kind: str, ran: CommandRun) -> TestVerdict:
-    """What a run says, from its output: which tests failed, and how many passed."""
+    """Parse a run's output: which tests failed, and how many passed."""
     output = ran.output.strip()
     if ran.code is None:
         return TestVerdict(
@@ -295,7 +296,7 @@ def _read(kind: str, ran: CommandRun) -> TestVerdict:
 
 
 def _end(output: str) -> str:
-    """The last of what was said: without rulers, and without times, which differ each time."""
+    """The end of the output, without separators and durations, so that it is reproducible."""
     told = [line.rstrip() for line in output.splitlines() if not _SAYS_NOTHING.fullmatch(line)]
     kept: list[str] = []
     left = SHOWN

@@ -1,4 +1,4 @@
-"""Whether a rewritten prompt is still usable: its placeholders, its length, some text at all."""
+"""The prompt check: a rewritten prompt must retain its placeholders and a reasonable length."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from ratchet.learn.checks.check import CandidateChange, Check
 from ratchet.types import PromptTemplate
 
 GROWTH = 4.0
-"""How many times as long as the baseline's a prompt may become."""
+"""Maximum length of a prompt, as a multiple of the baseline's."""
 
 ROOM = 4_000
-"""Characters that a prompt may have in any case: short ones need room to say anything."""
+"""Characters that a prompt may have in any case, so that short ones can grow."""
 
 
 def keeps_prompt(growth: float = GROWTH) -> Check:
-    """The check of all prompts.
+    """Make the check for all prompts.
 
     Args:
-        growth: How many times as long as the baseline's a prompt may be; ROOM characters are always
-            allowed. It is the baseline that counts and not the parent, so that a coach that makes
-            a prompt longer each round comes to an end.
+        growth: Maximum length, as a multiple of the baseline's; ROOM characters are always allowed.
+            The reference is the baseline, not the parent, so that repeated edits cannot grow
+            without limit.
     """
 
     async def check(change: CandidateChange) -> str:
@@ -33,7 +33,7 @@ def keeps_prompt(growth: float = GROWTH) -> Check:
 
 
 def prompt_fault(old: PromptTemplate, new: PromptTemplate, growth: float = GROWTH) -> str:
-    """What is wrong with a rewritten prompt, as the rest of a sentence; empty when nothing."""
+    """The fault in a rewritten prompt, as a predicate; empty if none."""
     if not new.text.strip():
         return "is empty."
     if new.engine != old.engine:

@@ -1,4 +1,4 @@
-"""Whether code is still the function that it stands for: signature, kind, fixed lines."""
+"""The shape check: code must retain the function's signature, kind and fixed lines."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from ratchet.types import Code, InputError
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 GROWTH = 8.0
-"""How many times as long as the baseline's a candidate's code may be."""
+"""Maximum length of a candidate's code, as a multiple of the baseline's."""
 
 ROOM = 8_000
 """Characters that code may have in any case."""
 
 
 async def keeps_shape(change: CandidateChange) -> str:
-    """Code keeps names, kinds and order of its parameters, which of them may be left out,
-    annotations, whether it is async or a generator, and every line outside of its blocks."""
+    """Check that code retains its signature, kind and fixed lines.
+
+    The signature is the names, kinds, order, defaults and annotations of the parameters; the kind,
+    whether it is async or a generator; fixed lines are those outside its evolve blocks.
+    """
     for name, (old, new) in change.resources.items():
         if isinstance(old, Code) and isinstance(new, Code):
             fault = shape_fault(old, new)
@@ -32,7 +35,7 @@ async def keeps_shape(change: CandidateChange) -> str:
 
 
 def shape_fault(old: Code, new: Code) -> str:
-    """In what a candidate's function is another than the source's, as the rest of a sentence."""
+    """How a candidate's function differs from the source's, as a predicate; empty if not."""
     if new.function != old.function:
         return f"defines {new.function!r} in the place of {old.function!r}."
     limit = max(ROOM, int(GROWTH * len(old.source)))
@@ -45,7 +48,7 @@ def shape_fault(old: Code, new: Code) -> str:
 
 
 def function_of(code: Code) -> FunctionNode:
-    """The syntax of a function's source."""
+    """The syntax tree of a function's source."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         node = ast.parse(code.source).body[0]
@@ -82,7 +85,7 @@ def _is_async(node: FunctionNode) -> bool:
 
 
 def is_generator(node: FunctionNode) -> bool:
-    """Whether a function yields itself; what functions inside of it do does not count."""
+    """Whether a function itself yields; nested functions do not count."""
     return any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in _own(node))
 
 
@@ -116,7 +119,7 @@ def _signature_fault(old: FunctionNode, new: FunctionNode) -> str:
 
 
 def _parameters(node: FunctionNode) -> list[tuple[str, str, bool, str]]:
-    """(name, kind, may be left out, annotation) each."""
+    """(name, kind, has a default, annotation) of each parameter."""
     args = node.args
     positional = [*args.posonlyargs, *args.args]
     first_default = len(positional) - len(args.defaults)
@@ -144,5 +147,5 @@ def _dump(node: ast.expr | None) -> str:
     if node is None:
         return ""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value.replace(" ", "")  # an annotation in quotes is the same one
+        return node.value.replace(" ", "")  # quoted annotations are equivalent
     return ast.unparse(node).replace(" ", "")

@@ -59,8 +59,7 @@ class Crossover:
                 self._pairs.append((member, other))
 
     def merges(self) -> Iterator[MergedPair]:
-        """Merges of the queued pairs, most promising first; pairs that cannot be merged are
-        skipped."""
+        """Merges of the queued pairs, most promising first; conflicting pairs are skipped."""
         leader = self._judging.race.standing(self._judging.population.best()).mean
         while self._pairs:
             hopes = [self._hope(*pair) for pair in self._pairs]
@@ -112,8 +111,7 @@ class Crossover:
 
 
 def complement(one: Member, other: Member) -> float:
-    """Gain of the better of two if it had the other's score where that is higher, summed over
-    shared tasks."""
+    """Sum over shared tasks of the best score of either, minus the higher of their two sums."""
     shared = [task for task in one.scores if task in other.scores]
     both = sum(max(one.scores[task], other.scores[task]) for task in shared)
     alone = max(sum(member.scores[task] for task in shared) for member in (one, other))

@@ -140,8 +140,7 @@ class Population:
         return list(cells.values())
 
     def complement(self, member: Member, island: int, best: float) -> Member | None:
-        """The member with the best scores on the tasks that this one fails; None if none does
-        better."""
+        """The member with the best scores on the tasks that this one fails; None if no gain."""
         failing = [task for task in member.failing(best) if task in member.scores]
         gains = {
             other.number: sum(

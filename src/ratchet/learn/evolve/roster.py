@@ -113,8 +113,10 @@ class ProposerRoster:
             )
 
     def ran(self, member: Member, ran: bool) -> None:
-        """Record whether a candidate ran: one that the checks refuse, or that always fails, counts
-        like a duplicate."""
+        """Record whether a candidate ran.
+
+        One that the checks refuse, or that always fails, counts like a duplicate.
+        """
         name = member.proposer
         self._broken[name] = 0 if ran else self._broken[name] + 1
         proposer = self._proposers.get(name)

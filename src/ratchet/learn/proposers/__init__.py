@@ -1,4 +1,4 @@
-"""Proposers: who drafts changes of candidates, and what they are shown."""
+"""Proposers: draft changes of candidates, by coach or by syntax-tree mutation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PROPOSERS: dict[str, Callable[[], Proposer]] = {"llm": LlmProposer, "ast": Synta
 
 
 def make_proposer(one: str | Proposer) -> Proposer:
-    """The proposer of a name; a proposer stays itself.
+    """The proposer with a name; instances are returned unchanged.
 
     Raises:
-        InputError: There is no such proposer.
+        InputError: No proposer has that name.
     """
     if not isinstance(one, str):
         return one

@@ -1,7 +1,7 @@
-"""Reads a coach's answer: SEARCH/REPLACE blocks, fenced text, or a whole rewrite.
+"""Parses a coach's answer: SEARCH/REPLACE blocks, fenced text, or a whole rewrite.
 
-Models do not keep to formats. A block that is not found word for word is looked for without regard
-to indentation and blanks; a fence may be unclosed, or stand inside of a longer one.
+Models deviate from formats. A SEARCH block without an exact match is matched ignoring indentation
+and blanks; a fence may be unclosed, or nested in a longer one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TAGGED = re.compile(
 )
 
 ALIKE = 0.9
-"""Likeness from which on a block is taken to mean the lines that are most like it."""
+"""Minimum similarity of a block to the lines that it is matched with."""
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 def edits_in(answer: str) -> list[Edit]:
-    """The SEARCH/REPLACE blocks of an answer, in their order."""
+    """The SEARCH/REPLACE blocks of an answer, in order."""
     return [
         Edit(search.removesuffix("\n"), replace.removesuffix("\n"))
         for search, replace in BLOCK.findall(answer)
@@ -45,7 +45,7 @@ def edits_in(answer: str) -> list[Edit]:
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str | None:
-    """The text with all edits made; None when one of them is found nowhere or changes nothing."""
+    """The text with all edits applied; None if one has no match or no effect."""
     made = text
     for edit in edits:
         found = _replace(made, edit)
@@ -56,11 +56,11 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str | None:
 
 
 def whole_text(answer: str, languages: Sequence[str] = ()) -> str | None:
-    """The text that an answer gives as a whole: its longest fence, or what stands between tags.
+    """The complete text in an answer: its longest fenced block, or the text between tags.
 
     Args:
         answer: The coach's answer.
-        languages: Fences marked as one of these are preferred.
+        languages: Preferred language marks of fences.
     """
     fences = [(mark.lower(), body) for _, _, mark, body in FENCE.findall(answer)]
     preferred = [body for mark, body in fences if mark in languages]
@@ -75,7 +75,7 @@ def whole_text(answer: str, languages: Sequence[str] = ()) -> str | None:
 
 def _replace(text: str, edit: Edit) -> str | None:
     if not edit.search.strip():
-        # Nothing to look for: it is to be added at the end.
+        # An empty SEARCH: append.
         return f"{text.rstrip()}\n{edit.replace}\n" if edit.replace.strip() else None
     if text.count(edit.search) >= 1:
         return text.replace(edit.search, edit.replace, 1)
@@ -86,7 +86,7 @@ def _replace(text: str, edit: Edit) -> str | None:
 
 
 def _replace_lines(text: str, edit: Edit) -> str | None:
-    """Replace the lines that are the block's but for blanks, or most like it."""
+    """Replace the lines that match the block ignoring blanks, or are most similar to it."""
     lines, wanted = text.split("\n"), edit.search.strip("\n").split("\n")
     squeezed = ["".join(line.split()) for line in lines]
     looked_for = ["".join(line.split()) for line in wanted]
@@ -108,7 +108,7 @@ def _replace_lines(text: str, edit: Edit) -> str | None:
 
 
 def _indented(lines: Sequence[str], said: str, meant: str) -> list[str]:
-    """Lines moved by as much as the block's first line was off."""
+    """Lines reindented by the offset of the block's first line."""
     off = _indent(meant) - _indent(said)
     if off >= 0:
         return [" " * off + line if line.strip() else line for line in lines]

@@ -1,9 +1,9 @@
-"""The `llm` proposer: a coach sees how a candidate fared and rewrites what it was made of.
+"""The `llm` proposer: a coach reviews a candidate's rollouts and rewrites a resource.
 
-Reflective mutation as in GEPA (Agrawal et al. 2025): the critique and the rewrite are one call,
-grounded in rollouts with their steps and the evaluators' words. Code may be edited by
-SEARCH/REPLACE blocks as well (as AlphaEvolve's models do: Novikov et al. 2025). What the coach is
-told stands in the text files of `prompts/`; their version goes into each candidate's record.
+Reflective mutation as in GEPA (Agrawal et al. 2025): critique and rewrite are one call, grounded in
+rollouts with their steps and the evaluators' feedback. Code may also be edited by SEARCH/REPLACE
+blocks (as in AlphaEvolve: Novikov et al. 2025). The prompt templates are the files in `prompts/`;
+their version is recorded in each candidate.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STEPS = {
     "reflect four times": 4,
     "reflect six times": 6,
 }
-"""Coach calls of a draft, by operator."""
+"""Number of coach calls per draft, by operator."""
 
 PRIOR = {
     "prompt": {
@@ -55,32 +55,32 @@ PRIOR = {
         "reflect six times": 0.0,
     },
 }
-"""How often an operator is chosen before anything is known; 1 for those that are not named. Rules
-of a prompt add up; of several changes of code one that breaks it spoils all."""
+"""Prior weights of operators; 1 for those not listed. Rules of a prompt are additive; of several
+changes to code, a single bad one breaks it."""
 
 SHOWN = 8
-"""Examples that one call is shown, at most."""
+"""Maximum number of examples shown in one call."""
 
 KEPT = 0.4
-"""Share of the text that a step has to keep, if another step is to build on it."""
+"""Minimum share of the text that a step must preserve for another step to build on it."""
 
 
 class LlmProposer:
-    """Asks the coach for one changed resource.
+    """Rewrites one resource with the coach.
 
-    A draft may be made in several steps, each shown other examples, before it costs a rollout:
-    rollouts are what a search is short of. How many steps are worth it is weighed by what survived.
+    A draft may take several steps, each shown other examples, before it costs a rollout, since
+    rollouts are the scarce resource. The number of steps is weighted by survival rates.
     """
 
     name = "llm"
     coach_calls = max(STEPS.values())
 
     def suits(self, resource: Resource) -> bool:
-        """Whether it is a prompt or a function."""
+        """Whether the resource is a prompt or a function."""
         return isinstance(resource, PromptTemplate | Code)
 
     async def propose(self, case: ProposalRequest, lab: Lab) -> Sequence[Draft]:
-        """Change the first of the targets."""
+        """Change the first target."""
         name = case.targets[0]
         rng = random.Random(case.seed)  # noqa: S311 - reproducible, not secret
         operator = "combine"
@@ -107,7 +107,7 @@ class LlmProposer:
                 continue
             alone = _kept(resource, made) < KEPT
             if alone and said:
-                continue  # it would throw away what the steps before it made
+                continue  # it would discard the result of earlier steps
             resource = made
             said.append(_words(reply.text))
             if alone:
@@ -128,7 +128,7 @@ class LlmProposer:
 
 @cache
 def version(file: str) -> str:
-    """Content hash of one of the prompts' files, as candidates record it."""
+    """Content hash of a prompt file, as recorded in candidates."""
     return hashlib.sha256(_file(file).encode()).hexdigest()[:8]
 
 
@@ -145,7 +145,7 @@ def _asked(
     examples: Sequence[Example],
     step: int,
 ) -> str:
-    """What the coach is told; each part is put in once, so that none can stand for another."""
+    """The coach's prompt; substituted in one pass, so that no value can inject another field."""
     shown = [_example(number, example) for number, example in enumerate(examples, 1)]
     if step:
         shown.insert(0, "They were run before the latest change, which may have mended some.")
@@ -196,10 +196,10 @@ def _example(number: int, example: Example) -> str:
 
 
 def _read(reply: Reply, resource: Resource, baseline: Resource, max_growth: float) -> Resource:
-    """The resource that a reply holds.
+    """The resource in a reply.
 
     Raises:
-        Unusable: It holds none.
+        UnusableAnswer: The reply contains no usable resource.
     """
     if not reply.text.strip():
         raise UnusableAnswer(f"The coach gave no answer: {reply.problem or 'it was empty'}.")
@@ -212,7 +212,7 @@ def _read(reply: Reply, resource: Resource, baseline: Resource, max_growth: floa
             raise UnusableAnswer(
                 "The coach's SEARCH blocks are not found in what they are to change."
             )
-    elif reply.problem:  # what was cut is not guessed at, even where a beginning of it would do
+    elif reply.problem:  # truncated edits are refused, even where the first ones match
         raise UnusableAnswer(f"The coach gave no whole answer: {reply.problem}")
     else:
         text = whole_text(reply.text, LANGUAGES[kind])
@@ -228,14 +228,14 @@ def _read(reply: Reply, resource: Resource, baseline: Resource, max_growth: floa
 
 
 def _kept(before: Resource, after: Resource) -> float:
-    """The share of a text's words that a rewrite keeps, in their order."""
+    """Share of a text's words that a rewrite preserves, in order."""
     old, new = _text(before).split(), _text(after).split()
     blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
     return sum(block.size for block in blocks) / max(1, len(old))
 
 
 def _words(answer: str) -> str:
-    """What the coach says it changed: its first sentence outside of fences."""
+    """The coach's summary of its change: the first sentence outside fences."""
     outside = answer.split("```", 1)[0].split("<<<<<<<", 1)[0]
     lines = [line.strip(" #*-\t") for line in outside.splitlines()]
     return cut(next((line for line in lines if len(line.split()) >= 4), ""), 240)

@@ -1,4 +1,4 @@
-"""What a proposer is: it is shown a candidate and how it fared, and drafts changes to it."""
+"""The interface of proposers: draft changes to a candidate from its results."""
 
 from __future__ import annotations
 
@@ -13,69 +13,69 @@ from ratchet.types import Candidate, Resource
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """How a candidate fared on one train task."""
+    """A candidate's result on one train task."""
 
     input: Any
     output: Any = None
     expected: Any = None
     error: str = ""
-    """Why the rollout failed, timed out or was cut; empty when it did not."""
+    """Why the rollout failed, timed out or was cut off; empty if it did not."""
     value: float | None = None
-    """The objective's score; None when the evaluator could not say."""
+    """The objective's score; None if the evaluator failed."""
     feedback: str = ""
-    """What the evaluators said of it."""
+    """The evaluators' rationales."""
     trace: str = ""
-    """Its steps, shortened, in the order in which they began."""
+    """Its steps in start order, truncated."""
 
 
 class TriedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of the same candidate that was tried before."""
+    """An earlier change of the same candidate."""
 
     reason: str
     gain: float
-    """Mean difference of the objective on the tasks that both ran."""
+    """Mean difference of the objective on the tasks that both candidates ran."""
 
 
 class ProposalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a proposer is to work on."""
+    """The input of a proposer."""
 
     step: str
-    """The step's name, unique in the run and the same whenever it is resumed; it goes before the
-    names of coach calls."""
+    """Name of the step, unique in the run and stable across resumption; prefix of the names of
+    coach calls."""
     parent: Candidate
     targets: tuple[str, ...]
     """Names of the resources to change, at least one."""
     examples: tuple[Example, ...] = ()
-    """Of train tasks only."""
+    """From train tasks only."""
     tried: tuple[TriedChange, ...] = ()
     inspiration: Candidate | None = None
-    """Another candidate that does well where this one does not."""
+    """Another candidate that does better where this one fails."""
     weights: Mapping[str, float] = {}
-    """How much to prefer an operator, by its name; 1 for those that are not named."""
+    """Weights of operators by name; 1 for those not listed."""
     baseline: Candidate
-    """The source's own, for what must stay as it is: placeholders, signatures, lengths."""
+    """The source's own candidate: reference for placeholders, signatures and lengths."""
     count: int = 1
-    """How many drafts are wanted, where several cost no more than one."""
+    """Number of drafts wanted, if several cost no more than one."""
     calls: int = 16
-    """Coach calls that may be made, at most: fewer than usual when the budget ends."""
+    """Maximum number of coach calls: fewer than usual near the end of the budget."""
     seed: int
     max_growth: float = 4.0
-    """How many times as long as the source's own a text may become."""
+    """Maximum length of a text, as a multiple of the source's own."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that a proposer suggests, or why there is none."""
+    """A proposed change, or the reason why there is none."""
 
     resources: dict[str, Resource] = {}
-    """What is changed, by name; empty when there is a problem."""
+    """Changed resources by name; empty if there is a problem."""
     operator: str = ""
-    """What is credited when the change survives, such as `rewrite` or `constant`."""
+    """Operator to credit if the change survives, such as `rewrite` or `constant`."""
     reason: str = ""
-    """What was changed, in a sentence for people."""
+    """The change as a sentence."""
     replies: tuple[Reply, ...] = ()
-    """The coach's answers that it came from; all that were paid for, usable or not."""
+    """All coach replies paid for, usable or not."""
     problem: str = ""
-    """Why there is nothing usable, in a sentence."""
+    """Why there is no usable change, as a sentence."""
 
 
 class Proposer(Protocol):
@@ -83,13 +83,12 @@ class Proposer(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, as options and records have it."""
+        """Its name in options and records."""
         ...
 
     @property
     def coach_calls(self) -> int:
-        """Coach calls that one `propose` makes at most where there are enough; 0 when it needs no
-        coach."""
+        """Maximum coach calls of one `propose`; 0 if it needs no coach."""
         ...
 
     def suits(self, resource: Resource) -> bool:
@@ -97,10 +96,10 @@ class Proposer(Protocol):
         ...
 
     async def propose(self, case: ProposalRequest, lab: Lab) -> Sequence[Draft]:
-        """Draft changes; one that came to nothing says why in its `problem`.
+        """Draft changes; a failed draft gives the reason in its `problem`.
 
         Raises:
-            CoachUnavailable: It needs a coach, and there is none.
-            BudgetExhausted: The budget allows no more coach calls.
+            CoachUnavailable: It needs a coach, and none is available.
+            BudgetExhausted: No coach calls are left.
         """
         ...

@@ -1,4 +1,4 @@
-"""How a rollout is shown to a coach: input, steps, output and feedback, each cut to a bound."""
+"""Formats a rollout for a coach: input, steps, output and feedback, each truncated."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ratchet.learn.work import Evaluation
 from ratchet.types import Span
 
 FIELD = 2_000
-"""Characters of an input, an output or a feedback."""
+"""Maximum characters of an input, an output or a feedback."""
 
 STEPS = 24
-"""Steps of a trace."""
+"""Maximum number of steps of a trace."""
 
 STEP = 600
-"""Characters of what went into a step, and of what came out of it."""
+"""Maximum characters of a step's input, and of its output."""
 
 _INPUTS = (
     "gen_ai.tool.call.arguments",
@@ -35,11 +35,11 @@ _OUTPUTS = (
 
 
 def shown(evaluation: Evaluation, spans: Sequence[Span]) -> Example:
-    """An evaluation as a coach sees it.
+    """An evaluation as an example for a coach.
 
     Args:
-        evaluation: Of a train task.
-        spans: Spans of the attempt that ended its rollout, in the order they began.
+        evaluation: An evaluation of a train task.
+        spans: Spans of the rollout's final attempt, in start order.
     """
     rollout = evaluation.rollout
     said = [
@@ -60,7 +60,7 @@ def shown(evaluation: Evaluation, spans: Sequence[Span]) -> Example:
 
 
 def trace_of(spans: Sequence[Span]) -> str:
-    """The steps of a rollout below its root, as lines; the last ones when there are many."""
+    """The steps of a rollout below its root, one per line; only the last ones if there are many."""
     steps = [span for span in spans if span.parent_id is not None]
     left_out = max(0, len(steps) - STEPS)
     lines = [f"({left_out} earlier steps are left out)"] if left_out else []
@@ -76,7 +76,7 @@ def trace_of(spans: Sequence[Span]) -> str:
 
 
 def said(value: Any) -> str:
-    """Any value as text: text as it is, the rest as JSON."""
+    """A value as text: a string unchanged, anything else as JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -86,7 +86,7 @@ def said(value: Any) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """A text of at most `limit` characters: beginning and end stay, the middle goes."""
+    """A text truncated in the middle to about `limit` characters."""
     if len(text) <= limit:
         return text
     half = (limit - 20) // 2

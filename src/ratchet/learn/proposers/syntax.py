@@ -1,10 +1,9 @@
-"""The `ast` proposer: mutates the syntax trees of functions, without any model and without a key.
+"""The `ast` proposer: mutates the syntax trees of functions, without a model or an API key.
 
-Operators stand in `mutations/`, one kind a file. Which of them is tried is weighted by what
-survived so far (adaptive operator selection: Fialho et al. 2010). Mutants parse, keep their
-signature, and are typed enough that most of them run: a number takes the place of a number only,
-and a name is used only where it is bound. Only the text of what changed is replaced, so that
-comments and layout stay.
+The operators are in `mutations/`, one kind per file, and weighted by their survival rates (adaptive
+operator selection: Fialho et al. 2010). Mutants parse, retain their signature, and are typed well
+enough that most of them run: only a number replaces a number, and a name is used only where it is
+bound. Only the changed text is replaced, so comments and layout are preserved.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from ratchet.learn.proposers.proposer import Draft, ProposalRequest
 from ratchet.types import Code, Resource
 
 EDITS = (0.7, 0.2, 0.1)
-"""How often a mutant has one, two or three changes."""
+"""Probabilities of one, two or three changes per mutant."""
 
 TRIES = 12
-"""Operators that are tried until one finds something to change."""
+"""Number of operators tried until one applies."""
 
 
 class SyntaxProposer:
@@ -31,11 +30,11 @@ class SyntaxProposer:
     coach_calls = 0
 
     def suits(self, resource: Resource) -> bool:
-        """Whether it is a function."""
+        """Whether the resource is a function."""
         return isinstance(resource, Code)
 
     async def propose(self, case: ProposalRequest, lab: Lab) -> Sequence[Draft]:
-        """Mutate one of the targets for each draft that is wanted."""
+        """Mutate one of the targets for each requested draft."""
         rng = random.Random(case.seed)  # noqa: S311 - reproducible, not secret
         return [self._draft(case, rng) for _ in range(case.count)]
 
@@ -69,14 +68,14 @@ def mutated(
     other: Code | None = None,
     shapes: Shapes = (),
 ) -> Grown | None:
-    """A function with one change, or None when no operator finds anything to change.
+    """A function with one mutation; None if no operator applies.
 
     Args:
         code: The function.
-        weights: How much to prefer an operator, by name; 1 for those that are not named.
-        rng: The chance of it.
-        other: A function of the same job, from which expressions may be taken.
-        shapes: Objects that the function may be given.
+        weights: Weights of operators by name; 1 for those not listed.
+        rng: Source of randomness.
+        other: A function with the same purpose, as a source of expressions.
+        shapes: Object shapes of the function's inputs.
     """
     names = list(OPERATORS)
     odds = [OPERATORS[name].weight * weights.get(name, 1.0) for name in names]

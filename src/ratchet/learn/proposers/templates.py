@@ -1,8 +1,8 @@
-"""Rewritten resources from a coach's text: placeholders kept or repaired, code bare, lengths bound.
+"""Turns a coach's text into a resource: repairs placeholders, strips code, limits lengths.
 
-A rewrite that loses a placeholder would not be given the question any more; one that writes JSON
-into an f-string template without doubling its braces would not be a template at all. Both are
-mended where it is clear what was meant, and refused where it is not, before they cost a rollout.
+A prompt that loses a placeholder would no longer contain the question; one with unescaped JSON
+braces would not be a valid template. Both are repaired where the fix is unambiguous, and refused
+otherwise, before they cost a rollout.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ ROOM = 1_500
 
 
 class UnusableAnswer(Exception):
-    """A text that cannot be made a resource; the message says why, in a sentence."""
+    """A text that cannot become a resource; the message is the reason, as a sentence."""
 
 
 def rewritten_prompt(
     text: str, baseline: PromptTemplate, max_growth: float, parent: PromptTemplate | None = None
 ) -> PromptTemplate:
-    """A prompt from a coach's text, with the placeholders of the source's own.
+    """A prompt from a coach's text, with the placeholders of the baseline.
 
     Args:
-        text: The coach's.
+        text: The coach's text.
         baseline: The source's own prompt.
-        max_growth: How many times its length the text may have.
-        parent: The prompt that was to be rewritten, where it is another one.
+        max_growth: Maximum length, as a multiple of the baseline's.
+        parent: The prompt to rewrite, if it is not the baseline.
 
     Raises:
-        Unusable: It is empty, too long or in another language, or its placeholders are lost or new.
+        UnusableAnswer: The text is empty, too long or in another language, or its placeholders
+            differ.
     """
     if not text.strip():
         raise UnusableAnswer("The coach emptied the prompt.")
@@ -49,10 +50,10 @@ def rewritten_prompt(
 
 
 def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
-    """A function from a coach's text, with the signature of the source's own.
+    """A function from a coach's text, with the signature of the baseline.
 
     Raises:
-        Unusable: It does not parse, holds no such function, or changes the signature.
+        UnusableAnswer: It does not parse, does not define the function, or changes the signature.
     """
     _check_length(text, baseline.source, max_growth)
     dedented = textwrap.dedent(text.replace("\r\n", "\n").strip("\n"))
@@ -104,7 +105,7 @@ def _segment(source: str, node: ast.stmt) -> str:
 def _with_inside(
     source: str, node: ast.FunctionDef | ast.AsyncFunctionDef, rest: list[ast.stmt]
 ) -> str:
-    """The function with the imports and helpers that stood beside it put at its beginning."""
+    """The function with the coach's imports and helpers moved to the start of its body."""
     moved = [one for one in rest if not _is_text(one)]
     if not moved:
         return source

@@ -1,4 +1,4 @@
-"""Mutations of functions: operators by name, and what they need to know of a tree."""
+"""Mutations of functions: operators by name, and the tree analysis that they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mutations of calls and of what orders things: arguments, `reverse`, `min`, `max`, sort keys."""
+"""Mutations of calls and orderings: arguments, `reverse`, `min`, `max`, sort keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDERING = frozenset({"sorted", "sort", "min", "max", "nlargest", "nsmallest"})
 
 
 def call(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """Arguments change places, one is left out, or another function of the kind is called."""
+    """Swap or drop arguments, or call a similar function."""
     nodes = [n for n in tree.expressions() if isinstance(n, ast.Call)]
     if not nodes:
         return None
@@ -67,7 +67,7 @@ def call(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> 
 def sort_key(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """What things are ordered by: an element more or less, another order, another sign."""
+    """Change a sort key: add or remove an element, reverse the order, flip a sign."""
     found = [
         (keyword.value.body, keyword.value)
         for node in tree.expressions()
@@ -109,7 +109,7 @@ def sort_key(
 def sequence(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """What a loop goes through is put in another order, or cut at one of its ends."""
+    """Reverse or truncate the sequence of a loop."""
     loops = [
         node for node in ast.walk(tree.function) if isinstance(node, ast.For | ast.comprehension)
     ]
@@ -146,7 +146,7 @@ def sequence(
 
 
 def _key(tree: FunctionTree, rng: random.Random, name: str) -> ast.Lambda | None:
-    """A key to sort by, made of a number that the loop takes from its items."""
+    """A sort key built from a number that the loop reads from its items."""
     options = [
         node
         for node in tree.numbers()

@@ -1,4 +1,4 @@
-"""Mutations of constants: a number moves a little or a lot, a truth turns over."""
+"""Mutations of constants: numbers change by a little or a lot, booleans flip."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ratchet.learn.proposers.mutations.splicing import TextChange
 from ratchet.learn.proposers.mutations.tree import FunctionTree
 
 LIMIT = 1e12
-"""Numbers stay below this, and strings of digits short."""
+"""Upper bound of numbers, so that their digits stay few."""
 
 
 def nudge(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """A number moves by a few per cent, a whole one by a step."""
+    """Change a number by a few per cent, an integer by one step."""
     return _moved(tree, rng, 0.15, 1)
 
 
 def leap(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """A number moves by a factor, to its negative, or to 0 or 1; a truth turns over."""
+    """Scale or negate a number, or set it to 0 or 1; flip a boolean."""
     truths = [n for n in _constants(tree) if isinstance(n.value, bool)]
     if truths and rng.random() < 0.3:
         node = rng.choice(truths)
@@ -44,7 +44,7 @@ def _number(value: int | float, spread: float, step: int, rng: random.Random) ->
         if spread >= 1.0 and draw < 0.25:
             return rng.choice((0, 1, -value, 2 * value, value // 2))
         if draw < 0.15:
-            return round(value + rng.gauss(0.0, spread), 3)  # a whole number need not stay one
+            return round(value + rng.gauss(0.0, spread), 3)  # an integer may become a float
         wide = max(step, round(abs(value) * spread / 3))
         return value + rng.choice((-1, 1)) * rng.randint(1, wide)
     if spread >= 1.0 and rng.random() < 0.25:
@@ -55,7 +55,7 @@ def _number(value: int | float, spread: float, step: int, rng: random.Random) ->
 
 
 def _short(value: float) -> float:
-    """To four digits: what is tried is what people will read."""
+    """Four significant digits: the value appears in the patch."""
     return float(f"{value:.4g}")
 
 

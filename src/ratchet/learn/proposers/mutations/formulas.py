@@ -1,4 +1,4 @@
-"""Mutations of formulas: a number is put into a template, or becomes another number in scope."""
+"""Mutations of formulas: a number becomes an expression or another number in scope."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TEMPLATES: tuple[Template, ...] = (
 def formula(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """A number is put into a template with others that are known there: `x` becomes `x + c * y`."""
+    """Combine a number with others in scope: `x` becomes `x + c * y`."""
     nodes = _places(tree)
     if not nodes:
         return None
@@ -62,7 +62,7 @@ def formula(
 
 
 def choice(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """A number becomes another one under a condition: `x` becomes `y if z < c else x`."""
+    """Make a number conditional: `x` becomes `y if z < c else x`."""
     nodes = _places(tree)
     if not nodes:
         return None
@@ -80,7 +80,7 @@ def choice(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -
 def variable(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """A name becomes another one of its kind that is bound there."""
+    """Replace a name with another one of the same kind in scope."""
     names = [
         node
         for node in tree.expressions()
@@ -96,7 +96,7 @@ def variable(
 
 
 def key(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """`x["key"]` becomes another key of the objects that tasks hold, with a value of its kind."""
+    """Change `x["key"]` to a key of the task inputs' objects with a value of the same kind."""
     nodes = [n for n in tree.expressions() if isinstance(n, ast.Subscript)]
     options = [
         (node, sibling)
@@ -108,7 +108,7 @@ def key(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> T
 
 
 def graft(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """A number becomes a longer expression from elsewhere in the function, or from another one."""
+    """Replace a number with a longer expression from this function or the other."""
     nodes = _places(tree)
     if not nodes:
         return None
@@ -127,7 +127,7 @@ def graft(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) ->
 
 
 def _places(tree: FunctionTree) -> list[ast.expr]:
-    """Numbers that may become formulas: not those that stand in an index or a range."""
+    """Numbers that may become formulas: those outside indices and ranges."""
     found = []
     for node in tree.numbers():
         above = tree.above(node)

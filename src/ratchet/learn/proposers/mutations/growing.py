@@ -1,4 +1,4 @@
-"""The operators by name, and how one is put to a function."""
+"""The operators by name, and their application to a function."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Mutate: TypeAlias = Callable[[FunctionTree, random.Random, FunctionTree | None],
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """A way to change a function."""
+    """A mutation operator."""
 
     mutate: Mutate
     weight: float
-    """How often it is tried before anything is known."""
+    """Prior weight."""
 
 
 class Grown(msgspec.Struct, frozen=True, kw_only=True):
-    """A function with one change."""
+    """A mutated function."""
 
     code: Code
     operator: str
     said: str
-    """What was changed, for people."""
+    """The change, for the candidate's reason."""
 
 
 OPERATORS: dict[str, Operator] = {
@@ -56,7 +56,7 @@ OPERATORS: dict[str, Operator] = {
     "key": Operator(formulas.key, 0.7),
     "graft": Operator(formulas.graft, 0.6),
 }
-"""Operator by name."""
+"""Operators by name."""
 
 
 def grow(
@@ -66,14 +66,14 @@ def grow(
     other: Code | None = None,
     shapes: Shapes = (),
 ) -> Grown | None:
-    """A function changed by one operator; None when it finds nothing to change.
+    """Apply one operator to a function; None if it does not apply.
 
     Args:
         code: The function.
-        name: The operator's.
-        rng: The chance of it.
-        other: A function of the same job, from which expressions may be taken.
-        shapes: Objects that the function may be given.
+        name: Name of the operator.
+        rng: Source of randomness.
+        other: A function with the same purpose, as a source of expressions.
+        shapes: Object shapes of the function's inputs.
     """
     tree = _tree(code.source, shapes)
     change = OPERATORS[name].mutate(tree, rng, _tree(other.source, shapes) if other else None)

@@ -1,4 +1,4 @@
-"""What expressions of a function are: numbers, truths, texts or lists, as far as one can tell."""
+"""Infers kinds of expressions: numbers, booleans, texts or lists."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Kind: TypeAlias = Literal["number", "truth", "text", "list", "other"]
 ARITHMETIC = (ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Pow, ast.Mod)
 
 LOOKED_AT = 2_000
-"""Values of inputs that are looked at for objects."""
+"""Maximum number of input values inspected for objects."""
 
 ITEMS = 4
-"""Items of a list that are looked at: the others are of the same shape."""
+"""Maximum number of items of a list inspected: the others have the same shape."""
 
 _NUMERIC_CALLS = (
     "abs len sum float int round pow sqrt exp log log2 log10 sin cos tan tanh floor ceil hypot dist"
@@ -29,11 +29,11 @@ TEXT_CALLS = frozenset(["str", "lower", "upper", "strip", "join", "replace", "fo
 
 
 Shapes: TypeAlias = tuple[tuple[tuple[str, Kind], ...], ...]
-"""Objects by their keys, each with the kind of its value."""
+"""Object shapes: each object's keys with the kinds of their values."""
 
 
 class Kinds:
-    """Kinds of a function's expressions, by their form and by what is done with them.
+    """Kinds of a function's expressions, by their form and use.
 
     Args:
         function: The function.
@@ -45,7 +45,7 @@ class Kinds:
         self._kinds = self._infer()
 
     def of(self, node: ast.expr) -> Kind:
-        """What an expression is."""
+        """The kind of an expression."""
         return self._kinds.get(ast.dump(node)) or self._form(node)
 
     def _infer(self) -> dict[str, Kind]:
@@ -54,7 +54,7 @@ class Kinds:
             kind = _annotated(arg.annotation)
             if kind is not None:
                 kinds[ast.dump(ast.Name(arg.arg, ast.Load()))] = kind
-        for _ in range(2):  # what a name is may follow from what another one is
+        for _ in range(2):  # the kind of one name may follow from that of another
             self._kinds = kinds
             for node in ast.walk(self._function):
                 self._learn(node, kinds)
@@ -85,7 +85,7 @@ class Kinds:
                 if ordered and isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add):
                     mark(one.left, "number")
                     mark(one.right, "number")
-                # Texts are seldom put in order by `<` in an agent's code: what is, is a number.
+                # Agents seldom compare texts by `<`: assume that the operands are numbers.
                 if ordered or (self.of(other) == "number" and isinstance(other, ast.Constant)):
                     mark(one, "number")
         elif isinstance(node, ast.Assign) and len(node.targets) == 1:
@@ -111,7 +111,7 @@ class Kinds:
                 mark(node.target.elts[0], "number")
 
     def _form(self, node: ast.expr) -> Kind:
-        """What an expression is by its form."""
+        """The kind of an expression by its form."""
         match node:
             case ast.Constant(value=bool()):
                 return "truth"
@@ -152,10 +152,10 @@ class Kinds:
 
 
 def shapes_of(values: Iterable[Any]) -> Shapes:
-    """The objects inside of JSON values, by their keys and the kinds of what stands under them.
+    """Shapes of the objects within JSON values.
 
     Args:
-        values: Inputs of tasks.
+        values: Task inputs.
     """
     found: dict[tuple[tuple[str, Kind], ...], None] = {}
     waiting = list(values)

@@ -1,4 +1,4 @@
-"""Names in a function: what an expression reads, and what a statement sets for certain."""
+"""Names in a function: which an expression reads, and which a statement always sets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 
 def free_names(node: ast.AST) -> set[str]:
-    """Names that an expression reads from outside of itself, builtins included only if stored."""
+    """Names that an expression reads from its environment, builtins included only if stored."""
     inner = {
         n
         for part in ast.walk(node)
@@ -28,7 +28,7 @@ def free_names(node: ast.AST) -> set[str]:
 
 
 def arguments_of(arguments: ast.arguments) -> list[ast.arg]:
-    """All parameters, whatever their form."""
+    """All parameters, of every kind."""
     return [
         *arguments.posonlyargs,
         *arguments.args,
@@ -38,7 +38,7 @@ def arguments_of(arguments: ast.arguments) -> list[ast.arg]:
 
 
 def stored(node: ast.AST) -> set[str]:
-    """Names that are set somewhere in a node."""
+    """Names set anywhere in a node."""
     return {
         part.id
         for part in ast.walk(node)
@@ -47,7 +47,7 @@ def stored(node: ast.AST) -> set[str]:
 
 
 def certainly_set(statement: ast.stmt) -> set[str]:
-    """Names that a statement sets whenever it runs to its end."""
+    """Names that a statement sets whenever it completes."""
     match statement:
         case ast.Assign():
             return {name for target in statement.targets for name in stored(target)}

@@ -21,7 +21,7 @@ NEAR: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }
-"""What a comparison may become; what is likelier stands there twice."""
+"""Replacements of a comparison; likelier ones appear twice."""
 
 ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Add: (ast.Sub, ast.Mult),
@@ -37,7 +37,7 @@ ARITHMETIC: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
 def comparison(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """A comparison becomes another, such as `<` becomes `<=`."""
+    """Change a comparison, such as `<` to `<=`."""
     nodes = [n for n in tree.expressions() if isinstance(n, ast.Compare)]
     if not nodes:
         return None
@@ -51,7 +51,7 @@ def comparison(
 def boolean(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """`and` becomes `or`, an operand is left out, a condition is negated."""
+    """Change `and` to `or` or back, drop an operand, or negate a condition."""
     joined = [n for n in tree.expressions() if isinstance(n, ast.BoolOp)]
     tests = [
         n.test for n in ast.walk(tree.function) if isinstance(n, ast.If | ast.IfExp | ast.While)
@@ -79,7 +79,7 @@ def boolean(
 def arithmetic(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """An arithmetic operator becomes another; operands change places, or one is left out."""
+    """Change an arithmetic operator, swap operands, or drop one."""
     nodes: list[ast.expr] = [
         n for n in tree.numbers() if isinstance(n, ast.BinOp) and type(n.op) in ARITHMETIC
     ]
@@ -102,7 +102,7 @@ def arithmetic(
 def augmented(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """`x += y` becomes `x -= y`, `x *= y` or `x = y`."""
+    """Change `x += y` to `x -= y`, `x *= y` or `x = y`."""
     nodes = [n for n in tree.statements() if isinstance(n, ast.AugAssign)]
     nodes = [n for n in nodes if type(n.op) in ARITHMETIC and tree.kind(n.value) == "number"]
     if not nodes:

@@ -1,4 +1,4 @@
-"""A change put into a function's text: only what it replaces becomes other text."""
+"""Applies a change to a function's text; everything else is preserved verbatim."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ratchet.learn.proposers.mutations.tree import FunctionTree
 
 
 class TextChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One node becomes another, or several in the case of statements."""
+    """Replaces one node, or several statements."""
 
     old: ast.AST
     until: ast.stmt | None = None
-    """The last of several statements that are replaced, when `old` is the first of them."""
+    """The last of several statements to replace, if `old` is the first."""
     new: tuple[ast.AST, ...]
     said: str
-    """What it does, for people."""
+    """The change, for the candidate's reason."""
 
 
 def made(tree: FunctionTree, change: TextChange) -> str | None:
-    """The source with a change; None when it is no longer a function of the same signature."""
+    """The source with a change applied; None if it no longer has the same signature."""
     text = _spliced(tree, change)
     if text is None:
         return None
@@ -68,7 +68,7 @@ def _with_statements(
     indent = lines[first - 1][: old.col_offset]
     beside = [s for s in tree.block(old) if s is not old and s is not until]
     if indent.strip() or any(_overlaps(s, first, until.end_lineno) for s in beside):
-        return _unparsed(tree, old, new) if until is old else None  # several on a line
+        return _unparsed(tree, old, new) if until is old else None  # several statements on one line
     made: list[str] = []
     for statement in new:
         text = _text(tree, statement)
@@ -79,7 +79,7 @@ def _with_statements(
 
 
 def _text(tree: FunctionTree, node: ast.AST) -> str:
-    """A statement's own text where it is one of the source's, with its comments."""
+    """The original text of a statement of the source, with its comments."""
     if isinstance(node, ast.stmt) and tree.above(node) is not None and node.end_lineno:
         lines = tree.source.split("\n")[node.lineno - 1 : node.end_lineno]
         indent = lines[0][: node.col_offset]
@@ -99,7 +99,7 @@ def _unparsed(tree: FunctionTree, old: ast.stmt, new: Sequence[ast.AST]) -> str:
             return done
 
     module = ast.parse(tree.source)
-    # Positions tell which node of the fresh tree is meant.
+    # Find the node in the fresh tree by its position.
     for fresh in ast.walk(module):
         if (
             type(fresh) is type(old)

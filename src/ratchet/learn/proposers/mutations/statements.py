@@ -1,4 +1,4 @@
-"""Mutations of statements: branches, order, removal, inserted guards."""
+"""Mutations of statements: branches, order, removal, guards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLAIN = (ast.Assign, ast.AugAssign, ast.Expr)
 
 
 def branch(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """A branch is taken always or never, or two branches change places."""
+    """Force a branch, or swap two branches."""
     choices: list[ast.stmt | ast.expr] = [n for n in tree.statements() if isinstance(n, ast.If)]
     choices += [n for n in tree.expressions() if isinstance(n, ast.IfExp)]
     if not choices:
@@ -38,7 +38,7 @@ def branch(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -
 
 
 def order(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """A plain statement moves below the one that follows it."""
+    """Move a simple statement below the next one."""
     pairs = []
     for node in tree.statements():
         block = tree.block(node)
@@ -56,7 +56,7 @@ def order(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) ->
 def removal(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """A plain statement is left out, when what it sets is set elsewhere as well."""
+    """Remove a simple statement, if what it sets is also set elsewhere."""
     found = []
     for node in tree.statements():
         if not isinstance(node, PLAIN):
@@ -74,7 +74,7 @@ def removal(
 
 
 def guard(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """A number that was set is kept within a bound, or a condition comes before a statement."""
+    """Clamp a number after it is set, or make a statement conditional."""
     numeric = [
         n
         for n in tree.statements()
@@ -97,7 +97,7 @@ def guard(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) ->
 
 
 def early(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """A loop goes on with the next, or ends, under a condition."""
+    """Continue or leave a loop on a condition."""
     inner = [
         n
         for n in tree.statements()
@@ -112,13 +112,13 @@ def early(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) ->
     leave: ast.stmt = rng.choice((ast.Continue, ast.Break))()
     name = "goes on" if isinstance(leave, ast.Continue) else "ends"
     if isinstance(tree.above(node), ast.While) and isinstance(leave, ast.Continue):
-        leave, name = ast.Break(), "ends"  # what would end a `while` may stand below
+        leave, name = ast.Break(), "ends"  # the statement that ends a `while` may follow below
     new = (ast.If(test, [leave], []), node)
     return _said(node, new, f"the loop {name} before it if `{ast.unparse(test)}`")
 
 
 def condition(tree: FunctionTree, rng: random.Random, place: ast.AST) -> ast.expr | None:
-    """A condition on numbers that are known at a place, or on what is already a truth there."""
+    """A condition on numbers in scope, or on an existing boolean."""
     numbers = tree.atoms(place)
     truths = tree.atoms(place, "truth")
     if truths and rng.random() < 0.3:
@@ -155,14 +155,14 @@ def _bounded(
 
 
 def _swapped(tree: FunctionTree, node: ast.stmt, after: ast.stmt) -> TextChange | None:
-    """Two neighbours in the other order."""
+    """Swap two adjacent statements."""
     lines = tree.source.split("\n")
     assert node.end_lineno is not None
     assert after.end_lineno is not None
     if after.lineno <= node.end_lineno or any(
         lines[at].strip() for at in range(node.end_lineno, after.lineno - 1)
     ):
-        return None  # on one line, or with comments in between that belong to one of them
+        return None  # on one line, or separated by comments that belong to one of them
     return TextChange(
         old=node,
         until=after,

@@ -1,4 +1,4 @@
-"""A function as mutations see it: its nodes, which names are bound where, and what is a number."""
+"""The syntax tree of a function: nodes that may change, names in scope, kinds of expressions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FunctionTree:
 
     Args:
         source: The function's source.
-        shapes: Objects that it may be given, each as its keys with what stands under them.
+        shapes: Object shapes of its inputs: keys with the kinds of their values.
     """
 
     def __init__(self, source: str, shapes: Shapes = ()) -> None:
@@ -38,11 +38,11 @@ class FunctionTree:
         self._kinds = Kinds(function)
 
     def above(self, node: ast.AST) -> ast.AST | None:
-        """The node that holds this one."""
+        """The parent node."""
         return self._above.get(node)
 
     def expressions(self) -> list[ast.expr]:
-        """Expressions that may change: those that are read, without annotations and docstrings."""
+        """Expressions that may change: those evaluated, except annotations and docstrings."""
         return [
             node
             for node in ast.walk(self.function)
@@ -53,7 +53,7 @@ class FunctionTree:
         ]
 
     def statements(self) -> list[ast.stmt]:
-        """Statements of the body, at every depth, without docstrings."""
+        """All statements of the body, nested ones included, without docstrings."""
         return [
             node
             for node in ast.walk(self.function)
@@ -61,7 +61,7 @@ class FunctionTree:
         ]
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
-        """The statements among which one stands, itself included."""
+        """The block that contains a statement."""
         holder = self._above[statement]
         for name in ("body", "orelse", "finalbody"):
             block = getattr(holder, name, None)
@@ -70,15 +70,15 @@ class FunctionTree:
         return [statement]
 
     def kind(self, node: ast.expr) -> Kind:
-        """What an expression is, as far as its form and its neighbours say."""
+        """The kind of an expression, inferred from its form and context."""
         return self._kinds.of(node)
 
     def numbers(self) -> list[ast.expr]:
-        """Expressions that may change and are numbers."""
+        """Numeric expressions that may change."""
         return [node for node in self.expressions() if self.kind(node) == "number"]
 
     def atoms(self, place: ast.AST, kind: Kind = "number") -> list[ast.expr]:
-        """Short expressions of a kind that stand in the function and could stand at a place too."""
+        """Short expressions of a kind in the function that are also valid at another position."""
         bound = self.bound(place)
         around = self._functions_around(place)
         found: dict[str, ast.expr] = {}
@@ -88,7 +88,7 @@ class FunctionTree:
             if kind != "number" and not isinstance(node, ast.Name | ast.Subscript | ast.Compare):
                 continue
             if any(isinstance(part, ast.Name) and part.id in around for part in ast.walk(node)):
-                continue  # it would call itself for ever
+                continue  # it would recurse forever
             if sum(1 for _ in ast.walk(node)) > 9 or not free_names(node) <= bound:
                 continue
             found.setdefault(ast.dump(node), node)
@@ -104,7 +104,7 @@ class FunctionTree:
         return [copy.deepcopy(node) for node in found.values()]
 
     def siblings(self, node: ast.Subscript) -> list[tuple[ast.Subscript, Kind]]:
-        """What stands beside `x["key"]` in the objects that have this key, with its kind."""
+        """Other keys of the objects that have the key of `x["key"]`, with their kinds."""
         key = node.slice
         if not isinstance(key, ast.Constant) or not isinstance(key.value, str):
             return []
@@ -127,7 +127,7 @@ class FunctionTree:
         return names
 
     def bound(self, place: ast.AST) -> set[str]:
-        """Names that are bound for certain at a place: parameters, and what was set on the way."""
+        """Names certainly bound at a position: parameters, and names set before it."""
         names = set(self._outer_names())
         node: ast.AST | None = place
         while node is not None:
@@ -148,7 +148,7 @@ class FunctionTree:
         return names
 
     def _find_fixed(self) -> Iterator[ast.AST]:
-        """Nodes that no mutation touches: signatures, annotations, docstrings, keys, formats."""
+        """Nodes that no mutation may touch: signatures, annotations, docstrings, keys, formats."""
         for node in ast.walk(self.function):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 first = node.body[0]
