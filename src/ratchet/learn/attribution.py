@@ -78,7 +78,7 @@ def uses(
     texts = [(span, _texts(span)) for span in spans]
     found: dict[str, Use] = {}
     for name, resource in resources.items():
-        mine = [span for span, said in texts if _shows(name, resource, span, said)]
+        mine = [span for span, message in texts if _shows(name, resource, span, message)]
         framed = isinstance(resource, Code) and any(
             _has_frame(resource.function, text) for text in (error, *_stacks(spans))
         )

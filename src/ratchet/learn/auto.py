@@ -84,8 +84,8 @@ class Auto:
         seen = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
         own = await lab.evaluate(lab.baseline, lab.val[: plan.val])
         await self._survey(lab, records, seen)
-        course = BudgetScheduler(lab, records, plan, _known(mean(own)))
-        return await course.finding(await course.run())
+        scheduler = BudgetScheduler(lab, records, plan, _require_score(mean(own)))
+        return await scheduler.finding(await scheduler.run())
 
     def _possible(self, lab: Lab) -> list[ArmRecord]:
         """The arms that can work here; notes each that cannot."""
@@ -138,16 +138,16 @@ class Auto:
     ) -> None:
         """Weight the arms by the resources to which the source's failures are attributed."""
         low = [e for e in seen if e.value is not None and e.value < SOLVED]
-        value = _known(mean(seen))
+        value = _require_score(mean(seen))
         lab.note(
             f"The agent as it is scores {value:.3f} on {len(seen)} train tasks;"
             f" {len(low)} of them are not solved."
         )
         if not low:
             return
-        shares = await _blamed(lab, low)
+        shares = await _blame_shares(lab, low)
         if len(lab.targets) > 1:
-            lab.note(f"Its failures point to {_said(shares)}.")
+            lab.note(f"Its failures point to {_format_shares(shares)}.")
         for record in records:
             if record.arm.one:
                 most = max(record.targets, key=lambda name: shares.get(name, 0.0))
@@ -156,7 +156,7 @@ class Auto:
             record.weight *= 0.5 + math.fsum(shares.get(name, 0.0) for name in record.targets)
 
 
-async def _blamed(lab: Lab, low: Sequence[Evaluation]) -> dict[str, float]:
+async def _blame_shares(lab: Lab, low: Sequence[Evaluation]) -> dict[str, float]:
     """Mean share of the missing score attributed to each target over these evaluations."""
     shares = dict.fromkeys(lab.targets, 0.0)
     for evaluation in low:
@@ -171,12 +171,12 @@ async def _blamed(lab: Lab, low: Sequence[Evaluation]) -> dict[str, float]:
     return shares
 
 
-def _said(shares: Mapping[str, float]) -> str:
+def _format_shares(shares: Mapping[str, float]) -> str:
     ranked = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{name!r} {share:.0%}" for name, share in ranked if share > 0)
 
 
-def _known(value: float | None) -> float:
+def _require_score(value: float | None) -> float:
     if value is None:
         raise InputError(
             "No task has a score: the objective's evaluator failed on every rollout.",

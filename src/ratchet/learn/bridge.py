@@ -61,7 +61,7 @@ class Bridge:
         """
         ended: asyncio.Future[T | None] = self._loop.create_future()
 
-        def tell(result: T | None, error: BaseException | None) -> None:
+        def resolve(result: T | None, error: BaseException | None) -> None:
             if ended.done():
                 return
             if error is None:
@@ -77,7 +77,7 @@ class Bridge:
             except BaseException as raised:
                 error = None if self._cause is not None else raised
             try:
-                self._loop.call_soon_threadsafe(tell, result, error)
+                self._loop.call_soon_threadsafe(resolve, result, error)
             except RuntimeError:
                 pass  # the loop is closed: nothing awaits the result
 

@@ -116,9 +116,9 @@ class BudgetLedger:
 
     def refusal(self, *, rollouts: int = 0, coach_calls: int = 0) -> str:
         """Why this many more are refused; empty if they are allowed."""
-        for purse in self._levels():
+        for ledger in self._levels():
             reached = exceeded(
-                purse.budget, purse.spent, more_rollouts=rollouts, more_coach_calls=coach_calls
+                ledger.budget, ledger.spent, more_rollouts=rollouts, more_coach_calls=coach_calls
             )
             if reached:
                 return reached
@@ -127,41 +127,43 @@ class BudgetLedger:
     def take_rollouts(self, names: Sequence[str]) -> None:
         """Charge the rollouts that `fresh` returned."""
         self._paid.update(names)
-        for purse in self._levels():
-            purse.spent.rollouts += len(names)
+        for ledger in self._levels():
+            ledger.spent.rollouts += len(names)
 
     def take_call(self, name: str) -> None:
         """Charge a coach call; calls in flight count."""
         self._paid.add(name)
-        for purse in self._levels():
-            purse.spent.coach_calls += 1
+        for ledger in self._levels():
+            ledger.spent.coach_calls += 1
 
     def give_back_call(self, name: str) -> None:
         """Refund a coach call that ended without an answer."""
         self._paid.discard(name)
-        for purse in self._levels():
-            purse.spent.coach_calls -= 1
+        for ledger in self._levels():
+            ledger.spent.coach_calls -= 1
 
     def pay(self, costs: Iterable[Cost]) -> None:
         """Add the cost of rollouts or calls."""
         new = list(costs)
-        for purse in self._levels():
-            purse._costs.extend(new)
+        for ledger in self._levels():
+            ledger._costs.extend(new)
             # Rounded once, so that the order in which they end does not matter.
-            cost = total_cost(purse._costs)
-            purse.spent.dollars = cost.known_usd
-            purse.spent.unpriced = cost.unpriced
+            cost = total_cost(ledger._costs)
+            ledger.spent.dollars = cost.known_usd
+            ledger.spent.unpriced = cost.unpriced
 
     def tick(self, now: float) -> None:
         """Update the elapsed time."""
-        for purse in self._levels():
-            purse.spent.seconds += now - purse._since
-            purse._since = now
+        for ledger in self._levels():
+            ledger.spent.seconds += now - ledger._since
+            ledger._since = now
 
     def reached(self) -> str:
         """The limit that is reached, time included; empty if none."""
-        for purse in self._levels():
-            reached = out_of_time(purse.budget, purse.spent) or exceeded(purse.budget, purse.spent)
+        for ledger in self._levels():
+            reached = out_of_time(ledger.budget, ledger.spent) or exceeded(
+                ledger.budget, ledger.spent
+            )
             if reached:
                 return reached
         return ""
@@ -169,15 +171,15 @@ class BudgetLedger:
     @property
     def seconds(self) -> list[float]:
         """Seconds spent, of this ledger and of each of its ancestors."""
-        return [purse.spent.seconds for purse in self._levels()]
+        return [ledger.spent.seconds for ledger in self._levels()]
 
     def recall(self, seconds: Any) -> None:
         """Restore the elapsed seconds that the journal recorded for a step."""
-        for purse, then in zip(self._levels(), seconds, strict=False):
-            purse.spent.seconds = float(then)
+        for ledger, then in zip(self._levels(), seconds, strict=False):
+            ledger.spent.seconds = float(then)
 
     def _levels(self) -> Iterator[BudgetLedger]:
-        purse: BudgetLedger | None = self
-        while purse is not None:
-            yield purse
-            purse = purse._whole
+        ledger: BudgetLedger | None = self
+        while ledger is not None:
+            yield ledger
+            ledger = ledger._whole

@@ -89,7 +89,7 @@ class BudgetScheduler:
         self._records = sorted(records, key=lambda record: -record.weight)
         self._plan = plan
         self._baseline_val = baseline_val
-        self._kept: list[tuple[Candidate, float, float]] = []
+        self._improvements: list[tuple[Candidate, float, float]] = []
         """Each better candidate, with the means of its predecessor and its own on the same
         tasks."""
         self._solved = baseline_val >= 1.0
@@ -97,7 +97,7 @@ class BudgetScheduler:
 
     @property
     def _best(self) -> Candidate:
-        return self._kept[-1][0] if self._kept else self._lab.baseline
+        return self._improvements[-1][0] if self._improvements else self._lab.baseline
 
     async def run(self) -> SearchEnd:
         """Spend the budget; returns how the search ended."""
@@ -117,7 +117,7 @@ class BudgetScheduler:
     async def finding(self, end: SearchEnd) -> Finding:
         """The result, with the best compared with the source on the same val tasks."""
         best, baseline_val, best_val = self._lab.baseline, self._baseline_val, self._baseline_val
-        if self._kept:
+        if self._improvements:
             best, baseline_val, best_val = await self._compare()
         tried = [record for record in self._records if record.slices]
         parts = [
@@ -139,7 +139,7 @@ class BudgetScheduler:
             await self._confirm()
         except BudgetExhausted:
             pass  # compare on the tasks already run
-        for candidate, before, after in reversed(self._kept):
+        for candidate, before, after in reversed(self._improvements):
             pairs = lab.compared(f"auto/{candidate.id}", lab.baseline, candidate)
             if not pairs:  # it was compared with its predecessor only
                 return candidate, before, after
@@ -190,12 +190,12 @@ class BudgetScheduler:
             finding = await record.arm.make().learn(part)
         except CANNOT as error:
             self._account(record, part)
-            record.out, record.refused = _plain(error), True
+            record.out, record.refused = _as_sentence(error), True
             lab.note(f"{record.arm.name} cannot go on: {record.out}")
             return
         self._account(record, part)
         self._proposals += finding.proposals
-        cost, said = _cost(part), finding.sentence
+        cost, summary = _cost(part), finding.sentence
         if finding.ended == "budget":
             cost += ", its share of the budget"
         if finding.best.id == self._best.id or finding.best_val < finding.baseline_val:
@@ -203,7 +203,7 @@ class BudgetScheduler:
             # An arm that ended before its share was spent had nothing left to try.
             if record.barren >= TIRED or finding.ended != "budget":
                 record.out = "it brought nothing more"
-            lab.note(f"{record.arm.name} found nothing better for {cost}: {said}")
+            lab.note(f"{record.arm.name} found nothing better for {cost}: {summary}")
             return
         pairs = lab.compared(name, self._best, finding.best)
         gain = finding.best_val - finding.baseline_val
@@ -216,8 +216,8 @@ class BudgetScheduler:
             if gain > 0
             else f"keeps a candidate that does better on train and as well{on}"
         )
-        lab.note(f"{record.arm.name} {did}, for {cost}: {said}")
-        self._kept.append((finding.best, finding.baseline_val, finding.best_val))
+        lab.note(f"{record.arm.name} {did}, for {cost}: {summary}")
+        self._improvements.append((finding.best, finding.baseline_val, finding.best_val))
         if finding.best_val >= SOLVED and all(after >= SOLVED for _, after in pairs):
             try:
                 self._solved = await self._confirm() >= SOLVED
@@ -271,15 +271,15 @@ def _some_tasks(lab: Lab, share: Budget) -> dict[str, Sequence[Task]]:
 def _gain(record: ArmRecord) -> str:
     if record.refused and not record.rollouts and not record.coach_calls:
         return "could not work"
-    cost = _said_cost(record.rollouts, record.coach_calls, record.dollars)
+    cost = _format_cost(record.rollouts, record.coach_calls, record.dollars)
     return f"+{record.gain:.3f} for {cost}" if record.gain > 0 else f"no gain for {cost}"
 
 
 def _cost(part: Lab) -> str:
-    return _said_cost(part.spent.rollouts, part.spent.coach_calls, part.spent.cost)
+    return _format_cost(part.spent.rollouts, part.spent.coach_calls, part.spent.cost)
 
 
-def _said_cost(rollouts: int, coach_calls: int, dollars: Cost) -> str:
+def _format_cost(rollouts: int, coach_calls: int, dollars: Cost) -> str:
     parts = [f"{rollouts} rollout{'' if rollouts == 1 else 's'}"]
     if coach_calls:
         parts.append(f"{coach_calls} coach call{'' if coach_calls == 1 else 's'}")
@@ -292,5 +292,5 @@ def _names(targets: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in targets)
 
 
-def _plain(error: RatchetError) -> str:
+def _as_sentence(error: RatchetError) -> str:
     return error.message if error.message.endswith(".") else f"{error.message}."

@@ -13,7 +13,7 @@ from ratchet.types import Candidate
 
 LEVEL = 0.95
 
-SAID = 200
+MAX_ERROR = 200
 """Maximum characters of an error message."""
 
 
@@ -57,8 +57,8 @@ class CandidateStats:
 def _usual(errors: Iterable[str]) -> str:
     """The most frequent error as one line; ties go to the first in the alphabet."""
     counts = Counter(" ".join(error.split()) for error in errors)
-    text = min(counts, key=lambda said: (-counts[said], said), default="")
-    return text if len(text) <= SAID else f"{text[: SAID - 1]}…"
+    text = min(counts, key=lambda line: (-counts[line], line), default="")
+    return text if len(text) <= MAX_ERROR else f"{text[: MAX_ERROR - 1]}…"
 
 
 def interval(values: Collection[float]) -> tuple[float | None, float | None]:

@@ -70,9 +70,9 @@ async def ask_and_charge(
     *,
     step: str,
     key: str,
-    purse: BudgetLedger,
-    keep: Callable[[str, Any], Any],
-    kept: Callable[[], Awaitable[None]],
+    ledger: BudgetLedger,
+    append: Callable[[str, Any], Any],
+    flush: Callable[[], Awaitable[None]],
 ) -> Reply:
     """Call the coach, charge the cost, and journal the reply.
 
@@ -81,9 +81,9 @@ async def ask_and_charge(
         question: The request.
         step: Name of the call, for its span.
         key: Journal key of the reply.
-        purse: The ledger to charge.
-        keep: Adds an entry to the journal.
-        kept: Waits until added entries are written.
+        ledger: The ledger to charge.
+        append: Adds an entry to the journal.
+        flush: Waits until added entries are written.
 
     Raises:
         BudgetExhausted: The dollars or coach calls are spent; no call was made.
@@ -94,10 +94,10 @@ async def ask_and_charge(
             "This algorithm asks a coach LLM, and none is configured.",
             hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
         )
-    reached = purse.refusal(coach_calls=1)
+    reached = ledger.refusal(coach_calls=1)
     if reached:
         raise BudgetExhausted(f"Another coach call would exceed the budget: {reached}.")
-    purse.take_call(key)
+    ledger.take_call(key)
     asking = STEP.set(step)
     try:
         reply = await coach.ask(
@@ -108,21 +108,21 @@ async def ask_and_charge(
             model=question.model,
         )
     except BaseException:
-        purse.give_back_call(key)
+        ledger.give_back_call(key)
         raise
     finally:
         STEP.reset(asking)
     # Before any await: a cancellation from here on must not lose the reply.
-    keep(key, msgspec.to_builtins(reply))
-    purse.pay([reply.cost])
-    await kept()  # a reply that a kill could lose, and so charge twice, must not be used
+    append(key, msgspec.to_builtins(reply))
+    ledger.pay([reply.cost])
+    await flush()  # a reply that a kill could lose, and so charge twice, must not be used
     return reply
 
 
-def paid_before(kept: Any, key: str, purse: BudgetLedger) -> Reply:
+def paid_before(kept: Any, key: str, ledger: BudgetLedger) -> Reply:
     """A reply from the journal: counted in this run's budget, without another call."""
     reply = msgspec.convert(kept, Reply)
-    if purse.fresh([key]):
-        purse.take_call(key)
-        purse.pay([reply.cost])
+    if ledger.fresh([key]):
+        ledger.take_call(key)
+        ledger.pay([reply.cost])
     return reply

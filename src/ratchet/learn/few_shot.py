@@ -278,7 +278,7 @@ class _Race(Race[RaceEntry]):
             keep = ranked[: max(1, len(racing) // 2)]
             for entry in racing:
                 if entry not in keep or whole:
-                    self._tell(entry, pruned=not whole)
+                    self._report(entry, pruned=not whole)
             racing = [] if whole else keep
 
     def finalists(self) -> list[RaceEntry]:
@@ -327,7 +327,7 @@ class _Race(Race[RaceEntry]):
         able = [entry for entry in able if self.may_lead(entry, leader)]
         return sorted(able, key=lambda one: (-self.standing(one).mean, one.number))
 
-    def _tell(self, entry: RaceEntry, *, pruned: bool) -> None:
+    def _report(self, entry: RaceEntry, *, pruned: bool) -> None:
         kept = not pruned and entry in self.finalists()
         self._lab.judged(
             Proposal(

@@ -398,9 +398,9 @@ def _record(trajectory: _Trajectory) -> dict[str, str]:
     if evaluation is None:
         return {"Feedback": f"The text could not be used, and nothing ran. {trajectory.problem}"}
     rollout = evaluation.rollout
-    said = [f"{s.rationale or s.error}" for s in evaluation.scores.values()]
+    rationales = [f"{s.rationale or s.error}" for s in evaluation.scores.values()]
     score = "unknown" if evaluation.value is None else f"{evaluation.value:.3f}"
-    feedback = [f"The score is {score}.", *(each for each in said if each)]
+    feedback = [f"The score is {score}.", *(each for each in rationales if each)]
     if rollout.expected is not None and (evaluation.value or 0.0) < 1.0:
         feedback.append(f"Expected was: {text_of(rollout.expected)}")
     if rollout.status != "succeeded":

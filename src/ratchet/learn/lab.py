@@ -88,8 +88,8 @@ class Lab:
         self.train = tuple(train)
         self._train_ids = {task.id for task in self.train}
         self.val = tuple(val)
-        self._purse: BudgetLedger = BudgetLedger(
-            budget, now=clock(), whole=whole._purse if whole else None
+        self._ledger: BudgetLedger = BudgetLedger(
+            budget, now=clock(), whole=whole._ledger if whole else None
         )
         self._whole = whole
         seed = f"{work.seed}/{work.part}" if work.part else work.seed
@@ -111,15 +111,15 @@ class Lab:
         self._on_note = on_note
         self._redact = redact
         self._clock = clock
-        self._dropped: tuple[str, ...] | None = None
+        self._abandoned: tuple[str, ...] | None = None
         """Key prefixes of abandoned coach calls; None until read from the journal."""
-        self._new = asyncio.Event()
+        self._live = asyncio.Event()
         """Set when a decision is made that the journal does not contain."""
         self._announced: set[str] = set()
         """Models already reported as unpriced."""
         self._judged = 0
         self._notes = 0
-        self._tried: dict[str, CandidateStats] = {} if whole is None else whole._tried
+        self._stats: dict[str, CandidateStats] = {} if whole is None else whole._stats
 
     async def __aenter__(self) -> Lab:
         """Load the journal of earlier attempts of the run."""
@@ -137,12 +137,12 @@ class Lab:
     @property
     def budget(self) -> Budget:
         """Spending limits."""
-        return self._purse.budget
+        return self._ledger.budget
 
     @property
     def spent(self) -> Spent:
         """Amounts spent so far."""
-        return self._purse.spent
+        return self._ledger.spent
 
     async def evaluate(
         self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
@@ -162,11 +162,11 @@ class Lab:
                 The time limit does not raise here: `may_continue` enforces it.
         """
         rollouts = [self._work.rollout(task, candidate.id, repetition) for task in tasks]
-        new = self._purse.fresh(rollout.id for rollout in rollouts)
-        reached = self._purse.refusal(rollouts=len(new)) if new else ""
+        new = self._ledger.fresh(rollout.id for rollout in rollouts)
+        reached = self._ledger.refusal(rollouts=len(new)) if new else ""
         if reached:
             raise BudgetExhausted(f"{len(new)} more rollouts would exceed the budget: {reached}.")
-        self._purse.take_rollouts(new)
+        self._ledger.take_rollouts(new)
         await self._journal.flush()
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
         async with ScoreStream(self._scorer) as stream:
@@ -178,7 +178,7 @@ class Lab:
 
             ended = await self._runner.run(rollouts, [candidate], ended_one)
             scores = await stream.scores()
-        self._purse.pay(ended[rollout_id].cost for rollout_id in new)
+        self._ledger.pay(ended[rollout_id].cost for rollout_id in new)
         for rollout_id in new:
             self._announce_unpriced(ended[rollout_id].cost)
         evaluations = [
@@ -190,7 +190,7 @@ class Lab:
             )
             for task, rollout in zip(tasks, rollouts, strict=True)
         ]
-        self._tried.setdefault(candidate.id, CandidateStats(candidate)).add(evaluations)
+        self._stats.setdefault(candidate.id, CandidateStats(candidate)).add(evaluations)
         return evaluations
 
     @property
@@ -229,11 +229,11 @@ class Lab:
         """
         question = CoachQuestion(tuple(messages), schema, temperature, max_tokens, model)
         key = f"{self._key('coach', step)}/{question.digest}"
-        known = await self._known(key)
+        known = await self._journaled(key)
         if known is not None:
-            return paid_before(known, key, self._purse)
-        if await self._is_dropped(key):
-            await self._new.wait()  # the first run ended before this call, so this one must too
+            return paid_before(known, key, self._ledger)
+        if await self._is_abandoned(key):
+            await self._live.wait()  # the first run ended before this call, so this one must too
         await self._journal.flush()
         return await self._calls.finish(
             ask_and_charge(
@@ -241,9 +241,9 @@ class Lab:
                 question,
                 step=step,
                 key=key,
-                purse=self._purse,
-                keep=self._append,
-                kept=self._journal.flush,
+                ledger=self._ledger,
+                append=self._append,
+                flush=self._journal.flush,
             )
         )
 
@@ -294,11 +294,11 @@ class Lab:
             pending: Futures by name, at least one; the named one is done on return.
         """
         key = self._key("first", event)
-        known = await self._known(key)
+        known = await self._journaled(key)
         if isinstance(known, str) and known in pending:
             await asyncio.wait({pending[known]})
             return known
-        self._new.set()
+        self._live.set()
         done, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
         name = next(name for name, future in pending.items() if future in done)
         self._append(key, name)
@@ -317,12 +317,12 @@ class Lab:
         await self._journal.flush()
         for key, body in self._journal.entries.items():
             if key.startswith(tuple(theirs)):
-                paid_before(body, key, self._purse)
+                paid_before(body, key, self._ledger)
 
-    async def _is_dropped(self, key: str) -> bool:
-        if self._dropped is None:
-            self._dropped = tuple(await self._known(self._key("dropped", "")) or ())
-        return key.startswith(self._dropped)
+    async def _is_abandoned(self, key: str) -> bool:
+        if self._abandoned is None:
+            self._abandoned = tuple(await self._journaled(self._key("dropped", "")) or ())
+        return key.startswith(self._abandoned)
 
     def redact(self, text: str) -> str:
         """Remove sensitive data from a text before it is sent to a coach or put in a prompt."""
@@ -353,7 +353,7 @@ class Lab:
             self._whole.judged(msgspec.structs.replace(proposal, number=number))
             return
         self._judged = proposal.number + 1
-        tried = self._tried.get(proposal.candidate_id)
+        tried = self._stats.get(proposal.candidate_id)
         proposal = msgspec.structs.replace(
             proposal,
             rollouts=self.spent.rollouts,
@@ -383,10 +383,10 @@ class Lab:
             return
         for model in sorted(cost.unpriced.keys() - self._announced):
             self._announced.add(model)
-            said = unpriced_sentence(model, self.budget)
-            self._append(f"unpriced/{model}", said)
+            sentence = unpriced_sentence(model, self.budget)
+            self._append(f"unpriced/{model}", sentence)
             if self._on_note:
-                self._on_note(said)
+                self._on_note(sentence)
 
     def unusable(self, step: str, why: str) -> None:
         """Journal why a coach's answer could not be made into a candidate.
@@ -403,13 +403,13 @@ class Lab:
         Args:
             step: Name of the step, unique in the run and stable across resumption.
         """
-        self._purse.tick(self._clock())
-        mine, *above = self._purse.seconds
+        self._ledger.tick(self._clock())
+        mine, *above = self._ledger.seconds
         answer: Any = self._append(
             self._key("budget", step),
-            {"seconds": mine, "above": above, "reached": self._purse.reached()},
+            {"seconds": mine, "above": above, "reached": self._ledger.reached()},
         )
-        self._purse.recall([answer["seconds"], *answer["above"]])
+        self._ledger.recall([answer["seconds"], *answer["above"]])
         return not answer["reached"]
 
     def part(
@@ -463,7 +463,7 @@ class Lab:
         """
         order = list(tasks)
         self.rng.shuffle(order)
-        tried = self._tried.get(self.baseline.id)
+        tried = self._stats.get(self.baseline.id)
         if self._whole is None or tried is None:
             return order
         # As with comparisons, the journal records which tasks had been run at the first time.
@@ -481,15 +481,15 @@ class Lab:
             one: The first candidate.
             other: The second candidate.
         """
-        known = [self._tried[c.id].values if c.id in self._tried else {} for c in (one, other)]
+        known = [self._stats[c.id].values if c.id in self._stats else {} for c in (one, other)]
         found = [[known[0].get(task.id), known[1].get(task.id)] for task in self.val]
         pairs = [pair for pair in found if None not in pair]
         # Work that was interrupted in the first run may have ended since: the journal records the
         # pairs seen then.
-        kept: Any = self._append(self._key("compared", step), pairs)
-        return [(one, other) for one, other in kept]
+        stored: Any = self._append(self._key("compared", step), pairs)
+        return [(one, other) for one, other in stored]
 
-    async def _known(self, key: str) -> Any:
+    async def _journaled(self, key: str) -> Any:
         await self._journal.load()
         return self._journal.entries.get(key)
 

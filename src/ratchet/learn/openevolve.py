@@ -261,10 +261,10 @@ class _Search:
             if self._ended.done():
                 return self._ended.result()
             if process.returncode:
-                said = (folder / "printed").read_text(errors="replace").strip().splitlines()
+                output = (folder / "printed").read_text(errors="replace").strip().splitlines()
                 raise RatchetError(
                     f"openevolve ended with an error ({process.returncode}):"
-                    f" {said[-1][:300] if said else 'it said nothing'}"
+                    f" {output[-1][:300] if output else 'it printed nothing'}"
                 )
             return SearchEnd("limit", f"all {config['max_iterations']} iterations were made")
         finally:
@@ -420,9 +420,11 @@ class _Search:
 
 def _environment(path: str, seed: int, folder: Path) -> dict[str, str]:
     """The environment of the library's process: no secrets, only the socket."""
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
+    inherited = {
+        name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ
+    }
     return {
-        **kept,
+        **inherited,
         "HOME": str(folder),
         "TMPDIR": str(folder),
         "PYTHONHASHSEED": "0",

@@ -105,8 +105,8 @@ class RunJournal:
                     return
             failure: RatchetError | None = None
             try:
-                kept = self._journal.append_all(self._run_id, batch)
-                if any(kept[key] != body for key, body, _ in batch):
+                stored = self._journal.append_all(self._run_id, batch)
+                if any(stored[key] != body for key, body, _ in batch):
                     failure = Conflict(
                         f"Another process works on the run {self._run_id[:12]}, too.",
                         hint="End one of the two, and run the same command again: it goes on from"

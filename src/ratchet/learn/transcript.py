@@ -45,9 +45,9 @@ def transcript(evaluation: Evaluation, spans: Sequence[Span], *, title: str) -> 
     if rollout.error:
         lines += _field("Error", rollout.error)
     for name, given in evaluation.scores.items():
-        said = given.rationale or given.error
-        if said:
-            lines += _field(f"Evaluator {name} says", said)
+        comment = given.rationale or given.error
+        if comment:
+            lines += _field(f"Evaluator {name} says", comment)
     return "\n".join(lines)
 
 
@@ -84,21 +84,21 @@ def _field(name: str, value: Any) -> list[str]:
 
 def _steps(spans: Sequence[Span]) -> Iterator[str]:
     """The steps of the trace; content repeated by several spans appears once."""
-    told: set[str] = set()
+    seen: set[str] = set()
     for span in spans:
         if span.attributes.get("gen_ai.operation.name") in _NOT_STEPS:
             continue
-        for line in _told(span):
+        for line in _span_lines(span):
             line = cut(line, MAX_STEP)
-            if line not in told:
-                told.add(line)
+            if line not in seen:
+                seen.add(line)
                 yield line
-        if span.status == "error" and span.message and span.message not in told:
-            told.add(span.message)
+        if span.status == "error" and span.message and span.message not in seen:
+            seen.add(span.message)
             yield f"- {span.name} failed: {cut(span.message, MAX_STEP)}"
 
 
-def _told(span: Span) -> Iterator[str]:
+def _span_lines(span: Span) -> Iterator[str]:
     attributes = span.attributes
     if "gen_ai.input.messages" in attributes or "gen_ai.output.messages" in attributes:
         yield from _conversation(attributes.get("gen_ai.input.messages"))

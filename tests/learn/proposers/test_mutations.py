@@ -77,7 +77,7 @@ def test_every_mutant_parses_and_keeps_its_signature(operator: str, name: str, s
     assert arguments(grown.code.source) == arguments(code.source)
     assert grown.code.source != code.source
     assert grown.operator == operator
-    assert grown.said
+    assert grown.description
 
 
 BINARY = ["+", "-", "*", "/", "<", ">=", "and", "or", "%"]

@@ -73,12 +73,12 @@ def read_answer(text: str, parent: PromptTemplate, source: PromptTemplate) -> Ed
         parent: The template to edit.
         source: The source's own template, the reference for language and length.
     """
-    said = text.strip()
-    if not said:
+    answer = text.strip()
+    if not answer:
         return EditAnswer(problem="The answer is empty.")
-    if _REFUSAL.match(said) and not _FENCE.search(said) and len(said) < 1_200:
-        return EditAnswer(problem=f"The coach refused: {said[:120]}", final=True)
-    prompt = extracted(said, parent)
+    if _REFUSAL.match(answer) and not _FENCE.search(answer) and len(answer) < 1_200:
+        return EditAnswer(problem=f"The coach refused: {answer[:120]}", final=True)
+    prompt = extracted(answer, parent)
     if len(prompt) < LEAST:
         return EditAnswer(problem="The answer has no prompt in it, or an emptied one.")
     if prompt.strip() == parent.text.strip():

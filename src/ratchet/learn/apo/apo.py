@@ -93,7 +93,7 @@ class APO:
                 f"APO(async_openai_client={async_openai_client!r}): a client is needed, no text.",
                 hint='Name a model with model="...".',
             )
-        self._wanted = SizeOptions(**whole)
+        self._options = SizeOptions(**whole)
         self._temperature = float(diversity_temperature)
         self._gradient_model = gradient_model or model
         self._apply_edit_model = apply_edit_model or model
@@ -181,7 +181,7 @@ class APO:
             search = PromptSearch(
                 lab,
                 self._coaching(lab),
-                wanted=self._wanted,
+                options=self._options,
                 sizes=plan,
                 panel=panel,
                 val=val[: plan.val],
@@ -211,7 +211,7 @@ class APO:
 
     def _plan(self, lab: Lab, rollouts: int | None) -> SearchSizes:
         return sizes(
-            self._wanted,
+            self._options,
             rollouts=rollouts,
             train=len(lab.train),
             val=len(lab.val),

@@ -73,7 +73,7 @@ def least(train: int, val: int) -> int:
 
 
 def sizes(
-    wanted: SizeOptions, *, rollouts: int | None, train: int, val: int, concurrency: int
+    options: SizeOptions, *, rollouts: int | None, train: int, val: int, concurrency: int
 ) -> SearchSizes:
     """Divide a budget.
 
@@ -81,24 +81,24 @@ def sizes(
     concurrent proposals as the options request.
 
     Args:
-        wanted: The requested sizes.
+        options: The requested sizes.
         rollouts: The budget, at least `least`; None if unlimited.
         train: Number of train tasks.
         val: Number of val tasks.
         concurrency: Number of rollouts that run at once.
     """
     budget = ROLLOUTS_UNLIMITED if rollouts is None else rollouts
-    finalists = min(wanted.beam_width, 1 if budget < 80 else 2 if budget < 250 else 3)
+    finalists = min(options.beam_width, 1 if budget < 80 else 2 if budget < 250 else 3)
     val_share = round(0.2 * budget / (1 + finalists))
-    val_tasks = min(val, wanted.val_batch_size, max(LEAST_VAL, val_share))
-    batch = wanted.gradient_batch_size
+    val_tasks = min(val, options.val_batch_size, max(LEAST_VAL, val_share))
+    batch = options.gradient_batch_size
     panel = min(train, max(LEAST_PANEL, min(4 * batch, round(0.2 * budget))))
     panel_most = min(train, max(panel, min(4 * panel, round(0.06 * budget))))
     rung = min(panel, max(LEAST_RUNG, min(4, round(budget / 15))))
     search = max(0, budget - panel - val_tasks * (1 + finalists))
     proposals = search / (rung + 0.35 * (panel - rung))
     useful = math.ceil(2 * concurrency / rung)
-    width = max(1, min(wanted.per_round, useful, int(proposals / 10)))
+    width = max(1, min(options.per_round, useful, int(proposals / 10)))
     return SearchSizes(
         rollouts=budget,
         panel=panel,
@@ -107,12 +107,12 @@ def sizes(
         rung=rung,
         val=val_tasks,
         finalists=finalists,
-        beam=max(1, min(wanted.beam_width, round(budget / 100))),
+        beam=max(1, min(options.beam_width, round(budget / 100))),
         # More coach calls precede a rollout where rollouts are scarcest, and where there are so
         # many that single edits would spend them on too little.
         passes=3 if 100 <= budget < 250 else 5,
         width=width,
-        round=max(1, min(wanted.per_round, int(proposals / wanted.beam_rounds))),
+        round=max(1, min(options.per_round, int(proposals / options.beam_rounds))),
     )
 
 

@@ -198,7 +198,7 @@ class Coaching:
         self, order: EditOrder, target: str, number: int, group: Sequence[Evaluation]
     ) -> Reply:
         traces = await asyncio.gather(*(self._lab.spans(e) for e in group))
-        told = [
+        rollouts = [
             transcript(e, spans, title=f"Rollout {n}")
             for n, (e, spans) in enumerate(zip(group, traces, strict=True), start=1)
         ]
@@ -211,7 +211,7 @@ class Coaching:
                         "critique",
                         role=self._role(order.parent.candidate, target),
                         prompt=template.text,
-                        rollouts=self._lab.redact("\n\n".join(told)),
+                        rollouts=self._lab.redact("\n\n".join(rollouts)),
                     ),
                 )
             ],
@@ -254,14 +254,14 @@ class Coaching:
         """One edit, repaired once if it is unusable."""
         source = self._prompts(self._lab.baseline)[target]
         limit = str(longest(template, source))
-        said = "\n\n".join(
+        listed = "\n\n".join(
             f"## Critique {n}\n\n{cut(text, MAX_CRITIQUE)}" for n, text in enumerate(critiques, 1)
         )
         request = PROMPTS.fill(
             "edit",
             role=self._role(order.parent.candidate, target),
             prompt=template.text,
-            critiques=said,
+            critiques=listed,
             lessons=_lessons(order),
             placeholders=_placeholders(template),
             limit=limit,
@@ -351,16 +351,16 @@ def _solved(parent: RaceEntry, count: int, turn: int) -> list[Evaluation]:
 
 def _lessons(order: EditOrder) -> str:
     """The lessons of earlier edits, as text for the prompt."""
-    told = ""
+    text = ""
     if order.lessons:
         proven = "\n\n".join(cut(lesson, MAX_LESSON) for lesson in order.lessons)
-        told += "\n" + PROMPTS.fill("lessons", proven=proven)
+        text += "\n" + PROMPTS.fill("lessons", proven=proven)
     if order.earlier:
         several = len(order.earlier) > 1
         count = f"{len(order.earlier)} earlier answers" if several else "An earlier answer"
         problems = " ".join(dict.fromkeys(order.earlier))
-        told += "\n" + PROMPTS.fill("earlier", count=count, problems=cut(problems, MAX_LESSON))
-    return told
+        text += "\n" + PROMPTS.fill("earlier", count=count, problems=cut(problems, MAX_LESSON))
+    return text
 
 
 def _rationales(evaluation: Evaluation) -> list[str]:
@@ -385,16 +385,16 @@ def _placeholders(template: PromptTemplate) -> str:
     names = sorted(template.placeholders)
     if names:
         forms = ", ".join(f"`{written(name, template.engine)}`" for name in names)
-        kept = f"Keep these placeholders exactly as they are, and add none: {forms}."
+        rule = f"Keep these placeholders exactly as they are, and add none: {forms}."
     else:
-        kept = "The prompt has no placeholders; add none."
+        rule = "The prompt has no placeholders; add none."
     if template.engine == "f-string" and names:
-        kept += " Any other brace is written twice."
-    return kept
+        rule += " Any other brace is written twice."
+    return rule
 
 
 def _gist(critique: str) -> str:
     """The first sentence of a critique without headings, for a candidate's reason."""
     lines = [" ".join(line.strip(" \t#*->").split()) for line in critique.splitlines()]
-    said = [line for line in lines if len(line.split()) >= 4]
-    return cut(said[0] if said else " ".join(critique.split()), MAX_GIST)
+    sentences = [line for line in lines if len(line.split()) >= 4]
+    return cut(sentences[0] if sentences else " ".join(critique.split()), MAX_GIST)

@@ -57,7 +57,7 @@ class PromptSearch:
     Args:
         lab: The lab to search in.
         coaching: Drafts the edits.
-        wanted: The size options.
+        options: The size options.
         sizes: Sizes of the search.
         panel: Train tasks in the order in which they enter the panel.
         val: Val tasks that finalists run.
@@ -72,7 +72,7 @@ class PromptSearch:
         lab: Lab,
         coaching: Coaching,
         *,
-        wanted: SizeOptions,
+        options: SizeOptions,
         sizes: SearchSizes,
         panel: Sequence[Task],
         val: Sequence[Task],
@@ -83,7 +83,7 @@ class PromptSearch:
     ) -> None:
         self._lab = lab
         self._coaching = coaching
-        self._wanted = wanted
+        self._options = options
         self._sizes = sizes
         self._order = list(panel)
         self._panel = self._order[: sizes.panel]
@@ -201,7 +201,7 @@ class PromptSearch:
         return len(self._orders.keys() | self._racing.keys())
 
     def _ended(self) -> SearchEnd | None:
-        rounds, size = self._wanted.beam_rounds, self._sizes.round
+        rounds, size = self._options.beam_rounds, self._sizes.round
         if self._unusable >= USELESS:
             return SearchEnd(
                 "idle", f"{self._unusable} answers of the coach in a row could not be tried"
@@ -236,11 +236,14 @@ class PromptSearch:
             number,
             parent,
             turn=turn,
-            batch=self._wanted.gradient_batch_size,
+            batch=self._options.gradient_batch_size,
             passes=first_passes(number, self._sizes),
             calls=self._spending.calls_left(),
             draw=self._lab.rng.random(),
-            worth={name: (kept + 1) / (tried + 2) for name, (kept, tried) in self._targets.items()},
+            worth={
+                name: (accepted + 1) / (tried + 2)
+                for name, (accepted, tried) in self._targets.items()
+            },
             lessons=lessons_for(parent, self.beam, self._drafts),
             earlier=self._refusals.get(parent.number, ()),
         )
@@ -283,7 +286,7 @@ class PromptSearch:
             spent = min(1.0, max(0.0, (search - self._left()) / search))
             target = size.panel + round((size.panel_most - size.panel) * spent)
             low = len(low_rollouts(leaders[0]))
-            short = low < max(2, self._wanted.gradient_batch_size // 2)
+            short = low < max(2, self._options.gradient_batch_size // 2)
             is_idle = len(self._asked_of(leaders[0])) == len(leaders[0].evaluations)
             # A coach without usable answers on these rollouts may have some on others.
             stuck = self._unusable >= STUCK
@@ -414,12 +417,12 @@ class PromptSearch:
             return
         waited = number not in self._orders
         before = self.beam[0]
-        kept = not lost and bool(entry.scores)
-        if kept:
+        accepted = not lost and bool(entry.scores)
+        if accepted:
             self.beam = self._ranked([*self.beam, entry])[: self._sizes.beam]
-            kept = entry in self.beam
+            accepted = entry in self.beam
         sentence = ""
-        if kept:
+        if accepted:
             self.accepted += 1
             sentence = entry.gained()
             if self.beam[0] is entry and before is not entry:
@@ -442,15 +445,15 @@ class PromptSearch:
             )
         )
         if not waited:
-            self._settle(number, survived=kept)
+            self._settle(number, survived=accepted)
 
     def _settle(self, number: int, *, survived: bool) -> None:
         """Release a proposal's slot, and credit or discredit its coach replies."""
         del self._orders[number]
         target = self._drafts[number].target
         if target:
-            kept, tried = self._targets.get(target, (0, 0))
-            self._targets[target] = (kept + survived, tried + 1)
+            accepted, tried = self._targets.get(target, (0, 0))
+            self._targets[target] = (accepted + survived, tried + 1)
         for reply in self._drafts[number].replies:
             self._lab.credit(reply, survived)
 

@@ -72,7 +72,7 @@ class TypeChecks:
         self._patch = patch
         self._copies = copies
         self._say = say
-        self._said = False
+        self._reported = False
         self._cache = tempfile.TemporaryDirectory(prefix="ratchet-mypy-")
         self._before: dict[str, Counter[str] | None] = {}
         self._one = asyncio.Lock()
@@ -118,9 +118,9 @@ class TypeChecks:
             ended = await child.run(SECONDS, OUTPUT_BYTES)
         if ended.why != "exit" or ended.code not in (0, 1):
             how = f"had not ended after {SECONDS:g} s." if ended.why == "late" else "could not run."
-            if not self._said:
+            if not self._reported:
                 self._say(f"mypy {how} Where it does not end, types are not checked.{ended.tail()}")
-            self._said = True
+            self._reported = True
             return None
         text = ended.stdout.decode("utf-8", "replace")
         wanted = set(files)

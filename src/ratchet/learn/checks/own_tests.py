@@ -42,7 +42,7 @@ _FAILED = {
     "unittest": re.compile(r"^(?:FAIL|ERROR): (.+)$", re.MULTILINE),
 }
 _PASSED = re.compile(r"^.*?\b(\d+) passed\b.*$", re.MULTILINE)
-_SAYS_NOTHING = re.compile(
+_NOISE = re.compile(
     r"\s*([.FEsxX=_-]+( *\[ *\d+%\])?|Ran \d+ tests? in .*|=*[^=]* in \d+\.\d+s[^=]*=*"
     r"|=+ [\w ]+ =+|[ _]*_ .* _[ _]*|FAILED \([\w=, ]+\)|!+ .* !+)\s*"
 )
@@ -121,7 +121,7 @@ class OwnTests:
         self._command = command
         self._run = run
         self._say = say
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._baselines: dict[tuple[Path, ...], asyncio.Future[TestVerdict]] = {}
         self._touching: dict[str, list[TestFile]] = {}
 
@@ -139,13 +139,13 @@ class OwnTests:
         key = tuple(test.file for test in tests)
         before = await self._baseline(key, tests)
         if not before.passed:
-            self._tell(
+            self._report(
                 "The tests that touch "
                 + ", ".join(names)
                 + f" do not pass without a change either, so they check nothing: {before.output}"
             )
             return ""
-        self._tell(
+        self._report(
             f"Before the code of {', '.join(names)} costs more than a few rollouts, it has to pass"
             f" what touches it: {_files(self._tree.root, tests)}."
         )
@@ -254,9 +254,9 @@ class OwnTests:
         path = dict.fromkeys(str(f) for f in [*folders, copy, copy / "src"] if f.is_dir())
         return {"PYTHONPATH": ":".join(path), "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def _tell(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+    def _report(self, text: str) -> None:
+        if text not in self._reported:
+            self._reported.add(text)
             self._say(text)
 
 
@@ -297,10 +297,10 @@ def _read(kind: str, ran: CommandRun) -> TestVerdict:
 
 def _end(output: str) -> str:
     """The end of the output, without separators and durations, so that it is reproducible."""
-    told = [line.rstrip() for line in output.splitlines() if not _SAYS_NOTHING.fullmatch(line)]
+    lines = [line.rstrip() for line in output.splitlines() if not _NOISE.fullmatch(line)]
     kept: list[str] = []
     left = SHOWN
-    for line in reversed([line for line in told if line]):
+    for line in reversed([line for line in lines if line]):
         left -= len(line) + 1
         if left < 0:
             if not kept:

@@ -98,23 +98,23 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
 
 def _signature_fault(old: FunctionNode, new: FunctionNode) -> str:
     before, after = _parameters(old), _parameters(new)
-    wanted = f"Keep `def {old.name}({ast.unparse(old.args)})"
-    wanted += f" -> {ast.unparse(old.returns)}`." if old.returns else "`."
+    remedy = f"Keep `def {old.name}({ast.unparse(old.args)})"
+    remedy += f" -> {ast.unparse(old.returns)}`." if old.returns else "`."
     names = [name for name, *_ in before]
     if [name for name, *_ in after] != names:
-        told = ", ".join(name for name, *_ in after) or "none"
-        return f"changes its parameters to {told}. {wanted}"
+        listed = ", ".join(name for name, *_ in after) or "none"
+        return f"changes its parameters to {listed}. {remedy}"
     for one, other in zip(before, after, strict=True):
         name = one[0]
         if one[1] != other[1]:
-            return f"makes the parameter {name!r} {other[1]} where it is {one[1]}. {wanted}"
+            return f"makes the parameter {name!r} {other[1]} where it is {one[1]}. {remedy}"
         if one[2] != other[2]:
             how = "takes the default away from" if one[2] else "gives a default to"
-            return f"{how} the parameter {name!r}. {wanted}"
+            return f"{how} the parameter {name!r}. {remedy}"
         if one[3] != other[3]:
-            return f"changes the annotation of {name!r}. {wanted}"
+            return f"changes the annotation of {name!r}. {remedy}"
     if _dump(old.returns) != _dump(new.returns):
-        return f"changes the annotation of what it returns. {wanted}"
+        return f"changes the annotation of what it returns. {remedy}"
     return ""
 
 

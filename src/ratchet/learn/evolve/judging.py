@@ -136,7 +136,7 @@ class Judging:
         self._drop(member)
         self._credit(member, False)
         self._remember(member, f"{member.candidate.reason} It was refused: {fault}", 0.0)
-        self._tell(member)
+        self._report(member)
 
     def unrun(self, member: Member, tasks: Sequence[str]) -> None:
         """Record rollouts of a member that were not allowed."""
@@ -158,7 +158,7 @@ class Judging:
         assert parent is not None
         if self.may_be_kept(member):
             if not self.waits_for_tests(member):
-                self._keep(member, parent)
+                self._accept(member, parent)
         elif self._is_out(member, parent):
             self._drop(member)
             if not member.waited:
@@ -205,7 +205,7 @@ class Judging:
         cost = self.next_count(member)
         return not self.race.is_worth(member, cost, share=share, draft=len(member.first))
 
-    def _keep(self, member: Member, parent: Member) -> None:
+    def _accept(self, member: Member, parent: Member) -> None:
         shared = [task for task in member.scores if task in parent.scores]
         before = math.fsum(parent.scores[task] for task in shared) / len(shared)
         after = math.fsum(member.scores[task] for task in shared) / len(shared)
@@ -227,7 +227,7 @@ class Judging:
         self._remember(
             member, member.candidate.reason, math.fsum(gains) / len(gains) if gains else 0.0
         )
-        self._tell(member)
+        self._report(member)
 
     def _drop(self, member: Member) -> None:
         member.state = "dropped"
@@ -247,7 +247,7 @@ class Judging:
         for parent in member.parents[:1]:
             self.children.setdefault(parent.number, []).append((reason, gain))
 
-    def _tell(self, member: Member) -> None:
+    def _report(self, member: Member) -> None:
         leader = self.population.best()
         mean = self.race.standing(leader).mean
         better = leader.number != self._best[0] and mean > self._best[1] + EVEN

@@ -107,9 +107,9 @@ def _replace_lines(text: str, edit: Edit) -> str | None:
     return "\n".join([*lines[:at], *new, *lines[at + size :]])
 
 
-def _indented(lines: Sequence[str], said: str, meant: str) -> list[str]:
+def _indented(lines: Sequence[str], quoted: str, actual: str) -> list[str]:
     """Lines reindented by the offset of the block's first line."""
-    off = _indent(meant) - _indent(said)
+    off = _indent(actual) - _indent(quoted)
     if off >= 0:
         return [" " * off + line if line.strip() else line for line in lines]
     return [line[min(-off, _indent(line)) :] for line in lines]

@@ -19,7 +19,7 @@ from importlib.resources import files
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers.edits import apply_edits, edits_in, whole_text
 from ratchet.learn.proposers.proposer import Draft, Example, ProposalRequest
-from ratchet.learn.proposers.showing import FIELD, cut, said
+from ratchet.learn.proposers.showing import FIELD, cut, text_of
 from ratchet.learn.proposers.templates import UnusableAnswer, rewritten_code, rewritten_prompt
 from ratchet.llm import Message, Reply
 from ratchet.types import Code, PromptTemplate, Resource
@@ -89,7 +89,7 @@ class LlmProposer:
             able = [one for one, steps in STEPS.items() if steps <= case.calls]
             odds = [prior.get(one, 1.0) * case.weights.get(one, 1.0) for one in able]
             operator = rng.choices(able, odds)[0]
-        resource, replies, said = case.parent.resources[name], list[Reply](), list[str]()
+        resource, replies, summaries = case.parent.resources[name], list[Reply](), list[str]()
         problem = ""
         for step in range(STEPS.get(operator, 1)):
             file = f"{operator.split()[0]}_{'code' if isinstance(resource, Code) else 'prompt'}.md"
@@ -106,15 +106,15 @@ class LlmProposer:
                 lab.unusable(f"{case.step}/{step}", problem)
                 continue
             alone = _kept(resource, made) < KEPT
-            if alone and said:
+            if alone and summaries:
                 continue  # it would discard the result of earlier steps
             resource = made
-            said.append(_words(reply.text))
+            summaries.append(_words(reply.text))
             if alone:
                 break
-        if not said:
+        if not summaries:
             return [Draft(operator=operator, replies=tuple(replies), problem=problem)]
-        words = " ".join(dict.fromkeys(part for part in said if part))
+        words = " ".join(dict.fromkeys(part for part in summaries if part))
         by = f"The coach rewrote {name!r} (asked by {file} {version(file)})"
         return [
             Draft(
@@ -181,15 +181,15 @@ def _placeholders(resource: Resource) -> str:
 
 def _example(number: int, example: Example) -> str:
     score = "unknown" if example.value is None else f"{example.value:.3g}"
-    lines = [f"## Example {number} (score {score})", "Input:", cut(said(example.input), FIELD)]
+    lines = [f"## Example {number} (score {score})", "Input:", cut(text_of(example.input), FIELD)]
     if example.trace:
         lines += ["Steps:", example.trace]
     if example.error:
         lines += ["Error:", cut(example.error, FIELD)]
     else:
-        lines += ["Output:", cut(said(example.output), FIELD)]
+        lines += ["Output:", cut(text_of(example.output), FIELD)]
     if example.expected is not None:
-        lines += ["Expected:", cut(said(example.expected), FIELD)]
+        lines += ["Expected:", cut(text_of(example.expected), FIELD)]
     if example.feedback:
         lines += ["Feedback:", example.feedback]
     return "\n".join(lines)

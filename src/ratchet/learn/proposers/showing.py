@@ -42,7 +42,7 @@ def shown(evaluation: Evaluation, spans: Sequence[Span]) -> Example:
         spans: Spans of the rollout's final attempt, in start order.
     """
     rollout = evaluation.rollout
-    said = [
+    rationales = [
         f"{name}: {score.rationale or score.error}"
         for name, score in evaluation.scores.items()
         if score.rationale or score.error
@@ -54,7 +54,7 @@ def shown(evaluation: Evaluation, spans: Sequence[Span]) -> Example:
         expected=evaluation.task.expected,
         error=f"The rollout {rollout.status.replace('_', ' ')}: {rollout.error}" if failed else "",
         value=evaluation.value,
-        feedback=cut("\n".join(said), FIELD),
+        feedback=cut("\n".join(rationales), FIELD),
         trace=trace_of(spans),
     )
 
@@ -69,13 +69,13 @@ def trace_of(spans: Sequence[Span]) -> str:
         for label, names in (("in", _INPUTS), ("out", _OUTPUTS)):
             value = next((span.attributes[n] for n in names if n in span.attributes), None)
             if value is not None:
-                lines.append(f"   {label}: {cut(said(value), STEP)}")
+                lines.append(f"   {label}: {cut(text_of(value), STEP)}")
         if span.status == "error":
             lines.append(f"   failed: {cut(span.message, STEP)}")
     return "\n".join(lines)
 
 
-def said(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A value as text: a string unchanged, anything else as JSON."""
     if isinstance(value, str):
         return value

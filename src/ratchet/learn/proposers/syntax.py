@@ -55,7 +55,7 @@ class SyntaxProposer:
             made, done = grown.code, [*done, grown]
         if not done or made == code:
             return Draft(operator="none", problem=f"Nothing in {name!r} could be changed.")
-        what = "; ".join(grown.said for grown in done)
+        what = "; ".join(grown.description for grown in done)
         return Draft(
             resources={name: made}, operator=done[0].operator, reason=f"In {name!r}: {what}."
         )

@@ -179,4 +179,6 @@ def _turn(node: ast.Call) -> None:
 
 def _change(old: ast.expr, new: ast.expr) -> TextChange:
     before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
-    return TextChange(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")
+    return TextChange(
+        old=old, new=(new,), description=f"`{before}` became `{after}` in line {old.lineno}"
+    )

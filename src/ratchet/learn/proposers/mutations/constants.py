@@ -71,5 +71,5 @@ def _becomes(node: ast.Constant, value: int | float | bool) -> TextChange:
     return TextChange(
         old=node,
         new=(ast.Constant(value),),
-        said=f"{node.value!r} became {value!r} in line {node.lineno}",
+        description=f"{node.value!r} became {value!r} in line {node.lineno}",
     )

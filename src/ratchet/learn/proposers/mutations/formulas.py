@@ -152,4 +152,6 @@ def _within(node: ast.AST, whole: ast.AST) -> bool:
 
 def _change(old: ast.expr, new: ast.expr) -> TextChange:
     before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
-    return TextChange(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")
+    return TextChange(
+        old=old, new=(new,), description=f"`{before}` became `{after}` in line {old.lineno}"
+    )

@@ -31,7 +31,7 @@ class Grown(msgspec.Struct, frozen=True, kw_only=True):
 
     code: Code
     operator: str
-    said: str
+    description: str
     """The change, for the candidate's reason."""
 
 
@@ -83,7 +83,9 @@ def grow(
     if source is None or source.strip() == code.source.strip():
         return None
     try:
-        return Grown(code=Code(source, code.function), operator=name, said=change.said)
+        return Grown(
+            code=Code(source, code.function), operator=name, description=change.description
+        )
     except InputError:
         return None
 

@@ -120,4 +120,6 @@ def augmented(
 
 def _change(old: ast.expr | ast.stmt, new: ast.AST) -> TextChange:
     before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
-    return TextChange(old=old, new=(new,), said=f"`{before}` became `{after}` in line {old.lineno}")
+    return TextChange(
+        old=old, new=(new,), description=f"`{before}` became `{after}` in line {old.lineno}"
+    )

@@ -17,7 +17,7 @@ class TextChange(msgspec.Struct, frozen=True, kw_only=True):
     until: ast.stmt | None = None
     """The last of several statements to replace, if `old` is the first."""
     new: tuple[ast.AST, ...]
-    said: str
+    description: str
     """The change, for the candidate's reason."""
 
 

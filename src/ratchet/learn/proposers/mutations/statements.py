@@ -23,18 +23,18 @@ def branch(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -
     if isinstance(node, ast.IfExp):
         if draw < 0.4:
             new: ast.expr = ast.IfExp(node.test, node.orelse, node.body)
-            return _said(node, (copy.deepcopy(new),), "its two values changed places")
+            return _change(node, (copy.deepcopy(new),), "its two values changed places")
         kept = rng.choice((node.body, node.orelse))
-        return _said(node, (copy.deepcopy(kept),), f"it is always `{ast.unparse(kept)}`")
+        return _change(node, (copy.deepcopy(kept),), f"it is always `{ast.unparse(kept)}`")
     assert isinstance(node, ast.If)
     if node.orelse and draw < 0.35:
         turned = ast.If(node.test, node.orelse, node.body)
-        return _said(node, (copy.deepcopy(turned),), "its two branches changed places")
+        return _change(node, (copy.deepcopy(turned),), "its two branches changed places")
     if draw < 0.6:
-        return _said(node, tuple(node.body), "its first branch is always taken")
+        return _change(node, tuple(node.body), "its first branch is always taken")
     if node.orelse:
-        return _said(node, tuple(node.orelse), "its second branch is always taken")
-    return _said(node, (), "it is gone")
+        return _change(node, tuple(node.orelse), "its second branch is always taken")
+    return _change(node, (), "it is gone")
 
 
 def order(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
@@ -70,7 +70,7 @@ def removal(
     if not found:
         return None
     node = rng.choice(found)
-    return _said(node, (), "it is gone")
+    return _change(node, (), "it is gone")
 
 
 def guard(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
@@ -93,7 +93,7 @@ def guard(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) ->
     if test is None:
         return None
     new = ast.If(test, [copy.deepcopy(node)], [])
-    return _said(node, (new,), f"it is done only if `{ast.unparse(test)}`")
+    return _change(node, (new,), f"it is done only if `{ast.unparse(test)}`")
 
 
 def early(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
@@ -114,7 +114,7 @@ def early(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) ->
     if isinstance(tree.above(node), ast.While) and isinstance(leave, ast.Continue):
         leave, name = ast.Break(), "ends"  # the statement that ends a `while` may follow below
     new = (ast.If(test, [leave], []), node)
-    return _said(node, new, f"the loop {name} before it if `{ast.unparse(test)}`")
+    return _change(node, new, f"the loop {name} before it if `{ast.unparse(test)}`")
 
 
 def condition(tree: FunctionTree, rng: random.Random, place: ast.AST) -> ast.expr | None:
@@ -151,7 +151,9 @@ def _bounded(
     call = ast.Call(ast.Name(which, ast.Load()), [ast.Name(name.id, ast.Load()), bound], [])
     new = ast.Assign([ast.Name(name.id, ast.Store())], call)
     side = "more" if which == "min" else "less"
-    return _said(node, (node, new), f"{name.id} is no {side} than `{ast.unparse(bound)}` after it")
+    return _change(
+        node, (node, new), f"{name.id} is no {side} than `{ast.unparse(bound)}` after it"
+    )
 
 
 def _swapped(tree: FunctionTree, node: ast.stmt, after: ast.stmt) -> TextChange | None:
@@ -167,7 +169,7 @@ def _swapped(tree: FunctionTree, node: ast.stmt, after: ast.stmt) -> TextChange 
         old=node,
         until=after,
         new=(after, node),
-        said=f"`{_line(node)}` moved below `{_line(after)}`",
+        description=f"`{_line(node)}` moved below `{_line(after)}`",
     )
 
 
@@ -185,7 +187,7 @@ def _line(node: ast.stmt) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _said(old: ast.stmt | ast.expr, new: tuple[ast.AST, ...], what: str) -> TextChange:
+def _change(old: ast.stmt | ast.expr, new: tuple[ast.AST, ...], what: str) -> TextChange:
     first = ast.unparse(old).split("\n", 1)[0]
     short = first if len(first) <= 60 else first[:57] + "…"
-    return TextChange(old=old, new=new, said=f"`{short}` in line {old.lineno}: {what}")
+    return TextChange(old=old, new=new, description=f"`{short}` in line {old.lineno}: {what}")
