@@ -1,4 +1,4 @@
-"""The nouns: frozen, content-hashed where they are versions, no I/O."""
+"""Core data types: frozen structs without I/O; versioned ones are identified by a content hash."""
 
 from ratchet.types.access import SCOPES, Key, Scope
 from ratchet.types.activation import Activation, AgentSettings

@@ -1,4 +1,4 @@
-"""Keys: who may do what at a server."""
+"""Access keys and the scopes that they grant at a server."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 
 Scope: TypeAlias = Literal["feedback", "ingest", "run", "read", "admin"]
-"""feedback: give feedback, nothing else (publishable). ingest: send spans and live traffic. run:
-create, claim and finish rollouts. read: look at everything. admin: all of it, and keys, agents and
-releases."""
+"""feedback: submit feedback, nothing else; such a key may be public. ingest: send spans and live
+traffic. run: create, claim and finish rollouts. read: read everything. admin: all of these, and
+manage keys, agents and releases."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a key; the key itself is known only to its holder."""
+    """Metadata of an access key. The secret itself is never stored."""
 
     id: str
     name: str
     scopes: tuple[Scope, ...]
     created_at: float
-    """Unix seconds, as all times here."""
+    """Unix seconds, as are the other times here."""
     expires_at: float | None = None
     revoked_at: float | None = None
     last_used_at: float | None = None

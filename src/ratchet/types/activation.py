@@ -1,4 +1,4 @@
-"""What an agent runs with outside of rollouts, and how a server treats its traffic."""
+"""Activations and settings of live agents."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import msgspec
 
 
 class Activation(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate made an agent's active one; an agent's newest activation holds."""
+    """Makes a candidate active for an agent. An agent's newest activation is the one in effect."""
 
     agent: str
     candidate_id: str
-    """Empty: the agent's own source, as it stands."""
+    """Empty for the agent's own source, unchanged."""
     activated_at: float
     """Unix seconds."""
     reason: str = ""
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server treats an agent. Rollouts of a queue follow the agent of the queue's name."""
+    """Server-side settings of an agent. They also apply to the queue of the same name."""
 
     name: str
     substitute: bool = False
-    """Whether the gateway replaces registered prompts by the candidate's or the release's."""
+    """Whether the gateway replaces registered prompts with those of the active candidate or
+    release."""

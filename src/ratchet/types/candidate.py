@@ -1,4 +1,4 @@
-"""Candidates: immutable sets of resource versions, named by their content."""
+"""Candidates: immutable, content-hashed sets of resource versions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from ratchet.types.resource import Resource, kind_of, version_of
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """An immutable set of resource versions. Make one with `Candidate.of`."""
+    """An immutable set of resource versions. Create one with `Candidate.of`."""
 
     id: str
-    """Content hash of the resource versions by name; where it came from is not part of it."""
+    """Content hash of the resource versions by name. Parents, algorithm and reason are not part of
+    it."""
     resources: dict[str, Resource]
     parents: tuple[str, ...] = ()
-    """Ids of the candidates it was made from."""
+    """Ids of the candidates that this one was derived from."""
     algorithm: str = "source"
-    """Who proposed it; `source` is the user's own code as it stands."""
+    """Algorithm that proposed it; `source` is the user's own code, unchanged."""
     reason: str = ""
-    """Why it was proposed, in a sentence."""
+    """Why it was proposed, in one sentence."""
 
     @classmethod
     def of(
@@ -33,7 +34,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         algorithm: str = "source",
         reason: str = "",
     ) -> Candidate:
-        """A candidate of these resources, named by their content hash."""
+        """Create a candidate; its id is the content hash of the resource versions."""
         versions = {name: version_of(resource) for name, resource in resources.items()}
         return cls(
             id=content_hash(versions),
@@ -50,10 +51,10 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     def derive(
         self, resources: Mapping[str, Resource], *, algorithm: str, reason: str = ""
     ) -> Candidate:
-        """A child with some resources replaced by others of the same name and kind.
+        """Create a child in which some resources are replaced by others of the same name and kind.
 
         Raises:
-            InputError: A name is unknown here, or the kind differs.
+            InputError: A name is unknown to this candidate, or the kind differs.
         """
         for name, resource in resources.items():
             mine = self.resources.get(name)

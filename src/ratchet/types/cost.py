@@ -1,4 +1,4 @@
-"""Costs: dollars of model calls, which are known or not."""
+"""Cost of model calls in dollars: a number or unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import msgspec
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """Dollars of model calls. What calls of unknown price cost is unknown, and never zero."""
+    """Dollars of model calls. A call of unknown price makes the cost unknown; it never counts as
+    zero."""
 
     known_usd: float = 0.0
     """Dollars of the calls whose price is known."""
@@ -28,11 +29,11 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, usd: float | None, model: str = "") -> Cost:
-        """The cost of one call.
+        """Create the cost of one call.
 
         Args:
             usd: Dollars; None when they are unknown.
-            model: The model that was called.
+            model: Name of the called model.
         """
         return cls(unpriced={model: 1}) if usd is None else cls(known_usd=usd)
 
@@ -46,14 +47,14 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dollars_text(usd: float) -> str:
-    """Dollars for people."""
+    """Format dollars for display."""
     if 0 < usd < 0.00005:
         return "<$0.0001"
     return f"${usd:.4f}" if usd < 1 else f"${usd:.2f}"
 
 
 def total_cost(costs: Iterable[Cost]) -> Cost:
-    """The sum of costs; the same in whatever order they come."""
+    """Sum costs; the result does not depend on their order."""
     known: list[float] = []
     unpriced: dict[str, int] = {}
     for cost in costs:

@@ -1,4 +1,4 @@
-"""Errors a person can act on: what was wrong, what was expected, what to do next."""
+"""Errors that a user can act on: what is wrong, what was expected, what to do next."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ class RatchetError(Exception):
     """Base of every error that Ratchet raises on purpose.
 
     Args:
-        message: One sentence that names the thing (file, key, id) and what is wrong with it.
-        hint: What to do next, or None when the message already says it.
+        message: One sentence that names the subject (file, key, id) and what is wrong with it.
+        hint: What to do next; None when the message already says it.
     """
 
     exit_code = 1
-    """Exit code of the command line when this error ends it; docs/exit-codes.md lists them."""
+    """Exit code of the command line when this error ends it; see docs/exit-codes.md."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -30,17 +30,17 @@ class ConfigError(RatchetError):
 
 
 class InputError(RatchetError):
-    """A value handed in by the user (a task file, an id, a template, params) is not usable."""
+    """A value supplied by the user (a task file, an id, a template, params) is not usable."""
 
     exit_code = 2
 
 
 class NotFound(InputError):
-    """What an id or a name is to name is not there."""
+    """No object has the given id or name."""
 
 
 NOT_FOUND = "urn:ratchet:problem:not-found"
-"""The type of a server's problem that says so, told from a path that is unknown to it."""
+"""Problem type of a 404 for an unknown id or name; a 404 for an unknown URL path has none."""
 
 
 class AgentError(RatchetError):
@@ -62,12 +62,12 @@ class ShipError(RatchetError):
 
 
 class VerificationError(RatchetError):
-    """Evidence does not recompute to what it states."""
+    """Evidence does not recompute to the values it states."""
 
     exit_code = 6
 
 
 class Conflict(RatchetError):
-    """Somebody else holds or changed the thing: a lock, a lease, a fencing token."""
+    """Another process holds or changed the resource: a lock, a lease, a fencing token."""
 
     exit_code = 7

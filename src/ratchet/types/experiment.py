@@ -1,4 +1,4 @@
-"""Experiments and decisions: a candidate against the baseline on tasks that learning never saw."""
+"""Experiments and decisions: a candidate against the baseline on tasks unseen by learning."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Literal, TypeAlias
 import msgspec
 
 Verdict: TypeAlias = Literal["promote", "harm", "futile", "no_gain", "guardrail"]
-"""promote: proved better, guardrails hold. harm: proved worse. futile: proved that the gain, if
-any, is below the smallest worth having. no_gain: the tasks ran out. guardrail: better, but a
-guardrail was not proved to hold, or its metric not measured."""
+"""promote: proved better, guardrails hold. harm: proved worse. futile: the gain, if any, is proved
+to be below the smallest gain worth having. no_gain: the tasks ran out. guardrail: proved better,
+but a guardrail was not proved to hold or its metric was not measured."""
 
 
 class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether "worse than the margin" was rejected for one metric."""
+    """Result of testing "worse than the margin" for one metric."""
 
     metric: str
     margin: float
@@ -28,19 +28,19 @@ class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def measured(self) -> bool:
-        """Whether the metric was measured in enough pairs to say anything of it."""
+        """Whether the metric was measured in enough pairs to be tested."""
         return self.baseline is not None
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """How an experiment ended."""
+    """Outcome of an experiment."""
 
     verdict: Verdict
     metric: str
     alpha: float
-    """Level this experiment was given, out of the stream's budget."""
+    """Level assigned to this experiment from the stream's budget."""
     pairs: int
-    """Pairs consumed when it was decided."""
+    """Pairs consumed when the decision was made."""
     baseline: float
     """Mean score over those pairs."""
     candidate: float
@@ -51,11 +51,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Anytime-valid confidence interval of the mean gain, at level 1 - alpha."""
     guardrails: tuple[GuardrailResult, ...] = ()
     sentence: str = ""
-    """The decision in words, for people."""
+    """The decision as a sentence for display."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
-    """A paired comparison of a candidate with the baseline, and how it ended."""
+    """A paired comparison of a candidate with the baseline, and its decision."""
 
     id: str
     run_id: str
@@ -63,12 +63,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     candidate_id: str
     dataset_version: str
     stream: str
-    """The experiments among which `alpha` is shared; JSON of project, agent and objective."""
+    """Identifies the experiments that share `alpha`; JSON of project, agent and objective."""
     history: tuple[bool, ...]
-    """Of each experiment that began before in the stream, oldest first, whether it had promoted its
-    candidate when this one began. The level follows from it and does not change any more."""
+    """For each earlier experiment of the stream, oldest first: whether it had promoted its
+    candidate when this one began. It determines the level, so neither changes later."""
     alpha: float
-    """The level: how likely a candidate that is no better may be promoted."""
+    """The level: probability of promoting a candidate that is no better."""
     created_at: float
     decision: Decision | None = None
     evidence_path: str = ""

@@ -1,4 +1,4 @@
-"""Feedback: what people and their behaviour say of what an agent did."""
+"""Feedback: explicit ratings and behavioural signals about what an agent did."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ FeedbackKind: TypeAlias = Literal[
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """One statement about a rollout, a span or a conversation; any of them may be named."""
+    """One item of feedback about a rollout, a trace, a span or a conversation; it names at least
+    one."""
 
     id: str
-    """The sender's own, so that it may send twice."""
+    """Set by the sender, which makes resending safe."""
     kind: FeedbackKind
     value: float | None = None
     """In [0, 1]: thumbs are 0 or 1, a rating is scaled."""
@@ -27,38 +28,38 @@ class Feedback(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: str = ""
     comment: str = ""
     content: Any = None
-    """The corrected answer; of a preference `{"chosen": …, "rejected": …}`; any JSON value."""
+    """The corrected answer (any JSON value); for a preference, `{"chosen": …, "rejected": …}`."""
     created_at: float = 0.0
     """Unix seconds."""
 
 
 BAD_BELOW = 0.5
-"""A value below this says that something was not good."""
+"""A value below this is negative feedback."""
 
 _DISSATISFIED = frozenset({"correction", "retry", "abandonment"})
-"""Kinds that say so without a value: who corrects, asks again or leaves did not get what they
-wanted."""
+"""Kinds that are negative without a value: a user who corrects, retries or leaves did not get what
+they needed."""
 
 
 def is_bad(item: Feedback) -> bool:
-    """Whether feedback says that something was not good."""
+    """Whether the feedback is negative."""
     if item.value is None:
         return item.kind in _DISSATISFIED
     return item.value < BAD_BELOW
 
 
 Fault: TypeAlias = tuple[str, str]
-"""A field, and what is wrong with it."""
+"""A field name, and what is wrong with it."""
 
 
 def fault(item: Feedback) -> Fault | None:
-    """What keeps a statement from being one; None when nothing does."""
+    """Why an item of feedback is invalid; None when it is valid."""
     if item.value is not None and not (math.isfinite(item.value) and 0.0 <= item.value <= 1.0):
         return "value", "A value is a number from 0 to 1."
     if not (item.rollout_id or item.trace_id or item.conversation_id):
         return (
             "rollout_id",
-            "It says of nothing what it says: name a rollout, a trace or a conversation.",
+            "Name a rollout, a trace or a conversation.",
         )
     return _FAULTS[item.kind](item)
 
@@ -72,7 +73,7 @@ def _rating(item: Feedback) -> Fault | None:
 
 
 def _correction(item: Feedback) -> Fault | None:
-    return ("content", "A correction has the right answer.") if item.content is None else None
+    return ("content", "A correction needs the right answer.") if item.content is None else None
 
 
 def _preference(item: Feedback) -> Fault | None:
@@ -83,11 +84,11 @@ def _preference(item: Feedback) -> Fault | None:
 
 
 def _comment(item: Feedback) -> Fault | None:
-    return None if item.comment.strip() else ("comment", "A comment says something.")
+    return None if item.comment.strip() else ("comment", "A comment must not be empty.")
 
 
 def _signal(item: Feedback) -> Fault | None:
-    """Behaviour says something by itself."""
+    """Behavioural signals need no further field."""
     return None
 
 
@@ -101,4 +102,4 @@ _FAULTS: dict[FeedbackKind, Callable[[Feedback], Fault | None]] = {
     "abandonment": _signal,
     "copy": _signal,
 }
-"""What each kind needs."""
+"""Validator of each kind."""

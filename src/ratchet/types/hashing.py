@@ -1,4 +1,4 @@
-"""Content hashes: the same content has the same name on every machine and in every run."""
+"""Content hashes: equal content has the same hash on every machine and in every run."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import msgspec
 from ratchet.types.errors import InputError
 
 HASH_LENGTH = 32
-"""Hex digits kept of a SHA-256 (128 bits)."""
+"""Hex digits used of a SHA-256 (128 bits)."""
 
 
 def canonical_json(value: Any) -> bytes:
     """Encode builtin data or msgspec structs as JSON with sorted keys.
 
     Raises:
-        InputError: A float is NaN or infinite (JSON would silently write null), a text is no
+        InputError: A float is NaN or infinite (msgspec would write null), a string is not valid
             Unicode, or a value has no JSON form.
     """
     try:
-        builtins = msgspec.to_builtins(value, str_keys=True, order="sorted")  # sets have none
+        builtins = msgspec.to_builtins(value, str_keys=True, order="sorted")  # sets are unordered
         _refuse_non_finite(builtins)
         return msgspec.json.encode(builtins, order="sorted")
     except (UnicodeEncodeError, TypeError, OverflowError, RecursionError) as error:
@@ -30,7 +30,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def content_hash(value: Any) -> str:
-    """Hash of the canonical JSON of `value`, as 32 hex digits."""
+    """Return the hash of the canonical JSON of `value`, as 32 hex digits."""
     return hashlib.sha256(canonical_json(value)).hexdigest()[:HASH_LENGTH]
 
 

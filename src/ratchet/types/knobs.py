@@ -1,4 +1,4 @@
-"""Knobs: what one parameter may be, and where it starts."""
+"""Knobs: domain and default value of one parameter."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 from ratchet.types.errors import InputError
 
 Value: TypeAlias = bool | int | float | str
-"""What a knob may hold."""
+"""Type of a knob's value."""
 
 
 class Int(msgspec.Struct, frozen=True, tag="int"):
     """A whole number between `low` and `high`, both included.
 
     Args:
-        default: Where it starts.
+        default: Starting value.
         low: Smallest value allowed.
         high: Largest value allowed.
         log: Search on a logarithmic scale (needs low >= 1).
@@ -37,7 +37,7 @@ class Int(msgspec.Struct, frozen=True, tag="int"):
         _check_bounds(self, 1)
 
     def check(self, name: str, value: Any) -> int:
-        """Return `value` when it is allowed, else raise InputError naming the knob."""
+        """Return `value` if it is allowed, else raise InputError naming the knob."""
         if isinstance(value, bool) or not isinstance(value, int):
             raise InputError(f"{name} = {value!r} is not a whole number.")
         return int(_within(self, name, value))
@@ -47,7 +47,7 @@ class Float(msgspec.Struct, frozen=True, tag="float"):
     """A number between `low` and `high`, both included.
 
     Args:
-        default: Where it starts.
+        default: Starting value.
         low: Smallest value allowed.
         high: Largest value allowed.
         log: Search on a logarithmic scale (needs low > 0).
@@ -69,7 +69,7 @@ class Float(msgspec.Struct, frozen=True, tag="float"):
         _check_bounds(self, 0)
 
     def check(self, name: str, value: Any) -> float:
-        """Return `value` as a float when it is allowed, else raise InputError naming the knob."""
+        """Return `value` as a float if it is allowed, else raise InputError naming the knob."""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise InputError(f"{name} = {value!r} is not a number.")
         return float(_within(self, name, value))
@@ -79,7 +79,7 @@ class Choice(msgspec.Struct, frozen=True, tag="choice"):
     """One of several values.
 
     Args:
-        default: Where it starts; one of `options`.
+        default: Starting value; one of `options`.
         options: The values allowed, at least one, all different.
     """
 
@@ -117,7 +117,7 @@ class Bool(msgspec.Struct, frozen=True, tag="bool"):
     """True or False.
 
     Args:
-        default: Where it starts.
+        default: Starting value.
     """
 
     default: bool
@@ -126,7 +126,7 @@ class Bool(msgspec.Struct, frozen=True, tag="bool"):
         self.check("default", self.default)
 
     def check(self, name: str, value: Any) -> bool:
-        """Return `value` when it is a boolean, else raise InputError naming the knob."""
+        """Return `value` if it is a boolean, else raise InputError naming the knob."""
         if not isinstance(value, bool):
             raise InputError(f"{name} = {value!r} is not True or False.")
         return value
@@ -136,17 +136,17 @@ Knob: TypeAlias = Int | Float | Choice | Bool
 
 
 def domain(knob: Knob) -> dict[str, Any]:
-    """The knob without its default: two spaces that differ only in where they start are one."""
+    """Return the knob without its default, which is not part of a space's identity."""
     builtins: dict[str, Any] = msgspec.to_builtins(knob)
     del builtins["default"]
     return builtins
 
 
 def infer(name: str, value: Any) -> Knob:
-    """The knob that a bare default stands for: `k=5` means Int(5, 1, 20), `on=True` means Bool.
+    """Infer a knob from a bare default: `k=5` becomes Int(5, 1, 20), `on=True` becomes Bool.
 
-    A float between 0 and 1 ranges over [0, 1]; any other positive number from a quarter to four
-    times itself, on a logarithmic scale.
+    A float in [0, 1] ranges over [0, 1]; any other positive number from a quarter to four times
+    itself, on a logarithmic scale.
     """
     if isinstance(value, (Int, Float, Choice, Bool)):
         return value
@@ -177,7 +177,7 @@ def _check_bounds(knob: Int | Float, log_floor: int) -> None:
 def _is_finite(value: int | float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # an integer too large for a float
         return False
 
 

@@ -1,4 +1,4 @@
-"""Releases: candidates that were promoted, and what became of them."""
+"""Releases: promoted candidates and their state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RELEASE_TRANSITIONS: dict[ReleaseState, frozenset[ReleaseState]] = {
     "merged": frozenset({"rolled_back"}),
     "rolled_back": frozenset(),
 }
-"""Which state may follow which."""
+"""Allowed state transitions."""
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,11 +30,12 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     base: str
     """Full hash of the commit that the branch starts from."""
     commit: str
-    """Full hash of the commit that holds the patch."""
+    """Full hash of the commit with the patch."""
     pull_request: str
     """Path of the pull-request text."""
     evidence: str
     """Path of the evidence file."""
     created_at: float
     rollback: str = ""
-    """What the rollback did: `deleted` the branch, or the branch that reverts it."""
+    """Result of a rollback: `deleted` for a deleted branch, else the name of the branch that
+    reverts the release."""

@@ -1,4 +1,4 @@
-"""Resources: the versioned things an agent runs with, in four kinds."""
+"""Resources: the versioned parts of an agent, in four kinds (prompt, params, code, model)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ratchet.types.template import PromptTemplate
 
 
 class Params(msgspec.Struct, frozen=True, tag="params"):
-    """Numbers and choices: a space of knobs, and one point in it.
+    """A space of knobs and one point in it.
 
     Args:
         space: Knob by name.
-        values: Value by name; names left out take their knob's default.
+        values: Value by name; missing names take their knob's default.
 
     Raises:
         InputError: A value is outside its knob, or names no knob.
@@ -39,11 +39,11 @@ class Params(msgspec.Struct, frozen=True, tag="params"):
         msgspec.structs.force_setattr(self, "values", values)
 
     def replace(self, **values: Value) -> Params:
-        """The same space at another point: `values` override, the others stay."""
+        """Return the same space at another point: `values` override, the others stay."""
         return Params(self.space, {**self.values, **values})
 
     def identity(self) -> Any:
-        """What the version hash covers: domains and values, not where the source starts."""
+        """Content of the version hash: domains and values, without the defaults."""
         return {
             "kind": "params",
             "space": {name: domain(knob) for name, knob in self.space.items()},
@@ -59,7 +59,7 @@ class Code(msgspec.Struct, frozen=True, tag="code"):
         function: The function's name.
 
     Raises:
-        InputError: The source does not parse, or holds anything but that one bare function.
+        InputError: The source does not parse, or is anything but one undecorated function.
     """
 
     source: str
@@ -85,18 +85,18 @@ class Code(msgspec.Struct, frozen=True, tag="code"):
             )
 
     def identity(self) -> Any:
-        """What the version hash covers."""
+        """Content of the version hash."""
         return {"kind": "code", "source": self.source.strip(), "function": self.function}
 
 
 class Model(msgspec.Struct, frozen=True, tag="model"):
-    """An endpoint and how to sample from it, or weights.
+    """A model endpoint with sampling settings, or local weights.
 
     Args:
         model: The model's name at the endpoint.
         base_url: OpenAI-compatible endpoint, or None for the client's own default.
         sampling: Request fields such as temperature, top_p, max_tokens.
-        weights: Path of local weights, when the model is not behind an endpoint.
+        weights: Path of local weights, when the model is not served by an endpoint.
     """
 
     model: str
@@ -109,7 +109,7 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
             raise InputError("A Model needs a name.")
 
     def identity(self) -> Any:
-        """What the version hash covers."""
+        """Content of the version hash."""
         return {
             "kind": "model",
             "model": self.model,
@@ -123,23 +123,23 @@ Resource: TypeAlias = PromptTemplate | Params | Code | Model
 
 
 def version_of(resource: Resource) -> str:
-    """Content hash of a resource: its version."""
+    """Return the version of a resource: its content hash."""
     return content_hash(resource.identity())
 
 
 def kind_of(resource: Resource) -> str:
-    """One of prompt, params, code, model."""
+    """Return the kind of a resource: prompt, params, code or model."""
     return str(resource.identity()["kind"])
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """Where a resource stands in the user's source, and what it is there.
+    """A resource as the user's source declares it.
 
     Args:
         name: The resource's name.
-        resource: The source's own default.
+        resource: The default from the source.
         file: Absolute path of the source file, or None when it is not in a file.
-        line: 1-based line of the declaring call or `def`, a hint for people.
+        line: 1-based line of the declaring call or `def`; for display only.
         qualname: For Code, the function's qualified name in its module; else None.
     """
 
@@ -151,5 +151,5 @@ class Declaration(msgspec.Struct, frozen=True):
 
 
 def defaults(declarations: Mapping[str, Declaration]) -> dict[str, Resource]:
-    """The source's own resources by name."""
+    """Return the default resource of each declaration, by name."""
     return {name: d.resource for name, d in declarations.items()}

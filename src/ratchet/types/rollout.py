@@ -29,13 +29,12 @@ AttemptStatus: TypeAlias = Literal[
 ]
 
 Cause: TypeAlias = Literal["", "exception", "memory", "timeout", "crash"]
-"""What ended an attempt that did not succeed. exception: the agent raised. memory: it asked for
-more memory than it may have. timeout: it was cut off. crash: its process died. Empty: none of
-these."""
+"""Why an attempt did not succeed. exception: the agent raised. memory: it exceeded its memory
+limit. timeout: it was stopped. crash: its process died. Empty: none of these."""
 
 ROLLOUT_TRANSITIONS: dict[RolloutStatus, frozenset[RolloutStatus]] = {
     "queued": frozenset({"running", "cancelled"}),
-    # Back to queued: the attempt failed and may be retried, was given back, or its lease expired.
+    # Back to queued: the attempt failed and may be retried, was released, or its lease expired.
     "running": frozenset(
         {"queued", "succeeded", "failed", "timed_out", "crashed", "inconclusive", "cancelled"}
     ),
@@ -46,16 +45,16 @@ ROLLOUT_TRANSITIONS: dict[RolloutStatus, frozenset[RolloutStatus]] = {
     "inconclusive": frozenset(),
     "cancelled": frozenset(),
 }
-"""Which status may follow which; a status that nothing follows is final."""
+"""Allowed status transitions. A status without successors is final."""
 
 FINAL: frozenset[RolloutStatus] = frozenset(s for s, n in ROLLOUT_TRANSITIONS.items() if not n)
 
 SPOILED: frozenset[AttemptStatus] = frozenset({"failed", "timed_out", "crashed"})
-"""Ends of an attempt that count towards `max_attempts`. An attempt whose runner went away
-(`expired`, `released`) says nothing against the rollout and is limited by MAX_DELIVERIES alone."""
+"""Attempt statuses that count towards `max_attempts`. An attempt whose runner disappeared
+(`expired`, `released`) does not count; MAX_DELIVERIES alone limits those."""
 
 MAX_DELIVERIES = 50
-"""How often a rollout is handed out at most, for whatever reason."""
+"""How often a rollout is claimed at most, for whatever reason."""
 
 assert set(ROLLOUT_TRANSITIONS) == set(get_args(RolloutStatus))
 
@@ -65,35 +64,35 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     queue: str
-    """Which runners may take it: the agent's entry and the version of its source."""
+    """Queue that it is claimed from: the agent's entry and the version of its source."""
     candidate_id: str
     task_id: str
     input: Any
     expected: Any = None
     metadata: dict[str, Any] = {}
     seed: int = 0
-    """For the agent's own randomness; the repetition's number is folded in."""
+    """Seed for the agent's own randomness; it depends on the repetition."""
     purpose: str = ""
-    """Why it runs, such as `improve/RUN/learn`, `eval`, `live`."""
+    """What it is for, such as `improve/RUN/learn`, `eval`, `live`."""
     status: RolloutStatus = "queued"
     max_attempts: int = 2
-    """Attempts that the agent may spoil before the rollout ends so."""
+    """Failed attempts after which the rollout ends with the last one's status."""
     failures: int = 0
-    """Attempts that the agent spoiled so far."""
+    """Failed attempts so far."""
     fence: int = 0
-    """Fencing token of the newest claim; also how often it was handed out."""
+    """Fencing token of the newest claim, which is also the number of claims."""
     created_at: float = 0.0
-    """Unix time in seconds."""
+    """Unix seconds."""
     started_at: float | None = None
-    """Start of the attempt that ended it, unix seconds."""
+    """Start of its final attempt, Unix seconds."""
     ended_at: float | None = None
-    """End of the attempt that ended it, unix seconds."""
+    """End of its final attempt, Unix seconds."""
     output: Any = None
-    """What the agent returned; any JSON value."""
+    """Return value of the agent; any JSON value."""
     error: str = ""
-    """What the agent raised, or why it was stopped."""
+    """The agent's exception, or why it was stopped."""
     duration_s: float | None = None
-    """Seconds from the call of the agent to its return, in the attempt that ended it."""
+    """Seconds from the call of the agent to its return, in the final attempt."""
     cost_usd: float | None = 0.0
     """Dollars of its model calls in all attempts; None when the price of one is unknown."""
     known_usd: float = 0.0
@@ -103,7 +102,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost(self) -> Cost:
-        """What its model calls cost, as far as their prices are known."""
+        """Cost of its model calls in all attempts."""
         if self.cost_usd is not None:
             return Cost(known_usd=self.cost_usd)
         return Cost(known_usd=self.known_usd, unpriced=self.unpriced or {"": 1})
@@ -120,17 +119,18 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         purpose: str,
         max_attempts: int,
     ) -> Rollout:
-        """A rollout of a candidate on a task, named by its content: the same is never run twice.
+        """Create a rollout whose id is the hash of its content, so that the same work is never run
+        twice.
 
         Args:
             task: The task.
             candidate_id: The candidate.
-            scope: What else tells this rollout from others, such as the run and the repetition.
-            seed_parts: What the seed depends on beside the task. Leave the candidate out of it, and
-                pairs share their seed.
-            queue: Which runners may take it.
-            purpose: Why it runs.
-            max_attempts: Attempts that the agent may spoil.
+            scope: What else distinguishes this rollout from others, such as run and repetition.
+            seed_parts: What the seed depends on besides the task. Without the candidate, the two
+                rollouts of a pair share a seed.
+            queue: Queue that it is claimed from.
+            purpose: What it is for.
+            max_attempts: Failed attempts after which it ends.
         """
         content = task.content()
         return cls(
@@ -148,18 +148,19 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """The right to run one attempt of a rollout until the lease ends."""
+    """The right to run one attempt of a rollout until the lease expires."""
 
     rollout: Rollout
     fence: int
     lease_until: float
-    """Unix seconds; a heartbeat moves it."""
+    """Unix seconds; heartbeats extend it."""
     token: str = ""
-    """Key for this attempt alone, at the gateway and for spans; a server gives it."""
+    """Key for this attempt alone, valid at the gateway and for sending spans; issued by a
+    server."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one attempt ended, as its executor reports it."""
+    """Result of one attempt, as its executor reports it."""
 
     rollout_id: str
     fence: int
@@ -170,23 +171,23 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the call of the agent to its return; None when the agent was not called."""
     output: Any = None
     error: str = ""
-    """A sentence for people; nothing is decided by it."""
+    """A sentence for display; no decision depends on it."""
     cause: Cause = ""
     cost_usd: float | None = 0.0
-    """Dollars of model calls that no span records; None when they are unknown. What the spans
-    record is counted by the store."""
+    """Dollars of model calls that no span records; None when unknown. The store counts the calls
+    that spans record."""
     spans: tuple[Span, ...] = ()
     scores: tuple[Score, ...] = ()
-    """Scores that the agent itself gave, such as a returned reward."""
+    """Scores given by the agent itself, such as a returned reward."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try at a rollout."""
+    """One attempt at a rollout."""
 
     rollout_id: str
     fence: int
     worker: str
-    """Who runs it, as HOST/PID/START."""
+    """The worker that runs it, as HOST/PID/START."""
     status: AttemptStatus
     lease_until: float
     started_at: float

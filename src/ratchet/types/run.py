@@ -1,4 +1,4 @@
-"""Runs: one journey of `ratchet improve` around the loop, and the stage it has reached."""
+"""Runs: one execution of `ratchet improve`, and the stage it has reached."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ STAGE_TRANSITIONS: dict[Stage, frozenset[Stage]] = {
     "ship": frozenset({"shipped", "failed"}),
     "shipped": frozenset(),
     "no_gain": frozenset(),
-    # The cause (a dirty tree, failing tests) may be mended: the same command goes on from there.
+    # The user can fix the cause (a dirty tree, failing tests): the same command resumes the run
+    # there.
     "failed": frozenset({"baseline", "learn", "prove", "ship"}),
 }
-"""Which stage may follow which; a stage that nothing follows is final."""
+"""Allowed stage transitions. A stage without successors is final."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One journey around the loop. Its id is the content hash of what decides its course."""
+    """One execution of the improvement loop. Its id is the content hash of the settings that
+    determine its result."""
 
     id: str
     agent: str
@@ -30,14 +32,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     stage: Stage
     failed_at: str = ""
-    """The stage to go on from, when the stage is `failed`."""
+    """The stage to resume from, when the stage is `failed`."""
     created_at: float
     updated_at: float
     dataset_version: str = ""
     baseline_id: str = ""
     best_id: str = ""
-    """Best candidate on val, once learning has ended."""
+    """Id of the best candidate on val; empty until learning has ended."""
     experiment_id: str = ""
     release_id: str = ""
     message: str = ""
-    """How it ended, in a sentence."""
+    """How it ended, in one sentence."""

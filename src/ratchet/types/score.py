@@ -1,4 +1,4 @@
-"""Scores: what an evaluator says of a rollout."""
+"""Scores: an evaluator's result for a rollout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """One evaluator's verdict on one rollout. Either `value` or `error` is set."""
+    """One evaluator's score of one rollout. Either `value` or `error` is set."""
 
     evaluator: str
     version: str
@@ -14,7 +14,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     value: float | None
     """A number in [0, 1] when `unit` is empty, else a number of that unit; None on error."""
     unit: str = ""
-    """Empty for a score in [0, 1], else for instance `s` or `USD`."""
+    """Empty for a score in [0, 1], else a unit such as `s` or `USD`."""
     rationale: str = ""
     error: str = ""
-    """Why the evaluator could not say: shown to people, never counted as a zero."""
+    """Why the evaluator gave no value. Shown to the user; never counted as zero."""

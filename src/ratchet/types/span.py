@@ -1,4 +1,4 @@
-"""Spans: the steps of one rollout, as OpenTelemetry has them."""
+"""Spans: the steps of one rollout or live request, in OpenTelemetry's terms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class SpanEvent(msgspec.Struct, frozen=True):
-    """Something that happened at one moment of a span, such as an exception."""
+    """A timestamped event within a span, such as an exception."""
 
     name: str
     time_ns: int
@@ -32,13 +32,13 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """Unix time in nanoseconds."""
     status: Literal["unset", "ok", "error"] = "unset"
     message: str = ""
-    """What went wrong, when the status is error."""
+    """Error message, when the status is error."""
     attributes: dict[str, Any] = {}
     events: tuple[SpanEvent, ...] = ()
 
 
 class SpanRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A span and what it belongs to: an attempt of a rollout, or a live agent."""
+    """A span and its owner: an attempt of a rollout, or a live agent."""
 
     span: Span
     rollout_id: str = ""

@@ -1,4 +1,4 @@
-"""Tasks and datasets: inputs for the agent, versioned, with where they came from."""
+"""Tasks and datasets: versioned inputs for the agent, with their provenance."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ class Task(msgspec.Struct, frozen=True):
     id: str
     """Unique within its dataset."""
     input: Any
-    """What the agent is called with; any JSON value."""
+    """Argument of the agent; any JSON value."""
     expected: Any = None
-    """The answer, or answers, that evaluators compare with; None when unknown."""
+    """The expected answer or answers, for evaluators; None when unknown."""
     metadata: dict[str, Any] = {}
 
     def content(self) -> str:
-        """Content hash of input, expected answer and metadata: what a rollout depends on."""
+        """Content hash of input, expected answer and metadata, which are what a rollout depends
+        on."""
         return content_hash([self.input, self.expected, self.metadata])
 
 
 class Dataset(msgspec.Struct, frozen=True):
-    """A versioned list of tasks, split without leaks."""
+    """A versioned list of tasks, split so that none leaks from one split into another."""
 
     name: str
     tasks: tuple[Task, ...]
     splits: dict[str, Split]
-    """Split by task id; every task has one."""
+    """Split by task id; covers every task."""
     provenance: Provenance = "curated"
 
     @property
@@ -47,7 +48,7 @@ class Dataset(msgspec.Struct, frozen=True):
         )
 
     def split(self, name: Split) -> tuple[Task, ...]:
-        """The tasks of one split, in the dataset's order."""
+        """Return the tasks of one split, in the dataset's order."""
         return tuple(t for t in self.tasks if self.splits[t.id] == name)
 
 

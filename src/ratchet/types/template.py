@@ -1,7 +1,7 @@
 """Prompt templates: text with f-string or Jinja2 placeholders.
 
-A rewritten prompt is generated text, so a template is never trusted: it may print what fills it
-with its public attributes and items, but not reach Python's internals through that.
+Templates are untrusted, since rewritten prompts are generated text: a template may print public
+attributes and items of its values, but cannot reach Python's internals through them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Engine = Literal["f-string", "jinja2"]
 
 
 class _TakesTemplate(msgspec.StructMeta):
-    """Lets `template=` stand for `text=`, as trainers elsewhere call it."""
+    """Accepts `template=` as an alias of `text=`, the name used by other trainers."""
 
     def __call__(cls, *args: Any, **named: Any) -> Any:  # noqa: N805 - a metaclass
         if "template" in named and "text" not in named and not args:
@@ -31,13 +31,13 @@ class _TakesTemplate(msgspec.StructMeta):
 
 
 class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_TakesTemplate):
-    """Text with placeholders.
+    """A prompt with placeholders.
 
     Args:
-        text: The template. f-string form writes `{name}` and doubles literal braces; Jinja2 form
-            writes `{{ name }}`. Attributes that begin with an underscore, or lead to frames and
-            code, are refused in both.
-        engine: Which of the two forms `text` has.
+        text: The template. The f-string form uses `{name}` and doubles literal braces; the Jinja2
+            form uses `{{ name }}`. Both refuse attributes that begin with an underscore or lead to
+            frames and code.
+        engine: Syntax of `text`.
 
     Raises:
         InputError: The text is not a template of that form.
@@ -53,12 +53,12 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
 
     @property
     def template(self) -> str:
-        """The text, under the name that it has in Agent Lightning."""
+        """Alias of `text`, as Agent Lightning names it."""
         return self.text
 
     @property
     def placeholders(self) -> frozenset[str]:
-        """Names that `format` must be given."""
+        """Names that `format` needs."""
         return _placeholders(self.text, self.engine)
 
     def check_fields(self, fields: frozenset[str] | set[str]) -> None:
@@ -85,13 +85,13 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
             if self.engine == "jinja2":
                 return _jinja(self.text).render(fields)
             return string.Formatter().vformat(self.text, (), fields)
-        except Exception as error:  # a format of the values' own types may raise anything
+        except Exception as error:  # a value's own __format__ may raise anything
             raise InputError(
                 f"The prompt could not be filled: {type(error).__name__}: {error}."
             ) from error
 
     def identity(self) -> Any:
-        """What the version hash covers."""
+        """Content of the version hash."""
         return {"kind": "prompt", "text": self.text, "engine": self.engine}
 
     def __str__(self) -> str:
@@ -138,14 +138,14 @@ _INTERNAL = frozenset(
     {"ag_code", "ag_frame", "cr_code", "cr_frame", "gi_code", "gi_frame", "tb_frame", "mro"}
     | {"f_back", "f_builtins", "f_code", "f_globals", "f_locals"}
 )
-"""Public by name, but they lead to code, frames and through them to every module."""
+"""Attributes with public names that lead to code and frames, and so to every module."""
 
 
 class _Anything:
-    """Stands for a value while a template is checked: has every attribute and item but unsafe ones.
+    """Placeholder value for checking a template: has every attribute and item except unsafe ones.
 
-    Format strings take attributes from whatever fills them: `{x.__init__.__globals__}` would print
-    a module's secrets (Jinja2's sandbox refuses the same names).
+    Format strings read attributes of their values: `{x.__init__.__globals__}` would print a
+    module's secrets. Jinja2's sandbox refuses the same names.
     """
 
     def __getattribute__(self, name: str) -> Any:
@@ -163,20 +163,25 @@ def _jinja_placeholders(text: str) -> frozenset[str]:
 
     environment = ImmutableSandboxedEnvironment()
     try:
-        # Jinja2's own search for names compiles, which computes what is constant: `10**9` letters
-        # of a text, say. A template is only looked at here.
+        # `jinja2.meta` would compile the template, which evaluates constant expressions such as
+        # `10**9` repetitions of a string. Here it is only parsed.
         tree = environment.parse(text)
-        for kind, known in ((nodes.Filter, environment.filters), (nodes.Test, environment.tests)):
+        for kind, registered in (
+            (nodes.Filter, environment.filters),
+            (nodes.Test, environment.tests),
+        ):
             for call in tree.find_all(kind):
-                if call.name not in known:
+                if call.name not in registered:
                     what = kind.__name__.lower()
                     raise InputError(
                         f"The prompt is not a Jinja2 template: there is no {what} {call.name!r}."
                     )
         used = {name.name for name in tree.find_all(nodes.Name) if name.ctx == "load"}
-        made = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"}
-        made |= {macro.name for macro in tree.find_all(nodes.Macro)}
-        return frozenset(used - made - environment.globals.keys() - {"loop", "caller", "varargs"})
+        assigned = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"}
+        assigned |= {macro.name for macro in tree.find_all(nodes.Macro)}
+        return frozenset(
+            used - assigned - environment.globals.keys() - {"loop", "caller", "varargs"}
+        )
     except TemplateSyntaxError as error:
         raise InputError(f"The prompt is not a Jinja2 template: {error.message}.") from None
     except (RecursionError, MemoryError):

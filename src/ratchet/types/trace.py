@@ -1,4 +1,4 @@
-"""Traces: one run of an agent as a whole, and the conversations that runs belong to."""
+"""Traces and conversations: one execution of an agent, and the conversation it belongs to."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from ratchet.types.feedback import Feedback
 from ratchet.types.span import Span
 
 SUMS = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
-"""Operations whose spans report the usage of the calls beneath them once more."""
+"""Operations whose spans repeat the usage of the calls beneath them."""
 
 CALLS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
-"""Operations whose spans are calls of a model, also where they report no usage."""
+"""Operations whose spans are model calls even when they report no usage."""
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What one call of a model used."""
+    """Usage of one model call."""
 
     model: str = ""
-    """The one that answered, or else the one that was asked for."""
+    """The model that answered, or else the requested one."""
     provider: str = ""
-    """As OpenTelemetry's GenAI conventions call it."""
+    """Provider name of OpenTelemetry's GenAI conventions."""
     input_tokens: int = 0
-    """All of the input, with what came from or went into a cache."""
+    """All input tokens, including those read from or written to a cache."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     tier: str = ""
-    """The service tier that the answer names."""
+    """Service tier stated in the answer."""
     cost_usd: float | None = None
-    """Dollars, where whoever recorded the call knew them."""
+    """Dollars, if the recorder of the call reported them."""
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of an agent, in figures."""
+    """Summary of one execution of an agent."""
 
     trace_id: str
     name: str
-    """Of the root; of the first span that came while there is no root."""
+    """Name of the root span, or of the first received span while there is no root."""
     agent: str
-    """The live agent; for an attempt of a rollout its queue."""
+    """The live agent, or for a rollout the name of its queue."""
     start_ns: int
-    """Unix time in nanoseconds, of the earliest start."""
+    """Earliest start of a span, Unix time in nanoseconds."""
     duration_s: float
-    """From the earliest start to the latest end."""
+    """Seconds from the earliest start to the latest end."""
     spans: int
     errors: int
-    """Spans whose status is error."""
+    """Number of spans with status error."""
     rootless: bool = False
-    """Whether no span without a parent has come: it comes late, or is somebody else's."""
+    """Whether no root span has been received: it is late, or belongs to another service."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
@@ -63,49 +63,49 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: dict[str, int] = {}
     """Number of calls whose price is unknown, by model."""
     models: tuple[str, ...] = ()
-    """Those that were called, by name."""
+    """Names of the called models."""
     conversation_id: str = ""
     rollout_id: str = ""
     """Empty for live traffic."""
     fence: int = 0
-    """The rollout's attempt."""
+    """Attempt of the rollout."""
     feedback: int = 0
-    """Statements about it, about its conversation and about its rollout."""
+    """Number of feedback items about the trace, its conversation and its rollout."""
     worst: float | None = None
-    """The lowest value in its feedback."""
+    """Lowest feedback value."""
 
     @property
     def cost(self) -> Cost:
-        """What its model calls cost, as far as their prices are known."""
+        """Cost of its model calls."""
         if self.cost_usd is not None:
             return Cost(known_usd=self.cost_usd)
         return Cost(known_usd=self.known_usd, unpriced=self.unpriced or {"": 1})
 
 
 class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which traces; what is left out does not matter."""
+    """Filter for traces; unset fields match everything."""
 
     agent: str | None = None
     """The live agent, or the queue of the rollout."""
     errors: bool = False
-    """Only those with a span that failed."""
+    """Only traces with a failed span."""
     since_ns: int | None = None
-    """Only those that began then or later, in Unix nanoseconds."""
+    """Only traces that began at or after this Unix time in nanoseconds."""
     until_ns: int | None = None
-    """Only those that began before."""
+    """Only traces that began before this Unix time in nanoseconds."""
     min_duration_s: float | None = None
     min_cost_usd: float | None = None
-    """Only those whose calls of known price cost so many dollars or more."""
+    """Only traces whose calls of known price cost at least this many dollars."""
     name: str | None = None
-    """Only those whose name has this in it, in whatever case."""
+    """Only traces whose name contains this, ignoring case."""
     conversation_id: str | None = None
     feedback: bool = False
-    """Only those that somebody said something of."""
+    """Only traces with feedback."""
     rollouts: bool = False
-    """Those of rollouts, too."""
+    """Include traces of rollouts."""
 
     def names(self, trace: Trace) -> bool:
-        """Whether a trace is wanted by what it is: its agent, its conversation, when it began."""
+        """Whether a trace matches by agent, conversation and start time."""
         return (
             (self.agent is None or trace.agent == self.agent)
             and (self.conversation_id is None or trace.conversation_id == self.conversation_id)
@@ -114,7 +114,7 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def fits(self, trace: Trace) -> bool:
-        """Whether a trace is wanted, by its figures, its name and its feedback."""
+        """Whether a trace matches by errors, duration, cost, name and feedback."""
         return (
             (not self.errors or trace.errors > 0)
             and (self.min_duration_s is None or trace.duration_s >= self.min_duration_s)
@@ -129,7 +129,7 @@ Sort: TypeAlias = Literal["newest", "slowest", "costliest"]
 
 
 def first_of(traces: Iterable[Trace], sort: Sort, limit: int) -> list[Trace]:
-    """Those that come first in an order: to lay pages of `slowest` or `costliest` together."""
+    """Return the first traces in sort order; merges pages of `slowest` or `costliest`."""
     if sort == "newest":
         return sorted(traces, key=lambda trace: trace.start_ns, reverse=True)[:limit]
     if sort == "slowest":
@@ -142,72 +142,73 @@ class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):
 
     trace: Trace
     spans: list[Span]
-    """In the order they started; as many as were asked for."""
+    """In order of their start, up to the requested limit."""
     feedback: list[Feedback]
     """Newest first."""
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """What several runs of an agent have in common: somebody who goes on talking to it."""
+    """A conversation: the traces of one user's exchange with an agent."""
 
     id: str
     agent: str
     turns: int
-    """Traces."""
+    """Number of traces."""
     start_ns: int
-    """Unix time in nanoseconds, when the first trace began."""
+    """Start of the first trace, Unix time in nanoseconds."""
     last_ns: int
-    """Unix time in nanoseconds, when the last trace began."""
+    """Start of the last trace, Unix time in nanoseconds."""
     feedback: int = 0
-    """Statements about it and about its traces."""
+    """Number of feedback items about the conversation and its traces."""
     worst: float | None = None
-    """The lowest value in its feedback."""
+    """Lowest feedback value."""
 
 
 class ConversationMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation."""
 
     role: str
-    """`user`, `assistant`, `tool`, or as the call named it."""
+    """`user`, `assistant`, `tool`, or any other role that the call recorded."""
     parts: list[Any]
-    """As OpenTelemetry's GenAI conventions have them: `type` says of what kind each is."""
+    """Message parts of OpenTelemetry's GenAI conventions, each with its `type`."""
     at_ns: int
-    """Unix time in nanoseconds, when the call began that brought it, or ended that made it."""
+    """Unix time in nanoseconds: start of the call that sent the message, or end of the call that
+    generated it."""
     trace_id: str
     span_id: str
-    """The call that brought it."""
+    """Span of the call that sent or generated it."""
     agent: str = ""
-    """The agent, among several in a trace, whose call that was."""
+    """Agent that made the call, when the trace has several."""
     nested: bool = False
-    """Whether it was said between agents, not to or by whoever talks to them."""
+    """Whether it was exchanged between agents rather than with the user."""
 
 
 class Instructions(msgspec.Struct, frozen=True, kw_only=True):
-    """A system prompt that a conversation was held under."""
+    """A system prompt used in a conversation."""
 
     text: str
     agent: str = ""
     calls: int = 1
-    """How many calls were made under it."""
+    """Number of calls that used it."""
 
 
 class ConversationLog(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation as it was held."""
+    """Messages and system prompts of a conversation."""
 
     conversation: Conversation
     instructions: list[Instructions]
-    """System prompts, in the order they first appeared."""
+    """System prompts, in order of first appearance."""
     messages: list[ConversationMessage]
-    """In order, each once, however often it was sent."""
+    """In order, each once, however often it was resent."""
     cut: bool = False
-    """Whether something is missing: it was too long to be recorded, or there are too many calls."""
+    """Whether messages are missing: recordings were truncated, or there are too many calls."""
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of a conversation: a call of a model, a tool, an agent, or another step."""
+    """One step of a conversation: a call of a model, a tool or an agent, or another span."""
 
     kind: str
-    """As in `gen_ai.operation.name`, such as `chat` or `execute_tool`; else `step`."""
+    """Value of `gen_ai.operation.name`, such as `chat` or `execute_tool`; else `step`."""
     name: str
     trace_id: str
     span_id: str
@@ -217,6 +218,6 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float
     status: Literal["unset", "ok", "error"]
     message: str = ""
-    """What went wrong, when the status is error."""
+    """Error message, when the status is error."""
     call: ModelCall | None = None
-    """What it used, when it called a model."""
+    """Usage, when the step is a model call."""
