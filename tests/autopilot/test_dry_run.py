@@ -45,7 +45,7 @@ def lab(store: Store, rollouts: int, *, coach: Any = None, val: int = 6) -> DryR
 def test_every_algorithm_refuses_a_budget_that_is_too_small_and_leaves_no_trace(
     store: Store, name: str
 ) -> None:
-    with pytest.raises(BudgetExhausted, match="does not reach"):
+    with pytest.raises(BudgetExhausted, match="does not cover"):
         asyncio.run(dry_run(ALGORITHMS[name](), lab(store, 2, coach=NoRunner())))
     assert store.journal.read(RUN) == []
     assert store.rollouts.counts() == {}

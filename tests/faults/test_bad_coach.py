@@ -237,7 +237,7 @@ def test_a_budget_too_small_for_one_round_is_said_before_a_dollar_is_spent(
         )
         done = run(project, "improve", "--json")
         assert (done.returncode, len(endpoint.requests)) == (2, 0), done.stderr
-    assert "does not reach" in done.stderr
+    assert "does not cover" in done.stderr
     assert "under [improve.budget]" in done.stderr
     assert json.loads(run(project, "status", "--json").stdout)["summary"]["rollouts"] == {}
 

@@ -161,7 +161,7 @@ def test_what_needs_a_coach_is_left_out_without_one_and_that_is_said(
 
 def test_when_nothing_fits_it_says_what_is_missing(make_store: MakeStore, seen: list[Any]) -> None:
     _, lab = lab_of(make_store, coach=None)
-    with pytest.raises(InputError, match="asks a coach LLM") as caught:
+    with pytest.raises(InputError, match="needs a coach LLM") as caught:
         learn(lab, algorithms=["rules"])
     assert "[coach]" in (caught.value.hint or "")
     assert lab.spent.rollouts == 0
@@ -191,7 +191,7 @@ def test_a_budget_too_small_is_said_before_anything_is_spent(
     make_store: MakeStore, seen: list[Any]
 ) -> None:
     _, lab = lab_of(make_store, budget=Budget(rollouts=30))
-    with pytest.raises(BudgetExhausted, match=r"30 rollouts does not reach.*36 are needed"):
+    with pytest.raises(BudgetExhausted, match=r"30 rollouts does not cover.*36 are needed"):
         learn(lab)
     assert lab.spent.rollouts == 0
 

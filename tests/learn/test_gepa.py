@@ -92,7 +92,7 @@ def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
     store = make_store()
     coach, runner = RuleCoach(fenced), FakeRunner(store, obeys)
     lab = make_lab(runner, store, SOURCE, coach=coach, budget=Budget(rollouts=25))
-    with pytest.raises(BudgetExhausted, match="25 rollouts does not reach for one round of gepa"):
+    with pytest.raises(BudgetExhausted, match="25 rollouts does not cover one round of gepa"):
         asyncio.run(GEPA().learn(lab))
     assert not runner.executed
     assert not coach.asked

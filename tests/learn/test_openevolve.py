@@ -125,7 +125,7 @@ def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
     store = make_store()
     coach, runner = RuleCoach(fenced), FakeRunner(store, obeys)
     lab = make_lab(runner, store, SOURCE, coach=coach, budget=Budget(rollouts=59), train=10)
-    with pytest.raises(BudgetExhausted, match="59 rollouts does not reach for one round"):
+    with pytest.raises(BudgetExhausted, match="59 rollouts does not cover one round"):
         asyncio.run(OpenEvolve(**RUNS).learn(lab))
     assert not runner.executed
     assert not coach.asked

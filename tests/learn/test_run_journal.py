@@ -218,7 +218,9 @@ def test_a_second_process_in_the_same_run_is_told(make_store: MakeStore) -> None
         other.append("same", 1)
         await other.flush()
         other.append("differs", 2)
-        with pytest.raises(Conflict, match=r"Another process works on the run run.*same command"):
+        with pytest.raises(
+            Conflict, match=r"Another process is writing to the run run.*same command"
+        ):
             await other.flush()
 
     asyncio.run(work())

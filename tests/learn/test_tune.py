@@ -162,7 +162,7 @@ def test_dollars_that_are_gone_in_the_middle_of_a_batch_end_the_search(
 
 
 def test_dollars_below_one_trial_are_refused(make_store: MakeStore) -> None:
-    with pytest.raises(BudgetExhausted, match="does not reach for one trial"):
+    with pytest.raises(BudgetExhausted, match="does not cover one trial"):
         learn(make_store(), Tune(), cost_usd=0.01, budget=Budget(dollars=0.5))
 
 

@@ -95,7 +95,9 @@ class Auto:
             if not targets or arm.name not in self._allowed:
                 continue
             if arm.asks and not lab.has_coach:
-                left_out.append(f"{arm.name} ({arm.what}) asks a coach LLM, and none is configured")
+                left_out.append(
+                    f"{arm.name} ({arm.what}) needs a coach LLM, and none is configured"
+                )
                 continue
             records.append(ArmRecord(arm, targets, arm.prior))
         if not records:
@@ -126,7 +128,7 @@ class Auto:
         if rest < LEAST_LEFT:
             needed = left - rest + LEAST_LEFT
             raise BudgetExhausted(
-                f"The budget of {lab.budget.rollouts} rollouts does not reach for a look at the"
+                f"The budget of {lab.budget.rollouts} rollouts does not cover a survey of the"
                 f" agent and one candidate: {needed} are needed.",
                 hint="Raise rollouts under [improve.budget]; a few hundred are usual.",
             )

@@ -109,7 +109,7 @@ class BudgetScheduler:
                 return SPENT
             record = self._next()
             if record is None:
-                return SearchEnd("idle", "no algorithm brought anything more")
+                return SearchEnd("idle", "no algorithm found anything more")
             await self._slice(number, record)
             number += 1
         return SPENT
@@ -202,7 +202,7 @@ class BudgetScheduler:
             record.barren += 1
             # An arm that ended before its share was spent had nothing left to try.
             if record.barren >= TIRED or finding.ended != "budget":
-                record.out = "it brought nothing more"
+                record.out = "it found nothing more"
             lab.note(f"{record.arm.name} found nothing better for {cost}: {summary}")
             return
         pairs = lab.compared(name, self._best, finding.best)
@@ -214,7 +214,7 @@ class BudgetScheduler:
         did = (
             f"raised the mean from {finding.baseline_val:.3f} to {finding.best_val:.3f}{on}"
             if gain > 0
-            else f"keeps a candidate that does better on train and as well{on}"
+            else f"found a candidate that does better on train and as well{on}"
         )
         lab.note(f"{record.arm.name} {did}, for {cost}: {summary}")
         self._improvements.append((finding.best, finding.baseline_val, finding.best_val))
@@ -236,8 +236,8 @@ class BudgetScheduler:
         if not record.slices:
             return "each way is tried once, the likeliest first"
         if record.gain <= 0:
-            return "none brought anything yet, and it is the likeliest"
-        return "it brought most for what it cost"
+            return "nothing has gained yet, and it is the likeliest"
+        return "it gained the most for its cost"
 
     def _share(self) -> Budget:
         """Budget of the next slice."""

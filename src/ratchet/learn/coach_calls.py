@@ -91,7 +91,7 @@ async def ask_and_charge(
     """
     if coach is None:
         raise CoachUnavailable(
-            "This algorithm asks a coach LLM, and none is configured.",
+            "This algorithm needs a coach LLM, and none is configured.",
             hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
         )
     reached = ledger.refusal(coach_calls=1)

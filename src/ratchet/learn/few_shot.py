@@ -54,7 +54,8 @@ class FewShot:
         good: Minimum score of a demonstration. If fewer than two rollouts reach it, the best above
             the median are used.
         first_tasks: Number of train tasks that each set runs first.
-        val_batch_size: Minimum number of val tasks for the final comparison.
+        val_batch_size: Number of val tasks planned for the final comparison; more are run if the
+            budget allows.
         prompt: Name of the prompt to extend; by default the one used most in traces, or the first
             on a tie.
     """
@@ -107,7 +108,7 @@ class FewShot:
         fewest = 2 * min(len(lab.train), LEAST_TASKS) + 2 * min(len(lab.val), LEAST_VAL)
         if left < fewest:
             raise BudgetExhausted(
-                f"The budget does not reach for one set of demonstrations: {fewest} rollouts are"
+                f"The budget does not cover one set of demonstrations: {fewest} rollouts are"
                 f" needed at least, and {left} are left.",
                 hint="Raise rollouts under [improve.budget]; a hundred or more is usual.",
             )

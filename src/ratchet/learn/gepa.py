@@ -301,7 +301,7 @@ class _Search:
         """The result of the search."""
         baseline = self._lab.baseline
         if baseline.id not in self._on_val:
-            raise BudgetExhausted("The budget did not reach for the baseline on val.")
+            raise BudgetExhausted("The budget did not cover the baseline on val.")
         baseline_val = self._on_val[baseline.id][0]
         best_val, best = max(self._on_val.values(), key=lambda entry: entry[0])
         if best_val <= baseline_val:
@@ -420,7 +420,7 @@ def _check_budget(lab: Lab, minibatch: int) -> None:
     left = None if lab.budget.rollouts is None else lab.budget.rollouts - lab.spent.rollouts
     if left is not None and left < least:
         raise BudgetExhausted(
-            f"The budget of {left} rollouts does not reach for one round of gepa: {least}, for the"
+            f"The budget of {left} rollouts does not cover one round of gepa: {least}, for the"
             f" baseline and one candidate on {len(lab.val)} val tasks and {minibatch} train tasks.",
             hint="Raise rollouts under [improve.budget], or use fewer val tasks.",
         )

@@ -443,7 +443,7 @@ def _check_budget(lab: Lab, least: int) -> None:
     left = None if lab.budget.rollouts is None else lab.budget.rollouts - lab.spent.rollouts
     if left is not None and left < least:
         raise BudgetExhausted(
-            f"The budget of {left} rollouts does not reach for one round of openevolve: {least},"
+            f"The budget of {left} rollouts does not cover one round of openevolve: {least},"
             " for the baseline and one candidate on train, and the finalists on val.",
             hint="Raise rollouts under [improve.budget], or set tasks_per_evaluation or finalists"
             " under [improve.options].",

@@ -74,7 +74,7 @@ class RaceEntry:
         return math.fsum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
     def failing(self, best: float = 1.0) -> list[str]:
-        """Ids of the tasks on which it scored below the best possible, lowest score first."""
+        """Ids of the tasks without the best possible score, lowest first; unscored ones lead."""
         found = [
             task
             for task in self.evaluations

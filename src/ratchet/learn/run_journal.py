@@ -108,8 +108,8 @@ class RunJournal:
                 stored = self._journal.append_all(self._run_id, batch)
                 if any(stored[key] != body for key, body, _ in batch):
                     failure = Conflict(
-                        f"Another process works on the run {self._run_id[:12]}, too.",
-                        hint="End one of the two, and run the same command again: it goes on from"
+                        f"Another process is writing to the run {self._run_id[:12]}.",
+                        hint="Stop one of the two and run the same command again: it continues from"
                         " what both have done.",
                     )
             except RatchetError as error:

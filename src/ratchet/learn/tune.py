@@ -368,7 +368,7 @@ def _affordable(lab: Lab, reserve: int) -> int:
 
 def _too_small(lab: Lab, reserve: int) -> BudgetExhausted:
     return BudgetExhausted(
-        f"The budget does not reach for one trial: {len(lab.train)} rollouts on train, and"
+        f"The budget does not cover one trial: {len(lab.train)} rollouts on train, and"
         f" {len(lab.val) + reserve} on val for the baseline and the finalists.",
         hint="Raise rollouts (or dollars) under [improve.budget], or use fewer tasks.",
     )

@@ -315,6 +315,6 @@ def test_what_the_budget_does_not_reach_for_is_said_before_the_agent_runs() -> N
         return 0.5
 
     short = trainer(algorithm=ratchet.FewShot(), max_rollouts=3)
-    with pytest.raises(BudgetExhausted, match="does not reach for one set"):
+    with pytest.raises(BudgetExhausted, match="does not cover one set"):
         short.fit(counted, TASKS[:8], TASKS[8:])
     assert ran == []

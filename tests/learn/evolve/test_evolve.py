@@ -125,7 +125,7 @@ def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
     runner = FakeRunner(store, by_rules)
     lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=15))
     lab._coach = RuleCoach()
-    with pytest.raises(BudgetExhausted, match="does not reach for one round: it takes 16"):
+    with pytest.raises(BudgetExhausted, match="does not cover one round: it takes 16"):
         asyncio.run(Evolve().learn(lab))
     assert runner.executed.total() == 0
     assert not lab._coach.calls
@@ -160,7 +160,7 @@ def test_only_prompts_and_no_coach_is_said_in_a_sentence(make_store: MakeStore) 
     store = make_store()
     runner = FakeRunner(store, by_rules)
     lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=300))
-    with pytest.raises(CoachUnavailable, match=r"nobody to propose changes of 'system'.*\[coach\]"):
+    with pytest.raises(CoachUnavailable, match=r"no proposer for 'system'.*\[coach\]"):
         asyncio.run(Evolve().learn(lab))
     assert runner.executed.total() == 0
 

@@ -90,7 +90,8 @@ class APO:
                 raise InputError(f"APO({name}={text!r}): a name is needed, or None.")
         if isinstance(async_openai_client, str):
             raise InputError(
-                f"APO(async_openai_client={async_openai_client!r}): a client is needed, no text.",
+                f"APO(async_openai_client={async_openai_client!r}):"
+                " a client is needed, not a string.",
                 hint='Name a model with model="...".',
             )
         self._options = SizeOptions(**whole)
@@ -139,7 +140,7 @@ class APO:
                 raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
         if not lab.has_coach:
             raise CoachUnavailable(
-                "APO asks a coach LLM, and none is configured.",
+                "APO needs a coach LLM, and none is configured.",
                 hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
             )
         self._check_budget(lab, _rollouts_left(lab))
@@ -147,7 +148,7 @@ class APO:
         fewest = 1 + CALLS_AN_EDIT
         if calls is not None and calls - lab.spent.coach_calls < fewest:
             raise BudgetExhausted(
-                f"The budget of {calls} coach calls does not reach for one edit: a critique, the"
+                f"The budget of {calls} coach calls does not cover one edit: a critique, the"
                 f" edit and its repair are {fewest}.",
                 hint="Raise coach_calls under [improve.budget].",
             )
@@ -159,7 +160,7 @@ class APO:
         if left is None or left >= fewest:
             return
         raise BudgetExhausted(
-            f"The budget does not reach for one round of APO: {fewest} rollouts are needed at least"
+            f"The budget does not cover one round of APO: {fewest} rollouts are needed at least"
             f" (the source and one edit on a few train tasks, both on a few val tasks), and"
             f" {max(0, left)} are left{dollars}.",
             hint=f"Raise {'dollars' if dollars else 'rollouts'} under [improve.budget]"

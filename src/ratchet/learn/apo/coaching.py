@@ -151,7 +151,7 @@ class Coaching:
         self, order: EditOrder, target: str, template: PromptTemplate, line: str
     ) -> PromptDraft:
         """A draft made without coach calls: a prompt without one of its lines."""
-        reason = f"The same without the line {cut(line, MAX_GIST)!r}, which may mislead."
+        reason = f"The parent without the line {cut(line, MAX_GIST)!r}, which may mislead."
         candidate = self._lab.propose(
             {target: template},
             algorithm=self._algorithm,

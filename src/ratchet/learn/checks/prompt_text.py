@@ -48,7 +48,7 @@ def prompt_fault(old: PromptTemplate, new: PromptTemplate, growth: float = GROWT
     limit = max(ROOM, int(growth * len(old.text)))
     if len(new.text) > limit:
         return (
-            f"has {len(new.text)} characters; at most {limit} are let through"
+            f"has {len(new.text)} characters; at most {limit} are allowed"
             f" ({growth:g} times the source's {len(old.text)}). Shorten it."
         )
     return ""

@@ -40,7 +40,7 @@ def shape_fault(old: Code, new: Code) -> str:
         return f"defines {new.function!r} in the place of {old.function!r}."
     limit = max(ROOM, int(GROWTH * len(old.source)))
     if len(new.source) > limit:
-        return f"has {len(new.source)} characters; at most {limit} are let through."
+        return f"has {len(new.source)} characters; at most {limit} are allowed."
     before, after = function_of(old), function_of(new)
     if (fault := _fixed_fault(old, new)) or (fault := _kind_fault(before, after)):
         return fault

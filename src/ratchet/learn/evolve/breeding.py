@@ -222,7 +222,7 @@ class Breeding:
             self._roster.drafted(started.proposer, draft, new=made is not None)
 
     def _parent(self, island: int) -> Member | None:
-        """A parent with something to improve; members drawn that lack scores run more tasks."""
+        """A parent with something to improve; solved ones are marked to run more tasks."""
         every = len(self._lab.train)
         for _ in range(DRAWS):
             parent = self._judging.population.parent(island, self._rng)

@@ -68,7 +68,7 @@ def make_plan(
     needed = 2 * first + 2 * least_val
     if rollouts < needed:
         raise BudgetExhausted(
-            f"The budget does not reach for one round: it takes {needed} rollouts, {first} of the"
+            f"The budget does not cover one round: it takes {needed} rollouts, {first} of the"
             f" source and {first} of a proposal on train, and {2 * least_val} on val to compare"
             f" them, and {rollouts:.0f} are left.",
             hint="Raise rollouts under [improve.budget].",

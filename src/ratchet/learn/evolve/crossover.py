@@ -99,7 +99,7 @@ class Crossover:
         guards = [t for t in reversed(better) if t not in tasks]
         tasks += guards[: first - len(tasks)]
         reason = (
-            f"It joins what two candidates changed: {_short(one.candidate.reason)}; and"
+            f"It merges the changes of two candidates: {_short(one.candidate.reason)}; and"
             f" {_short(other.candidate.reason)}."
         )
         return MergedPair(

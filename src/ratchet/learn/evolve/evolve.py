@@ -158,7 +158,7 @@ class Evolve:
         if not able:
             what = " and ".join(repr(name) for name in lab.targets)
             raise CoachUnavailable(
-                f"Evolve has nobody to propose changes of {what}: a coach LLM would, and none is"
+                f"Evolve has no proposer for {what}: prompts need a coach LLM, and none is"
                 " configured; without one only functions can be changed.",
                 hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
             )

@@ -57,7 +57,7 @@ class FinalComparison:
         return self._left(self._baseline.id, self._plan.val)[:most]
 
     def tasks_ahead(self, member: Member) -> list[Task]:
-        """Val tasks that the leading finalist will certainly run; none for any other member."""
+        """Val tasks that a member will run if it is a finalist; none for a second member."""
         others = self._asked.keys() - {self._baseline.id, member.id}
         return [] if others else self._left(member.id, math.ceil(self._val / 2))
 

@@ -66,7 +66,7 @@ class Judging:
         """How the search ended; None while it runs."""
         self.on_kept: Callable[[Member], None] = lambda member: None
         self.on_ran: Callable[[Member, bool], None] = lambda member, ran: None
-        """Callback with a member and whether it ran without failing, as soon as that is decided."""
+        """Callback with a member and whether it works, as soon as that is decided."""
         self.on_judged: Callable[[Member, bool], None] = lambda member, leads: None
         """Callback with a judged member and whether it leads."""
         self._best: tuple[int, float] = (0, 0.0)
@@ -289,7 +289,7 @@ class Judging:
                 return
             if member.parents and every > 1 and is_within_chance(left):
                 self.ended = SearchEnd(
-                    "solved", "what a candidate leaves of the train tasks is within chance"
+                    "solved", "what a candidate leaves to gain on train is within chance"
                 )
 
 

@@ -171,7 +171,7 @@ class Population:
 def front(members: Sequence[Member]) -> dict[int, int]:
     """The Pareto front over tasks: number of tasks on which each member is the best, by number.
 
-    Members dominated on every task they ran are not on the front.
+    A member is left off if another one is as good on each task where it is the best.
     """
     winners: dict[str, set[int]] = {}
     top: dict[str, float] = {}

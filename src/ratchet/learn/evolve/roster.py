@@ -89,7 +89,7 @@ class ProposerRoster:
             if targets:
                 able[name] = targets
         if not able and not self.exhausted:
-            self.exhausted = SearchEnd("idle", "nobody can propose anything more")
+            self.exhausted = SearchEnd("idle", "no proposer is left")
         return able
 
     def drafted(self, proposer: Proposer, draft: Draft, *, new: bool) -> None:
@@ -142,7 +142,7 @@ class ProposerRoster:
         """Retire a proposer that cannot continue: its coach is unavailable, or its budget spent."""
         if error is not None:
             self.coach_lost = error
-            why = f"the coach could not be asked any more: {error.message.rstrip('.')}"
+            why = f"the coach is no longer available: {error.message.rstrip('.')}"
             self._dismiss(name, SearchEnd("coach", why))
         else:
             self._dismiss(name, CALLS_SPENT)
