@@ -232,11 +232,11 @@ class BudgetScheduler:
     def _why(self, record: ArmRecord) -> str:
         ready = [r for r in self._records if not r.out]
         if len(ready) == 1:
-            return "nothing else is left to try" if record.slices else "it is what fits this agent"
+            return "nothing else is left to try" if record.slices else "it fits this agent"
         if not record.slices:
-            return "each way is tried once, the likeliest first"
+            return "each algorithm runs once, the most promising first"
         if record.gain <= 0:
-            return "nothing has gained yet, and it is the likeliest"
+            return "nothing has gained yet, and it is the most promising"
         return "it gained the most for its cost"
 
     def _share(self) -> Budget:
