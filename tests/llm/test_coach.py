@@ -86,7 +86,7 @@ def ask(
         "settings": CoachSettings(**(settings or {})),
         "sleep": at.sleep,
         "clock": at.clock,
-        "chance": random.Random(0),
+        "rng": random.Random(0),
         **(coach or {}),
     }
     models = made.pop("models", "gpt-4o-mini")
@@ -294,21 +294,21 @@ def test_answers_in_other_spellings_are_read(serve: Serve) -> None:
 
 def test_a_usage_that_is_missing_is_estimated_and_said(serve: Serve) -> None:
     said: list[str] = []
-    (reply,) = ask(serve([answer("x" * 400, usage={})]), coach={"say": said.append})
+    (reply,) = ask(serve([answer("x" * 400, usage={})]), coach={"notify": said.append})
     assert (reply.input_tokens, reply.output_tokens) == (6, 100)
     assert reply.cost_usd > 0
-    assert any("estimated from the characters" in sentence for sentence in said)
+    assert any("estimated from the number of characters" in sentence for sentence in said)
 
 
 def test_a_price_that_nobody_publishes_is_said_or_given(serve: Serve) -> None:
     said: list[str] = []
     own = CoachModel(name="own-model")
     endpoint = serve(lambda _: answer("Yes.", model="own-model"))
-    replies = ask(endpoint, times=2, coach={"models": [own], "say": said.append})
+    replies = ask(endpoint, times=2, coach={"models": [own], "notify": said.append})
     assert [reply.cost_usd for reply in replies] == [None, None]
     assert len([s for s in said if "own-model" in s and "input_price" in s]) == 1
     own = CoachModel(name="own-model", input_price=10.0, output_price=20.0)
-    (reply,) = ask(endpoint, coach={"models": [own], "say": said.append})
+    (reply,) = ask(endpoint, coach={"models": [own], "notify": said.append})
     assert reply.cost_usd == pytest.approx((100 * 10 + 10 * 20) / 1e6)
 
 
@@ -400,7 +400,7 @@ def test_one_prompt_that_always_fails_does_not_end_the_others(serve: Serve) -> N
 
     *others, poisoned = asyncio.run(work())
     assert {reply.text for reply in others} == {"Yes."}
-    assert "There is no answer" in poisoned.problem
+    assert "The request failed" in poisoned.problem
     assert poisoned.requests == 0
 
 
@@ -413,7 +413,7 @@ def test_nobody_there_is_told_with_the_address() -> None:
 def test_a_wait_that_is_too_long_is_not_waited_for(serve: Serve) -> None:
     at = Time()
     endpoint = serve(lambda _: error(429, "quota", {"Retry-After": "86400"}))
-    with pytest.raises(CoachUnavailable, match=r"asked too often \(429\)"):
+    with pytest.raises(CoachUnavailable, match=r"limits the rate of requests \(429\)"):
         ask(endpoint, at=at)
     assert len(endpoint.requests) == 1
     assert at.waits == []
@@ -428,13 +428,13 @@ def test_a_date_to_wait_for_is_understood(serve: Serve) -> None:
 
 
 FINAL = {
-    400: "does not take the request",
+    400: "rejects the request",
     401: "is refused",
     402: "no credit left",
     403: "may not use",
     404: "There is no model",
-    405: "does not take the request",
-    301: "sends elsewhere",
+    405: "rejects the request",
+    301: "redirects",
 }
 
 
@@ -563,7 +563,7 @@ def test_a_model_that_is_gone_leaves_the_calls_to_the_others(serve: Serve) -> No
         return error(404, "no such model") if request.body["model"] == "b" else answer("Yes.")
 
     endpoint, said = serve(react), list[str]()
-    replies = ask(endpoint, times=30, coach={"models": ["a", "b"], "say": said.append})
+    replies = ask(endpoint, times=30, coach={"models": ["a", "b"], "notify": said.append})
     assert {reply.model for reply in replies} == {"a"}
     assert sum(request.body["model"] == "b" for request in endpoint.requests) == 1
     assert any("no model 'b'" in sentence for sentence in said)
@@ -643,7 +643,7 @@ def test_an_address_that_is_none_is_told_without_its_secrets(url: str, said: str
 
 
 def test_a_schema_that_is_none_is_a_mistake(serve: Serve) -> None:
-    with pytest.raises(InputError, match="no JSON schema"):
+    with pytest.raises(InputError, match="not a JSON schema"):
         ask(serve([]), schema={"type": "objekt"})
 
 

@@ -161,8 +161,8 @@ async def open_coach(
             max_tokens=section.max_tokens,
         ),
         seed=seed,
-        hear=traces.put,
-        say=say,
+        on_spans=traces.put,
+        notify=say,
     )
     async with traces, coach:
         if wanted is not False:
@@ -175,7 +175,7 @@ async def open_coach(
 async def _check(coach: Coach, store: Store, run_id: str, key: str) -> None:
     """Ask each model one cheap thing, unless this run has done so."""
     if await asyncio.to_thread(store.journal.get, run_id, key) is not None:
-        coach.check_places()
+        coach.check_endpoints()
         return
     replies = await coach.check()
     body = [msgspec.to_builtins(reply) for reply in replies]

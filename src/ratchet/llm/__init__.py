@@ -1,4 +1,4 @@
-"""Models: asking them, and what a call of one costs."""
+"""Client for language models, and prices of model calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LATER = {
     "set_prices": "prices",
     "with_price": "prices",
 }
-"""Modules by name: each is imported when it is first named."""
+"""Module of each public name; imported on first access."""
 
 
 def __getattr__(name: str) -> Any:

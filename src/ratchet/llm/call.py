@@ -1,4 +1,4 @@
-"""One call of a coach: a request, tries until it is answered, a repair of what does not fit."""
+"""One coach call: a request, its retries, and one repair of a malformed answer."""
 
 from __future__ import annotations
 
@@ -23,66 +23,66 @@ from ratchet.llm.structured import AnswerSchema
 from ratchet.llm.transport import ChatTransport, timed_out
 from ratchet.types import Cost, total_cost
 
-MOST_SHOWN = 6_000
-"""Characters of a malformed answer that the model is shown again."""
+MAX_REPEATED = 6_000
+"""Maximum characters of a malformed answer that are repeated in the repair request."""
 
 
 class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a coach asks."""
+    """Limits and sampling settings of a coach."""
 
     timeout_s: float = 120.0
-    """Seconds of one try."""
+    """Timeout of one attempt, in seconds."""
     total_s: float = 600.0
-    """Seconds of one call, with all tries and the waiting between them."""
+    """Timeout of one call in seconds, including all attempts and the delays between them."""
     retries: int = 6
-    """How often a request is tried again."""
+    """Maximum retries of one request."""
     concurrency: int = 16
-    """Requests at once."""
+    """Maximum concurrent requests."""
     temperature: float | None = None
-    """Of sampling; the model's own when None."""
+    """Sampling temperature; the model's own when None."""
     max_tokens: int | None = 16_000
-    """Of one answer, thoughts included; no limit when None."""
+    """Maximum tokens of one answer, reasoning included; no limit when None."""
 
 
 class CallContext(Protocol):
-    """What calls share; a coach."""
+    """State that calls share; implemented by the coach."""
 
     @property
     def settings(self) -> CoachSettings: ...
     @property
     def slots(self) -> asyncio.Semaphore: ...
     @property
-    def chance(self) -> random.Random: ...
+    def rng(self) -> random.Random: ...
     @property
     def clock(self) -> Callable[[], float]: ...
     @property
     def sleep(self) -> Callable[[float], Awaitable[None]]: ...
-    def tell(self, sentence: str) -> None:
-        """Say something once."""
+    def notify_once(self, sentence: str) -> None:
+        """Report a message; the same message is reported only once."""
         ...
 
 
 class EndpointState:
-    """What is known of a model at its endpoint."""
+    """An endpoint of a model, its transport, and what has been learned about it."""
 
-    def __init__(self, place: Endpoint, line: ChatTransport) -> None:
-        self.place = place
-        self.line = line
-        self.dialect = EndpointDialect.of(place.model, place.host)
+    def __init__(self, endpoint: Endpoint, transport: ChatTransport) -> None:
+        self.endpoint = endpoint
+        self.transport = transport
+        self.dialect = EndpointDialect.of(endpoint.model, endpoint.host)
         self.answered = 0
-        """Answers that came."""
+        """Number of answers received."""
         self.opens_at = 0.0
-        """When requests may go out again, by the coach's clock: it asked to wait."""
+        """Time of the coach's clock before which no request is sent, as the endpoint asked."""
 
 
 class CoachCall:
-    """One call on its way: a request, perhaps a repair."""
+    """One call: a request and, if the answer is malformed, a repair request."""
 
     def __init__(
         self,
         coach: CallContext,
         model: CoachModel,
-        desk: EndpointState,
+        endpoint_state: EndpointState,
         shape: AnswerSchema | None,
         *,
         temperature: float | None,
@@ -91,31 +91,33 @@ class CoachCall:
     ) -> None:
         self._coach = coach
         self._model = model
-        self._desk = desk
+        self._state = endpoint_state
         self._shape = shape
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._retries = coach.settings.retries if retries is None else retries
         self.record = CallRecord(STEP.get())
         self.is_final = False
-        """Whether nobody need be asked there again."""
+        """Whether the endpoint is permanently unusable."""
         self._clock = coach.clock
         self._since = self._clock()
         self._until = self._since + coach.settings.total_s
         self._paid: list[tuple[Completion, float | None]] = []
 
     async def run(self, messages: Sequence[Message]) -> Reply:
-        """The reply; one repair is tried."""
+        """Run the call; a malformed answer is repaired once."""
         try:
             answer = await self._request(messages)
-        except RequestFailed as trouble:
-            return self._no_answer(trouble)
-        data, problem, mend = self._read(answer)
-        if problem and mend:
+        except RequestFailed as failure:
+            return self._failed(failure)
+        data, problem, repair = self._read(answer)
+        if problem and repair:
             try:
-                second = await self._request([*messages, *_mending(answer, problem, mend)])
+                second = await self._request(
+                    [*messages, *_repair_messages(answer, problem, repair)]
+                )
             except (RequestFailed, CoachUnavailable):
-                pass  # what was paid for is kept, with its problem
+                pass  # the first answer was paid for: return it with its problem
             else:
                 again = self._read(second)
                 if not again[1] or second.text:
@@ -123,10 +125,10 @@ class CoachCall:
         return self._reply(answer.text, data, problem)
 
     def _read(self, answer: Completion) -> tuple[Any, str, str]:
-        """What an answer holds, what is wrong with it, and how the model is told to mend that."""
+        """Parse an answer; return its data, what is wrong with it, and a repair instruction."""
         limit = f" of {self._max_tokens} tokens" if self._max_tokens else ""
         if answer.refusal:
-            return None, f"The model refused: {_line(answer.refusal)}", ""
+            return None, f"The model refused: {_one_line(answer.refusal)}", ""
         if not answer.text:
             if answer.finish == "length":
                 return None, f"The model spent its limit{limit} without an answer.", ""
@@ -140,127 +142,129 @@ class CoachCall:
             wrong = f"it was cut at the limit{limit}"
         if not wrong:
             return data, "", ""
-        if self._desk.dialect.format == "schema" and not self._desk.dialect.in_words:
-            # The endpoint took the schema and did not hold the model to it.
-            self._desk.dialect = msgspec.structs.replace(self._desk.dialect, in_words=True)
-        mend = (
+        if self._state.dialect.format == "schema" and not self._state.dialect.in_words:
+            # The endpoint accepts the schema but does not enforce it.
+            self._state.dialect = msgspec.structs.replace(self._state.dialect, in_words=True)
+        repair = (
             f"That is not the answer that was asked for: {wrong}. Answer again, briefly enough to"
             " be complete, with one JSON object that fits the schema and with nothing else."
         )
-        return None, f"The answer does not fit its schema: {wrong}.", mend
+        return None, f"The answer does not fit its schema: {wrong}.", repair
 
     async def _request(self, messages: Sequence[Message]) -> Completion:
-        """One answer, asked for as often as it takes.
+        """Send a request and retry it until it is answered.
 
         Raises:
-            Trouble: This request has no answer; others may have one.
-            CoachUnavailable: Nobody answers there.
+            RequestFailed: This request failed; others may succeed.
+            CoachUnavailable: The endpoint does not answer.
         """
-        coach, desk = self._coach, self._desk
-        answered, tries, adapted = desk.answered, 0, 0
+        coach, state = self._coach, self._state
+        answered, tries, adapted = state.answered, 0, 0
         while True:
             await self._gate()
-            dialect = desk.dialect
+            dialect = state.dialect
             body = dialect.body(
-                desk.place.model, messages, self._shape, self._temperature, self._max_tokens
+                state.endpoint.model, messages, self._shape, self._temperature, self._max_tokens
             )
             since_ns = time.time_ns()
             try:
                 answer = await self._try(body, messages)
-            except RequestFailed as trouble:
-                self.record.request(desk.place, body, since_ns, tries, trouble)
+            except RequestFailed as failure:
+                self.record.request(state.endpoint, body, since_ns, tries, failure)
                 other = None
-                if adapted < _MOST_ADAPTED:
-                    other = dialect.without_what_was_refused(body, trouble.status, trouble.said)
-                    if other is not None and desk.dialect != dialect:
-                        other = desk.dialect  # another call has learned it meanwhile
+                if adapted < _MAX_ADAPTATIONS:
+                    other = dialect.without_refused_feature(
+                        body, failure.status, failure.server_message
+                    )
+                    if other is not None and state.dialect != dialect:
+                        other = state.dialect  # another call has learned it meanwhile
                 if other is not None:
-                    desk.dialect, adapted = other, adapted + 1
+                    state.dialect, adapted = other, adapted + 1
                     continue
-                if trouble.then == "never":
+                if failure.remedy == "never":
                     self.is_final = True
-                    raise _unavailable(trouble) from None
-                if trouble.then == "request":
-                    # Where nothing was ever answered it is not this request that is wrong.
-                    if desk.answered or not trouble.hint:
+                    raise _unavailable(failure) from None
+                if failure.remedy == "request":
+                    # Before the first answer, the settings are at fault rather than this request.
+                    if state.answered or not failure.hint:
                         raise
-                    raise _unavailable(trouble) from None
+                    raise _unavailable(failure) from None
                 tries += 1
-                wait = delay(tries, trouble.wait_s, coach.chance)
+                wait = delay(tries, failure.wait_s, coach.rng)
                 if tries > self._retries or self._clock() + wait >= self._until:
-                    if desk.answered > answered and trouble.status != 429:
-                        raise  # others were answered meanwhile: it is this request
-                    raise _unavailable(trouble, tries) from None
-                if trouble.status in (429, 503):
-                    desk.opens_at = max(desk.opens_at, self._clock() + wait)
+                    if state.answered > answered and failure.status != 429:
+                        raise  # others were answered meanwhile: this request is at fault
+                    raise _unavailable(failure, tries) from None
+                if failure.status in (429, 503):
+                    state.opens_at = max(state.opens_at, self._clock() + wait)
                 else:
                     await coach.sleep(wait)
                 continue
-            desk.answered += 1
+            state.answered += 1
             cost = self._cost(answer)
             self._paid.append((answer, cost))
-            self.record.request(desk.place, body, since_ns, tries, answer, cost)
+            self.record.request(state.endpoint, body, since_ns, tries, answer, cost)
             return answer
 
     async def _gate(self) -> None:
-        """Wait while the endpoint asked everybody to."""
-        while (wait := self._desk.opens_at - self._clock()) > 0:
-            # Not all at once when it opens.
-            await self._coach.sleep(wait * (1 + 0.1 * self._coach.chance.random()))
+        """Wait as long as the endpoint asked clients to."""
+        while (wait := self._state.opens_at - self._clock()) > 0:
+            # Spread the requests that are waiting.
+            await self._coach.sleep(wait * (1 + 0.1 * self._coach.rng.random()))
 
     async def _try(self, body: dict[str, Any], messages: Sequence[Message]) -> Completion:
-        desk, settings = self._desk, self._coach.settings
+        state, settings = self._state, self._coach.settings
         queued = self._clock()
         async with self._coach.slots:
-            self._until += self._clock() - queued  # others' calls do not use up this one's time
+            self._until += self._clock() - queued  # waiting for a slot does not count
             seconds = min(settings.timeout_s, max(0.05, self._until - self._clock()))
             try:
                 async with asyncio.timeout(seconds):
-                    raw = await desk.line.send(body, seconds)
+                    raw = await state.transport.send(body, seconds)
             except TimeoutError:
-                raise timed_out(desk.place, seconds) from None
+                raise timed_out(state.endpoint, seconds) from None
         try:
             answer = read_completion(raw, sum(len(message.content) for message in messages))
         except NotACompletion as error:
             raise RequestFailed(
-                f"{desk.place.model!r} at {desk.place.shown} answered with something that is no"
-                f" chat completion: {quote(desk.place, error)}",
+                f"{state.endpoint.model!r} at {state.endpoint.shown} returned something other"
+                f" than a chat completion: {quote(state.endpoint, error)}",
                 "again",
                 hint="Check base_url under [coach]; it usually ends in /v1.",
                 kind="no_completion",
             ) from None
         if answer.error is not None:
             code = answer.error.get("code")
-            said = str(answer.error.get("message", ""))
+            message = str(answer.error.get("message", ""))
             status = code if isinstance(code, int) and 400 <= code < 600 else 500
             text = msgspec.json.encode(answer.error).decode()
-            raise of_status(desk.place, status, {}, text, said, time.time())
+            raise of_status(state.endpoint, status, {}, text, message, time.time())
         return answer
 
     def _cost(self, answer: Completion) -> float | None:
         model, usage = self._model, answer.usage
         if model.input_price is not None or model.output_price is not None:
-            given = usage.input_tokens * (model.input_price or 0.0)
-            made = usage.output_tokens * (model.output_price or 0.0)
-            return (given + made) / 1e6
+            input_cost = usage.input_tokens * (model.input_price or 0.0)
+            output_cost = usage.output_tokens * (model.output_price or 0.0)
+            return (input_cost + output_cost) / 1e6
         if answer.cost_usd is not None:
             return answer.cost_usd
-        known = _published(self._desk.place, answer, usage)
+        known = _published(self._state.endpoint, answer, usage)
         if known is None:
-            self._coach.tell(
-                f"Nobody publishes a price of the coach's model {model.name!r}: what its calls cost"
-                " is not measured, and a budget in dollars cannot count them. Set input_price and"
-                " output_price under [coach] to count them."
+            self._coach.notify_once(
+                f"The price of the coach's model {model.name!r} is unknown: the cost of its calls"
+                " is not measured, and a budget in dollars cannot include it. Set input_price and"
+                " output_price under [coach] to include it."
             )
         if answer.estimated:
-            self._coach.tell(
-                f"{self._desk.place.shown} does not say how many tokens a call takes: they are"
-                " estimated from the characters."
+            self._coach.notify_once(
+                f"{self._state.endpoint.shown} does not report token counts: they are estimated"
+                " from the number of characters."
             )
         return known
 
-    def _no_answer(self, trouble: RequestFailed) -> Reply:
-        return self._reply("", None, f"There is no answer: {trouble.sentence}")
+    def _failed(self, failure: RequestFailed) -> Reply:
+        return self._reply("", None, f"The request failed: {failure.sentence}")
 
     def _reply(self, text: str, data: Any, problem: str) -> Reply:
         return Reply(
@@ -276,15 +280,15 @@ class CoachCall:
         )
 
 
-_MOST_ADAPTED = 6
+_MAX_ADAPTATIONS = 6
 
 
-def _published(place: Endpoint, answer: Completion, usage: Usage) -> float | None:
-    """Dollars by the provider at that address, else by OpenAI for a model that it has, which
-    companies' own gateways sell on."""
-    sellers = (place.base_url, "openai") if place.base_url else ("",)
+def _published(endpoint: Endpoint, answer: Completion, usage: Usage) -> float | None:
+    """Dollars by the prices of the provider at that address, else by OpenAI's for a model of that
+    name, since company gateways resell those."""
+    sellers = (endpoint.base_url, "openai") if endpoint.base_url else ("",)
     for seller in sellers:
-        for name in dict.fromkeys((answer.model, place.model)):
+        for name in dict.fromkeys((answer.model, endpoint.model)):
             found = dollars(seller, name.removeprefix("openai/"), usage) if name else None
             found = dollars(seller, name, usage) if found is None and name else found
             if found is not None:
@@ -292,19 +296,21 @@ def _published(place: Endpoint, answer: Completion, usage: Usage) -> float | Non
     return None
 
 
-def _unavailable(trouble: RequestFailed, tries: int = 0) -> CoachUnavailable:
+def _unavailable(failure: RequestFailed, tries: int = 0) -> CoachUnavailable:
     after = f" It was tried {tries} times." if tries > 1 else ""
-    said = trouble.sentence.rstrip()
-    said += "" if said.endswith((".", "!", "?")) else "."
-    return CoachUnavailable(f"The coach cannot be asked: {said}{after}", hint=trouble.hint or None)
+    sentence = failure.sentence.rstrip()
+    sentence += "" if sentence.endswith((".", "!", "?")) else "."
+    return CoachUnavailable(
+        f"The coach is unavailable: {sentence}{after}", hint=failure.hint or None
+    )
 
 
-def _mending(answer: Completion, problem: str, mend: str) -> list[Message]:
-    shown = answer.text[:MOST_SHOWN]
-    asked = Message(role="user", content=mend)
+def _repair_messages(answer: Completion, problem: str, repair: str) -> list[Message]:
+    shown = answer.text[:MAX_REPEATED]
+    asked = Message(role="user", content=repair)
     return [Message(role="assistant", content=shown), asked] if shown else [asked]
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 300 else f"{line[:300]}…"

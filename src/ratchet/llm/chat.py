@@ -1,4 +1,4 @@
-"""What asking a language model means here: messages in, a reply with its costs out."""
+"""Interface of a chat client: messages in, a reply with its cost out."""
 
 from __future__ import annotations
 
@@ -14,50 +14,52 @@ Role: TypeAlias = Literal["system", "user", "assistant"]
 
 
 STEP: ContextVar[str] = ContextVar("step of the coach", default="")
-"""What a call is for, as the lab names it: for its trace, and for which model is drawn."""
+"""Purpose of the current call, set by the lab. Recorded in the call's trace; also seeds the model
+draw."""
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One message of a conversation with a coach."""
+    """One chat message."""
 
     role: Role
     content: str
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model answered and what that cost."""
+    """A model's answer and its cost."""
 
     text: str
-    """The answer's text; empty when the model refused or said nothing."""
+    """Text of the answer; empty when the model refused or the answer was empty."""
     data: Any = None
-    """The answer as JSON, when a schema was asked for and the answer fits it."""
+    """The answer parsed as JSON, when a schema was given and the answer fits it."""
     problem: str = ""
-    """Why there is nothing usable: a refusal, another format, a cut answer. Empty when there is."""
+    """Why there is no usable answer: a refusal, a wrong format, a truncated answer. Empty when
+    there is."""
     model: str = ""
-    """The model that answered."""
+    """Name of the model that answered."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float | None = 0.0
     """Dollars of all requests; None when the model's price is unknown."""
     seconds: float = 0.0
-    """From the first request to the last byte, retries included."""
+    """Seconds from the first request to the last byte, retries included."""
     requests: int = 1
-    """Requests that were paid for: repairs of a malformed answer are requests too."""
+    """Number of billed requests, repairs included."""
 
     @property
     def cost(self) -> Cost:
-        """What it cost, as a part of a sum."""
+        """`cost_usd` as a Cost."""
         return Cost.of(self.cost_usd, self.model)
 
 
 class CoachUnavailable(RatchetError):
-    """The coach cannot be asked: no key, a wrong key, no such model, nobody there."""
+    """The coach cannot be used: missing or invalid key, unknown model, unreachable server."""
 
     exit_code = 8
 
 
 class ChatClient(Protocol):
-    """Answers messages; a Coach does, and a test's stand-in."""
+    """Answers chat messages; implemented by Coach and by test doubles."""
 
     async def ask(
         self,
@@ -68,20 +70,21 @@ class ChatClient(Protocol):
         max_tokens: int | None = None,
         model: str | None = None,
     ) -> Reply:
-        """Ask one model of the ensemble.
+        """Send messages to one model of the ensemble.
 
         Args:
             messages: The conversation so far.
-            schema: JSON schema that the answer is to fit.
-            temperature: Of sampling; the coach's own when left out.
-            max_tokens: Of the answer; the coach's own when left out.
-            model: One model of the ensemble by name; drawn by the ensemble when left out.
+            schema: JSON schema that the answer must fit.
+            temperature: Sampling temperature; the coach's by default.
+            max_tokens: Maximum tokens of the answer; the coach's by default.
+            model: Name of a model of the ensemble; drawn by the ensemble by default.
 
         Raises:
-            CoachUnavailable: Nobody can be asked; trying again will not help.
+            CoachUnavailable: No model is usable; retrying does not help.
         """
         ...
 
     def credit(self, model: str, survived: bool) -> None:
-        """Hear whether a proposal of that model survived: calls move to models whose do."""
+        """Report whether a proposal of a model survived; models whose proposals survive get more
+        calls."""
         ...

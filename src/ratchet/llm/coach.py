@@ -1,4 +1,4 @@
-"""The coach: models that are asked, the ones whose proposals survive more often."""
+"""The coach: a chat client over an ensemble of models."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from ratchet.llm.transport import OpenAITransport
 from ratchet.types import InputError, Span, content_hash
 
 CHECK_TOKENS, CHECK_RETRIES = 16, 2
-"""Of the question whether a model is there: a person waits for the answer."""
+"""Token limit and retries of the check request, which the user waits for."""
 
-Hear = Callable[[list[Span]], None]
+OnSpans = Callable[[list[Span]], None]
 
 
 class Coach:
-    """Answers messages by an ensemble of models.
+    """Answers messages with an ensemble of models.
 
-    An endpoint's quirks are learned from what it refuses: structured output by schema, as any JSON
-    object or in words alone, the name of the limit of tokens, temperatures. An answer that is
-    malformed, empty or cut is asked for once more, with what was wrong.
+    The coach learns an endpoint's dialect from what the endpoint refuses: structured output by JSON
+    schema, as a JSON object or by instruction only; the name of the token limit; temperatures. A
+    malformed, empty or truncated answer is requested once more, with the problem stated.
 
     Args:
-        models: The models; a name alone is a model with weight 1.
-        base_url: Of the endpoint of those that name none.
-        key_env: Variable that holds the key of those that name none.
-        settings: How it asks.
-        seed: Of the ensemble's draws.
-        environ: Where the keys are.
-        hear: Told the spans of each call as it ends.
-        say: Told once of what a person should know, such as a price that nobody publishes.
-        sleep: Waits so many seconds.
-        clock: Seconds, from any beginning, never going back.
-        chance: Where the jitter of waiting comes from.
+        models: The models; a plain name is a model of weight 1.
+        base_url: Default endpoint, for models without one.
+        key_env: Default environment variable of the key, for models without one.
+        settings: Limits and sampling settings.
+        seed: Seed of the ensemble's draws.
+        environ: Environment that the keys are read from.
+        on_spans: Called with the spans of each finished call.
+        notify: Called once with each message for the user, such as an unknown price.
+        sleep: Waits for a number of seconds.
+        clock: Monotonic seconds.
+        rng: Source of the jitter of retries.
 
     Raises:
-        ConfigError: The models do not make an ensemble.
+        ConfigError: The models are not a valid ensemble.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Coach:
         settings: CoachSettings | None = None,
         seed: int = 0,
         environ: Mapping[str, str] | None = None,
-        hear: Hear | None = None,
-        say: Callable[[str], None] | None = None,
+        on_spans: OnSpans | None = None,
+        notify: Callable[[str], None] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         named = [models] if isinstance(models, str) else models
         made = [CoachModel(name=each) if isinstance(each, str) else each for each in named]
@@ -80,15 +80,15 @@ class Coach:
         )
         self.settings = settings or CoachSettings()
         self._environ = os.environ if environ is None else environ
-        self._hear = hear
-        self._say = say or (lambda _: None)
+        self._on_spans = on_spans
+        self._notify = notify or (lambda _: None)
         self.sleep = sleep
         self.clock = clock
-        self.chance = chance or random.Random()  # noqa: S311
+        self.rng = rng or random.Random()  # noqa: S311
         self.slots = asyncio.Semaphore(self.settings.concurrency)
-        self._desks: dict[str, EndpointState] = {}
-        self._gone: dict[str, CoachUnavailable] = {}
-        self._told: set[str] = set()
+        self._states: dict[str, EndpointState] = {}
+        self._unavailable: dict[str, CoachUnavailable] = {}
+        self._notified: set[str] = set()
         self._calls = 0
 
     @property
@@ -105,12 +105,12 @@ class Coach:
         max_tokens: int | None = None,
         model: str | None = None,
     ) -> Reply:
-        """As `Asks.ask`."""
+        """See `ChatClient.ask`."""
         shape = None if schema is None else AnswerSchema(schema)
         if model is not None:
             return await self._ask(self._named(model), messages, shape, temperature, max_tokens)
-        about = content_hash([self._occasion(), [[m.role, m.content] for m in messages]])
-        without: dict[str, CoachUnavailable] = dict(self._gone)
+        about = content_hash([self._call_key(), [[m.role, m.content] for m in messages]])
+        without: dict[str, CoachUnavailable] = dict(self._unavailable)
         while len(without) < len(self._ensemble.models):
             drawn = self._ensemble.draw(about, without)
             try:
@@ -118,42 +118,42 @@ class Coach:
             except CoachUnavailable as error:
                 without[drawn.name] = error
                 if len(without) < len(self._ensemble.models):
-                    self.tell(f"{error.message} Other models of the coach are asked instead.")
+                    self.notify_once(f"{error.message} The coach's other models are used instead.")
         raise next(reversed(without.values()))
 
     def credit(self, model: str, survived: bool) -> None:
-        """As `Asks.credit`."""
+        """See `ChatClient.credit`."""
         self._ensemble.credit(model, survived)
 
-    def check_places(self) -> None:
-        """See that each model has an address and a key, without a request.
+    def check_endpoints(self) -> None:
+        """Check that each model has an address and a key, without a request.
 
         Raises:
-            CoachUnavailable: One has none.
+            CoachUnavailable: One is missing.
         """
         for model in self._ensemble.models.values():
-            self._desk(model)
+            self._state(model)
 
     async def check(self) -> list[Reply]:
-        """Ask each model one cheap thing, to hear now of a key or a name that is wrong.
+        """Send each model a minimal request, to detect a wrong key or name early.
 
         Raises:
-            CoachUnavailable: One of them cannot be asked.
+            CoachUnavailable: A model is not usable.
         """
-        hello = [Message(role="user", content="Answer with the word: ready")]
-        self.check_places()
+        request = [Message(role="user", content="Answer with the word: ready")]
+        self.check_endpoints()
         return await asyncio.gather(
             *(
-                self._ask(each, hello, None, None, CHECK_TOKENS, CHECK_RETRIES)
+                self._ask(each, request, None, None, CHECK_TOKENS, CHECK_RETRIES)
                 for each in self._ensemble.models.values()
             )
         )
 
     async def close(self) -> None:
-        """Let go of connections."""
-        for desk in self._desks.values():
-            await desk.line.close()
-        self._desks.clear()
+        """Close the connections."""
+        for state in self._states.values():
+            await state.transport.close()
+        self._states.clear()
 
     async def __aenter__(self) -> Coach:
         return self
@@ -161,9 +161,9 @@ class Coach:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _occasion(self) -> str:
-        """What tells one call from another of the same messages: a lab names each, and the same
-        again when a run is resumed; else they are counted."""
+    def _call_key(self) -> str:
+        """Distinguish calls with the same messages: by step, which is the same when a run is
+        resumed, else by number."""
         self._calls += 1
         return STEP.get() or str(self._calls)
 
@@ -176,15 +176,15 @@ class Coach:
             )
         return found
 
-    def _desk(self, model: CoachModel) -> EndpointState:
-        if model.name in self._gone:
-            raise self._gone[model.name]
-        desk = self._desks.get(model.name)
-        if desk is None:
-            place = endpoint_of(model, self._environ)
-            line = LitellmTransport(place) if place.through == "litellm" else OpenAITransport(place)
-            desk = self._desks[model.name] = EndpointState(place, line)
-        return desk
+    def _state(self, model: CoachModel) -> EndpointState:
+        if model.name in self._unavailable:
+            raise self._unavailable[model.name]
+        state = self._states.get(model.name)
+        if state is None:
+            endpoint = endpoint_of(model, self._environ)
+            transport = LitellmTransport if endpoint.through == "litellm" else OpenAITransport
+            state = self._states[model.name] = EndpointState(endpoint, transport(endpoint))
+        return state
 
     async def _ask(
         self,
@@ -195,13 +195,13 @@ class Coach:
         max_tokens: int | None,
         retries: int | None = None,
     ) -> Reply:
-        desk = self._desk(model)
+        state = self._state(model)
         given = (temperature, model.temperature, self.settings.temperature)
         limits = (max_tokens, model.max_tokens, self.settings.max_tokens)
         call = CoachCall(
             self,
             model,
-            desk,
+            state,
             shape,
             temperature=next((each for each in given if each is not None), None),
             max_tokens=next((each for each in limits if each is not None), None),
@@ -215,16 +215,16 @@ class Coach:
         except CoachUnavailable as error:
             problem = error.message
             if call.is_final:
-                self._gone[model.name] = error
+                self._unavailable[model.name] = error
             raise
         except asyncio.CancelledError:
             problem = "It was cancelled."
             raise
         finally:
-            if self._hear is not None:
-                self._hear(call.record.spans(problem))
+            if self._on_spans is not None:
+                self._on_spans(call.record.spans(problem))
 
-    def tell(self, sentence: str) -> None:
-        if sentence not in self._told:
-            self._told.add(sentence)
-            self._say(sentence)
+    def notify_once(self, sentence: str) -> None:
+        if sentence not in self._notified:
+            self._notified.add(sentence)
+            self._notify(sentence)

@@ -1,4 +1,4 @@
-"""One answer of a model: what a chat completion says, however its server spells it."""
+"""Parses chat completions, including the variants of different servers."""
 
 # ruff: noqa: RUF001
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from ratchet.llm.prices import Usage
-from ratchet.llm.structured import spoken
+from ratchet.llm.structured import without_reasoning
 
 CHARACTERS_A_TOKEN = 4
-"""About so many characters of English are a token; for answers that do not say how many."""
+"""Approximate characters of an English token; estimates the usage that a server does not report."""
 
 _REFUSED = re.compile(
     r"(?:i['’]?m (?:really |very )?sorry|sorry|i apologi[sz]e|unfortunately)?[\s,.:;—-]*"
@@ -26,39 +26,39 @@ _MOST_REFUSAL = 600
 
 
 class NotACompletion(ValueError):
-    """What came with status 200 is no chat completion."""
+    """A response with status 200 is not a chat completion."""
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model said."""
+    """A parsed chat completion."""
 
     text: str
-    """Without thoughts that stand before it."""
+    """The answer without leading reasoning."""
     refusal: str = ""
-    """That it refused, in its words or its filter's; empty when it did not."""
+    """The model's or its filter's refusal; empty when it did not refuse."""
     finish: str = ""
-    """Why it ended: `stop`, `length`, `content_filter`."""
+    """Finish reason: `stop`, `length`, `content_filter`."""
     model: str = ""
-    """As the server calls it."""
+    """Model name reported by the server."""
     id: str = ""
     usage: Usage = Usage()
     estimated: bool = False
-    """The server gave no usage; this one is estimated from the characters."""
+    """Whether the usage is estimated from characters, since the server reported none."""
     cost_usd: float | None = None
-    """Dollars, where the server states them."""
+    """Dollars, if the server reports them."""
     error: Mapping[str, Any] | None = None
-    """An error that came with status 200."""
+    """An error in a response with status 200."""
 
 
 def read_completion(body: bytes, sent: int) -> Completion:
-    """Read the body of a chat completion.
+    """Parse the body of a chat completion.
 
     Args:
         body: JSON.
-        sent: Characters that were sent, for a usage that is missing.
+        sent: Characters sent, to estimate a missing usage.
 
     Raises:
-        NoAnswer: It is no chat completion.
+        NotACompletion: It is not a chat completion.
     """
     try:
         found = msgspec.json.decode(body)
@@ -78,7 +78,7 @@ def read_completion(body: bytes, sent: int) -> Completion:
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     whole = _text_of(message.get("content")) or _text_of(choice.get("text"))
-    text = spoken(whole)
+    text = without_reasoning(whole)
     finish = choice.get("finish_reason")
     finish = finish if isinstance(finish, str) else ""
     usage, estimated = _usage(found.get("usage"), sent, len(whole))
@@ -96,9 +96,9 @@ def read_completion(body: bytes, sent: int) -> Completion:
 
 
 def _text_of(content: Any) -> str:
-    """The text of a message's content, which may be a list of parts."""
+    """Text of a message's content, which may be a list of parts."""
     if isinstance(content, str):
-        # Half of a character cannot be stored.
+        # Lone surrogates cannot be stored.
         return content.encode("utf-8", "replace").decode()
     if isinstance(content, list):
         parts = (part.get("text") for part in content if isinstance(part, dict))
@@ -106,9 +106,9 @@ def _text_of(content: Any) -> str:
     return ""
 
 
-def _refusal(said: Any, finish: str, text: str) -> str:
-    if isinstance(said, str) and said.strip():
-        return said.strip()
+def _refusal(stated: Any, finish: str, text: str) -> str:
+    if isinstance(stated, str) and stated.strip():
+        return stated.strip()
     if finish in ("content_filter", "refusal", "safety"):
         return "its filter withheld the answer"
     if len(text) <= _MOST_REFUSAL and _REFUSED.match(text):
@@ -116,21 +116,22 @@ def _refusal(said: Any, finish: str, text: str) -> str:
     return ""
 
 
-def _usage(found: Any, sent: int, said: int) -> tuple[Usage, bool]:
+def _usage(found: Any, sent: int, received: int) -> tuple[Usage, bool]:
     if isinstance(found, dict):
-        given = _count(found.get("prompt_tokens"), found.get("input_tokens"))
-        made = _count(found.get("completion_tokens"), found.get("output_tokens"))
-        if given is not None and made is not None and (given or made):
+        input_tokens = _count(found.get("prompt_tokens"), found.get("input_tokens"))
+        output_tokens = _count(found.get("completion_tokens"), found.get("output_tokens"))
+        if input_tokens is not None and output_tokens is not None and input_tokens + output_tokens:
             details = found.get("prompt_tokens_details")
             cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
             usage = Usage(
-                input_tokens=given,
-                output_tokens=made,
-                cache_read_tokens=min(cached or 0, given),
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                cache_read_tokens=min(cached or 0, input_tokens),
             )
             return usage, False
     estimate = Usage(
-        input_tokens=-(-sent // CHARACTERS_A_TOKEN), output_tokens=-(-said // CHARACTERS_A_TOKEN)
+        input_tokens=-(-sent // CHARACTERS_A_TOKEN),
+        output_tokens=-(-received // CHARACTERS_A_TOKEN),
     )
     return estimate, True
 

@@ -1,4 +1,4 @@
-"""What an endpoint takes for a model: learned from what it refuses, and remembered."""
+"""API dialect of an endpoint: which request fields it supports, learned from its refusals."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _LIMIT_SIZE = re.compile(r"too large|at most|exceed|maximum|less than|range|grea
 
 
 class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is to be asked at an endpoint."""
+    """Request format that an endpoint accepts for a model."""
 
     format: Literal["schema", "object", "plain"] = "schema"
-    """How a structured answer is asked for: by schema, as any JSON object, or in words alone."""
+    """Form of a structured answer: by JSON schema, as any JSON object, or by instruction only."""
     in_words: bool = False
-    """Whether the schema stands in the messages, too: the endpoint takes one and does not mind."""
+    """Whether the messages contain the schema too, because the endpoint does not enforce it."""
     limit: Literal["max_tokens", "max_completion_tokens", "none"] = "max_tokens"
     temperature: bool = True
-    """Whether a temperature is taken."""
+    """Whether the endpoint accepts a temperature."""
 
     @classmethod
     def of(cls, model: str, host: str) -> EndpointDialect:
-        """What to begin with."""
+        """Initial dialect for a model."""
         newer = host == "api.openai.com" or _REASONING.search(model)
         return cls(limit="max_completion_tokens" if newer else "max_tokens")
 
@@ -43,33 +43,34 @@ class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
         temperature: float | None,
         max_tokens: int | None,
     ) -> dict[str, Any]:
-        """A request to the endpoint, as OpenAI's chat completions have it."""
-        said = [{"role": message.role, "content": message.content} for message in messages]
+        """Build the request body in the format of OpenAI's chat completions."""
+        chat = [{"role": message.role, "content": message.content} for message in messages]
         body: dict[str, Any] = {"model": model}
         if shape is not None:
             if self.format != "schema" or self.in_words:
-                said = _with_words(said, instruction(shape.schema))
+                chat = _with_instruction(chat, instruction(shape.schema))
             if self.format == "schema":
                 form = {"name": "answer", "schema": shape.schema, "strict": shape.is_strict}
                 body["response_format"] = {"type": "json_schema", "json_schema": form}
             elif self.format == "object":
                 body["response_format"] = {"type": "json_object"}
-        body["messages"] = said
+        body["messages"] = chat
         if temperature is not None and self.temperature:
             body["temperature"] = temperature
         if max_tokens is not None and self.limit != "none":
             body[self.limit] = max_tokens
         return body
 
-    def without_what_was_refused(
+    def without_refused_feature(
         self, body: dict[str, Any], status: int, refusal: str
     ) -> EndpointDialect | None:
-        """How to ask again after a refusal; None when this is not about how it was asked.
+        """Return the dialect to retry with after a refusal; None when the request format is not at
+        fault.
 
         Args:
-            body: What was sent.
-            status: The answer's HTTP status.
-            refusal: What the endpoint said.
+            body: The request body.
+            status: HTTP status of the response.
+            refusal: Error message of the endpoint.
         """
         if status not in _REFUSALS or is_spent(refusal):
             return None
@@ -80,7 +81,7 @@ class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(self, limit=other)
         if "temperature" in body and "temperature" in refusal.lower():
             return msgspec.structs.replace(self, temperature=False)
-        bare = status in (400, 422) and len(refusal) < _SAYS_NOTHING
+        bare = status in (400, 422) and len(refusal) < _SHORTEST_EXPLANATION
         if "response_format" in body and (bare or _FORMAT.search(refusal)):
             return msgspec.structs.replace(self, format=_NEXT[self.format])
         return None
@@ -89,17 +90,17 @@ class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
 _NEXT: dict[str, Literal["object", "plain"]] = {"schema": "object", "object": "plain"}
 
 _REFUSALS = frozenset({400, 404, 422, 500, 501})
-"""Statuses by which servers say that they do not take a field."""
+"""Statuses by which servers reject a request field."""
 
-_SAYS_NOTHING = 40
-"""Characters below which a refusal is no explanation, such as `Bad Request`."""
+_SHORTEST_EXPLANATION = 40
+"""A refusal shorter than this many characters is not an explanation, for example `Bad Request`."""
 
 
-def _with_words(said: list[dict[str, str]], words: str) -> list[dict[str, str]]:
-    """The messages with words added to the last one that is the user's."""
-    made = list(said)
-    for at in reversed(range(len(made))):
-        if made[at]["role"] == "user":
-            made[at] = {"role": "user", "content": f"{made[at]['content']}\n\n{words}"}
-            return made
-    return [*made, {"role": "user", "content": words}]
+def _with_instruction(chat: list[dict[str, str]], text: str) -> list[dict[str, str]]:
+    """Append an instruction to the last user message."""
+    extended = list(chat)
+    for at in reversed(range(len(extended))):
+        if extended[at]["role"] == "user":
+            extended[at] = {"role": "user", "content": f"{extended[at]['content']}\n\n{text}"}
+            return extended
+    return [*extended, {"role": "user", "content": text}]

@@ -1,4 +1,4 @@
-"""Where a model's name leads: an address, the variable that holds its key, the key itself."""
+"""Resolves a model's name to an endpoint: address, name at the endpoint, and key."""
 
 from __future__ import annotations
 
@@ -25,46 +25,46 @@ COMPATIBLE = {
     "together": ("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
     "xai": ("https://api.x.ai/v1", "XAI_API_KEY"),
 }
-"""Providers by the first part of a model's name, as in `openrouter/qwen/qwen3-32b`: the address of
-their OpenAI-compatible endpoint, and the variable that their own tools read the key from."""
+"""Providers by the prefix of a model's name, as in `openrouter/qwen/qwen3-32b`: address of the
+OpenAI-compatible endpoint, and the key variable of the provider's own tools."""
 
 NO_KEY = "none"
-"""What an endpoint is shown that asks for no key: the library does not start without one."""
+"""Placeholder for endpoints without a key, since the `openai` library requires one."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a model is asked."""
+    """A model at an endpoint."""
 
     model: str
-    """Its name there."""
+    """Name of the model at the endpoint."""
     base_url: str
-    """Empty for litellm, which knows the addresses itself."""
+    """Empty for litellm, which resolves addresses itself."""
     key: str
     key_env: str
-    """The variable that the key is, or would be, in."""
+    """Environment variable of the key, whether set or not."""
     through: str = "openai"
-    """The library: `openai` or `litellm`."""
+    """Client library: `openai` or `litellm`."""
 
     def __repr__(self) -> str:
-        return f"Place({self.model!r} at {self.shown})"
+        return f"Endpoint({self.model!r} at {self.shown})"
 
     @property
     def shown(self) -> str:
-        """The endpoint, for people."""
+        """The endpoint, for display."""
         return self.base_url or "litellm"
 
     @property
     def host(self) -> str:
-        """The host of its address."""
+        """Host name of the endpoint."""
         return urlsplit(self.base_url).hostname or ""
 
 
 def endpoint_of(model: CoachModel, environ: Mapping[str, str]) -> Endpoint:
-    """Where a model is asked, with the key from the environment.
+    """Resolve a model's endpoint, with the key from the environment.
 
     Raises:
-        ConfigError: The address is no URL, or holds a password.
-        CoachUnavailable: The endpoint takes a key and there is none.
+        ConfigError: The address is not a URL, or contains a password.
+        CoachUnavailable: The endpoint needs a key and none is set.
     """
     if model.name.startswith("litellm:"):
         return _by_litellm(model, model.name.removeprefix("litellm:"), environ)
@@ -76,25 +76,26 @@ def endpoint_of(model: CoachModel, environ: Mapping[str, str]) -> Endpoint:
         base_url, own_env = COMPATIBLE[provider]
         name, key_env = rest, own_env if key_env is None else key_env
     base_url = base_url or environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
-    base_url = checked(base_url)
-    named = key_env is not None or base_url.rstrip("/") == OPENAI_URL
+    base_url = valid_url(base_url)
+    required = key_env is not None or base_url.rstrip("/") == OPENAI_URL
     key_env = OPENAI_KEY if key_env is None else key_env
     key = environ.get(key_env, "").strip() if key_env else ""
-    if key_env and not key and named:
+    if key_env and not key and required:
         raise _no_key(model, key_env, base_url)
     if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
         raise CoachUnavailable(
-            f"The key in {key_env} cannot be one: it holds a blank or a character beyond ASCII.",
-            hint="Put it there again, without quotes or line breaks.",
+            f"The key in {key_env} cannot be one: it contains white space or a character"
+            " beyond ASCII.",
+            hint="Set it again, without quotes or line breaks.",
         )
     return Endpoint(model=name, base_url=base_url, key=key or NO_KEY, key_env=key_env)
 
 
-def checked(url: str) -> str:
-    """An endpoint's address, without the slash at its end.
+def valid_url(url: str) -> str:
+    """Validate an endpoint's address and remove a trailing slash.
 
     Raises:
-        ConfigError: It is no http(s) URL, or has a user, a password or a query in it.
+        ConfigError: It is not an http(s) URL, or contains a user, a password or a query.
     """
     try:
         parts = urlsplit(url)
@@ -119,7 +120,7 @@ def _by_litellm(model: CoachModel, name: str, environ: Mapping[str, str]) -> End
     key = environ.get(model.key_env, "").strip() if model.key_env else ""
     if model.key_env and not key:
         raise _no_key(model, model.key_env, name)
-    base_url = checked(model.base_url) if model.base_url else ""
+    base_url = valid_url(model.base_url) if model.base_url else ""
     return Endpoint(
         model=name, base_url=base_url, key=key, key_env=model.key_env or "", through="litellm"
     )

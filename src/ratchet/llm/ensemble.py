@@ -1,4 +1,4 @@
-"""The models of a coach: which of them is asked next, and how calls move to the better ones."""
+"""An ensemble of models and the bandit that distributes calls among them."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ import msgspec
 from ratchet.types import ConfigError, content_hash
 
 FLOOR = 0.1
-"""Share of the calls that goes by weight for ever: no model starves, and one that gets better is
-noticed."""
+"""Minimum share of the calls drawn by weight, so that every model stays in use and an improvement
+is noticed."""
 
 PRIOR = 8.0
-"""Credits after which half of the calls go by what survived."""
+"""Number of credits after which half of the calls are drawn by survival."""
 
 MEMORY = 0.99
-"""What a credit counts of before, at each new one: proposals survive less often as a search goes
-on, and a model is not to be judged by when it was asked."""
+"""Decay of earlier credits at each new one. Proposals survive less often as a search proceeds, and
+a model must not be judged by when it was called."""
 
 
 class CoachModel(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that a coach may ask."""
+    """A model of a coach, with its endpoint."""
 
     name: str
-    """As the endpoint calls it; or `litellm:` and the name that litellm has for it."""
+    """Name at the endpoint, or `litellm:` followed by litellm's name."""
     weight: float = 1.0
-    """Its share of the calls while nothing is known, beside the weights of the others."""
+    """Initial share of the calls, relative to the other models' weights."""
     base_url: str | None = None
-    """Of an OpenAI-compatible endpoint, with its version; that of the name's provider when left
-    out, else `OPENAI_BASE_URL`, else OpenAI's."""
+    """OpenAI-compatible endpoint including its version. Default: the provider in the name, else
+    `OPENAI_BASE_URL`, else OpenAI."""
     key_env: str | None = None
-    """Environment variable that holds the endpoint's key; that of the provider when left out, else
+    """Environment variable of the endpoint's key. Default: the provider's, else
     `OPENAI_API_KEY`."""
     temperature: float | None = None
-    """Of sampling; the coach's when left out."""
+    """Sampling temperature; the coach's by default."""
     max_tokens: int | None = None
-    """Of one answer; the coach's when left out."""
+    """Maximum tokens of one answer; the coach's by default."""
     input_price: float | None = None
-    """Dollars for a million tokens of input, for a model that nobody publishes a price of."""
+    """Dollars per million input tokens, for a model without a published price."""
     output_price: float | None = None
-    """Dollars for a million tokens of output."""
+    """Dollars per million output tokens."""
 
 
 class _Record(msgspec.Struct):
     survived: float = 0.0
-    perished: float = 0.0
+    rejected: float = 0.0
 
 
 class Ensemble:
-    """Draws models: by weight at first, and more and more by whose proposals survive.
+    """Draws models: first by weight, then increasingly by how often their proposals survive.
 
-    Thompson sampling with forgetting: each draw takes a chance of survival from each model's Beta
-    posterior and asks the model whose is highest. Sources: Thompson 1933; Chapelle & Li 2011, "An
+    Thompson sampling with forgetting: each draw samples a survival probability from each model's
+    Beta posterior and selects the highest. Sources: Thompson 1933; Chapelle & Li 2011, "An
     empirical evaluation of Thompson sampling"; the forgetting is Raj & Kalyani 2017, "Taming
     non-stationary bandits".
 
-    A draw depends on the seed, on what the call is about, and on the credits so far, not on how
-    many draws were made before: a resumed run, whose first calls come from the journal, draws as
-    the uninterrupted one.
+    A draw depends on the seed, the call and the credits so far, not on the number of earlier draws.
+    A resumed run, whose first calls are replayed from the journal, therefore draws as an
+    uninterrupted one does.
 
     Args:
-        models: At least one, each name once.
-        seed: Of the draws.
+        models: At least one; names are unique.
+        seed: Seed of the draws.
 
     Raises:
-        ConfigError: There is none, a name stands twice, or a weight is not a positive number.
+        ConfigError: There is no model, a name is repeated, or a weight is not a positive number.
     """
 
     def __init__(self, models: Sequence[CoachModel], seed: int = 0) -> None:
@@ -90,34 +90,34 @@ class Ensemble:
         self._credits = 0
 
     def draw(self, about: str, without: Collection[str] = ()) -> CoachModel:
-        """The model to ask.
+        """Draw a model.
 
         Args:
-            about: What the call is about: the same text draws the same after the same credits.
-            without: Names of models that cannot be asked; not all of them.
+            about: Key of the call; equal keys draw the same model after equal credits.
+            without: Names of excluded models; not all of them.
         """
         left = [model for name, model in self.models.items() if name not in without]
         if len(left) == 1:
             return left[0]
-        chance = random.Random(content_hash([self._seed, about, self._credits]))  # noqa: S311
-        if chance.random() < max(FLOOR, PRIOR / (PRIOR + self._credits)):
-            return chance.choices(left, [model.weight for model in left])[0]
-        samples = {model.name: self._sample(model.name, chance) for model in left}
+        rng = random.Random(content_hash([self._seed, about, self._credits]))  # noqa: S311
+        if rng.random() < max(FLOOR, PRIOR / (PRIOR + self._credits)):
+            return rng.choices(left, [model.weight for model in left])[0]
+        samples = {model.name: self._sample(model.name, rng) for model in left}
         return max(left, key=lambda model: samples[model.name])
 
     def credit(self, name: str, survived: bool) -> None:
-        """Count a proposal of a model; a name that is none of the ensemble's counts nothing."""
+        """Credit a model for a proposal; unknown names are ignored."""
         if name not in self._records:
             return
         self._credits += 1
         for record in self._records.values():
             record.survived *= MEMORY
-            record.perished *= MEMORY
+            record.rejected *= MEMORY
         if survived:
             self._records[name].survived += 1
         else:
-            self._records[name].perished += 1
+            self._records[name].rejected += 1
 
-    def _sample(self, name: str, chance: random.Random) -> float:
+    def _sample(self, name: str, rng: random.Random) -> float:
         record = self._records[name]
-        return chance.betavariate(1 + record.survived, 1 + record.perished)
+        return rng.betavariate(1 + record.survived, 1 + record.rejected)

@@ -1,4 +1,4 @@
-"""What goes wrong with a request, and what follows: again, otherwise, or never."""
+"""Failed requests: classification of HTTP errors and what the caller should do next."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ratchet.llm.backoff import requested_delay
 from ratchet.llm.endpoint import NO_KEY, Endpoint
 
 Remedy: TypeAlias = Literal["again", "request", "never"]
-"""What follows: try again later; the request is at fault; nobody can be asked there."""
+"""again: retry later. request: this request is at fault. never: the endpoint is unusable."""
 
-MOST_SAID = 300
-"""Characters that are quoted of what a server said."""
+MAX_QUOTED = 300
+"""Maximum characters quoted from a server's error message."""
 
 _TOO_LONG = re.compile(
     r"context.?(?:length|window|size)|maximum context|too many (?:input )?tokens|prompt is too long"
@@ -28,106 +28,104 @@ _NO_MONEY = re.compile(
 
 
 class RequestFailed(Exception):
-    """A request brought no answer.
+    """A request failed.
 
     Args:
         sentence: What happened, without the key.
-        then: What follows.
-        hint: What a person can do, where somebody can.
+        remedy: What the caller should do next.
+        hint: What the user can do, if anything.
         status: HTTP status; 0 without one.
         wait_s: Seconds that the server asks to wait.
-        said: What the server said, as far as it is quoted.
-        kind: In a word, for spans.
+        server_message: The server's error message, as quoted.
+        kind: Short name, for spans.
     """
 
     def __init__(
         self,
         sentence: str,
-        then: Remedy,
+        remedy: Remedy,
         *,
         hint: str = "",
         status: int = 0,
         wait_s: float | None = None,
-        said: str = "",
+        server_message: str = "",
         kind: str = "",
     ) -> None:
         super().__init__(sentence)
         self.sentence = sentence
-        self.then = then
+        self.remedy = remedy
         self.hint = hint
         self.status = status
         self.wait_s = wait_s
-        self.said = said
+        self.server_message = server_message
         self.kind = kind or (str(status) if status else "error")
 
 
 def of_status(
-    place: Endpoint, status: int, headers: Mapping[str, str], body: str, said: str, now: float
+    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: str, message: str, now: float
 ) -> RequestFailed:
-    """What an answer with an error status means.
+    """Classify a response with an error status.
 
     Args:
-        place: Who answered.
+        endpoint: Source of the response.
         status: HTTP status.
         headers: By lower-case name.
         body: The body as text.
-        said: The message in it, if it has the usual form.
+        message: The error message in it, if it has the usual form.
         now: Unix seconds.
     """
-    quoted = quote(place, said or body)
-    where = f"{place.model!r} at {place.shown}"
-    tail = f" It says: {quoted}" if quoted else ""
+    quoted = quote(endpoint, message or body)
+    where = f"{endpoint.model!r} at {endpoint.shown}"
+    tail = f" The server reports: {quoted}" if quoted else ""
 
-    def trouble(sentence: str, then: Remedy, hint: str = "") -> RequestFailed:
-        wait = requested_delay(headers, now) if then == "again" else None
+    def failed(sentence: str, remedy: Remedy, hint: str = "") -> RequestFailed:
+        wait = requested_delay(headers, now) if remedy == "again" else None
         return RequestFailed(
-            sentence + tail, then, hint=hint, status=status, wait_s=wait, said=quoted
+            sentence + tail, remedy, hint=hint, status=status, wait_s=wait, server_message=quoted
         )
 
     if status == 401:
-        return trouble(
-            f"The key in {_where_key(place)} is refused for {where} (401).",
+        return failed(
+            f"The key in {_where_key(endpoint)} is refused for {where} (401).",
             "never",
-            _KEY_HINT.format(env=place.key_env or "the variable of key_env"),
+            _KEY_HINT.format(env=endpoint.key_env or "the variable of key_env"),
         )
     if status == 402 or (status in (403, 429) and _NO_MONEY.search(body)):
-        return trouble(
+        return failed(
             f"The account behind {where} has no credit left ({status}).",
             "never",
             "Add credit there, or name another model under [coach].",
         )
     if status == 403:
-        return trouble(
-            f"The key in {_where_key(place)} may not use {where} (403).",
+        return failed(
+            f"The key in {_where_key(endpoint)} may not use {where} (403).",
             "never",
             "Allow it there, or name another model or key under [coach].",
         )
     if status == 404:
-        return trouble(
+        return failed(
             f"There is no model {where} (404).",
             "never",
             "Check model and base_url under [coach]; a base_url usually ends in /v1.",
         )
     if 300 <= status < 400:
-        return trouble(
-            f"{place.shown} sends elsewhere ({status}): "
-            f"{quote(place, headers.get('location', 'nowhere'))}.",
+        return failed(
+            f"{endpoint.shown} redirects ({status}) to "
+            f"{quote(endpoint, headers.get('location', 'nowhere'))}.",
             "never",
-            "Name the final address as base_url under [coach].",
+            "Set the final address as base_url under [coach].",
         )
     if status in (408, 409, 425, 429) or status >= 500:
-        what = "is asked too often" if status == 429 else "fails"
-        return trouble(f"{where} {what} ({status}).", "again")
+        what = "limits the rate of requests" if status == 429 else "fails"
+        return failed(f"{where} {what} ({status}).", "again")
     if _TOO_LONG.search(body) or status == 413:
-        return trouble(f"The prompt is too long for {where} ({status}).", "request")
+        return failed(f"The prompt is too long for {where} ({status}).", "request")
     if is_spent(body):
-        return trouble(
-            f"{where} spent its limit of tokens without an answer ({status}).", "request"
-        )
+        return failed(f"{where} spent its limit of tokens without an answer ({status}).", "request")
     if _FILTERED.search(body):
-        return trouble(f"The prompt is refused by the filter of {where} ({status}).", "request")
-    return trouble(
-        f"{where} does not take the request ({status}).",
+        return failed(f"The prompt is refused by the filter of {where} ({status}).", "request")
+    return failed(
+        f"{where} rejects the request ({status}).",
         "request",
         "Check model, base_url, temperature and max_tokens under [coach].",
     )
@@ -136,26 +134,27 @@ def of_status(
 _KEY_HINT = "Put a valid key into {env}, or name the variable that holds it under [coach] key_env."
 
 
-def is_spent(said: str) -> bool:
-    """Whether a refusal says that a model thought until its tokens were gone."""
-    return _SPENT.search(said) is not None
+def is_spent(message: str) -> bool:
+    """Whether an error says that the model used up its tokens on reasoning."""
+    return _SPENT.search(message) is not None
 
 
-def quote(place: Endpoint, text: Any) -> str:
-    """One line of what a server said, short, and without the key even if the server repeats it."""
-    line = " ".join(without_key(place.key, str(text)[:20_000]).split())
+def quote(endpoint: Endpoint, text: Any) -> str:
+    """Format a server's message as one short line, without the key even if the server repeats
+    it."""
+    line = " ".join(without_key(endpoint.key, str(text)[:20_000]).split())
     if re.match(r"(?i)<!doctype|<html|<\?xml", line):
         title = re.search(r"(?i)<(title|h1)[^>]*>([^<]*)", line)
         line = f"a page of HTML{f' ({title[2].strip()})' if title else ''}"
     line = "".join(mark if mark.isprintable() else " " for mark in line)
-    return line if len(line) <= MOST_SAID else f"{line[:MOST_SAID]}…"
+    return line if len(line) <= MAX_QUOTED else f"{line[:MAX_QUOTED]}…"
 
 
 _LEAST_KEY, _LONG_KEY, _PIECE = 8, 24, 12
 
 
 def without_key(key: str, text: str) -> str:
-    """The text with a key taken out; of a long one, also every piece of twelve characters."""
+    """Redact a key from a text; of a long key, also every substring of twelve characters."""
     if key == NO_KEY or len(key) < _LEAST_KEY:
         return text
     size = _PIECE if len(key) >= _LONG_KEY else len(key)
@@ -166,14 +165,18 @@ def without_key(key: str, text: str) -> str:
     for at in range(len(text) - size + 1):
         if text[at : at + size] in pieces:
             hidden[at : at + size] = [True] * size
-    made: list[str] = []
+    redacted: list[str] = []
     for at, mark in enumerate(text):
         if not hidden[at]:
-            made.append(mark)
+            redacted.append(mark)
         elif at == 0 or not hidden[at - 1]:
-            made.append("[key]")
-    return "".join(made)
+            redacted.append("[key]")
+    return "".join(redacted)
 
 
-def _where_key(place: Endpoint) -> str:
-    return place.key_env if place.key_env and place.key != NO_KEY else "the request (none was sent)"
+def _where_key(endpoint: Endpoint) -> str:
+    return (
+        endpoint.key_env
+        if endpoint.key_env and endpoint.key != NO_KEY
+        else "the request (none was sent)"
+    )

@@ -1,6 +1,6 @@
-"""Reads what was meant to be JSON: other quotes, commas too many, comments, bare line breaks.
+"""Lenient JSON parser: accepts other quotes, extra commas, comments and bare line breaks.
 
-What is cut off, or can be read in two ways, is refused: a guess would become somebody's prompt.
+Truncated or ambiguous text is refused, since a guess could end up in a prompt.
 """
 
 # ruff: noqa: RUF001
@@ -35,7 +35,7 @@ _CLOSING = {
     "『": "』",
     "＂": "＂",
 }
-"""What may end a text that begins with a quotation mark of some language."""
+"""Closing quotation marks by opening one, of several languages."""
 
 _MARKS = {ends: re.compile(rf"[\\{ends}]") for ends in _CLOSING.values()}
 
@@ -46,11 +46,11 @@ _HEX = re.compile(r"[0-9A-Fa-f]{4}")
 
 
 class NotJSON(ValueError):
-    """The text at that place is none, however it is read."""
+    """The text at that position cannot be parsed."""
 
 
 def read_lenient_json(text: str, at: int = 0) -> tuple[Any, int]:
-    """The value that begins at a place, and where it ends.
+    """Parse the value at a position; return it and its end.
 
     Raises:
         NotJSON: There is none.
@@ -111,7 +111,7 @@ def _array(text: str, at: int, depth: int) -> tuple[list[Any], int]:
 
 
 def _next(text: str, at: int, ends: str) -> int:
-    """Behind the comma after an item, or at the end of its list."""
+    """Return the position after the comma that follows an item, or of the closing bracket."""
     at = _blank(text, at)
     mark = text[at : at + 1]
     if mark and mark in _COMMAS:
@@ -142,7 +142,7 @@ def _text(text: str, at: int) -> tuple[str, int]:
 
 
 def _ends(text: str, at: int) -> bool:
-    """Whether what follows a quotation mark says that it closed the text."""
+    """Whether a quotation mark ends the string, judged by what follows it."""
     at = _blank(text, at)
     return at >= len(text) or text[at] in _AFTER
 
@@ -162,7 +162,7 @@ def _escape(text: str, at: int) -> tuple[str, int]:
         return _ESCAPES[mark], at + 1
     if mark in _CLOSING and mark:
         return mark, at + 1
-    return "\\" + mark, at + 1  # such as \d of a regular expression
+    return "\\" + mark, at + 1  # such as \d in a regular expression
 
 
 def _blank(text: str, at: int) -> int:

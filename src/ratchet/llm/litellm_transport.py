@@ -1,4 +1,4 @@
-"""A line through litellm, for providers without an OpenAI-compatible endpoint."""
+"""Chat transport over litellm, for providers without an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ratchet.llm.transport import timed_out
 
 
 class LitellmTransport:
-    """Through the `litellm` library; retries are not its business here.
+    """Sends requests with the `litellm` library, without its retries.
 
     Args:
-        place: Where to.
+        endpoint: Target of the requests.
 
     Raises:
         CoachUnavailable: The library is not installed.
     """
 
-    def __init__(self, place: Endpoint) -> None:
-        # Else it fetches a list of prices when it is imported.
+    def __init__(self, endpoint: Endpoint) -> None:
+        # Otherwise it downloads a price list on import.
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
         try:
             litellm: Any = import_module("litellm")
         except ImportError:
             raise CoachUnavailable(
-                f"The coach's model {place.model!r} is reached through litellm, which is not"
+                f"The coach's model {endpoint.model!r} is reached through litellm, which is not"
                 " installed.",
                 hint="pip install 'agent-ratchet[litellm]', or name the base_url of an"
                 " OpenAI-compatible endpoint under [coach].",
@@ -41,43 +41,43 @@ class LitellmTransport:
         self._litellm = litellm
         litellm.telemetry = False
         litellm.suppress_debug_info = True  # it prints advice to the terminal
-        self._place = place
+        self._endpoint = endpoint
 
     async def send(self, body: Mapping[str, Any], timeout_s: float) -> bytes:
-        """As `Line.send`."""
-        place = self._place
-        where = {"api_base": place.base_url} if place.base_url else {}
-        if place.key:
-            where["api_key"] = place.key
+        """See `ChatTransport.send`."""
+        endpoint = self._endpoint
+        where = {"api_base": endpoint.base_url} if endpoint.base_url else {}
+        if endpoint.key:
+            where["api_key"] = endpoint.key
         try:
             answer = await self._litellm.acompletion(
-                **{**body, "model": place.model},
+                **{**body, "model": endpoint.model},
                 **where,
                 timeout=timeout_s,
                 num_retries=0,
                 max_retries=0,
             )
-        except Exception as error:  # its own, the providers' libraries', and a few of Python's
-            raise _trouble(place, error, timeout_s) from None
+        except Exception as error:  # litellm's, the providers' libraries' and built-in ones
+            raise _request_failed(endpoint, error, timeout_s) from None
         return msgspec.json.encode(answer.model_dump(mode="json"))
 
     async def close(self) -> None:
-        """As `Line.close`."""
+        """See `ChatTransport.close`."""
         close = getattr(self._litellm, "close_litellm_async_clients", None)
         if close is not None:
             await close()
 
 
-def _trouble(place: Endpoint, error: Exception, timeout_s: float) -> RequestFailed:
+def _request_failed(endpoint: Endpoint, error: Exception, timeout_s: float) -> RequestFailed:
     kind = type(error).__name__
     if isinstance(error, TimeoutError) or "Timeout" in kind:
-        return timed_out(place, timeout_s)
+        return timed_out(endpoint, timeout_s)
     status = getattr(error, "status_code", None)
     if "APIConnection" in kind or not isinstance(status, int) or status < 300:
-        then = "again" if "Connection" in kind else "never"
+        remedy = "again" if "Connection" in kind else "never"
         return RequestFailed(
-            f"{place.model!r} cannot be asked through litellm: {quote(place, error)}",
-            then,  # type: ignore[arg-type]
+            f"{endpoint.model!r} cannot be called through litellm: {quote(endpoint, error)}",
+            remedy,  # type: ignore[arg-type]
             hint="Its name and the variables that it takes are in litellm's list of providers.",
             kind=kind,
         )
@@ -85,4 +85,4 @@ def _trouble(place: Endpoint, error: Exception, timeout_s: float) -> RequestFail
     headers = {
         str(k).lower(): str(v) for k, v in (getattr(response, "headers", None) or {}).items()
     }
-    return of_status(place, status, headers, str(error), str(error), time.time())
+    return of_status(endpoint, status, headers, str(error), str(error), time.time())

@@ -1,6 +1,6 @@
-"""Dollars of a model call: its tokens times a configured price or one that genai-prices publishes.
+"""Cost of model calls, from tokens and configured or published prices.
 
-Nothing here uses the network: the prices are those of the installed version of `genai-prices`.
+Works offline: the prices are those of the installed version of `genai-prices`.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
 
 FRESH_S = 60.0
-"""How long a looked-up price is kept: some change by date, a few by the time of the day."""
+"""Seconds that a price is cached: some change by date, a few by time of day."""
 
 MAX_KEPT = 1024
-"""Prices kept; names of models come from clients and may be anything."""
+"""Maximum number of cached prices; model names come from clients and are unbounded."""
 
 MAX_NAME = 200
-"""Characters of the longest name of a model that is looked up."""
+"""Maximum characters of a model's name that is looked up."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of one call."""
+    """Token counts of one call."""
 
     input_tokens: int = 0
-    """All of the input, with what came from or went into a cache."""
+    """All input tokens, including those read from or written to a cache."""
     output_tokens: int = 0
-    """All of the output, with what was spent on reasoning."""
+    """All output tokens, reasoning included."""
     cache_read_tokens: int = 0
-    """Input that came from a cache."""
+    """Input tokens read from a cache."""
     cache_write_tokens: int = 0
-    """Input that went into a cache."""
+    """Input tokens written to a cache."""
 
 
 class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,13 +48,13 @@ class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
     input: float
     output: float
     cache_read: float | None = None
-    """Of input read from a cache; as other input when None."""
+    """Of input read from a cache; the input price when None."""
     cache_write: float | None = None
-    """Of input written to a cache; as other input when None."""
+    """Of input written to a cache; the input price when None."""
 
 
 class _Rate(msgspec.Struct, frozen=True):
-    """Dollars per token, of a model whose price does not depend on how many there are."""
+    """Fixed dollars per token."""
 
     fresh: float
     cache_read: float
@@ -75,7 +75,7 @@ class _Rate(msgspec.Struct, frozen=True):
 
 
 class _Tiered(msgspec.Struct, frozen=True):
-    """A price that only the library can compute, such as one that rises with the tokens."""
+    """A price that depends on the token counts; computed by the library."""
 
     price: Any
     """A `ModelPrice`."""
@@ -99,20 +99,20 @@ _snapshot: DataSnapshot | None = None
 
 
 def loaded() -> bool:
-    """Whether the prices are in memory."""
+    """Whether the prices are loaded."""
     return _snapshot is not None
 
 
 def load() -> None:
-    """Read the prices into memory: about 40 MB and half a second, once. Safe in any thread."""
+    """Load the prices: about 40 MB and half a second, once. Thread-safe."""
     global _snapshot
     with _lock:
         if _snapshot is None:
             from genai_prices.data import providers
             from genai_prices.data_snapshot import DataSnapshot
 
-            # Not the library's own snapshot: another part of the process may have told it to
-            # fetch newer ones from the network.
+            # Not the library's own snapshot: other code in this process may have made it fetch
+            # newer prices from the network.
             _snapshot = DataSnapshot(providers=providers, from_auto_update=False)
 
 
@@ -134,13 +134,13 @@ def set_prices(prices: Mapping[str, ModelPrice]) -> None:
 
 
 def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | None:
-    """What a call costs; None when no price is configured or published for the model.
+    """Dollars of a call; None when the model has no configured or published price.
 
     Args:
-        provider: As genai-prices calls it, such as `openai`, or the URL of its API.
-        model: As the request or, better, the answer names it.
-        usage: Its tokens.
-        tier: The service tier that the answer names, such as `priority`.
+        provider: Name in genai-prices, such as `openai`, or the URL of its API.
+        model: Model name from the answer, or else from the request.
+        usage: Token counts.
+        tier: Service tier stated in the answer, such as `priority`.
     """
     if len(model) > MAX_NAME or not model:
         return None
@@ -191,7 +191,7 @@ def _look_up(provider: str, model: str, tier: str) -> _Price:
 
 
 COST = "ratchet.cost_usd"
-"""Attribute of a span: dollars of its call."""
+"""Span attribute: dollars of the call."""
 
 SELLERS = {
     "aws.bedrock": "aws",
@@ -203,14 +203,14 @@ SELLERS = {
     "mistral_ai": "mistral",
     "x_ai": "x-ai",
 }
-"""Providers that genai-prices calls otherwise than OpenTelemetry's GenAI conventions do."""
+"""Provider names that differ between OpenTelemetry's GenAI conventions and genai-prices."""
 
 
 def price(call: ModelCall) -> float | None:
-    """What a call costs by the prices of today; None when nobody publishes one for the model.
+    """Dollars of a call at today's prices; None when the model has no published price.
 
     Args:
-        call: With its model. Where it names no provider, the one that is known for the model.
+        call: The call. Without a provider, the model's known provider is used.
     """
     if not call.model or not (call.input_tokens or call.output_tokens):
         return None
@@ -225,10 +225,10 @@ def price(call: ModelCall) -> float | None:
 
 
 def with_price(span: Span) -> Span:
-    """The span with the dollars of its call in its attributes, when they can be known.
+    """Return the span with the dollars of its call as an attribute, if they can be computed.
 
     Args:
-        span: Of any kind; one that says its cost, or reports no tokens, is returned as it is.
+        span: Any span; one that has a cost or reports no tokens is returned unchanged.
     """
     attributes = span.attributes
     if COST in attributes or not has_tokens(attributes):
@@ -240,7 +240,7 @@ def with_price(span: Span) -> Span:
 
 
 def has_tokens(attributes: Mapping[str, Any]) -> bool:
-    """Whether a span's attributes report the tokens of a call."""
+    """Whether a span's attributes report tokens."""
     return "gen_ai.usage.input_tokens" in attributes or "gen_ai.usage.output_tokens" in attributes
 
 

@@ -1,4 +1,4 @@
-"""Spans of the coach's calls: one trace a call, with a span for each request that it took."""
+"""Records coach calls as spans: one trace per call, with a span per request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ratchet.observe.ids import new_span_id, new_trace_id
 from ratchet.types import Span
 
 AGENT = "coach"
-"""The agent that the coach's traces are of."""
+"""Agent name of the coach's traces."""
 
 _PROVIDERS = {
     "api.anthropic.com": "anthropic",
@@ -26,14 +26,14 @@ _PROVIDERS = {
     "api.x.ai": "x_ai",
     "generativelanguage.googleapis.com": "gcp.gemini",
 }
-"""Names that OpenTelemetry has for providers, by host."""
+"""Provider names of OpenTelemetry, by host."""
 
 
 class CallRecord:
-    """The trace of one call of the coach.
+    """The trace of one coach call.
 
     Args:
-        step: What the call is for; empty when nobody said.
+        step: Purpose of the call; may be empty.
     """
 
     def __init__(self, step: str) -> None:
@@ -45,28 +45,28 @@ class CallRecord:
 
     def request(
         self,
-        place: Endpoint,
+        endpoint: Endpoint,
         body: Mapping[str, Any],
         since_ns: int,
         tries: int,
         outcome: Completion | RequestFailed,
         cost_usd: float | None = None,
     ) -> None:
-        """Note a request that ended.
+        """Record a finished request.
 
         Args:
-            place: Where it went.
-            body: What was sent.
-            since_ns: When, in Unix nanoseconds.
-            tries: How many were made before for the same.
-            outcome: What came of it.
-            cost_usd: What it cost, where that is known.
+            endpoint: Target of the request.
+            body: The request body.
+            since_ns: Start, in Unix nanoseconds.
+            tries: Number of earlier attempts.
+            outcome: The answer or the failure.
+            cost_usd: Dollars, if known.
         """
         attributes: dict[str, Any] = {
             names.OPERATION: "chat",
-            names.PROVIDER: _PROVIDERS.get(place.host, "openai"),
-            names.REQUEST_MODEL: place.model,
-            "server.address": place.host,
+            names.PROVIDER: _PROVIDERS.get(endpoint.host, "openai"),
+            names.REQUEST_MODEL: endpoint.model,
+            "server.address": endpoint.host,
             names.INPUT_MESSAGES: form.json_text(
                 [form.chat_message(message, "user") for message in body["messages"]]
             ),
@@ -85,12 +85,12 @@ class CallRecord:
                 attributes["http.response.status_code"] = outcome.status
             message = outcome.sentence
         else:
-            said = form.message(
+            answer = form.message(
                 "assistant", "assistant", [form.text(outcome.text)], outcome.finish or None
             )
             attributes |= {
-                names.RESPONSE_MODEL: quote(place, outcome.model) or place.model,
-                names.OUTPUT_MESSAGES: form.json_text([said]),
+                names.RESPONSE_MODEL: quote(endpoint, outcome.model) or endpoint.model,
+                names.OUTPUT_MESSAGES: form.json_text([answer]),
                 names.INPUT_TOKENS: outcome.usage.input_tokens,
                 names.OUTPUT_TOKENS: outcome.usage.output_tokens,
             }
@@ -103,14 +103,14 @@ class CallRecord:
             if cost_usd is not None:
                 attributes["ratchet.cost_usd"] = cost_usd
         self._spans.append(
-            self._span(f"chat {place.model}", since_ns, attributes, message, self._root_id)
+            self._span(f"chat {endpoint.model}", since_ns, attributes, message, self._root_id)
         )
 
     def spans(self, problem: str) -> list[Span]:
-        """The trace, once the call has ended.
+        """Return the trace of the finished call.
 
         Args:
-            problem: Why there is nothing usable, empty when there is.
+            problem: Why there is no usable answer; empty when there is.
         """
         attributes: dict[str, Any] = {names.AGENT_NAME: AGENT}
         if self._step:

@@ -1,4 +1,4 @@
-"""Structured answers: the JSON in what a model said, and whether it fits a schema."""
+"""Structured answers: extracts JSON from a model's answer and validates it against a schema."""
 
 # ruff: noqa: RUF001
 from __future__ import annotations
@@ -11,30 +11,30 @@ from typing import Any
 from ratchet.llm import lenient_json
 from ratchet.types import InputError
 
-MOST = 200_000
-"""Characters of an answer that are looked through."""
+MAX_SEARCHED = 200_000
+"""Maximum characters of an answer that are searched."""
 
-MOST_PLACES = 200
-"""Places in prose at which an object is looked for."""
+MAX_POSITIONS = 200
+"""Maximum positions in prose at which an object is searched."""
 
-MOST_LENIENT = 12
-"""Those among them at which what is no JSON is read leniently, which may take the whole text."""
+MAX_LENIENT = 12
+"""How many of these are parsed leniently, which may take the whole text."""
 
 _FENCE = re.compile(r"```[^\S\n]*[\w-]*[^\S\n]*\n(.*?)(?:\n[^\S\n]*```|\Z)", re.DOTALL)
-_THOUGHT = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_REASONING = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _BEGINS = re.compile(r"[{\[｛]")
 
 _strict = json.JSONDecoder(strict=False, parse_constant=lambda name: _no_constant(name))
 
 
 class AnswerSchema:
-    """A schema that answers are to fit.
+    """A JSON schema that answers must fit.
 
     Args:
         schema: A JSON schema of an object.
 
     Raises:
-        InputError: It is no JSON schema.
+        InputError: It is not a JSON schema.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -44,20 +44,19 @@ class AnswerSchema:
         try:
             Draft202012Validator.check_schema(self.schema)
         except SchemaError as error:
-            raise InputError(f"The coach was given no JSON schema: {error.message}.") from None
+            raise InputError(f"The answer schema is not a JSON schema: {error.message}.") from None
         self._validator = Draft202012Validator(self.schema)
 
     def read(self, text: str) -> tuple[Any, str]:
-        """The answer in what a model said.
+        """Extract the JSON value that fits the schema.
 
         Returns:
-            The value that fits, the last where several do, and an empty text; or None and what is
-            wrong.
+            The value, the last if several fit, and an empty string; or None and what is wrong.
         """
         wrong = ""
         fitting: list[Any] = []
         for found in values_in(text):
-            for value in _meant(found):
+            for value in _unwrapped(found):
                 problem = self.problem(value)
                 if not problem:
                     fitting.append(value)
@@ -82,18 +81,17 @@ class AnswerSchema:
 
     @property
     def is_strict(self) -> bool:
-        """Whether an endpoint may hold a model to it to the letter: every object closed, and all of
-        its properties required."""
+        """Whether an endpoint can enforce it in strict mode: every object is closed and all of its
+        properties are required."""
         return _is_strict(self.schema)
 
 
 def values_in(text: str) -> Iterator[Any]:
-    """Objects and lists in a text, however they are wrapped, in the order in which they stand.
+    """Objects and lists in a text, in order, whatever they are wrapped in.
 
-    Thoughts before the answer are left out. What stands in code fences wins over what stands in
-    prose.
+    Leading reasoning is ignored. Values in code fences take precedence over values in prose.
     """
-    text = spoken(text)[:MOST]
+    text = without_reasoning(text)[:MAX_SEARCHED]
     whole = _read(text, 0)
     if whole is not None and not text[whole[1] :].strip():
         yield whole[0]
@@ -102,13 +100,13 @@ def values_in(text: str) -> Iterator[Any]:
     yield from fenced or _scan(text)
 
 
-def spoken(text: str) -> str:
-    """An answer without the thoughts that some models put before it."""
-    return _THOUGHT.sub("", text.lstrip("\ufeff"), count=1).strip()
+def without_reasoning(text: str) -> str:
+    """Remove the reasoning that some models put before an answer."""
+    return _REASONING.sub("", text.lstrip("\ufeff"), count=1).strip()
 
 
 def instruction(schema: Mapping[str, Any]) -> str:
-    """What tells a model to answer in that form, where the endpoint does not."""
+    """Prompt text that asks for this format, for endpoints that do not enforce it."""
     return (
         "Answer with one JSON object that fits this JSON schema, and with nothing before or after"
         f" it:\n{json.dumps(schema, ensure_ascii=False)}"
@@ -117,12 +115,12 @@ def instruction(schema: Mapping[str, Any]) -> str:
 
 def _scan(text: str) -> list[Any]:
     found: list[Any] = []
-    at = tried = 0
-    while tried < MOST_PLACES and (place := _BEGINS.search(text, at)) is not None:
-        tried += 1
-        value = _read(text, place.start(), leniently=tried <= MOST_LENIENT)
+    at = attempts = 0
+    while attempts < MAX_POSITIONS and (match := _BEGINS.search(text, at)) is not None:
+        attempts += 1
+        value = _read(text, match.start(), leniently=attempts <= MAX_LENIENT)
         if value is None:
-            at = place.start() + 1
+            at = match.start() + 1
         else:
             found.append(value[0])
             at = value[1]
@@ -130,7 +128,7 @@ def _scan(text: str) -> list[Any]:
 
 
 def _read(text: str, at: int, leniently: bool = True) -> tuple[Any, int] | None:
-    """The object or list that begins at a place, or None."""
+    """Parse the object or list at a position; None when there is none."""
     begin = at
     while begin < len(text) and text[begin].isspace():
         begin += 1
@@ -148,8 +146,8 @@ def _read(text: str, at: int, leniently: bool = True) -> tuple[Any, int] | None:
     return (value, end) if isinstance(value, (dict, list)) or begin == 0 else None
 
 
-def _meant(value: Any) -> Iterator[Any]:
-    """What a value may have been meant to be: itself, or what it wraps."""
+def _unwrapped(value: Any) -> Iterator[Any]:
+    """Yield the value, then what it may be a wrapper of."""
     yield value
     if isinstance(value, list) and len(value) == 1:
         yield value[0]

@@ -1,4 +1,4 @@
-"""A line to an OpenAI-compatible endpoint: a request goes out, a body or a trouble comes back."""
+"""Chat transport: sends requests to an OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from ratchet.llm.endpoint import Endpoint
 from ratchet.llm.failures import RequestFailed, of_status, quote, without_key
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Bytes of one answer; more is nobody's answer."""
+"""Maximum bytes of one response."""
 
 MOST_PACKED = 512 * 1024
-"""The same of a compressed one, which may be a thousand times as large."""
+"""Maximum bytes of a compressed response, which may expand a thousandfold."""
 
 
 class ChatTransport(Protocol):
-    """Sends requests to one place."""
+    """Sends requests to one endpoint."""
 
     async def send(self, body: Mapping[str, Any], timeout_s: float) -> bytes:
-        """The body of the answer to a chat completion.
+        """Send a chat completion request; return the response body.
 
         Args:
-            body: The request, as OpenAI's API has it.
-            timeout_s: Seconds for all of it; whoever calls also ends it by then.
+            body: Request body of OpenAI's API.
+            timeout_s: Seconds for the whole request; the caller enforces it too.
 
         Raises:
-            Trouble: There is none.
+            RequestFailed: There is no response, or it has an error status.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
 class OpenAITransport:
-    """Through the `openai` library; retries are not its business here.
+    """Sends requests with the `openai` library, without its retries.
 
     Args:
-        place: Where to.
+        endpoint: Target of the requests.
     """
 
-    def __init__(self, place: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-        self._place = place
+        self._endpoint = endpoint
         self._http = _http_of(DefaultAsyncHttpxClient)
         self._client = AsyncOpenAI(
-            api_key=place.key,
-            base_url=place.base_url,
+            api_key=endpoint.key,
+            base_url=endpoint.base_url,
             organization=None,
             max_retries=0,
             http_client=DefaultAsyncHttpxClient(
-                follow_redirects=False,  # a key is not carried to where somebody points
+                follow_redirects=False,  # a redirect must not receive the key
                 event_hooks={"response": [_bound]},
             ),
         )
 
     async def send(self, body: Mapping[str, Any], timeout_s: float) -> bytes:
-        """As `ChatTransport.send`."""
+        """See `ChatTransport.send`."""
         import openai
 
         try:
@@ -74,47 +74,47 @@ class OpenAITransport:
                 options={"timeout": timeout_s},
             )
         except AnswerTooLong:
-            raise too_long(self._place) from None
+            raise too_long(self._endpoint) from None
         except openai.APIStatusError as error:
-            raise _of_status_error(self._place, error) from None
+            raise _of_status_error(self._endpoint, error) from None
         except openai.APITimeoutError:
-            raise timed_out(self._place, timeout_s) from None
+            raise timed_out(self._endpoint, timeout_s) from None
         except openai.APIConnectionError as error:
-            raise _of_connection(self._place, error) from None
+            raise _of_connection(self._endpoint, error) from None
         except openai.OpenAIError as error:
             raise RequestFailed(
-                f"{self._place.model!r} at {self._place.shown} cannot be asked:"
-                f" {quote(self._place, error)}",
+                f"{self._endpoint.model!r} at {self._endpoint.shown} cannot be called:"
+                f" {quote(self._endpoint, error)}",
                 "never",
             ) from None
         content: bytes = answer.content
-        # Whatever the server repeats of the key would go on into prompts, journal and traces.
+        # If the server repeats the key, it must not reach prompts, the journal or traces.
         text = content.decode("utf-8", "replace")
-        return without_key(self._place.key, text).encode()
+        return without_key(self._endpoint.key, text).encode()
 
     async def close(self) -> None:
-        """As `ChatTransport.close`."""
+        """See `ChatTransport.close`."""
         await self._client.close()
 
 
 class AnswerTooLong(Exception):
-    """An answer goes on beyond all bounds."""
+    """A response exceeds the size limit."""
 
 
-def timed_out(place: Endpoint, seconds: float) -> RequestFailed:
-    """No answer in time."""
+def timed_out(endpoint: Endpoint, seconds: float) -> RequestFailed:
+    """Failure: no answer within the timeout."""
     return RequestFailed(
-        f"{place.model!r} at {place.shown} gave no answer in {seconds:.0f} s.",
+        f"{endpoint.model!r} at {endpoint.shown} gave no answer in {seconds:.0f} s.",
         "again",
-        hint="Raise timeout_s under [coach], or ask a faster model.",
+        hint="Raise timeout_s under [coach], or use a faster model.",
         kind="timeout",
     )
 
 
-def too_long(place: Endpoint) -> RequestFailed:
-    """An answer without end."""
+def too_long(endpoint: Endpoint) -> RequestFailed:
+    """Failure: the response exceeds the size limit."""
     return RequestFailed(
-        f"{place.model!r} at {place.shown} sent more than {MOST_BYTES // 2**20} MiB for one"
+        f"{endpoint.model!r} at {endpoint.shown} sent more than {MOST_BYTES // 2**20} MiB for one"
         " answer.",
         "again",
         kind="endless",
@@ -122,39 +122,39 @@ def too_long(place: Endpoint) -> RequestFailed:
 
 
 def _http_of(client: type) -> Any:
-    """The HTTP library that this version of `openai` is built on: httpx2, or httpx before it."""
+    """Return the HTTP library of this version of `openai`: httpx2, or httpx in older versions."""
     roots = {kind.__module__.partition(".")[0] for kind in client.__mro__}
     return import_module("httpx2" if "httpx2" in roots else "httpx")
 
 
-def _of_status_error(place: Endpoint, error: Any) -> RequestFailed:
+def _of_status_error(endpoint: Endpoint, error: Any) -> RequestFailed:
     try:
         text = error.response.text
-    except Exception:  # a body that was never read, or is in no known encoding
+    except Exception:  # the body was not read, or its encoding is unknown
         text = ""
-    said = ""
+    message = ""
     try:
         body = msgspec.json.decode(text.encode())
         inner = body.get("error", body) if isinstance(body, dict) else {}
-        said = inner.get("message", "") if isinstance(inner, dict) else str(inner)
+        message = inner.get("message", "") if isinstance(inner, dict) else str(inner)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         pass
     headers = {name.lower(): value for name, value in error.response.headers.items()}
-    said = said if isinstance(said, str) else ""
-    return of_status(place, error.status_code, headers, text, said, time.time())
+    message = message if isinstance(message, str) else ""
+    return of_status(endpoint, error.status_code, headers, text, message, time.time())
 
 
-def _of_connection(place: Endpoint, error: Exception) -> RequestFailed:
+def _of_connection(endpoint: Endpoint, error: Exception) -> RequestFailed:
     cause: BaseException | None = error
     why: list[str] = []
     while cause is not None and len(why) < 6:
         if isinstance(cause, AnswerTooLong):
-            return too_long(place)
+            return too_long(endpoint)
         why.append(str(cause))
         cause = cause.__cause__ or cause.__context__
-    deepest = quote(place, next((text for text in reversed(why) if text), "no reason is given"))
+    deepest = quote(endpoint, next((text for text in reversed(why) if text), "no reason is given"))
     return RequestFailed(
-        f"{place.shown} cannot be reached, or hung up: {deepest}.",
+        f"{endpoint.shown} cannot be reached, or closed the connection: {deepest}.",
         "again",
         hint="Check base_url under [coach], and that the server runs.",
         kind="connection",
@@ -162,7 +162,7 @@ def _of_connection(place: Endpoint, error: Exception) -> RequestFailed:
 
 
 async def _bound(response: Any) -> None:
-    """Let no more of an answer in than anybody could mean."""
+    """Limit the size of a response body."""
     packed = response.headers.get("content-encoding", "identity").strip().lower() != "identity"
     response.stream = _bounded(response.stream, MOST_PACKED if packed else MOST_BYTES)
 
