@@ -1,4 +1,4 @@
-"""The store: the nouns, persisted in SQLite or Postgres."""
+"""Persistence in SQLite or Postgres, with one repository for each type of `ratchet.types`."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ __all__ = ["Event", "Mean", "Store"]
 
 
 class Store:
-    """One database, and a repository for each noun. Open it with `Store.open`.
+    """One database, with a repository per type. Open it with `Store.open`.
 
-    Threads may share a store; a process that forks may go on using it on both sides. What a
-    method has returned from is committed and survives `kill -9`.
+    Thread-safe; after a fork, parent and child may both use it. Changes are committed when a method
+    returns and survive `kill -9`.
 
-    `get` of what is named by its content (resources, candidates, datasets) raises InputError
-    when it is unknown; `get` of runs, experiments and releases returns None. `find` takes the
-    beginning of an id. Every method raises StoreError when the database cannot be reached, read
-    or written.
+    `get` by content hash (resources, candidates, datasets) raises InputError when the hash is
+    unknown; `get` of runs, experiments and releases returns None. `find` searches by id prefix.
+    Every method raises StoreError when the database cannot be reached, read or written.
     """
 
     def __init__(self, database: Database) -> None:
@@ -70,17 +69,17 @@ class Store:
 
     @classmethod
     def open(cls, url: str, *, patience_s: float = 0.0) -> Store:
-        """Open a store, creating or upgrading its database when that is due.
+        """Open a store; create or upgrade its database if needed.
 
         Args:
-            url: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` (the folder is made
-                when it is missing) or `postgresql://user:password@host:port/name`.
-            patience_s: How long to try again while the database cannot be reached, in seconds.
+            url: `sqlite:///relative/path.db`, `sqlite:////absolute/path.db` (a missing folder is
+                created) or `postgresql://user:password@host:port/name`.
+            patience_s: Seconds to retry while the database cannot be reached.
 
         Raises:
-            StoreError: The URL names no database that can be opened, read and written; or the
-                database is damaged, another program's, or made by a newer Ratchet. It is left as
-                it was.
+            StoreError: The URL is malformed or the database cannot be opened, read and written; or
+                it is damaged, belongs to another program, or was created by a newer Ratchet. It is
+                left unchanged.
         """
         database = Database(parse(url))
         try:
@@ -91,11 +90,11 @@ class Store:
         return cls(database)
 
     def summary(self) -> dict[str, Any]:
-        """What the store holds, for `ratchet status`.
+        """Summarise the store, for `ratchet status`.
 
         Returns:
             `rollouts` (number by status), `candidates`, `datasets`, `experiments` and `releases`
-            (numbers), `run` (the Run that was updated last, or None).
+            (numbers), `run` (the Run updated last, or None).
         """
 
         def work(connection: Connection) -> dict[str, Any]:
@@ -112,10 +111,10 @@ class Store:
         return {**self._database.read(work), "run": self.runs.latest()}
 
     def ping(self) -> None:
-        """Ask the database for a sign of life.
+        """Check that the database answers.
 
         Raises:
-            StoreError: It gave none.
+            StoreError: It does not.
         """
         self._database.read(lambda c: c.execute(select(1)).scalar(), patience_s=1.0)
 

@@ -1,4 +1,4 @@
-"""Access keys: who may use a server, known by the hashes of their secrets."""
+"""Repository of access keys, which are stored as hashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ratchet.store.tables import keys
 from ratchet.types import SCOPES, InputError, Key, Scope
 
 PREFIX = "rk_"
-"""What every key begins with, so that scanners of leaked secrets and people know it."""
+"""Prefix of every key, so that secret scanners and users recognise it."""
 
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 40
@@ -26,7 +26,8 @@ _LONGEST_NAME = 100
 
 
 class AccessKeys:
-    """Keys by id, name and secret. They are revoked and never deleted: the audit log names them."""
+    """Access keys by id, name and secret. Revoked keys stay, because the audit log refers to
+    them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -35,21 +36,20 @@ class AccessKeys:
     def create(
         self, name: str, scopes: Sequence[str], now: float, expires_at: float | None = None
     ) -> tuple[Key, str]:
-        """Make a key.
+        """Create a key.
 
         Args:
-            name: What people call it; two keys may have one name, such as while one replaces
-                the other.
-            scopes: What it allows.
+            name: Display name. Names need not be unique, for example during a key's replacement.
+            scopes: Scopes that it grants.
             now: Unix seconds.
-            expires_at: Unix seconds from which on it is refused; None for never.
+            expires_at: Expiry in Unix seconds; None for never.
 
         Returns:
-            The key, and its secret, which is stored nowhere and cannot be had again.
+            The key, and its secret, which is not stored and cannot be retrieved later.
 
         Raises:
-            InputError: The name is empty or too long, a scope is unknown or none is given, or it
-                would have expired already.
+            InputError: The name is empty or too long, no scope is given or one is unknown, or the
+                expiry is in the past.
         """
         key = Key(
             id=secrets.token_hex(8),
@@ -76,42 +76,42 @@ class AccessKeys:
         return key, secret
 
     def list(self) -> builtins.list[Key]:
-        """Every key, oldest first; revoked and expired ones too."""
+        """List all keys, oldest first, including revoked and expired ones."""
         query = select(keys).order_by(keys.c.seq)
         return self._database.read(lambda c: [_key(row) for row in c.execute(query)])
 
     def by_secret(self, secret: str, *, patience_s: float = PATIENCE_S) -> Key | None:
-        """The key with that secret, whether it still holds or not; None when there is none.
+        """Find the key with a secret, even if revoked or expired; None when there is none.
 
         Args:
-            secret: What its holder shows.
-            patience_s: Seconds to try again while the database cannot be reached.
+            secret: The secret presented by the client.
+            patience_s: Seconds to retry while the database cannot be reached.
         """
         query = select(keys).where(keys.c.hash == _hash(secret))
         row = self._database.read(lambda c: c.execute(query).first(), patience_s=patience_s)
         return None if row is None else _key(row)
 
     def find(self, which: str) -> Key:
-        """The one key that a person means.
+        """Find the key that a user refers to.
 
         Args:
-            which: Its id, its name, or the beginning of its id. One that is revoked is meant by
-                its whole id alone.
+            which: Its id, its name, or a prefix of its id. A revoked key is found by its full id
+                only.
 
         Raises:
-            InputError: There is no such key, or several.
+            InputError: No key matches, or several do.
         """
         return self._database.read(lambda c: _found(c, which))
 
     def revoke(self, id: str, now: float) -> Key | None:
-        """Revoke a key; it stays in the list. One that is revoked already stays as it is.
+        """Revoke a key; it stays in the list. Revoking it again changes nothing.
 
         Args:
-            id: Its whole id.
+            id: Its full id.
             now: Unix seconds.
 
         Returns:
-            The key, or None when there is none of that id.
+            The key, or None when the id is unknown.
         """
         mine = keys.c.id == id
         change = update(keys).where(mine, keys.c.revoked_at.is_(None)).values(revoked_at=now)
@@ -124,7 +124,7 @@ class AccessKeys:
         return self._database.write(work)
 
     def used(self, when: Mapping[str, float]) -> None:
-        """Note when keys were last used: unix seconds by id. An earlier time changes nothing."""
+        """Record when keys were last used: Unix seconds by id. Earlier times are ignored."""
         rows = [{"which": id, "at": at} for id, at in sorted(when.items())]
         if rows:
             self._database.write(lambda c: c.execute(_USED, rows))
@@ -139,8 +139,8 @@ _USED = (
 
 
 def _hash(secret: str) -> str:
-    # A fast hash is right here: slow ones protect what people think up. This secret is drawn at
-    # random out of 62^40 (238 bits), which nobody can try out, and it is checked on each request.
+    # A fast hash suffices: slow ones protect guessable passwords. This secret is random, one of
+    # 62^40 (238 bits), and it is checked on every request.
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Agents: how a server treats them, and which candidate they run with outside of rollouts."""
+"""Repository of agents' settings and activations."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _decode = msgspec.json.Decoder(AgentSettings).decode
 
 
 class Agents:
-    """Settings and activations by agent. An agent that nobody configured has the defaults."""
+    """Settings and activations by agent. An agent without settings has the defaults."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._upsert = database.upsert(agents, ("name",), ("body", "updated_at"))
 
     def settings(self, name: str) -> AgentSettings:
-        """How the agent is treated."""
+        """Return the agent's settings."""
         query = select(agents.c.body).where(agents.c.name == name)
         body = self._database.read(lambda c: c.execute(query).scalar())
         return AgentSettings(name=name) if body is None else _decode(body)
 
     def put(self, settings: AgentSettings, now: float) -> None:
-        """Store how an agent is treated, from now (unix seconds) on."""
+        """Store an agent's settings, effective from now (Unix seconds)."""
         row = {"name": settings.name, "body": encode(settings), "updated_at": now}
         self._database.write(lambda c: c.execute(self._upsert, row))
 
     def list(self) -> builtins.list[AgentSettings]:
-        """Every agent that has settings or was activated, by name."""
+        """List the settings of every agent that has any or was activated, by name."""
 
         def work(connection: Connection) -> builtins.list[AgentSettings]:
             known = {row.name: _decode(row.body) for row in connection.execute(select(agents))}
@@ -45,14 +45,14 @@ class Agents:
         return self._database.read(work)
 
     def active(self, name: str) -> Activation | None:
-        """The activation that holds, or None when the agent runs as its source stands."""
+        """Return the newest activation, or None when the agent runs its own source."""
         found = self.history(name, limit=1)
         return found[0] if found and found[0].candidate_id else None
 
     def activate(self, activation: Activation) -> None:
-        """Make a candidate an agent's active one; the same again changes nothing.
+        """Make a candidate active for an agent; activating the same one again changes nothing.
 
-        The candidate must be stored. An empty `candidate_id` goes back to the agent's source.
+        The candidate must be stored. An empty `candidate_id` returns to the agent's own source.
         """
         row = msgspec.structs.asdict(activation)
 
@@ -69,7 +69,7 @@ class Agents:
         self._database.write(work)
 
     def history(self, name: str, limit: int = 100) -> builtins.list[Activation]:
-        """Activations of an agent, the newest first."""
+        """List an agent's activations, newest first."""
         query = (
             select(activations)
             .where(activations.c.agent == name)

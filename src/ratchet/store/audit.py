@@ -1,4 +1,4 @@
-"""Audit: who changed what at a server, and when."""
+"""Audit log of changes made at a server."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ratchet.store.tables import audit
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One change that somebody made, or tried to make, at a server."""
+    """One attempted change at a server, successful or not."""
 
     at: float
     """Unix seconds."""
     key_id: str = ""
-    """The key it was made with; empty when none was needed."""
+    """Id of the key used; empty when none was required."""
     address: str = ""
-    """Where the request came from."""
+    """Address of the client."""
     action: str
-    """What was asked for, such as `PUT /v1/agents/{name}/active`."""
+    """The request, such as `PUT /v1/agents/{name}/active`."""
     target: str = ""
-    """What it was done to: a name or an id."""
+    """Name or id of the object changed."""
     status: int
-    """HTTP status of the answer."""
+    """HTTP status of the response."""
 
 
 class Audit:
-    """A log of changes that is only appended to, and pruned by age."""
+    """Append-only log of changes, pruned by age."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -45,17 +45,17 @@ class Audit:
     def list(
         self, limit: int = 100, cursor: str | None = None
     ) -> tuple[builtins.list[AuditRow], str | None]:
-        """One page, newest first.
+        """List one page, newest first.
 
         Args:
-            limit: Rows on a page.
-            cursor: Where the page begins, as the page before returned it; None for the first.
+            limit: Rows per page.
+            cursor: Cursor returned with the previous page; None for the first.
 
         Returns:
-            The page, and the cursor of the next or None after the last.
+            The page, and the cursor of the next one or None after the last.
 
         Raises:
-            InputError: The cursor is none that this method returned.
+            InputError: The cursor is invalid.
         """
         query = select(audit)
         if cursor is not None:

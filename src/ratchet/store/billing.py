@@ -1,7 +1,7 @@
-"""Billing: what rollouts cost, counted anew from their spans whenever a model call is stored.
+"""Billing: recomputes the cost of rollouts from their spans when a model call is stored.
 
-A rollout's spans come from its worker, from the gateway and by OTLP, in any order and some of them
-twice. So nothing is added up on the way: the cost follows from the spans that are stored.
+A rollout's spans arrive from its worker, from the gateway and by OTLP, in any order and partly as
+duplicates. Costs are therefore not accumulated but derived from the stored spans.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _SET = (
 
 
 def billed_in(rows: Iterable[Row]) -> list[int]:
-    """The rollouts in whose spans a model call is recorded."""
+    """Return the rollouts that have a model call among these spans."""
     return sorted({row.rollout_seq for row in rows if row.usage} - {NO_ROLLOUT})
 
 
 def hold(connection: Connection, seqs: Collection[int]) -> None:
-    """Lock rollouts until the transaction ends, in the order of ids as the queue does.
+    """Lock rollouts until the transaction ends, in order of id as the queue does.
 
-    Two transactions that store spans of one rollout would each miss what the other one stores.
+    Without it, two transactions that store spans of one rollout would each miss the other's.
     """
     for chunk in chunks(list(seqs)):
         connection.execute(_HOLD, {"seqs": chunk})
 
 
 def count_costs(connection: Connection, seqs: Collection[int]) -> None:
-    """Set what rollouts cost: what their runners reported, and every model call in their spans."""
+    """Set the cost of rollouts: what their runners reported plus the model calls in their spans."""
     for chunk in chunks(list(seqs)):
         found: dict[int, dict[int, tuple[list[Used], dict[str, str | None]]]] = {
             seq: {} for seq in chunk

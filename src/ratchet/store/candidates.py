@@ -1,4 +1,4 @@
-"""Candidates: sets of resource versions, with where they came from."""
+"""Repository of candidates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ratchet.types import Candidate, InputError
 
 
 class Candidates:
-    """Candidates by id; the first to propose one is the one remembered."""
+    """Candidates by id. The first proposal of a candidate determines its parents and reason."""
 
     def __init__(self, database: Database, resources: Resources) -> None:
         self._database = database
@@ -23,11 +23,11 @@ class Candidates:
         self._insert = database.upsert(candidates, ("id",), ("put_at",))
 
     def put(self, candidate: Candidate, now: float | None = None) -> str:
-        """Store a candidate with its resources; the same id again only keeps it from being pruned.
+        """Store a candidate with its resources; storing an id again only protects it from pruning.
 
         Args:
             candidate: The candidate.
-            now: Unix seconds; the clock's when left out.
+            now: Unix seconds; the current time by default.
 
         Returns:
             Its id.
@@ -51,7 +51,7 @@ class Candidates:
         return candidate.id
 
     def get(self, id: str) -> Candidate:
-        """The candidate of that id.
+        """Return the candidate with an id.
 
         Raises:
             InputError: There is none.
@@ -65,7 +65,7 @@ class Candidates:
         return found[0]
 
     def known(self, ids: Collection[str]) -> set[str]:
-        """Those of the ids that are stored."""
+        """Return the ids that are stored."""
 
         def work(connection: Connection) -> set[str]:
             found: set[str] = set()
@@ -78,7 +78,7 @@ class Candidates:
         return self._database.read(work)
 
     def find(self, prefix: str) -> list[Candidate]:
-        """Candidates whose id begins with `prefix`, oldest first, a hundred at most."""
+        """Find candidates by id prefix, oldest first, at most a hundred."""
         return self._database.read(lambda c: self._load(c, starts_with(candidates.c.id, prefix)))
 
     def _load(self, connection: Connection, wanted: Any) -> list[Candidate]:

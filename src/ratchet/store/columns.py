@@ -1,4 +1,4 @@
-"""Column types: text and JSON that every database can hold, whatever a model wrote."""
+"""Column types that store any text and JSON on every database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy.types import TypeDecorator
 from ratchet.types import InputError
 
 Serial = BigInteger().with_variant(Integer(), "sqlite")
-"""A counter that the database gives out; only INTEGER is an alias of SQLite's row id."""
+"""Auto-incremented integer; on SQLite only INTEGER is an alias of the row id."""
 
 # Postgres stores neither NUL nor lone surrogates in text, and no driver encodes the latter.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -24,16 +24,16 @@ _decoder = msgspec.json.Decoder()
 
 
 def clean(words: str) -> str:
-    """The same text with U+FFFD in the place of NUL and lone surrogates."""
+    """Replace NUL and lone surrogates by U+FFFD."""
     if words.isascii() and "\x00" not in words:
         return words
     return _UNSTORABLE.sub(_REPLACEMENT, words)
 
 
 def encode(value: Any) -> str:
-    """JSON text of builtin data or msgspec structs; lone surrogates become U+FFFD.
+    """Encode builtin data or msgspec structs as JSON; lone surrogates become U+FFFD.
 
-    NUL stays: JSON escapes it.
+    NUL is kept: JSON escapes it.
 
     Raises:
         InputError: The value has no JSON form.
@@ -50,7 +50,7 @@ def encode(value: Any) -> str:
 
 
 def decode(stored: str) -> Any:
-    """Builtin data from JSON text."""
+    """Decode JSON to builtin data."""
     return _decoder.decode(stored)
 
 
@@ -65,10 +65,10 @@ def _without_surrogates(value: Any) -> Any:
 
 
 class CleanText(TypeDecorator[str]):
-    """Text, cleaned on its way in.
+    """Text, cleaned when it is stored.
 
-    In Postgres the migrations give it the collation C: a range over a prefix needs byte order,
-    and sorting must not depend on the server's locale.
+    The migrations give it the collation C in Postgres: prefix ranges need byte order, and sorting
+    must not depend on the server's locale.
     """
 
     impl = Text
@@ -79,10 +79,9 @@ class CleanText(TypeDecorator[str]):
 
 
 class JsonText(TypeDecorator[Any]):
-    """Any JSON value as text.
+    """Any JSON value, stored as text.
 
-    Text and not JSONB: it comes back exactly as it went in (key order, big numbers, NUL), and
-    nothing queries inside.
+    Not as JSONB: text preserves key order, large numbers and NUL, and no query looks inside.
     """
 
     impl = Text

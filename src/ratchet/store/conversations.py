@@ -1,4 +1,4 @@
-"""Conversations: what was said in each, and every step that was taken for it."""
+"""Repository of conversations: their messages and the steps that produced them."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from ratchet.store.usage import Price, call_of, cost_of
 from ratchet.types.trace import Conversation, ConversationLog, ModelCall, Operation
 
 MOST_SPANS = 20_000
-"""Spans of a conversation that its log is made of, the newest ones."""
+"""Maximum spans of a conversation that its log is built from, the newest ones."""
 
 _HEADS = text("spans.head > 0")
 _IN_CONVERSATIONS = text("spans.conversation_id > ''")
-"""Written out, since SQLite ignores a partial index when its condition is a bound argument."""
+"""A literal, since SQLite ignores a partial index when its condition is a bound argument."""
 
 _heard = msgspec.json.Decoder(RecordedCall).decode
 
 
 class Conversations:
-    """Conversations by id; traces are their turns."""
+    """Conversations by id; their turns are traces."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,19 +54,19 @@ class Conversations:
         limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[builtins.list[Conversation], str | None]:
-        """One page of conversations, those first that went on last.
+        """List one page of conversations, the most recently active first.
 
         Args:
             agent: Only those with this live agent.
-            rollouts: Those of rollouts instead of live ones.
-            limit: How many on a page.
-            cursor: As the page before returned it.
+            rollouts: Conversations of rollouts instead of live ones.
+            limit: Conversations per page.
+            cursor: Cursor returned with the previous page.
 
         Returns:
-            The page, and the cursor of the next or None after the last.
+            The page, and the cursor of the next one or None after the last.
 
         Raises:
-            InputError: The cursor is none that this method returned.
+            InputError: The cursor is invalid.
         """
         kind = ROLLOUT_HEAD if rollouts else LIVE_HEAD
         later = spans.alias("later")
@@ -101,11 +101,11 @@ class Conversations:
         return self._database.read(work)
 
     def get(self, id: str) -> Conversation | None:
-        """A conversation in figures; None when it is unknown."""
+        """Return the summary of a conversation; None when it is unknown."""
         return self._database.read(lambda c: _one(c, clean(id)))
 
     def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
-        """Ids of conversations that begin so, sorted."""
+        """Find ids of conversations by prefix, sorted."""
         if not prefix or len(prefix) > MAX_ID:
             return []
         query = (
@@ -118,9 +118,9 @@ class Conversations:
         return self._database.read(lambda c: builtins.list(c.scalars(query)))
 
     def log(self, id: str) -> ConversationLog | None:
-        """What was said in a conversation, by people and by models, each message once.
+        """Reconstruct the messages of a conversation, each once.
 
-        None when it is unknown.
+        None when the conversation is unknown.
         """
         wanted = clean(id)
         columns = (
@@ -153,19 +153,19 @@ class Conversations:
     def operations(
         self, id: str, *, limit: int = 100, cursor: str | None = None, price: Price | None = None
     ) -> tuple[builtins.list[Operation], str | None]:
-        """One page of the steps of a conversation, in the order they began.
+        """List one page of the steps of a conversation, in order of their start.
 
         Args:
             id: The conversation.
-            limit: How many on a page.
-            cursor: As the page before returned it.
-            price: Prices of calls whose cost nobody recorded.
+            limit: Steps per page.
+            cursor: Cursor returned with the previous page.
+            price: Prices of calls that recorded no cost.
 
         Returns:
-            The page, and the cursor of the next or None after the last.
+            The page, and the cursor of the next one or None after the last.
 
         Raises:
-            InputError: The cursor is none that this method returned.
+            InputError: The cursor is invalid.
         """
         place = tuple_(spans.c.start_ns, spans.c.seq)
         query = _of(clean(id), spans).where(spans.c.conversation_id.in_(("", clean(id))))
@@ -182,7 +182,7 @@ class Conversations:
 
 
 def _of(id: str, *columns: Any) -> Any:
-    """Columns of the spans of a conversation's traces."""
+    """Select columns of the spans of a conversation's traces."""
     heads = spans.alias("heads")
     turns = (
         select(heads.c.rollout_seq, heads.c.fence, heads.c.trace_id)
@@ -219,7 +219,7 @@ def _one(connection: Connection, id: str) -> Conversation | None:
 def _figures(
     connection: Connection, found: Sequence[tuple[str, str]]
 ) -> builtins.list[Conversation]:
-    """Conversations in figures, each with the agent that is given."""
+    """Summarise conversations; each is given with its agent."""
     ids = [id for id, _ in found]
     if not ids:
         return []
@@ -231,7 +231,7 @@ def _figures(
         func.max(spans.c.start_ns),
     ).where(*mine)
     counts = {row[0]: row for row in connection.execute(counted.group_by(spans.c.conversation_id))}
-    # What names a trace as well is counted there.
+    # Feedback that also names a trace is counted with the trace.
     of_them = feedback_of(connection, feedback.c.conversation_id, set(ids), NAMES_NO_TRACE)
     turns = select(spans.c.conversation_id, spans.c.trace_id).where(*mine).distinct().subquery()
     of_turns = (

@@ -1,16 +1,16 @@
-"""Counting: which records of model calls count, so that each call counts once.
+"""Deduplicates recorded model calls, so that each call counts once.
 
 A call may be recorded several times: by the framework, by the client library beneath it, and by the
 gateway that it went through. The rule:
 
 1. Spans that sum up the calls beneath them, such as an agent's, count only where no call is
    recorded.
-2. Of a call's record and the records below it, at whatever depth, those below count: they are
-   nearest to what was sent. The one above counts when it knows its price and one below does not,
-   or when no price is known and it knows the tokens.
+2. Of a call's record and the records below it, at any depth, those below count: they are nearest
+   to the actual request. The one above counts when it has a price and one below has none, or when
+   no price is known and it has the tokens.
 3. The gateway's record of a call lies below the client's record of it. Where the client did not
-   pass its trace context on, the two are matched: the same attempt, the same model, and as many
-   tokens of output. Each gateway record matches one client record at most.
+   propagate its trace context, the two are matched: same attempt, same model, and same number of
+   output tokens. Each gateway record matches at most one client record.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from ratchet.types.trace import ModelCall
 
 
 class Used(NamedTuple):
-    """What a span of a trace used."""
+    """Usage recorded by one span."""
 
     span_id: str
     parent_id: str | None
     call: ModelCall
     whole: bool
-    """Whether it sums up what others used."""
+    """Whether it sums up the usage of other spans."""
     gateway: bool = False
     """Whether the gateway recorded it."""
 
 
 def counted_once(used: Sequence[Used], parents: Mapping[str, str | None]) -> list[Used]:
-    """The records that count, in their order.
+    """Return the records that count, in their order.
 
     Args:
-        used: All records of one trace or attempt, with the prices that are known.
-        parents: The parent of each span, also of those that used nothing.
+        used: All records of one trace or attempt, with their known prices.
+        parents: Parent of each span, including spans without usage.
     """
     calls = [one for one in used if not one.whole] or list(used)
     if len(calls) < 2:
@@ -51,7 +51,7 @@ def counted_once(used: Sequence[Used], parents: Mapping[str, str | None]) -> lis
     wins: dict[str, bool] = {}
     rank: dict[str, int] = {}
     lowest: dict[str, int] = {}
-    """The lowest rank of what counts below a record; absent where nothing lies below."""
+    """The lowest rank of the counted records below a record; absent where there are none."""
     for id in reversed(order):
         own = _rank(by_id[id].call)
         wins[id] = id not in lowest or own > lowest[id]
@@ -67,14 +67,14 @@ def counted_once(used: Sequence[Used], parents: Mapping[str, str | None]) -> lis
 
 
 def _rank(call: ModelCall) -> int:
-    """How much a record knows: 2 its price, 1 its tokens, 0 neither."""
+    """Rank a record by completeness: 2 with a price, 1 with tokens only, 0 with neither."""
     if call.cost_usd is not None:
         return 2
     return 1 if call.input_tokens or call.output_tokens else 0
 
 
 def _above(by_id: Mapping[str, Used], parents: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The nearest record above each one, through whatever spans lie between."""
+    """Nearest record above each one, across spans without usage."""
     nearest: dict[str, str | None] = {}
     for one in by_id.values():
         path = [one.span_id]
@@ -84,7 +84,7 @@ def _above(by_id: Mapping[str, Used], parents: Mapping[str, str | None]) -> dict
             seen.add(at)
             path.append(at)
             at = parents.get(at)
-        # Parents that form a ring lead nowhere; they come from a faulty library.
+        # Cyclic parents come from a faulty library; treat them as having none above.
         found = None if at is None or at in seen else at if at in by_id else nearest[at]
         for id in path[1:]:
             nearest[id] = found
@@ -114,7 +114,7 @@ def _outermost_first(by_id: Mapping[str, Used], above: Mapping[str, str | None])
 
 
 def _match(by_id: Mapping[str, Used], above: dict[str, str | None]) -> None:
-    """Put each gateway record that stands alone below the client's record of the same call."""
+    """Place each unmatched gateway record below the client's record of the same call."""
     has_below = set(above.values())
     clients = [one for one in by_id.values() if not one.gateway and one.span_id not in has_below]
     alone = [one for one in by_id.values() if one.gateway and above[one.span_id] is None]
@@ -126,7 +126,7 @@ def _match(by_id: Mapping[str, Used], above: dict[str, str | None]) -> None:
                 for one in clients
                 if same(one.call, record.call) and not _lies_below(one, record, above)
             )
-            # The tokens of the input break a tie; libraries count what came from a cache apart.
+            # Input tokens break a tie; libraries count cached tokens differently.
             client = min(
                 fitting,
                 key=lambda one: one.call.input_tokens != record.call.input_tokens,
@@ -160,10 +160,10 @@ def _has_tokens(call: ModelCall) -> bool:
 
 
 def _same_model(one: str, other: str) -> bool:
-    """Whether two names mean one model: an answer names the version that a request leaves out."""
+    """Whether two names mean the same model: an answer adds the version that a request omits."""
     one, other = (_VERSION.sub("", name.rpartition("/")[2]) for name in (one, other))
     return one == other or not one or not other
 
 
 _VERSION = re.compile(r"[-@:](latest|[0-9]{3}[0-9-]*)$")
-"""The end of a model's name that says which version it is, mostly by its date."""
+"""Version suffix of a model's name, usually a date."""

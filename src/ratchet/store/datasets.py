@@ -1,4 +1,4 @@
-"""Datasets: versioned lists of tasks; a task is stored once, however many datasets hold it."""
+"""Repository of datasets; tasks are stored once and shared between datasets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Datasets:
 
         Args:
             dataset: The dataset.
-            now: Unix seconds; the clock's when left out.
+            now: Unix seconds; the current time by default.
 
         Returns:
             Its version.
@@ -59,7 +59,7 @@ class Datasets:
 
         def work(connection: Connection) -> None:
             if not self._database.is_sqlite:
-                # Nobody prunes the list of an older dataset with these very tasks meanwhile.
+                # Keeps an older dataset's list with the same tasks from being pruned meanwhile.
                 lock = text("SELECT pg_advisory_xact_lock_shared(:lock)")
                 connection.execute(lock, {"lock": PRUNE_LOCK})
             connection.execute(self._insert, row)
@@ -71,7 +71,7 @@ class Datasets:
         return version
 
     def get(self, version: str) -> Dataset:
-        """The dataset of that version, under the name it was last put with.
+        """Return the dataset of a version, under the name it was last stored with.
 
         Raises:
             InputError: There is none.
@@ -82,7 +82,7 @@ class Datasets:
         return found
 
     def latest(self, name: str) -> Dataset | None:
-        """The dataset that was put last under that name, or None."""
+        """Return the dataset last stored under a name, or None."""
         return self._database.read(lambda c: _load(c, datasets.c.name == name))
 
 

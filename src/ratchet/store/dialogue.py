@@ -1,4 +1,4 @@
-"""Dialogue: what was said in a conversation, put together from calls that each resend all of it."""
+"""Reconstructs the messages of a conversation from model calls that each resend the history."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ratchet.store.messages import instructions_in, messages_in, plain, texts_of
 from ratchet.types.trace import ConversationMessage, Instructions
 
 MOST_MESSAGES = 50_000
-"""Messages of all calls together that are looked at."""
+"""Maximum messages of all calls together that are processed."""
 
 _ALIGNED = 200
-"""The last messages of a log and of a call that are compared when one is not the start of the
+"""Number of last messages of a log and of a call that are aligned when neither is a prefix of the
 other."""
 
 _AGENTS = frozenset({"invoke_agent", "create_agent"})
@@ -24,7 +24,7 @@ _LEADING = frozenset({"system", "developer"})
 
 
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a span's attributes a dialogue is made of; foreign data, so of any type."""
+    """Span attributes that a dialogue is built from; foreign data, so of any type."""
 
     operation: Any = msgspec.field(default=None, name="gen_ai.operation.name")
     agent: Any = msgspec.field(default=None, name="gen_ai.agent.name")
@@ -36,7 +36,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversationStep(NamedTuple):
-    """One span of the traces of a conversation."""
+    """One span of a conversation's traces."""
 
     trace_id: str
     span_id: str
@@ -49,24 +49,24 @@ class ConversationStep(NamedTuple):
 
 
 class Dialogue(NamedTuple):
-    """What was said."""
+    """The messages of a conversation."""
 
     instructions: list[Instructions]
     messages: list[ConversationMessage]
     cut: bool
-    """Whether something is missing."""
+    """Whether messages are missing."""
 
 
 def dialogue(steps: Sequence[ConversationStep], conversation_id: str) -> Dialogue:
-    """What was said in a conversation.
+    """Reconstruct the messages of a conversation.
 
-    Chat APIs get the whole history with each call, as it is or shortened from its beginning;
-    others get what is new alone. Either way each message stands here once. What agents say to one
-    another, or what is said within a tool, is nested: its history is its own.
+    Chat APIs receive the whole history with each call, possibly truncated at its beginning; others
+    receive only new messages. In both cases each message is listed once. Messages between agents,
+    or within a tool, are nested and have a history of their own.
 
     Args:
-        steps: Of its traces, in the order they started.
-        conversation_id: Steps that name another one are left out.
+        steps: Spans of its traces, in order of their start.
+        conversation_id: Steps of other conversations are skipped.
     """
     tree = _Tree(steps, conversation_id)
     lanes: dict[tuple[str, str], _Lane] = {}
@@ -90,7 +90,7 @@ def dialogue(steps: Sequence[ConversationStep], conversation_id: str) -> Dialogu
         for words in (*instructions_in(step.heard.system), *leading):
             system[agent, words] = system.get((agent, words), 0) + 1
         lane = lanes.setdefault(where.lane, _Lane())
-        lane.hear(
+        lane.add_call(
             [m for m in given if m["role"] not in _LEADING],
             made,
             step,
@@ -107,12 +107,12 @@ def dialogue(steps: Sequence[ConversationStep], conversation_id: str) -> Dialogu
 
 class _Place(NamedTuple):
     lane: tuple[str, str]
-    """Trace and span of the agent or tool within which it is nested; empty for the outermost."""
+    """Trace and span of the enclosing agent or tool; empty for the outermost level."""
     agent: str
 
 
 class _Tree:
-    """Who called whom."""
+    """Parent-child relations of the steps."""
 
     def __init__(self, steps: Sequence[ConversationStep], conversation_id: str) -> None:
         self._known = {_key(step): step for step in steps}
@@ -126,7 +126,7 @@ class _Tree:
         }
 
     def above(self, step: ConversationStep) -> Iterator[ConversationStep]:
-        """The steps that a step stands under, the nearest first."""
+        """Ancestors of a step, nearest first."""
         seen = {step.span_id}
         while step.parent_id is not None and step.parent_id not in seen:
             seen.add(step.parent_id)
@@ -137,11 +137,11 @@ class _Tree:
             step = parent
 
     def is_outermost(self, step: ConversationStep) -> bool:
-        """Whether a step stands under none that is known."""
+        """Whether a step has no known ancestor."""
         return next(self.above(step), None) is None
 
     def place(self, step: ConversationStep) -> _Place:
-        """Where a call was made."""
+        """Return the lane of a call."""
         around = self._around(step)
         agents = (one for one in around if one.heard.operation != _TOOL)
         agent = _name(step) or next((_name(one) or one.name for one in agents), "")
@@ -170,7 +170,7 @@ def _name(step: ConversationStep) -> str:
 
 
 def _is_around(operation: Any) -> bool:
-    """Whether what is done within a step is said to somebody else than what is done around it."""
+    """Whether messages within a step belong to another history than messages around it."""
     return isinstance(operation, str) and (operation in _AGENTS or operation == _TOOL)
 
 
@@ -181,12 +181,12 @@ class _Entry(NamedTuple):
 
 
 class _Lane:
-    """The log of those who speak with one another."""
+    """The message log of one history."""
 
     def __init__(self) -> None:
         self._log: list[_Entry] = []
 
-    def hear(
+    def add_call(
         self,
         given: Sequence[Mapping[str, Any]],
         made: Sequence[Mapping[str, Any]],
@@ -195,7 +195,7 @@ class _Lane:
         *,
         nested: bool,
     ) -> None:
-        """Add what of a call is new."""
+        """Add the new messages of a call."""
         sent = [_entry(m, step, step.start_ns, agent, nested) for m in given if m["parts"]]
         at = self._place_history(sent)
         for message in made:
@@ -209,11 +209,11 @@ class _Lane:
             at = len(self._log)
 
     def entries(self) -> list[_Entry]:
-        """Everything, in order."""
+        """Return all entries, in order."""
         return self._log
 
     def _place_history(self, sent: list[_Entry]) -> int:
-        """Add those messages of a request that are new; return what place the answer has."""
+        """Add the new messages of a request; return the position of its answer."""
         log = self._log
         known = len(log)
         if [entry.print for entry in sent[:known]] == [entry.print for entry in log]:
@@ -231,13 +231,13 @@ class _Lane:
             return len(log)
         end = shift + blocks[-1].a + blocks[-1].size
         tail = _unknown(sent[skip + blocks[-1].b + blocks[-1].size :], log[end:])
-        # Inserted from the back, so that places before stay what they are.
+        # Insert from the end, so that earlier positions stay valid.
         for before, block in reversed(list(zip([None, *blocks], blocks, strict=False))):
             begin = before.b + before.size if before else 0
             passed = log[shift + (before.a + before.size if before else 0) : shift + block.a]
             between = _unknown(sent[skip + begin : skip + block.b], passed)
             if before is None:
-                # Before all that is known there may stand a summary of what was dropped.
+                # A summary of dropped messages may precede everything known.
                 continue
             log[shift + block.a : shift + block.a] = between
             end += len(between)
@@ -248,19 +248,18 @@ class _Lane:
 
 
 def _is_news(log: Sequence[_Entry], sent: Sequence[_Entry], at: int) -> bool:
-    """Whether a single message was said before, and now once more.
+    """Whether a repeated single message is a new one.
 
-    Alone it is no history: where a server keeps that, only what is new is sent. In the same trace
-    it is the same one, asked again or asked of somebody else.
+    A single message is no history: where the server stores that, only new messages are sent. In the
+    same trace it is the same message, sent again or to another agent.
     """
     return len(sent) == 1 and at + 1 < len(log) and log[at].said.trace_id != sent[0].said.trace_id
 
 
 def _unknown(sent: Sequence[_Entry], passed: Sequence[_Entry]) -> list[_Entry]:
-    """Messages that are new, of those that stand where the log has others.
+    """Return the messages that are new, among those aligned with other messages of the log.
 
-    An answer may come back in another form than it was given in: it takes the place of one of the
-    same role.
+    An answer may be resent in another form than it was given in: it matches one of the same role.
     """
     others = list(passed)
     new: list[_Entry] = []
@@ -277,7 +276,7 @@ def _unknown(sent: Sequence[_Entry], passed: Sequence[_Entry]) -> list[_Entry]:
 def _in_order(
     lanes: Iterable[_Lane], rest: Sequence[ConversationMessage]
 ) -> list[ConversationMessage]:
-    """All that was said, by time; within a lane in its own order, whatever the clocks say."""
+    """All messages by time; within a lane in its own order, regardless of clocks."""
     timed: list[tuple[int, ConversationMessage]] = [(said.at_ns, said) for said in rest]
     for lane in lanes:
         latest = -(2**63)
@@ -289,7 +288,7 @@ def _in_order(
 
 
 def _outermost(tree: _Tree, heard: set[str]) -> list[ConversationMessage]:
-    """What went into and came out of traces whose calls nobody recorded."""
+    """Inputs and outputs of traces whose calls were not recorded."""
     said: list[ConversationMessage] = []
     for step in tree.steps:
         if step.trace_id in heard or not tree.is_outermost(step):
@@ -325,7 +324,7 @@ def _entry(
 
 
 def _fingerprint(role: str, parts: Sequence[Any]) -> bytes:
-    """What a message says, whatever ids it has, and without the thoughts that nobody resends."""
+    """Hash of a message's content, without ids and reasoning, which are not resent."""
     told: list[Any] = [role]
     for part in parts:
         kind = part.get("type")

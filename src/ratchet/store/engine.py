@@ -1,4 +1,4 @@
-"""Engine: connections, transactions, retries, and what happens to them on a fork."""
+"""Database engine: connections, transactions, retries, and fork safety."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import sqlite as _sqlite
 
 PATIENCE_S = 30.0
-"""How long an operation is tried again, in seconds, before it ends as a StoreError."""
+"""Seconds that an operation is retried before it fails with a StoreError."""
 
 CHUNK = 500
-"""Values in one IN list; SQLite and Postgres both bound the arguments of a statement."""
+"""Values per IN list; SQLite and Postgres both limit the arguments of a statement."""
 
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
 
 class Database:
-    """One database: runs work in transactions. Threads may share it; a fork gets its own.
+    """A database that runs functions in transactions. Thread-safe; a fork gets its own connections.
 
     Args:
         url: As `location.parse` returns it.
@@ -58,7 +58,7 @@ class Database:
     def read(
         self, work: Callable[[Connection], _Result], *, patience_s: float = PATIENCE_S
     ) -> _Result:
-        """Run `work` in a transaction that changes nothing.
+        """Run `work` in a read-only transaction.
 
         Raises:
             StoreError: The database cannot be read.
@@ -68,27 +68,26 @@ class Database:
     def write(
         self, work: Callable[[Connection], _Result], *, patience_s: float = PATIENCE_S
     ) -> _Result:
-        """Run `work` in a transaction and commit it; nothing of it stays when it raises.
+        """Run `work` in a transaction and commit it; roll back when it raises.
 
-        `work` is run again when the database was locked or the connection lost. When that
-        happens during the commit, the first run may have been committed: it must be safe to
-        repeat.
+        `work` is run again when the database was locked or the connection lost. If that happens
+        during the commit, the first run may have been committed, so `work` must be idempotent.
 
         Raises:
             StoreError: The database cannot be written.
         """
         if not self.is_sqlite:
             return self._run(work, self.engine, patience_s)
-        with self._my_turn():
+        with self._write_turn():
             return self._run(work, self._writer, patience_s)
 
     def insert_new(self, table: Table, *keys: str) -> Insert:
-        """INSERT that leaves rows alone whose `keys` are there already; its rowcount tells."""
+        """INSERT that skips rows whose `keys` exist; its rowcount gives the number of new rows."""
         row = self._dialect_insert(table).on_conflict_do_nothing(index_elements=keys)
         return row.inline().execution_options(preserve_rowcount=True)
 
     def upsert(self, table: Table, keys: Sequence[str], values: Sequence[str]) -> Insert:
-        """INSERT that replaces `values` of rows whose `keys` are there already."""
+        """INSERT that replaces `values` of rows whose `keys` exist."""
         row = self._dialect_insert(table)
         new = {name: row.excluded[name] for name in values}
         return row.on_conflict_do_update(index_elements=keys, set_=new).inline()
@@ -97,7 +96,7 @@ class Database:
         if self.is_sqlite:
             from sqlalchemy.dialects import sqlite as dialect
         else:
-            # Imported when it is needed: it costs the command line a twentieth of a second.
+            # Imported lazily: it costs the command line 50 ms.
             from sqlalchemy.dialects import postgresql as dialect  # type: ignore[no-redef]
         return dialect.insert(table)
 
@@ -131,7 +130,7 @@ class Database:
             pause_s = min(pause_s * 2, 1.0)
 
     @contextmanager
-    def _my_turn(self) -> Iterator[None]:
+    def _write_turn(self) -> Iterator[None]:
         turn = self._turn
         if not turn.acquire(timeout=PATIENCE_S * 2):
             raise StoreError(f"Other threads kept the store {self.place} busy.")
@@ -144,26 +143,26 @@ class Database:
         if self._closed:
             raise StoreError(f"The store {self.place} is closed.", hint="Open it again.")
         if self._pid != os.getpid():
-            # A fork that Python did not see. The parent's connections are its own: drop them
-            # without a word to the database.
+            # A fork that Python did not see. The connections belong to the parent: drop them
+            # without closing.
             self._pid = os.getpid()
             self.engine.dispose(close=False)
 
     def before_fork(self) -> None:
-        """Let running work end, keep new work waiting, and close every connection.
+        """Wait for running work, block new work, and close every connection.
 
-        SQLite forbids carrying a connection over a fork: locks belong to a process, and a child
-        that believes it holds its parent's would damage the file.
+        SQLite forbids using a connection across a fork: locks belong to a process, and a child that
+        assumed its parent's locks would damage the file.
         """
         self._gate.shut(PATIENCE_S)
         self.engine.dispose()
 
     def after_fork_in_parent(self) -> None:
-        """Let work go on."""
+        """Unblock work."""
         self._gate.open()
 
     def after_fork_in_child(self) -> None:
-        """Begin anew: threads that held locks do not exist here."""
+        """Reset all state: threads that held locks do not exist here."""
         self._pid = os.getpid()
         self._gate = _Gate()
         self._turn = threading.Lock()
@@ -171,18 +170,18 @@ class Database:
 
 
 def chunks(items: Sequence[_Item], size: int = CHUNK) -> Iterator[Sequence[_Item]]:
-    """The items in order, at most `size` at a time."""
+    """Split the items, in order, into chunks of at most `size`."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
 
 def starts_with(column: Column[str], prefix: str) -> Any:
-    """Condition that a text begins with `prefix`, as a range that an index serves."""
+    """Condition that a text starts with `prefix`, as a range that an index serves."""
     return column.between(prefix, prefix + "\U0010ffff") if prefix else column.is_not(None)
 
 
 class _Gate:
-    """Counts who is inside, and can be shut until all are out."""
+    """Counts running operations, and blocks new ones while shut."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -224,7 +223,7 @@ def _sqlite_engine(url: URL) -> Engine:
         connect_args={
             "timeout": PATIENCE_S,
             "check_same_thread": False,
-            # Transactions are begun below; Python's own idea of when would be in the way.
+            # Transactions begin below, not where Python's driver would begin them.
             "isolation_level": None,
             "cached_statements": 256,
         },
@@ -232,13 +231,13 @@ def _sqlite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
-        # In WAL mode a commit is in the operating system's hands when it returns, so it survives
-        # kill -9. NORMAL leaves out the fsync per commit: a power cut may take the last commits,
-        # and never more than that.
+        # In WAL mode a commit has reached the operating system when it returns, so it survives kill
+        # -9. NORMAL omits the fsync per commit: a power failure may lose the last commits, and only
+        # those.
         connection.execute("PRAGMA synchronous = NORMAL")
-        # 16 MB of pages: since keys grow at their end, what is written lies close together, and a
-        # larger cache, memory mapping, larger pages or rarer checkpoints brought nothing that
-        # could be measured with 100,000 rollouts.
+        # 16 MB of pages suffice: keys grow at their end, so recent writes lie close together. A
+        # larger cache, memory mapping, larger pages or rarer checkpoints gained nothing measurable
+        # with 100,000 rollouts.
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -246,7 +245,7 @@ def _sqlite_engine(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A writer takes the lock at once: two readers that both turn writers would deadlock.
+        # Lock at once: two readers that both upgraded to writers would deadlock.
         how = connection.get_execution_options().get("ratchet_begin", "BEGIN")
         driver: Any = connection.connection.driver_connection
         driver.execute(how)
@@ -263,7 +262,7 @@ def _postgres_engine(url: URL) -> Engine:
             pool_timeout=PATIENCE_S,
             pool_use_lifo=True,
             hide_parameters=True,
-            # A server that vanished without a word must not hold a call for ever.
+            # Do not wait forever for a server that vanished.
             connect_args={
                 "connect_timeout": 10,
                 "keepalives_idle": 15,

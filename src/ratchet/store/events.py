@@ -1,4 +1,4 @@
-"""Events: hints that something changed, for those who watch; the nouns themselves are the truth."""
+"""Event log: notifies watchers of changes; the stored objects remain authoritative."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from ratchet.store.tables import events
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that changed."""
+    """A change notification."""
 
     seq: int
     kind: str
-    """Noun and what happened to it, such as `rollouts.finished`."""
+    """Type and change, such as `rollouts.finished`."""
     at: float
     """Unix seconds."""
     body: Any
-    """What it is about: ids, counts."""
+    """Ids and counts of the changed objects."""
 
 
 class Events:
-    """A log that servers append to and streams read from. It is pruned soon."""
+    """A log that servers append to and event streams read. Pruned early."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, items: Sequence[tuple[str, Any]], now: float) -> None:
-        """Append events of a kind with a body."""
+        """Append events, each a kind and a body."""
         rows = [{"kind": kind, "at": now, "body": encode(body)} for kind, body in items]
         if rows:
             self._database.write(lambda c: c.execute(insert(events), rows))
 
     def newest(self) -> int:
-        """The number of the last event, 0 when there is none."""
+        """Number of the last event, 0 when there is none."""
         query = select(func.max(events.c.seq))
         return self._database.read(lambda c: c.execute(query).scalar()) or 0
 
     def after(self, seq: int, limit: int = 500) -> list[Event]:
-        """Events with a higher number, oldest first.
+        """Return events with a higher number, oldest first.
 
-        On Postgres a number may become visible after a higher one: whoever follows the log looks
-        back a little.
+        On Postgres a number may become visible after a higher one, so readers must look back a
+        little.
         """
         query = select(events).where(events.c.seq > seq).order_by(events.c.seq).limit(limit)
         return self._database.read(

@@ -1,4 +1,4 @@
-"""Experiments: comparisons of a candidate with the baseline, and their decisions."""
+"""Repository of experiments and their decisions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ratchet.store.repository import NounRepository
 from ratchet.types import Conflict, Experiment
 
 History: TypeAlias = tuple[bool, ...]
-"""Of each experiment of a stream, in the order in which they began, whether it has promoted its
-candidate. One that has not ended has not."""
+"""For each experiment of a stream, in order of their start, whether it has promoted its candidate;
+False for an unfinished one."""
 
 
 class Experiments(NounRepository[Experiment]):
-    """Experiments by id. A decision, once made, stays."""
+    """Experiments by id. A decision never changes."""
 
     table = tables.experiments
     kind = Experiment
@@ -31,21 +31,21 @@ class Experiments(NounRepository[Experiment]):
         self._take_place = database.insert_new(self.table, "stream", "place")
 
     def begin(self, experiment: Experiment, level: Callable[[History], float]) -> Experiment:
-        """Keep an experiment that begins, at the next place of its stream; or find it again.
+        """Store an experiment at the next position of its stream, or return it if it exists.
 
-        The history is read and the experiment is kept in one transaction. A place is given out
-        once: of processes that begin experiments at the same time, one gets the place and the
+        The history is read and the experiment is stored in one transaction. A position is assigned
+        once: of processes that begin experiments at the same time, one gets the position and the
         others read the history again.
 
         Args:
-            experiment: What begins. Its `history` and `alpha` are set here. Its id must belong to
-                this stream alone.
-            level: The level of the next experiment after such a history. When it raises, nothing is
-                kept.
+            experiment: The new experiment. Its `history` and `alpha` are set here. Its id must
+                belong to this stream alone.
+            level: Computes the level of the next experiment from a history. When it raises, nothing
+                is stored.
 
         Returns:
-            The experiment as it is kept: when it had begun before, with the history and the level
-            of then, and its decision if it has one.
+            The stored experiment: if it had begun before, with its original history and level, and
+                its decision if there is one.
         """
         mine = select(self.table.c.body).where(self.table.c.id == experiment.id)
 
@@ -59,15 +59,15 @@ class Experiments(NounRepository[Experiment]):
             return begun if connection.execute(self._take_place, row).rowcount else None
 
         while (begun := self._database.write(work)) is None:
-            pass  # Somebody else took the place: there is one more in the history now.
+            pass  # Another process took the position: the history has one more entry now.
         return begun
 
     def promotions(self, stream: str) -> History:
-        """What `begin` would set as the history of the next experiment of a stream."""
+        """Return the history that `begin` would give the next experiment of a stream."""
         return tuple(self._database.read(lambda c: _promoted(c, stream)).values())
 
     def history(self) -> builtins.list[Experiment]:
-        """All of them, in order of creation."""
+        """List all experiments, in order of creation."""
         return self._select(select(self.table.c.body).order_by(self.table.c.seq))
 
     def _columns(self, noun: Experiment) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Experiments(NounRepository[Experiment]):
 
 
 def _promoted(connection: Connection, stream: str) -> dict[str, bool]:
-    """Whether each experiment of a stream has promoted its candidate, by id, in their order."""
+    """Whether each experiment of a stream has promoted its candidate, by id, in order."""
     table = tables.experiments
     query = select(table.c.id, table.c.verdict).where(table.c.stream == stream)
     rows = connection.execute(query.order_by(table.c.place))

@@ -1,4 +1,4 @@
-"""Failures: a driver's error as a sentence that names the database and says what to do."""
+"""Turns driver errors into StoreErrors that name the database and a remedy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ratchet.types import StoreError
 
-# SQLITE_BUSY and SQLITE_LOCKED, with their extended codes, share these names' beginnings.
+# Prefixes of SQLITE_BUSY, SQLITE_LOCKED and their extended codes.
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
-# 40001 serialization failure, 40P01 deadlock: rolled back for certain. 57P01-57P03: the server
-# shuts down, crashed or starts up. 53300: too many connections. 08xxx: the connection broke.
+# 40001 serialization failure, 40P01 deadlock: certainly rolled back. 57P01-57P03: the server shuts
+# down, crashed or starts up. 53300: too many connections. 08xxx: the connection broke.
 _PASSING_STATES = ("40001", "40P01", "57P01", "57P02", "57P03", "53300")
 
 _SQLITE_ADVICE = {
@@ -51,7 +51,7 @@ _SQLITE_ADVICE = {
 
 
 def passes(error: Exception) -> bool:
-    """Whether doing the same again may well succeed: a lock, a deadlock, a lost connection."""
+    """Whether an error is transient: a lock, a deadlock, a lost connection."""
     cause = _cause(error)
     if isinstance(cause, sqlite3.Error):
         return _sqlite_name(cause).startswith(_BUSY)
@@ -59,12 +59,12 @@ def passes(error: Exception) -> bool:
     if state is not None:
         return state in _PASSING_STATES or state.startswith("08")
     lost = isinstance(error, DBAPIError) and error.connection_invalidated
-    # A connection that could not be made or broke in between carries no SQLSTATE.
+    # A failed or broken connection carries no SQLSTATE.
     return lost or type(cause).__name__ == "OperationalError"
 
 
 def explain(error: Exception, place: str) -> StoreError:
-    """A StoreError for `error`, met at `place` (a path, or a URL without its password)."""
+    """Convert `error` to a StoreError; `place` is a path, or a URL without its password."""
     cause = _cause(error)
     if isinstance(cause, sqlite3.Error):
         name = _sqlite_name(cause)
@@ -93,5 +93,5 @@ def _cause(error: Exception) -> BaseException:
 
 
 def _sqlite_name(error: sqlite3.Error) -> str:
-    # Absent when Python itself refused, such as a closed connection.
+    # Absent when Python's module raised it, for example for a closed connection.
     return getattr(error, "sqlite_errorname", "") or ""

@@ -1,4 +1,4 @@
-"""Feedback: what people and their behaviour say of rollouts, spans and conversations."""
+"""Repository of feedback about rollouts, traces and conversations."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _decode = msgspec.json.Decoder(Feedback).decode
 
 
 class FeedbackLog:
-    """Feedback by what it is about; the first of an id is the one that is kept."""
+    """Feedback by subject; for each id the first item is stored."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._insert = database.insert_new(feedback, "id")
 
     def add(self, items: Sequence[Feedback], now: float) -> int:
-        """Store feedback; one whose id is stored already changes nothing.
+        """Store feedback; items whose id is stored are skipped.
 
         Args:
             items: The feedback.
-            now: Unix seconds; the time of those that state none.
+            now: Unix seconds; the time of items without one.
 
         Returns:
-            How many were new.
+            Number of new items.
         """
         rows: builtins.list[dict[str, Any]] = []
         for item in items:
@@ -63,20 +63,20 @@ class FeedbackLog:
         limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[builtins.list[Feedback], str | None]:
-        """One page, newest first.
+        """List one page, newest first.
 
         Args:
             rollout_id: Only about this rollout.
             trace_id: Only about this trace.
             conversation_id: Only about this conversation.
-            limit: How many on a page.
-            cursor: As the page before returned it.
+            limit: Items per page.
+            cursor: Cursor returned with the previous page.
 
         Returns:
-            The page, and the cursor of the next or None after the last.
+            The page, and the cursor of the next one or None after the last.
 
         Raises:
-            InputError: The cursor is none that this method returned.
+            InputError: The cursor is invalid.
         """
         query = select(feedback.c.seq, feedback.c.body)
         wanted = {
@@ -97,10 +97,10 @@ class FeedbackLog:
 
 
 def seq_of(cursor: str, what: str) -> int:
-    """The row number that a cursor stands for.
+    """Decode a cursor to a row number.
 
     Raises:
-        InputError: It is no cursor.
+        InputError: It is not a cursor.
     """
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InputError(

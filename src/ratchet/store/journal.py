@@ -1,4 +1,4 @@
-"""Journal: what a run has paid for, so that it is never done twice."""
+"""Journal of paid results, so that a resumed run repeats none of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ratchet.store.tables import journal
 
 
 class Journal:
-    """Entries of runs by key, in the order they were written; never changed."""
+    """Immutable entries of runs by key, in order of writing."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._insert = database.insert_new(journal, "run_id", "key")
 
     def append(self, run_id: str, key: str, body: Any, now: float) -> Any:
-        """Write an entry unless the key has one; return the body that is stored.
+        """Write an entry unless the key exists; return the stored body.
 
         Args:
             run_id: The run.
-            key: Content key of what was done.
+            key: Content key of the operation.
             body: Any JSON value.
             now: Unix seconds.
         """
@@ -36,14 +36,14 @@ class Journal:
         return self._database.write(work)
 
     def append_all(self, run_id: str, entries: Sequence[tuple[str, Any, float]]) -> dict[str, Any]:
-        """The same with several entries, in one transaction.
+        """Write several entries in one transaction; see `append`.
 
         Args:
             run_id: The run.
-            entries: Key, body and Unix seconds of each; at least one, no key twice.
+            entries: Key, body and Unix seconds of each; at least one, keys unique.
 
         Returns:
-            The bodies that are stored, by key.
+            The stored bodies, by key.
         """
         rows = [
             {"run_id": run_id, "key": key, "body": body, "created_at": at}
@@ -62,12 +62,12 @@ class Journal:
         return self._database.write(work)
 
     def get(self, run_id: str, key: str, default: Any = None) -> Any:
-        """The body under that key, or `default`."""
+        """Return the body of a key, or `default`."""
         found = self._database.read(lambda c: c.execute(_body(run_id, key)).first())
         return default if found is None else found[0]
 
     def read(self, run_id: str) -> list[tuple[str, Any]]:
-        """Every key and body of the run, oldest first."""
+        """Return every key and body of the run, oldest first."""
         query = (
             select(journal.c.key, journal.c.body)
             .where(journal.c.run_id == run_id)

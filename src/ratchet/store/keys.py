@@ -1,4 +1,4 @@
-"""Keys: the numbers by which the database knows rollouts."""
+"""Integer keys of rollouts in the database."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from ratchet.store.tables import rollouts
 from ratchet.types import InputError
 
 NO_ROLLOUT = 0
-"""The key of spans that belong to no rollout. Not NULL, since NULLs are all different to a unique
-key."""
+"""Key of spans without a rollout. Not NULL, since a unique key treats NULLs as different."""
 
 
 def keys_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
-    """The key of each rollout by its id as it was asked for; one look-up for the whole batch.
+    """Look up the keys of a batch of rollouts, by id as given, in one query.
 
     Raises:
-        InputError: The store has no rollout of one of the ids.
+        InputError: An id is unknown.
     """
     stored = {id: clean(id) for id in ids}
     found: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Lifecycle: what becomes of a rollout when an attempt at it ends, as pure functions."""
+"""State transitions of a rollout when one of its attempts ends, as pure functions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ratchet.types import (
 )
 
 REPORTABLE: frozenset[AttemptStatus] = SPOILED | {"succeeded", "inconclusive", "cancelled"}
-"""How an executor may report that an attempt ended; each is a final status of a rollout too."""
+"""Statuses that an executor may report for an attempt; each is a final status of a rollout too."""
 
 
 class LockedRollout(NamedTuple):
-    """A rollout as it stands, locked until the transaction ends."""
+    """A rollout's state, locked until the transaction ends."""
 
     seq: int
     status: RolloutStatus
@@ -27,12 +27,12 @@ class LockedRollout(NamedTuple):
     max_attempts: int
 
     def runs(self, fence: int) -> bool:
-        """Whether the attempt with that fence is the one that runs."""
+        """Whether the attempt with that fence is running."""
         return self.status == "running" and self.fence == fence
 
 
 class StatusChange(NamedTuple):
-    """What becomes of a rollout."""
+    """The new state of a rollout."""
 
     status: RolloutStatus
     failures: int
@@ -40,10 +40,10 @@ class StatusChange(NamedTuple):
 
 
 def end_of(held: LockedRollout, status: AttemptStatus, error: str) -> StatusChange:
-    """What becomes of a running rollout whose attempt ended with `status`.
+    """Decide the new state of a running rollout whose attempt ended with `status`.
 
-    A spoiled attempt counts as a failure and is repeated while attempts are left. One whose
-    runner went away is repeated without counting. MAX_DELIVERIES bounds both.
+    A failed attempt counts as a failure and is retried while attempts are left. One whose runner
+    disappeared is retried without counting. MAX_DELIVERIES limits both.
     """
     failures = held.failures + (status in SPOILED)
     spoiled_for_good = status in SPOILED and failures >= held.max_attempts
@@ -60,6 +60,6 @@ def end_of(held: LockedRollout, status: AttemptStatus, error: str) -> StatusChan
 
 
 def require(before: RolloutStatus, after: RolloutStatus) -> None:
-    """Raise Conflict unless ROLLOUT_TRANSITIONS allows the step."""
+    """Raise Conflict unless ROLLOUT_TRANSITIONS allows the transition."""
     if after not in ROLLOUT_TRANSITIONS[before]:
         raise Conflict(f"A rollout that is {before} cannot become {after}.")

@@ -1,4 +1,4 @@
-"""Location: what a store URL points to, and how it is written without its password."""
+"""Parses store URLs, and formats them without their password."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECRETS = ("password", "sslpassword")
 
 
 def parse(url: str) -> URL:
-    """The URL with its driver, and for SQLite an absolute path.
+    """Parse a store URL; adds the driver, and for SQLite makes the path absolute.
 
     Raises:
         StoreError: It is not a URL, names another kind of database, or no file.
@@ -22,7 +22,7 @@ def parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        # The text is not repeated: what does not parse may still hold a password.
+        # The text is not quoted: a URL that does not parse may still contain a password.
         raise StoreError("The store URL is not a URL.", hint=f"Write it as {_FORMS}.") from None
     backend = parsed.drivername.partition("+")[0]
     if backend == "sqlite":
@@ -35,7 +35,7 @@ def parse(url: str) -> URL:
 
 
 def place(url: URL) -> str:
-    """How errors name the store: a path, or the URL without its secrets."""
+    """Format the store for error messages: a path, or the URL without its password."""
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     hidden = {key: "***" for key in url.query if key in _SECRETS}

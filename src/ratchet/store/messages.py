@@ -1,4 +1,4 @@
-"""Messages in attributes of spans, read without trust: they may have been cut or bent."""
+"""Parses messages in span attributes, which may be truncated or malformed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": 
 
 
 def messages_in(value: Any) -> tuple[list[dict[str, Any]], bool]:
-    """Messages in an attribute, each with a role and a list of parts that are objects.
+    """Parse messages, each with a role and a list of parts that are objects.
 
     Returns:
-        The messages, and whether some of them are missing since the attribute was cut.
+        The messages, and whether some are missing because the attribute was truncated.
     """
     found, cut = _listed(value)
     messages: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ def messages_in(value: Any) -> tuple[list[dict[str, Any]], bool]:
 
 
 def _listed(value: Any) -> tuple[list[Any], bool]:
-    """What a list holds, be it JSON text, and whether its end is missing."""
+    """Parse a list, possibly given as JSON text; return it and whether its end is missing."""
     if isinstance(value, dict):
         return [value], False
     if isinstance(value, (list, tuple)):
@@ -55,7 +55,7 @@ def _listed(value: Any) -> tuple[list[Any], bool]:
 
 
 def _beginning(text: str) -> list[Any]:
-    """What stands whole in a JSON list whose end was cut off."""
+    """Parse the complete items of a truncated JSON list."""
     found: list[Any] = []
     decoder = json.JSONDecoder()
     at = text.find("[") + 1
@@ -71,7 +71,7 @@ def _beginning(text: str) -> list[Any]:
 
 
 def instructions_in(value: Any) -> Iterator[str]:
-    """System prompts in an attribute, which holds parts or whole messages."""
+    """System prompts in an attribute, which contains parts or whole messages."""
     for part in _listed(value)[0]:
         if isinstance(part, dict) and "role" not in part:
             yield from texts_of({"parts": [part]})
@@ -80,14 +80,14 @@ def instructions_in(value: Any) -> Iterator[str]:
 
 
 def texts_of(message: Mapping[str, Any]) -> Iterator[str]:
-    """The texts among the parts of a message."""
+    """The text parts of a message."""
     for part in message["parts"]:
         if part.get("type") == "text" and isinstance(part.get("content"), str):
             yield part["content"]
 
 
 def words_of(value: Any) -> str:
-    """What was captured of a value, for people: the text alone where there is just one."""
+    """Format a captured value for display: plain text if it contains just one text."""
     if not isinstance(value, str):
         return "" if value is None else plain(value)
     try:
@@ -100,7 +100,7 @@ def words_of(value: Any) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value in one form, be it JSON, the text of JSON, or words with space around them."""
+    """Normalise a value given as JSON, as JSON text, or as text with surrounding white space."""
     if isinstance(value, str):
         words = value.strip()
         if words[:1] not in ("{", "["):

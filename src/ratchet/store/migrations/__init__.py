@@ -1,1 +1,1 @@
-"""Migrations: the steps that bring an older database to the shape of `tables.py`."""
+"""Alembic migrations that bring an older database to the schema of `tables.py`."""

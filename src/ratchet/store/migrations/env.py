@@ -1,4 +1,4 @@
-"""Where Alembic begins: runs the steps on the connection that it is given, in its transaction."""
+"""Alembic environment: runs the migrations in the transaction of the given connection."""
 
 from __future__ import annotations
 

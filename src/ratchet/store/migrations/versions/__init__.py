@@ -1,1 +1,1 @@
-"""One step per file; each is complete in itself and never changed once released."""
+"""One migration per file; self-contained and never changed once released."""

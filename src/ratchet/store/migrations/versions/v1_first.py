@@ -13,7 +13,7 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# A range over a prefix needs byte order, and sorting must not depend on the server's locale.
+# Prefix ranges need byte order, and sorting must not depend on the server's locale.
 _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
@@ -63,7 +63,7 @@ def _index(table: str, name: str, columns: Sequence[str], where: str = "") -> No
 
 
 def upgrade() -> None:
-    """Create them."""
+    """Create all tables and indexes."""
     _candidates()
     _datasets()
     _rollouts()
