@@ -79,7 +79,7 @@ def test_released_code_that_is_not_the_sources_warns_and_runs_the_sources(
     evolved: Callable[..., Any], release: Callable[..., None]
 ) -> None:
     release(rank=Code("def rank(query): return 1", "rank"))
-    with pytest.warns(RuntimeWarning, match="'rank' is not that of the source") as caught:
+    with pytest.warns(RuntimeWarning, match="'rank' differs from the source") as caught:
         assert evolved("b a") == ["a", "b"]
     assert caught[0].filename == __file__
     release(rank=SOURCE)

@@ -141,12 +141,12 @@ def test_a_long_conversation_does_not_take_space_with_the_square_of_its_length()
     ("value", "why"),
     [
         ({"messages": []}, "no messages"),
-        ({"messages": [{"role": "user", "content": "q"}]}, "nobody answers"),
-        ({"messages": ["q"]}, "message 1 is no object"),
+        ({"messages": [{"role": "user", "content": "q"}]}, "it has no answer"),
+        ({"messages": ["q"]}, "message 1 is not an object"),
         ({"messages": [{"content": "q"}]}, "message 1 has no role"),
         ({"note": 1}, "no list of messages"),
-        (17, "no conversation"),
-        (None, "no conversation"),
+        (17, "not a conversation"),
+        (None, "not a conversation"),
     ],
 )
 def test_what_is_no_conversation_is_told_of(value: Any, why: str) -> None:
@@ -269,9 +269,7 @@ def test_a_trace_of_langfuse_is_read_with_its_observations_and_scores() -> None:
     ]
     assert found.feedback[1].span_id == call.span_id
     assert [fault(each) for each in found.feedback] == [None, None, None]
-    assert found.skipped == (
-        "observation o3: it has no time: its startTime is missing, or is none",
-    )
+    assert found.skipped == ("observation o3: it has no time: its startTime is missing or invalid",)
 
 
 def test_rows_of_langfuse_fit_together_whatever_file_they_come_from() -> None:
@@ -585,7 +583,7 @@ def test_a_score_of_langfuse_by_itself_is_feedback(score: dict[str, Any]) -> Non
 
 
 def test_a_score_of_a_session_is_left_out_with_a_reason() -> None:
-    with pytest.raises(FormatMismatch, match="something else than a trace"):
+    with pytest.raises(FormatMismatch, match="not of a trace"):
         read({"id": "c", "traceId": None, "name": "x", "value": 1, "source": "API"})
 
 

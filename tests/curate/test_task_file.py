@@ -47,15 +47,15 @@ BAD_LINES = {
     b"null\n": "the line is null",
     b'{"question": "a", "id": "b"}\n': "the task has no 'input'; its keys are ['id', 'question']",
     b'{"input": "a", "metadata": [1]}\n': "metadata is a list",
-    b'{"input": "a", "id": ""}\n': "the id '' is not a text",
-    b'{"input": "a", "id": 1.5}\n': "the id 1.5 is not a text",
-    b'{"input": "a", "id": true}\n': "the id True is not a text",
-    b'{"input": "a", "id": ["b"]}\n': "the id ['b'] is not a text",
+    b'{"input": "a", "id": ""}\n': "the id '' is not a string",
+    b'{"input": "a", "id": 1.5}\n': "the id 1.5 is not a string",
+    b'{"input": "a", "id": true}\n': "the id True is not a string",
+    b'{"input": "a", "id": ["b"]}\n': "the id ['b'] is not a string",
     b'{"input": "a", "id": "a\\nb"}\n': "cannot be printed",
     b'{"input": "a", "id": "a\\u0000"}\n': "cannot be printed",
     b'{"input": "a", "id": "\\ud800"}\n': "cannot be printed",
     b'{"input": "a", "id": "' + b"x" * 10_000 + b'"}\n': f"{MAX_ID_CHARACTERS} are allowed",
-    b'{"input": "a", "id": "good"}\n': "the id 'good' stands on line 1 already",
+    b'{"input": "a", "id": "good"}\n': "the id 'good' is already on line 1",
 }
 
 
@@ -91,12 +91,12 @@ def test_more_bad_lines_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n\r\n  \n", b"\xef\xbb\xbf"])
 def test_a_file_without_tasks_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(InputError, match="holds no tasks"):
+    with pytest.raises(InputError, match="contains no tasks"):
         read_tasks(written(tmp_path, content))
 
 
 def test_a_file_of_bad_lines_only_holds_no_tasks(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no tasks"):
+    with pytest.raises(InputError, match="contains no tasks"):
         read_tasks(written(tmp_path, b"bad\n"), skip_bad=True)
 
 
@@ -129,7 +129,7 @@ def test_ids_are_taken_as_text_or_made_of_the_content(tmp_path: Path) -> None:
 
 
 def test_the_same_task_twice_without_ids_is_a_duplicate(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r":2: the same task stands on line 1 already"):
+    with pytest.raises(InputError, match=r":2: the same task is already on line 1"):
         read_tasks(written(tmp_path, b'{"input": "a"}\n', b'{"input": "a"}\n'))
 
 

@@ -190,7 +190,11 @@ CUT_SHORT = f"```python\n{HEAD}    return 7\n"
 WIRE: dict[str, tuple[Reaction, int, str]] = {
     "a key that is revoked": (error(401, f"Incorrect API key: {KEY}"), 8, "OPENAI_API_KEY is ref"),
     "no answer": (Reaction(how=HANG), 8, "gave no answer in 1 s"),
-    "half an answer": (msgspec.structs.replace(answer("x" * 999), how=CUT), 8, "closed the connection"),
+    "half an answer": (
+        msgspec.structs.replace(answer("x" * 999), how=CUT),
+        8,
+        "closed the connection",
+    ),
     "garbage": (Reaction(body=b"\x00\xff{]" * 999), 8, "no chat completion"),
     "a stream": (Reaction(body=b'data: {"choices":[]}\n\n'), 8, "no chat completion"),
     "no end": (Reaction(body=b"{", how=ENDLESS), 8, "sent more than"),

@@ -260,7 +260,7 @@ def test_returns_are_held_against_the_annotation(write_agent: WriteAgent) -> Non
     asked: list[tuple[dict[str, Resource], Any]] = [
         ({"answer": Code("def answer(x: int) -> int:\n    return 'x'\n", "answer")}, 1)
     ]
-    assert "answer returned str where its source promises int" in run_all(spec, asked)[0].error
+    assert "answer returned str where its source declares int" in run_all(spec, asked)[0].error
     assert run_all(spec, asked, check_returns=False)[0].output == "x"
 
 

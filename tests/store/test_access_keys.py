@@ -72,20 +72,20 @@ def test_a_name_of_no_key_or_of_two_is_refused_with_what_to_do(store: Store) -> 
         store.keys.find("runners")
     with pytest.raises(InputError, match="Did you mean 'runners'"):
         store.keys.find("runner")
-    with pytest.raises(InputError, match="a key itself"):
+    with pytest.raises(InputError, match="the secret of a key"):
         store.keys.find(secret)
-    with pytest.raises(InputError, match="No key"):
+    with pytest.raises(InputError, match="No active key"):
         store.keys.find("")
 
 
 def test_a_key_that_could_not_work_is_not_made(store: Store) -> None:
     for name, scopes, expires_at, said in (
-        ("k", [], None, "needs a scope"),
+        ("k", [], None, "needs at least one scope"),
         ("k", ["rnu"], None, "Did you mean 'run'"),
         ("k", ["run", "\x00"], None, "no scope"),
         (" \n", ["run"], None, "1 to 100 characters"),
         ("k" * 101, ["run"], None, "1 to 100 characters"),
-        ("k", ["run"], 10.0, "expired already"),
+        ("k", ["run"], 10.0, "already be expired"),
     ):
         with pytest.raises(InputError, match=said):
             store.keys.create(name, scopes, now=10.0, expires_at=expires_at)

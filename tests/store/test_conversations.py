@@ -101,8 +101,8 @@ class Talk:
                 RecordedCall(
                     operation=each.attributes.get("gen_ai.operation.name"),
                     agent=each.attributes.get("gen_ai.agent.name"),
-                    given=each.attributes.get("gen_ai.input.messages"),
-                    made=each.attributes.get("gen_ai.output.messages"),
+                    inputs=each.attributes.get("gen_ai.input.messages"),
+                    outputs=each.attributes.get("gen_ai.output.messages"),
                     system=each.attributes.get("gen_ai.system_instructions"),
                     input=each.attributes.get("ratchet.input"),
                     output=each.attributes.get("ratchet.output"),
@@ -422,7 +422,7 @@ def test_pages_of_conversations_hold_each_once_by_what_happened_last(store: Stor
         if cursor is None:
             break
     assert found == ["c4", "c3", "c2", "c1", "c0"]
-    with pytest.raises(InputError, match="none that such a page ended with"):
+    with pytest.raises(InputError, match="is invalid"):
         store.conversations.list(cursor="x")
     assert store.conversations.find("c") == found[::-1]
     assert store.conversations.find("c3") == ["c3"]

@@ -279,7 +279,7 @@ def test_rollouts_of_a_dead_worker_are_taken_back_before_their_lease_is_over(
     assert store.rollouts.expire(11.0, dead_workers={"dead", "unknown"}) == ["r"]
     assert [one(store, id).status for id in "rst"] == ["queued", "running", "queued"]
     (attempt,) = store.rollouts.attempts("r")
-    assert (attempt.status, attempt.error) == ("expired", "Its worker went away.")
+    assert (attempt.status, attempt.error) == ("expired", "Its worker disappeared.")
 
 
 def test_a_cancelled_rollout_is_over_whatever_its_runner_says(store: Store) -> None:
@@ -312,7 +312,7 @@ def test_a_rollout_is_handed_out_only_so_often(store: Store, how: str) -> None:
     assert take(store, now=now) == []
     ended = one(store)
     assert ended.status == "crashed"
-    assert ended.error.startswith(f"Handed out {MAX_DELIVERIES} times without coming to an end.")
+    assert ended.error.startswith(f"Claimed {MAX_DELIVERIES} times without a result.")
     assert ("no luck" in ended.error) == (how == "failed")
 
 

@@ -160,7 +160,7 @@ def test_pages_of_an_agents_spans_newest_first(store: Store) -> None:
     assert store.spans.live("nobody") == ([], None)
     assert store.spans.live("") == ([], None)
     for cursor in ("x", "-1", "9" * 30, "٣"):
-        with pytest.raises(InputError, match="none that a page of spans ended with"):
+        with pytest.raises(InputError, match="does not belong to a page of spans"):
             store.spans.live("bot", 2, cursor)
 
 

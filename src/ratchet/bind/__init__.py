@@ -1,4 +1,4 @@
-"""What a resource's name means here and now."""
+"""Binding: resolves named resources to a candidate's, a release's or the source's version."""
 
 from ratchet.bind.code import CodeRefused, evolve, same_behaviour, source_of
 from ratchet.bind.context import (

@@ -1,7 +1,7 @@
-"""Aligns texts that were made of one template: what all have in common, and what differs.
+"""Multiple alignment of texts from one template: their constant parts and their slots.
 
-Runs of tokens that stand exactly once in every text, in the same order in all, are anchors (the
-idea of patience diff, for many texts at once): first long runs, then shorter ones between them.
+Anchors are runs of tokens that occur exactly once in every text, in the same order in all (patience
+diff, generalised to many texts): first long runs, then shorter ones between them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _TOKEN = re.compile(
-    # Dates, times, numbers, addresses and paths are one token each: a slot takes them whole.
+    # Dates, times, numbers, addresses and paths are one token each, so that a slot covers them
+    # whole.
     r"\w+(?:(?:[-./@+](?=\w)|(?<=\d)[:,](?=\d))\w+)*|[^\S\n]+|\n|[^\w\s]"
 )
 _SIZES = (8, 4, 2, 1, 1)
-"""Tokens of an anchor, by level; what is between two anchors is searched at the next level."""
+"""Tokens per anchor, by level; text between two anchors is searched at the next level."""
 
 MAX_SLOTS = 40
 
@@ -27,7 +28,7 @@ _DATE_WORD = re.compile(
     r"|sat(urday)?|sun(day)?|am|pm|utc|gmt|st|nd|rd|th|t|z"
 )
 _LINKS = frozenset({"at", "of", "the", "on"})
-"""Words that stand between the parts of a date."""
+"""Words that connect the parts of a date."""
 
 _DATE_MARKS = frozenset(",-/.")
 _LINE_END = frozenset("\n")
@@ -35,34 +36,34 @@ _BRACKETS = frozenset("\"'`<>()[]{}|")
 
 
 class _Run(NamedTuple):
-    """Tokens that all texts have in common."""
+    """A run of tokens common to all texts."""
 
     starts: tuple[int, ...]
-    """Where it begins in each text."""
+    """Start in each text."""
     size: int
 
 
 class _Gap(NamedTuple):
-    """What is between two runs, by text: from where to where."""
+    """The range between two runs in each text."""
 
     starts: tuple[int, ...]
     stops: tuple[int, ...]
 
 
 def align(texts: Sequence[str]) -> list[str]:
-    """The constant text before, between and after the slots of the template of these texts.
+    """Return the constant text before, between and after the slots of the template of these texts.
 
     Args:
-        texts: At least one, made of one template.
+        texts: At least one, made from one template.
 
     Returns:
-        The pieces; one when the texts are all the same.
+        The pieces; a single one when all texts are the same.
     """
     tokens = [_TOKEN.findall(text) for text in texts]
     whole = _Gap((0,) * len(texts), tuple(len(each) for each in tokens))
     runs = _joined(list(_runs(tokens, whole, 0)))
     first = tokens[0]
-    # Before the first run and after the last one something may differ: empty runs hold the ends.
+    # Empty runs at both ends, since texts may differ before the first run and after the last one.
     if not runs or any(runs[0].starts):
         runs.insert(0, _Run(whole.starts, 0))
     last = runs[-1]
@@ -93,7 +94,7 @@ def _runs(tokens: Sequence[list[str]], gap: _Gap, level: int) -> Iterator[_Run]:
         size = _SIZES[level]
         for anchor in _anchors(tokens, inner, size):
             if any(a < b for a, b in zip(anchor, at, strict=True)):
-                continue  # it overlaps the one before, which will grow over it
+                continue  # overlaps the previous run, which will be extended over it
             yield from _runs(tokens, _Gap(at, anchor), level + 1)
             yield _Run(anchor, size)
             at = tuple(a + size for a in anchor)
@@ -105,7 +106,7 @@ def _runs(tokens: Sequence[list[str]], gap: _Gap, level: int) -> Iterator[_Run]:
 def _common(
     tokens: Sequence[list[str]], starts: Sequence[int], stops: Sequence[int], *, forward: bool
 ) -> int:
-    """How many tokens all begin with, or end with."""
+    """Number of tokens that all have in common at the start, or at the end."""
     room = min(stop - start for start, stop in zip(starts, stops, strict=True))
     first, at, end = tokens[0], starts[0], stops[0]
     for count in range(room):
@@ -121,7 +122,7 @@ def _common(
 
 
 def _anchors(tokens: Sequence[list[str]], gap: _Gap, size: int) -> list[tuple[int, ...]]:
-    """Where runs of that size stand that are in every text once, in the same order in all."""
+    """Starts of the runs of that size that occur once in every text, in the same order in all."""
     places = {
         run: [at]
         for run, at in _once(tokens[0], gap, 0, size).items()
@@ -142,7 +143,7 @@ def _anchors(tokens: Sequence[list[str]], gap: _Gap, size: int) -> list[tuple[in
 
 
 def _once(tokens: list[str], gap: _Gap, number: int, size: int) -> dict[tuple[str, ...], int]:
-    """Where each run stands that stands once in the gap of one text."""
+    """Start of each run that occurs once in the gap of one text."""
     begin, end = gap.starts[number], gap.stops[number]
     found: dict[tuple[str, ...], int] = {}
     columns = [tokens[begin + shift : end] for shift in range(size)]
@@ -156,7 +157,7 @@ def _is_distinctive(word: str) -> bool:
 
 
 def _rising(rows: list[tuple[int, ...]], column: int) -> list[tuple[int, ...]]:
-    """The longest subsequence of rows that rises in a column."""
+    """Longest increasing subsequence of rows by a column."""
     tails: list[int] = []
     ends: list[int] = []
     before: list[int] = []
@@ -174,7 +175,7 @@ def _rising(rows: list[tuple[int, ...]], column: int) -> list[tuple[int, ...]]:
 
 
 def _joined(runs: Sequence[_Run]) -> list[_Run]:
-    """Runs that follow one another directly in every text, made one."""
+    """Merge runs that are adjacent in every text."""
     joined: list[_Run] = []
     for run in runs:
         if joined and all(
@@ -187,29 +188,35 @@ def _joined(runs: Sequence[_Run]) -> list[_Run]:
 
 
 def _pieces(islands: list[list[str]], gaps: list[set[str]], count: int) -> list[str]:
-    """The constant pieces, without those that are common by chance or part of what differs."""
+    """The constant pieces, without those that are coincidental or part of a slot."""
     dated = [all(map(_is_date_like, gap)) for gap in gaps]
-    kept = islands[:1]
+    remaining = islands[:1]
     kept_dated: list[bool] = []
     for number, gap_is_dated in enumerate(dated):
         island = islands[number + 1]
         inner = number + 1 < len(islands) - 1
         joins_dates = inner and gap_is_dated and dated[number + 1] and _is_date_part(island)
         if inner and (joins_dates or not _separates_slots(island, count)):
-            # The gap goes on: the next one is part of the same slot.
+            # The gap continues: the next one is part of the same slot.
             dated[number + 1] = gap_is_dated and dated[number + 1]
             continue
-        kept.append(island)
+        remaining.append(island)
         kept_dated.append(gap_is_dated)
     for number, gap_is_dated in enumerate(kept_dated):
         if gap_is_dated:
-            kept[number] = kept[number][: len(kept[number]) - _date_tail(kept[number][::-1])]
-            kept[number + 1] = kept[number + 1][_date_tail(kept[number + 1]) :]
-    while len(kept) - 1 > MAX_SLOTS:
-        shortest = min(range(1, len(kept) - 1), key=lambda n: sum(map(len, kept[n])))
-        del kept[shortest]
-    inner_pieces = ["".join(island) for island in kept[1:-1]]
-    ends = ["".join(kept[0]), "".join(kept[-1])] if len(kept) > 1 else ["".join(kept[0])]
+            remaining[number] = remaining[number][
+                : len(remaining[number]) - _date_tail(remaining[number][::-1])
+            ]
+            remaining[number + 1] = remaining[number + 1][_date_tail(remaining[number + 1]) :]
+    while len(remaining) - 1 > MAX_SLOTS:
+        shortest = min(range(1, len(remaining) - 1), key=lambda n: sum(map(len, remaining[n])))
+        del remaining[shortest]
+    inner_pieces = ["".join(island) for island in remaining[1:-1]]
+    ends = (
+        ["".join(remaining[0]), "".join(remaining[-1])]
+        if len(remaining) > 1
+        else ["".join(remaining[0])]
+    )
     return [ends[0], *(piece for piece in inner_pieces if piece), *ends[1:]]
 
 
@@ -217,13 +224,13 @@ def _separates_slots(island: Sequence[str], count: int) -> bool:
     """Whether common text between two slots is more than a coincidence of few texts."""
     words = sum(token[0].isalnum() for token in island)
     if not words:
-        # Brackets and quotes tell slots apart; spaces, commas and line ends stand in any of them.
+        # Brackets and quotes separate slots; spaces, commas and line ends occur within slots too.
         return not _BRACKETS.isdisjoint(island) and count >= 3
     text = "".join(island)
     labelled = "\n" in text and (text.rstrip(" ").endswith((":", "\n")) or "<" in text)
     if labelled or count >= 10:
         return True
-    # A line's beginning or end is as good as a word.
+    # The beginning or end of a line counts as a word.
     return words + ("\n" in text) >= (3 if count <= 4 else 2)
 
 
@@ -244,7 +251,7 @@ def _is_date_part(island: Sequence[str]) -> bool:
 
 
 def _date_tail(island: Sequence[str]) -> int:
-    """How many tokens next to a date belong to it."""
+    """Number of tokens next to a date that belong to it."""
     taken = 0
     for number, token in enumerate(island):
         if token[0].isalnum() and _is_date_word(token):

@@ -1,4 +1,4 @@
-"""`ratchet.evolve`: a function whose source may improve."""
+"""`ratchet.evolve`: marks a function whose source may evolve."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from ratchet.types import Code, Declaration, InputError, RatchetError
 
 
 def same_behaviour(one: Code, other: Code) -> bool:
-    """Whether two sources differ in nothing that runs: comments, layout and docstring may differ.
+    """Whether two sources behave the same: they differ at most in comments, layout and docstring.
 
-    A description of a tool is such a docstring: another one needs no sandbox.
+    A changed tool description is such a docstring change, and needs no sandbox.
     """
     return one.source == other.source or _behaviour(one.source) == _behaviour(other.source)
 
 
 def docstring_of(code: Code) -> str:
-    """The docstring that a source gives its function, cleaned; empty when it has none."""
+    """Docstring of the function in a source, cleaned; empty when it has none."""
     return _docstring(code.source)
 
 
 @functools.lru_cache(maxsize=1024)
 def _behaviour(source: str) -> str:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # such as invalid escapes, in the user's own strings
+        warnings.simplefilter("ignore")  # such as invalid escapes in the user's own strings
         node = ast.parse(source).body[0]
     assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     if ast.get_docstring(node, clean=False) is not None:
-        # A body of a docstring alone does what `pass` does.
+        # A body of only a docstring is equivalent to `pass`.
         node.body = node.body[1:] or [ast.Pass()]
     return ast.dump(node)
 
@@ -65,12 +65,13 @@ def evolve(
     function: str | None = None, /, *, name: str | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
-    """Mark a function whose source may improve: also a method, a coroutine or a generator.
+    """Mark a function whose source may evolve; also a method, a coroutine or a generator.
 
-    Calling it runs the source's own function, and inside a rollout the candidate's. Code that
-    does something else than the source runs only in a sandboxed worker; in other rollouts the call
-    raises CodeRefused, and outside of rollouts it warns and runs the source's. A candidate that
-    changes no more than the docstring runs everywhere; `ratchet.tool_schema` shows it to a model.
+    Calls run the source's own function, or inside a rollout the candidate's. Code that behaves
+    differently from the source runs only in a sandboxed worker: in other rollouts the call raises
+    CodeRefused, and outside of rollouts it warns and runs the source's function. A candidate that
+    changes only the docstring runs everywhere; `ratchet.tool_schema` shows the docstring to a
+    model.
 
     Args:
         function: The function, or the resource's name.
@@ -93,7 +94,7 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
     if hasattr(function, "__wrapped__"):
         raise InputError(
             f"@ratchet.evolve marks functions, and {function.__qualname__} is decorated already:"
-            " a candidate would lose what the decorators below do.",
+            " a candidate would lose the decorators below.",
             hint="Put it directly above the def, below the other decorators.",
         )
     target = EvolvableFunction(name or function.__name__, function)
@@ -102,7 +103,7 @@ def evolve(function: Any = None, /, *, name: str | None = None) -> Any:
 
 
 class EvolvableFunction:
-    """A function of the source under a resource's name.
+    """A function of the source, registered as a resource.
 
     Args:
         name: The resource's name.
@@ -134,7 +135,7 @@ class EvolvableFunction:
         )
 
     def wrapper(self) -> Callable[..., Any]:
-        """A function of the same kind that calls what is bound here and now."""
+        """Return a function of the same kind that calls the bound function."""
         bound_function = self.bound_function
         function = self.function
         if inspect.iscoroutinefunction(function):
@@ -181,7 +182,7 @@ class EvolvableFunction:
         return run
 
     def bound_function(self) -> Callable[..., Any]:
-        """The function to call here and now.
+        """Return the function bound in the current context.
 
         Raises:
             CodeRefused: It is a candidate's, and this process is not a sandbox.
@@ -191,10 +192,10 @@ class EvolvableFunction:
             return self.function
         binding = context.current()
         if binding is None:
-            # A release is in force where its code has been merged; it never breaks the agent.
+            # A release takes effect when its code is merged; it never breaks the agent.
             warnings.warn(
-                f"The released code of {self.name!r} is not that of the source; the source's"
-                " own runs.",
+                f"The released code of {self.name!r} differs from the source; the source's"
+                " function runs instead.",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -208,16 +209,17 @@ class EvolvableFunction:
         return _candidate(resource, self.function, binding.check_returns)
 
     def is_own(self, resource: Code) -> bool:
-        """Whether a resource does what the source's function does."""
+        """Whether a resource behaves like the source's function."""
         own = _source_or_none(self.function)
         return own is not None and same_behaviour(resource, own)
 
 
 def source_of(function: Callable[..., Any]) -> Code:
-    """The source of a function, dedented and without its decorators.
+    """Source of a function, dedented and without its decorators.
 
     Raises:
-        InputError: The source cannot be found (made by exec, or typed into an interpreter).
+        InputError: There is no source (for example of a function made by exec or in an
+            interpreter).
     """
     name = getattr(function, "__name__", "function")
     try:
@@ -226,7 +228,7 @@ def source_of(function: Callable[..., Any]) -> Code:
     except (OSError, SyntaxError, TypeError) as error:
         raise InputError(f"The source of {name!r} cannot be read: {error}.") from None
     definition = tree.body[0]
-    lines = io.StringIO(text).readlines()  # as Python counts them: form feeds end no line
+    lines = io.StringIO(text).readlines()  # split as Python does: form feeds end no line
     return Code("".join(lines[definition.lineno - 1 : definition.end_lineno]), name)
 
 
@@ -240,24 +242,24 @@ def _source_or_none(function: Callable[..., Any]) -> Code | None:
 
 @functools.lru_cache(maxsize=256)
 def _candidate(code: Code, original: Callable[..., Any], check: bool) -> Callable[..., Any]:
-    # Imported by sandboxed workers alone: what only they use is not part of `import ratchet`.
+    # Imported here because only sandboxed workers need it, which keeps `import ratchet` small.
     from ratchet.bind.compiling import check_return, compile_candidate
 
-    made = compile_candidate(code, cast("FunctionType", original), _source_or_none(original))
-    generates = inspect.isgeneratorfunction(made) or inspect.isasyncgenfunction(made)
+    compiled = compile_candidate(code, cast("FunctionType", original), _source_or_none(original))
+    generates = inspect.isgeneratorfunction(compiled) or inspect.isasyncgenfunction(compiled)
     if not check or generates:
-        return made
-    if inspect.iscoroutinefunction(made):
+        return compiled
+    if inspect.iscoroutinefunction(compiled):
 
         async def checked_async(*args: Any, **kwargs: Any) -> Any:
-            value = await made(*args, **kwargs)
+            value = await compiled(*args, **kwargs)
             check_return(original, value)
             return value
 
         return checked_async
 
     def checked(*args: Any, **kwargs: Any) -> Any:
-        value = made(*args, **kwargs)
+        value = compiled(*args, **kwargs)
         check_return(original, value)
         return value
 

@@ -1,8 +1,8 @@
-"""A candidate's source as a function that stands in the place of the original.
+"""Compiles a candidate's source into a function that replaces the original.
 
 It sees what the original sees: the module's globals, the variables of enclosing functions, the
-class (`super()` and names with two underscores). Defaults that its source writes as the original
-does are the original's very objects, so that a sentinel stays one.
+class (`super()` and names with two underscores). Defaults written as in the original keep the
+original's objects, so that a sentinel stays the same object.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Any
 from ratchet.types import Code
 
 _FUTURE_ANNOTATIONS = 0x1000000
-"""`from __future__ import annotations`: names in annotations need not exist where it runs."""
+"""Flag of `from __future__ import annotations`: names in annotations need not exist at run time."""
 
 
 def compile_candidate(code: Code, original: FunctionType, own: Code | None) -> FunctionType:
-    """Make the function that a candidate's source says.
+    """Compile a candidate's source.
 
     Args:
         code: The candidate's source.
@@ -36,22 +36,22 @@ def compile_candidate(code: Code, original: FunctionType, own: Code | None) -> F
     node = _function(code.source)
     class_name = _class_name(original.__qualname__)
     compiled = _compiled(node, original.__code__.co_freevars, class_name, filename)
-    made = FunctionType(
+    function = FunctionType(
         compiled,
         original.__globals__,
         original.__name__,
         None,
         tuple(_cell(name, original) for name in compiled.co_freevars),
     )
-    kept = _kept_defaults(original, _function(own.source) if own else None)
-    _set_defaults(made, node, kept, original)
-    made.__qualname__ = original.__qualname__
-    made.__module__ = original.__module__
-    made.__annotations__ = dict(original.__annotations__)
-    # Tracebacks, and whoever asks for its source, find the text.
+    defaults = _source_defaults(original, _function(own.source) if own else None)
+    _set_defaults(function, node, defaults, original)
+    function.__qualname__ = original.__qualname__
+    function.__module__ = original.__module__
+    function.__annotations__ = dict(original.__annotations__)
+    # Makes the text available to tracebacks and `inspect`.
     lines = code.source.splitlines(keepends=True)
     linecache.cache[filename] = (len(code.source), None, lines, filename)
-    return made
+    return function
 
 
 def _function(source: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
@@ -73,7 +73,7 @@ def _compiled(
     class_name: str | None,
     filename: str,
 ) -> CodeType:
-    """Compile the function as if it stood where the original stands."""
+    """Compile the function in the scope of the original."""
     inner: ast.stmt = node
     if class_name is not None:
         inner = _shaped("class _: pass")
@@ -81,10 +81,10 @@ def _compiled(
         inner.name, inner.body = class_name, [node]
     outer = _shaped("def _(): pass")
     assert isinstance(outer, ast.FunctionDef)
-    # Parameters of the outer function are what the variables of the enclosing one were.
+    # Parameters of the outer function stand for the variables of the enclosing functions.
     outer.args.args = [ast.arg(name) for name in variables if name != "__class__"]
     bound = class_name or node.name
-    # Its own name means what it means to the original: a global, or a variable around it.
+    # Its own name keeps its meaning in the original: a global, or an enclosing variable.
     outer.body = [inner] if bound in variables else [ast.Global([bound]), inner]
     tree = ast.fix_missing_locations(ast.Module([outer], []))
     with warnings.catch_warnings():
@@ -117,7 +117,7 @@ def _cell(name: str, original: FunctionType) -> CellType:
     cells = dict(zip(original.__code__.co_freevars, original.__closure__ or (), strict=True))
     if name in cells:
         return cells[name]
-    if name == "__class__":  # the candidate says super() where the original did not
+    if name == "__class__":  # the candidate uses super() and the original does not
         found: Any = sys.modules.get(original.__module__)
         for part in original.__qualname__.split(".")[:-1]:
             found = getattr(found, part, None)
@@ -126,10 +126,10 @@ def _cell(name: str, original: FunctionType) -> CellType:
     return CellType()
 
 
-def _kept_defaults(
+def _source_defaults(
     original: FunctionType, node: ast.FunctionDef | ast.AsyncFunctionDef | None
 ) -> dict[str, tuple[str, Any]]:
-    """By parameter, how the source writes its default, and the object that it is."""
+    """For each parameter, how the source writes its default, and the default object."""
     if node is None:
         return {}
     values: dict[str, Any] = dict(original.__kwdefaults__ or {})
@@ -160,21 +160,21 @@ def _written_defaults(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str,
 
 
 def _set_defaults(
-    made: FunctionType,
+    function: FunctionType,
     node: ast.FunctionDef | ast.AsyncFunctionDef,
-    kept: dict[str, tuple[str, Any]],
+    defaults: dict[str, tuple[str, Any]],
     original: FunctionType,
 ) -> None:
     values: dict[str, Any] = {}
     for name, written in _written_defaults(node).items():
-        before = kept.get(name)
+        before = defaults.get(name)
         if before is not None and before[0] == ast.dump(written):
             values[name] = before[1]
         else:
             values[name] = _evaluated(written, original)
     keywords = {argument.arg for argument in node.args.kwonlyargs}
-    made.__defaults__ = tuple(v for name, v in values.items() if name not in keywords) or None
-    made.__kwdefaults__ = {n: v for n, v in values.items() if n in keywords}
+    function.__defaults__ = tuple(v for name, v in values.items() if name not in keywords) or None
+    function.__kwdefaults__ = {n: v for n, v in values.items() if n in keywords}
 
 
 def _evaluated(written: ast.expr, original: FunctionType) -> Any:
@@ -193,17 +193,17 @@ _UNKNOWN: Any = object()
 
 
 class WrongReturn(TypeError):
-    """A candidate's function returned what the source's annotation does not allow."""
+    """A candidate's function returned a value that the source's annotation does not allow."""
 
 
 def check_return(function: Callable[..., Any], value: Any) -> None:
     """Compare a value with the return annotation of the source's own function.
 
-    A collection is compared by its first item; what an annotation cannot be resolved to, or what
-    the checker does not know, is let through: this finds mistakes, it proves nothing.
+    Only the first item of a collection is checked. Annotations that cannot be resolved, or are
+    unsupported, are skipped: this finds mistakes and proves nothing.
 
     Raises:
-        WrongReturn: It does not fit.
+        WrongReturn: The value does not fit.
     """
     hint = expected_return(function)
     if hint is _UNKNOWN:
@@ -214,19 +214,19 @@ def check_return(function: Callable[..., Any], value: Any) -> None:
         check_type(value, hint, forward_ref_policy=ForwardRefPolicy.IGNORE)
     except TypeCheckError as error:
         name = getattr(function, "__name__", "the function")
-        said = getattr(hint, "__name__", None) if isinstance(hint, type) else None
+        hint_name = getattr(hint, "__name__", None) if isinstance(hint, type) else None
         raise WrongReturn(
-            f"{name} returned {type(value).__name__} where its source promises"
-            f" {said or hint}: {error}."
+            f"{name} returned {type(value).__name__} where its source declares"
+            f" {hint_name or hint}: {error}."
         ) from None
 
 
 @functools.lru_cache(maxsize=256)
 def expected_return(function: Callable[..., Any]) -> Any:
-    """The type that a function's source promises; an object of no meaning when it says nothing."""
+    """Return type that a function's source declares; a sentinel when it declares none."""
     try:
         hints = typing.get_type_hints(function)
-    except Exception:  # a name that only a type checker knows
+    except Exception:  # a name that exists only for type checkers
         return _UNKNOWN
     hint = hints.get("return", _UNKNOWN)
     return _UNKNOWN if hint is Any else hint

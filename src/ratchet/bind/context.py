@@ -1,8 +1,8 @@
-"""What a resource's name means here and now: the rollout's candidate, the release, or the source.
+"""Resolves a resource's name to the version of the rollout, the release or the source.
 
-A binding is found in this order: the `contextvars` binding of the rollout that runs this code, the
-process's own rollout (a worker process runs one at a time, so threads that carry no context are
-right too), the active release, the source's default. Nothing here blocks on I/O or raises.
+Order of lookup: the `contextvars` binding of the current rollout, the process's own rollout (a
+worker process runs one at a time, so threads without context are correct too), the active release,
+the source's default. Never blocks on I/O and never raises.
 """
 
 from __future__ import annotations
@@ -17,29 +17,30 @@ import msgspec
 from ratchet.types import Candidate, RatchetError, Resource
 
 BINDING_VARIABLE = "RATCHET_BINDING"
-"""Environment variable through which child processes of an agent inherit its binding: the path of a
-JSON file with the candidate's resources."""
+"""Environment variable from which an agent's child processes inherit its binding: path of a JSON
+file with the candidate's resources."""
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """The resources that one rollout runs with."""
+    """The resources of one rollout."""
 
     resources: dict[str, Resource]
     candidate_id: str = ""
     seed: int = 0
     sandboxed: bool = False
-    """Whether this process is a sandbox: only there may code differ from the source."""
+    """Whether this process is a sandbox; only there may code differ from the source."""
     check_returns: bool = False
-    """Whether what a candidate's functions return is compared with the source's annotations."""
+    """Whether return values of a candidate's functions are checked against the source's
+    annotations."""
 
 
 SEED_VARIABLE = "RATCHET_SEED"
-"""Environment variable with the seed of the rollout that started a child process. The file of
-BINDING_VARIABLE is written once a candidate, seeds change with each rollout."""
+"""Environment variable with the seed of the rollout that started a child process. Separate from
+BINDING_VARIABLE, whose file is written once per candidate, while seeds change with each rollout."""
 
 
 class _Scope:
-    """A binding and whether its rollout has ended."""
+    """A binding, and whether its rollout has ended."""
 
     __slots__ = ("binding", "over")
 
@@ -54,17 +55,17 @@ _active: Mapping[str, Resource] = {}
 
 
 def current() -> Binding | None:
-    """The binding of the rollout that runs this code, or None outside of rollouts."""
+    """The binding of the current rollout, or None outside of rollouts."""
     scope = _current.get()
-    # A thread that serves several rollouts carries the context of the one that started it: where
-    # one rollout runs at a time, the running one holds.
+    # A thread that serves several rollouts carries the context of the one that started it. Where
+    # one rollout runs at a time, the running one takes precedence.
     if scope is None or (scope.over and _process is not None):
         return _process
     return scope.binding
 
 
 def resolve(name: str) -> Resource | None:
-    """The resource bound to `name` here and now, or None when the source's default holds."""
+    """The resource bound to `name` in the current context, or None for the source's default."""
     binding = current()
     if binding is not None:
         return binding.resources.get(name)
@@ -80,21 +81,22 @@ def bound(binding: Binding) -> Iterator[None]:
         yield
     finally:
         scope.over = True
-        # A coroutine that nobody ends is closed by the garbage collector, in whatever context.
+        # A coroutine that is never finished is closed by the garbage collector, in an arbitrary
+        # context.
         with contextlib.suppress(ValueError):
             _current.reset(token)
 
 
 def bind_process(binding: Binding | None) -> None:
-    """Bind the whole process: only for processes that run one rollout at a time."""
+    """Bind the whole process; only for processes that run one rollout at a time."""
     global _process
     _process = binding
 
 
 def activate(candidate: Candidate | None) -> None:
-    """Make a candidate the active release of this process; None goes back to the source's defaults.
+    """Make a candidate the active release of this process; None restores the source's defaults.
 
-    Code outside of rollouts resolves to it from then on.
+    It applies to code outside of rollouts.
     """
     global _active
     _active = dict(candidate.resources) if candidate else {}
@@ -104,7 +106,7 @@ def _inherit() -> None:
     path = os.environ.get(BINDING_VARIABLE)
     if not path:
         return
-    # A helper process of an agent must not fail because its parent's scratch file went away.
+    # A helper process of an agent must not fail because its parent's temporary file is gone.
     with contextlib.suppress(OSError, ValueError, RatchetError), open(path, "rb") as file:
         binding = msgspec.json.decode(file.read(), type=Binding)
         seed = int(os.environ.get(SEED_VARIABLE, binding.seed))
@@ -112,7 +114,7 @@ def _inherit() -> None:
 
 
 def current_seed(default: int = 0) -> int:
-    """Seed of the rollout that runs this code, for an agent's own randomness."""
+    """Seed of the current rollout, for an agent's own randomness."""
     binding = current()
     return binding.seed if binding else default
 

@@ -1,7 +1,7 @@
-"""Proposes prompt templates from recorded prompts: constant text, and slots for what differs.
+"""Proposes prompt templates from recorded prompts: constant text, with slots for the varying parts.
 
-A sample of the texts is grouped, each group is aligned, and what is found is tried on all texts.
-What no proposal recognises is sampled again, so that rare prompts have their turn.
+A sample of the texts is grouped, each group is aligned, and the resulting templates are matched
+against all texts. Unmatched texts are sampled again, so that rare prompts are found too.
 """
 
 from __future__ import annotations
@@ -26,30 +26,31 @@ from ratchet.bind.slot_names import slot_names
 from ratchet.types import PromptTemplate
 
 SAMPLE = 256
-"""Texts that are grouped at once."""
+"""Texts grouped at once."""
 
 SAMPLE_CHARACTERS = 2_000_000
-"""Characters of a sample at most."""
+"""Maximum characters of a sample."""
 
 ROUNDS = 16
 
 FEW = 8
-"""So many different texts say little about which differences are by chance."""
+"""With at most this many different texts, coincidences are likely."""
 
 _ALIGNED = 12
-"""Texts that are aligned at first; others that do not fit are added, so many at a time."""
+"""Texts aligned first; others that do not match are added, this many at a time."""
 
 _ALIGNED_CHARACTERS = 300_000
 _REFINEMENTS = 8
 
 _EFFORT = 3_000_000
-"""Characters that are aligned in all: seconds at the worst."""
+"""Maximum characters aligned in total, which takes seconds at worst."""
 
 _SHOWN_DRAFTS = 64
-"""Templates found before that are compared with what is new; those of the most texts."""
+"""Earlier templates compared with new ones; those that match the most texts."""
 
 _LONG = 60
-"""Characters of a constant piece that is no coincidence even when the rest of the text differs."""
+"""Characters above which a constant piece is no coincidence, even when the rest of the text
+differs."""
 
 _EXAMPLES = 5
 
@@ -59,43 +60,43 @@ class TemplateSlot(msgspec.Struct, frozen=True):
 
     name: str
     examples: tuple[str, ...]
-    """What fills it, the most frequent first."""
+    """Values of the slot, most frequent first."""
     different: int
-    """How many different values were seen."""
+    """Number of different values."""
 
 
 class TemplateProposal(msgspec.Struct, frozen=True):
-    """A template that recorded texts were made of, as it seems."""
+    """A template that recorded texts match."""
 
     template: PromptTemplate
     slots: tuple[TemplateSlot, ...]
     texts: int
-    """Different texts that it recognises."""
+    """Number of different texts that match."""
     count: int
-    """How often these were recorded."""
+    """Number of recordings of these."""
     share: float
-    """Share of all that was recorded."""
+    """Share of all recordings."""
 
 
 class Discovery(msgspec.Struct, frozen=True):
-    """What was found in recorded texts."""
+    """Result of a discovery."""
 
     proposals: tuple[TemplateProposal, ...]
-    """The most frequent first."""
+    """Most frequent first."""
     total: int
-    """Texts that were recorded, each as often as it was."""
+    """Number of recorded texts, repetitions included."""
     left_out: dict[str, int]
-    """How many of them no proposal recognises, by reason."""
+    """Number of these that no proposal matches, by reason."""
 
 
 def discover(texts: Iterable[tuple[str, int]]) -> Discovery:
     """Propose templates.
 
     Args:
-        texts: Texts with how often each was recorded; the same text may come several times.
+        texts: Texts with the number of recordings of each; a text may be repeated.
 
     Returns:
-        Proposals that recognise the texts they are counted for, and no text is counted twice.
+        Proposals with the texts that they match; each text is counted once.
     """
     counts: dict[str, int] = {}
     left_out: dict[str, int] = {}
@@ -120,17 +121,17 @@ def discover(texts: Iterable[tuple[str, int]]) -> Discovery:
 
 
 class _Search:
-    """Looks for templates until nothing new is found."""
+    """Searches for templates until no new one is found."""
 
     def __init__(self, counts: dict[str, int]) -> None:
         self.counts = counts
         self.left = sorted(counts, key=lambda text: -counts[text])
         self.drafts: dict[tuple[str, ...], list[str]] = {}
-        """Texts of each template that was found, by its constant pieces."""
+        """Texts of each template found, by its constant pieces."""
         self._effort = _EFFORT
 
     def run(self) -> None:
-        """Search; `members` tells what was found."""
+        """Search; `members` returns the result."""
         share, late = 0.1, False
         for _ in range(ROUNDS):
             if not self.left:
@@ -139,12 +140,13 @@ class _Search:
                 continue
             if late:
                 break
-            # Look for what is rare, and in the end take what has little constant text too.
+            # Search for rare prompts, and at the end accept templates with little constant text
+            # too.
             share, late = share / 10, share < 0.005
         self._keep_fixed()
 
     def members(self) -> dict[tuple[str, ...], list[str]]:
-        """Texts by the template that recognises them best."""
+        """Texts by the template that matches them best."""
         recogniser, pieces = _recogniser(self.drafts)
         found: dict[tuple[str, ...], list[str]] = {}
         for text in self.counts:
@@ -154,7 +156,7 @@ class _Search:
         return found
 
     def _round(self, share: float, *, late: bool) -> bool:
-        """Whether something was found."""
+        """Run one round; whether something was found."""
         pool = _sample(self.left)
         owner: list[tuple[str, ...] | None] = [None] * len(pool)
         frequent = sorted(self.drafts, key=lambda draft: -len(self.drafts[draft]))
@@ -172,11 +174,11 @@ class _Search:
         return new
 
     def _learn(self, fresh: list[str], drafts: set[tuple[str, ...]], *, late: bool) -> bool:
-        """Find the template of texts that look alike, or widen one that was found before."""
+        """Find the template of similar texts, or generalise an earlier one."""
         for draft in drafts:
             known = _spread(self.drafts[draft], _ALIGNED)
             wider = self._template([*known, *fresh], late=late)
-            # A template that gives up most of its text for a few more is another prompt's.
+            # A template that loses most of its text for a few more texts belongs to another prompt.
             if wider and _constant(wider) >= 0.6 * _constant(draft):
                 freed = self.drafts.pop(draft)
                 self._take(wider, [*freed, *self.left])
@@ -193,7 +195,7 @@ class _Search:
         return bool(mine)
 
     def _template(self, texts: list[str], *, late: bool) -> tuple[str, ...] | None:
-        """The constant pieces of the template of these texts, or None when they have none."""
+        """The constant pieces of the template of these texts, or None when there are none."""
         if len(texts) < 2:
             return None
         shown = _within(_spread(texts, _ALIGNED), _ALIGNED_CHARACTERS)
@@ -208,8 +210,8 @@ class _Search:
             unlike = [text for text in texts if recognise(template, text) is None]
             if not unlike:
                 break
-            room = _ALIGNED_CHARACTERS - sum(map(len, shown))
-            shown += _within(_spread(unlike, _ALIGNED), room)
+            characters = _ALIGNED_CHARACTERS - sum(map(len, shown))
+            shown += _within(_spread(unlike, _ALIGNED), characters)
         return pieces if self._is_trusted(pieces, texts, late=late) else None
 
     def _is_trusted(self, pieces: tuple[str, ...], texts: Sequence[str], *, late: bool) -> bool:
@@ -223,7 +225,7 @@ class _Search:
         return share >= 0.3 or (late and long)
 
     def _are_fixed(self, pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
-        """Whether these are rather a few prompts that never vary than one with long slots."""
+        """Whether these are a few fixed prompts rather than one template with long slots."""
         if sum(self.counts[text] for text in texts) < 5 * len(texts):
             return False
         fillings = [recognise(_template(pieces), text) or {} for text in texts]
@@ -240,19 +242,19 @@ def _sample(texts: Sequence[str]) -> list[str]:
     return _within(_spread(texts, SAMPLE), SAMPLE_CHARACTERS)
 
 
-def _within(texts: Sequence[str], room: int) -> list[str]:
-    """As many from the start as there is room for, but two in any case."""
-    kept: list[str] = []
+def _within(texts: Sequence[str], characters: int) -> list[str]:
+    """The longest prefix of texts that fits, but at least two texts."""
+    selected: list[str] = []
     for text in texts:
-        room -= len(text)
-        if room < 0 and len(kept) >= 2:
+        characters -= len(text)
+        if characters < 0 and len(selected) >= 2:
             break
-        kept.append(text)
-    return kept
+        selected.append(text)
+    return selected
 
 
 def _spread(texts: Sequence[str], count: int) -> list[str]:
-    """At most so many, from all over."""
+    """At most `count` texts, evenly spread."""
     if len(texts) <= count:
         return list(texts)
     return [texts[number * len(texts) // count] for number in range(count)]
@@ -309,29 +311,29 @@ def _proposal(
 
 _WORD = re.compile(r"\w+")
 _SHINGLE = 4
-"""Words in a row that are compared."""
+"""Consecutive words that are compared."""
 
 _BEGINNING, _END = 3_000, 1_000
-"""Words of a text that are looked at."""
+"""Words of a text that are examined."""
 
 LEAST_SIMILARITY = 0.5
-"""Share of their common and different shingles, by weight, that texts of a group have in common."""
+"""Weighted Jaccard similarity of their shingles that texts of a group must have."""
 
 MAX_GROUPS = 64
 
 
 def group_similar(texts: Sequence[str], least_share: float) -> list[list[int]]:
-    """Group texts.
+    """Group similar texts.
 
-    Runs of words that many texts have are likely constant text and count more, by the square of how
-    many; runs that few have are likely what fills slots.
+    Runs of words that many texts share are likely constant text and count more, by the square of
+    their number; runs that few share are likely slot values.
 
     Args:
         texts: The texts.
-        least_share: Share of the texts that has a run of words which counts at all.
+        least_share: Minimum share of the texts in which a run of words must occur to count.
 
     Returns:
-        Places in `texts`, by group; a text that is like no other is in a group of its own.
+        Indices into `texts`, by group; a text similar to no other is a group of its own.
     """
     shingles = [_shingles(text) for text in texts]
     found = Counter(shingle for each in shingles for shingle in each)
@@ -347,11 +349,11 @@ def group_similar(texts: Sequence[str], least_share: float) -> list[list[int]]:
             alone.append([number])
             continue
         best, best_likeness = -1, LEAST_SIMILARITY
-        for place, (leader, leaders_total) in enumerate(leaders):
+        for index, (leader, leaders_total) in enumerate(leaders):
             common = sum(weights[shingle] for shingle in own & leader)
             likeness = common / (total + leaders_total - common)
             if likeness >= best_likeness:
-                best, best_likeness = place, likeness
+                best, best_likeness = index, likeness
         if best >= 0:
             members[best].append(number)
         elif len(leaders) < MAX_GROUPS:

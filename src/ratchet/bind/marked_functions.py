@@ -1,7 +1,7 @@
-"""Functions that comments mark: they evolve without a decorator.
+"""Functions marked by comments, which evolve without a decorator.
 
-Whoever imported such a function before holds the function itself, in a list of tools or in another
-module. So it stays the same object, and its body is exchanged: it calls what is bound here and now.
+Other modules or tool lists may already hold a reference to such a function. It therefore stays the
+same object, and its code object is replaced by one that calls the bound function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ratchet.source.evolve_blocks import START, marked_functions
 from ratchet.types import InputError
 
 _RUNS = "__ratchet_evolves__"
-"""Global of a module in which its marked functions find what to call."""
+"""Global of a module through which its marked functions find what to call."""
 
 _BODIES = {
     "function": "def {name}(*args, **kwargs):\n return {call}",
@@ -30,22 +30,22 @@ _BODIES = {
 
 
 def bind_marked_functions(root: Path) -> list[str]:
-    """Make the marked functions of the loaded modules below a folder targets.
+    """Make the marked functions of all loaded modules below a folder evolvable.
 
-    Doing so again finds what is marked in modules that were loaded since.
+    Call it again for modules loaded since.
 
     Returns:
-        Names of the resources, those known before included.
+        Names of the resources, including those of earlier calls.
 
     Raises:
-        InputError: Markers have no partner, or two functions would have one name.
+        InputError: A marker has no partner, or two functions have the same name.
     """
     names: list[str] = []
     for module, text, file in _modules_with_markers(root):
         for marked in marked_functions(text, str(file)):
             function = _function(module, marked.qualname, file)
             if function is None:
-                continue  # defined under a condition that does not hold here
+                continue  # defined under a condition that is false here
             if hasattr(function, _RUNS):
                 names.append(getattr(function, _RUNS))
             elif not _evolves_already(function, module):
@@ -82,7 +82,7 @@ def _function(module: ModuleType, qualname: str, file: Path) -> FunctionType | N
         )
     if isinstance(found, FunctionType):
         return found
-    # A decorator that leaves no trace of what it decorates; slow, and rare.
+    # A decorator without `__wrapped__`: slow, and rare.
     return next(
         (
             f
@@ -96,13 +96,13 @@ def _function(module: ModuleType, qualname: str, file: Path) -> FunctionType | N
 def _is_of(found: Any, qualname: str, file: Path) -> bool:
     return (
         isinstance(found, FunctionType)
-        and found.__code__.co_qualname == qualname  # wrappers take over the other one
+        and found.__code__.co_qualname == qualname  # wrappers copy the names of what they wrap
         and (hasattr(found, _RUNS) or found.__code__.co_filename == str(file))
     )
 
 
 def _evolves_already(function: FunctionType, module: ModuleType) -> bool:
-    """Whether the decorator marks it too: it then is the function inside a wrapper."""
+    """Whether the decorator marks it too: then it is the function inside a wrapper."""
     found: Any = module
     for part in function.__qualname__.split("."):
         found = inspect.getattr_static(found, part, None)
@@ -139,7 +139,7 @@ def _adopt(module: ModuleType, function: FunctionType) -> str:
 
 
 def _body(function: FunctionType) -> CodeType:
-    """Code that calls what is bound; with the variables of enclosing scopes that it had."""
+    """Code that calls the bound function, with the same free variables as the original."""
     kind = "function"
     if inspect.iscoroutinefunction(function):
         kind = "coroutine"
@@ -151,7 +151,8 @@ def _body(function: FunctionType) -> CodeType:
     text = _BODIES[kind].format(name=function.__name__, call=call)
     free = function.__code__.co_freevars
     if free:
-        # A body may be exchanged for one with the same variables only; named, they need not run.
+        # A code object can only be replaced by one with as many free variables; naming them
+        # suffices.
         head, _, rest = text.partition("\n")
         text = f"{head}\n if 0: ({', '.join(free)},)\n{rest}"
         inner = text.replace("\n", "\n ")
@@ -161,7 +162,7 @@ def _body(function: FunctionType) -> CodeType:
         code = next(c for c in code.co_consts if isinstance(c, CodeType))
     if code.co_freevars != free:
         raise InputError(
-            f"{function.__qualname__} is marked by comments and cannot be exchanged here.",
+            f"{function.__qualname__} is marked by comments and cannot be replaced here.",
             hint="Mark it with @ratchet.evolve instead.",
         )
     return code.replace(

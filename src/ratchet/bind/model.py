@@ -1,4 +1,4 @@
-"""`ratchet.model`: a model endpoint and its sampling that may improve."""
+"""`ratchet.model`: declares a model endpoint with sampling settings that may evolve."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ratchet.types import Declaration, Model
 
 
 class ModelHandle:
-    """A named model. Its fields resolve at each read."""
+    """A named model. Its fields are resolved at each read."""
 
     __slots__ = ("default", "name")
 
@@ -19,7 +19,7 @@ class ModelHandle:
 
     @property
     def bound(self) -> Model:
-        """The model bound here and now."""
+        """The model bound in the current context."""
         resource = context.resolve(self.name)
         return resource if isinstance(resource, Model) else self.default
 
@@ -43,7 +43,7 @@ class ModelHandle:
 
 
 def model(name: str, default: str, *, base_url: str | None = None, **sampling: Any) -> ModelHandle:
-    """Name a model that may be exchanged or sampled otherwise.
+    """Declare a model that may be replaced or sampled differently.
 
     Args:
         name: Its name, unique in the agent.

@@ -1,4 +1,4 @@
-"""`ratchet.params`: numbers and choices that may improve."""
+"""`ratchet.params`: declares numbers and choices that may evolve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.types.knobs import infer
 
 
 class Knobs(Mapping[str, Any]):
-    """Named params. An attribute resolves at each read to the value bound here and now."""
+    """Named params. Each attribute read returns the value bound in the current context."""
 
     __slots__ = ("_default", "_name")
 
@@ -24,7 +24,7 @@ class Knobs(Mapping[str, Any]):
         resource = context.resolve(self._name)
         if not isinstance(resource, Params):
             return default.values
-        # A release made before a knob was added lacks it: the source's default fills in.
+        # A release made before a knob was added lacks it: use the source's default.
         return (
             resource.values
             if resource.values.keys() == default.values.keys()
@@ -49,7 +49,7 @@ class Knobs(Mapping[str, Any]):
         return self._values()[knob]
 
     def __reduce__(self) -> tuple[type[Knobs], tuple[str, Params]]:
-        # Slots that cannot be assigned to would not survive a copy or a trip to another process.
+        # Immutable slots do not survive copying or pickling.
         return Knobs, (self._name, self._default)
 
     def __iter__(self) -> Iterator[str]:
@@ -63,12 +63,12 @@ class Knobs(Mapping[str, Any]):
 
 
 def params(name: str, /, **knobs: Any) -> Knobs:
-    """Name numbers and choices that may improve.
+    """Declare numbers and choices that may evolve.
 
     Args:
         name: Their name, unique in the agent.
-        knobs: An Int, Float, Choice or Bool each, or a bare number whose range is then inferred
-            (see `ratchet.types.knobs.infer`).
+        knobs: An Int, Float, Choice or Bool each, or a bare value whose range is inferred (see
+            `ratchet.types.knobs.infer`).
 
     Raises:
         InputError: A default lies outside its bounds, a knob is named like a method of mappings, or

@@ -1,4 +1,4 @@
-"""`ratchet.prompt`: a prompt that may improve."""
+"""`ratchet.prompt`: declares a prompt that may evolve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ratchet.types.template import Engine
 
 
 class Prompt:
-    """A named prompt. It resolves at each use to the candidate's, the release's or the source's."""
+    """A named prompt. Each use resolves to the candidate's, the release's or the source's
+    template."""
 
     __slots__ = ("default", "name")
 
@@ -21,7 +22,7 @@ class Prompt:
 
     @property
     def template(self) -> PromptTemplate:
-        """The template bound here and now."""
+        """The template bound in the current context."""
         resource = context.resolve(self.name)
         return resource if isinstance(resource, PromptTemplate) else self.default
 
@@ -29,13 +30,13 @@ class Prompt:
         """Fill the placeholders.
 
         Raises:
-            InputError: A placeholder has no field. A released template never raises for what the
-                source's own could fill: it falls back to the source and warns.
+            InputError: A placeholder has no field. A released template that cannot be filled with
+                the source's fields never raises: the source's template is used, with a warning.
         """
         template = self.template
         try:
             return template.format(**fields)
-        except Exception:  # Jinja2 raises its own, and whatever the fields raise
+        except Exception:  # Jinja2 and the fields raise their own exceptions
             if template is self.default or context.current() is not None:
                 raise
             warnings.warn(
@@ -54,15 +55,15 @@ class Prompt:
 
 
 def prompt(name: str, default: str, *, engine: Engine = "f-string") -> Prompt:
-    """Name a prompt that may improve.
+    """Declare a prompt that may evolve.
 
     Args:
         name: Its name, unique in the agent.
-        default: The text as it is today, with `{placeholders}`.
+        default: The current text, with `{placeholders}`.
         engine: `f-string` or `jinja2`.
 
     Raises:
-        InputError: The text is no template of that form, or the name is taken.
+        InputError: The text is not a template of that form, or the name is taken.
 
     Example:
         >>> SYSTEM = prompt("system", "You are a booking assistant. {policy}")

@@ -1,4 +1,4 @@
-"""Recognises a registered prompt in a text: the template's constant text with its slots filled."""
+"""Recognises registered prompts in texts, by their constant text, and extracts the slots."""
 
 from __future__ import annotations
 
@@ -12,45 +12,44 @@ import msgspec
 from ratchet.types import InputError, PromptTemplate
 
 MIN_CONSTANT = 16
-"""Characters of constant text, white space aside, that a template with slots needs. With fewer it
-would be found in prompts that have nothing to do with it."""
+"""Minimum characters of constant text, without white space, of a template with slots. A shorter one
+would match unrelated prompts."""
 
 MIN_PIECE = 8
-"""Characters that its longest constant piece needs: many short ones stand in any long text."""
+"""Minimum characters of its longest constant piece: many short pieces occur in any long text."""
 
 MAX_TEXT = 200_000
-"""Characters of the longest text that is looked at."""
+"""Maximum characters of a text that is matched."""
 
 MAX_STEPS = 500
-"""Places that are looked at beyond one for each slot, when a slot stands in a template more than
-once. Without such slots each piece is looked for once."""
+"""Maximum backtracking steps, needed only when a slot occurs in a template more than once."""
 
 _PREFIX = 64
-"""Characters of a template's beginning, or end, that the index is made of."""
+"""Characters of a template's beginning, or end, that are indexed."""
 
 _TAIL = 24
-"""Characters at the end of a constant piece that are looked for before the template is tried. Short
-ones are found faster, and versions of one prompt often differ in them."""
+"""Characters at the end of a constant piece that are searched first. Short strings are found
+faster, and versions of a prompt often differ at these places."""
 
 
 class TemplateShape(msgspec.Struct, frozen=True):
-    """A template taken apart."""
+    """Constant pieces and slots of a template."""
 
     pieces: tuple[str, ...]
     """Constant text before, between and after the slots; one more than there are slots."""
     slots: tuple[str, ...]
-    """What stands in the braces. A slot with a format (`price:.2f`), an attribute (`user.name`),
-    or one that follows another directly (`first}{last`) goes by all of that: it is only refilled
-    where the same stands."""
+    """Text in the braces. A slot with a format (`price:.2f`) or an attribute (`user.name`), or
+    directly after another one (`first}{last`), is named by all of that: it is refilled only where
+    the same text occurs."""
 
     @property
     def constant(self) -> int:
-        """Characters of constant text."""
+        """Number of characters of constant text."""
         return sum(map(len, self.pieces))
 
 
 class RegisteredPrompt(msgspec.Struct, frozen=True):
-    """A prompt that may be recognised."""
+    """A prompt to recognise."""
 
     name: str
     version: str
@@ -58,20 +57,20 @@ class RegisteredPrompt(msgspec.Struct, frozen=True):
 
 
 class RecognisedPrompt(msgspec.Struct, frozen=True):
-    """A prompt that was recognised."""
+    """A recognised prompt."""
 
     name: str
     version: str
     slots: dict[str, str]
-    """What filled the slots."""
+    """Value of each slot."""
 
 
 def shape_of(template: PromptTemplate) -> TemplateShape:
-    """Take a template apart.
+    """Parse a template into constant pieces and slots.
 
     Raises:
         InputError: It is a Jinja2 template with more than text and plain names. Its logic is not
-            run here, so what it would write is not known.
+            run here, so its output is unknown.
     """
     shape = _shape(template)
     if isinstance(shape, str):
@@ -80,7 +79,7 @@ def shape_of(template: PromptTemplate) -> TemplateShape:
 
 
 def refusal(template: PromptTemplate) -> str:
-    """Why texts are never recognised as this template; empty when they may be."""
+    """Why a template can never be recognised; empty when it can be."""
     if len(template.text) > MAX_TEXT:
         return f"The prompt is longer than {MAX_TEXT} characters."
     shape = _shape(template)
@@ -98,18 +97,18 @@ def refusal(template: PromptTemplate) -> str:
 
 
 def recognise(template: PromptTemplate, text: str) -> dict[str, str] | None:
-    """Decide whether a text is a template with its slots filled.
+    """Match a text against a template.
 
-    White space at both ends may differ, and so may line ends (CRLF or LF). Where slots can be
-    filled in several ways, the first takes as little as it can, then the second, and so on.
+    White space at both ends and line ends (CRLF or LF) may differ. If slots can be filled in
+    several ways, the first one is as short as possible, then the second, and so on.
 
     Args:
         template: The template.
         text: The text.
 
     Returns:
-        What fills the slots, or None when the text is not that template, or the template is one
-        that is never recognised (see `refusal`).
+        Value of each slot, or None when the text does not match or the template can never be
+        recognised (see `refusal`).
     """
     if len(text) > MAX_TEXT or refusal(template):
         return None
@@ -117,10 +116,11 @@ def recognise(template: PromptTemplate, text: str) -> dict[str, str] | None:
 
 
 def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
-    """Fill a template with recognised values. They are put in as they are, never read as templates.
+    """Fill a template with recognised values, which are inserted verbatim and never parsed as
+    templates.
 
     Raises:
-        InputError: The template needs a slot that has no value here, or has logic.
+        InputError: The template has logic, or a slot without a value.
     """
     shape = shape_of(template)
     missing = [slot for slot in shape.slots if slot not in slots]
@@ -133,8 +133,8 @@ def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
 
 
 def with_whitespace_of(text: str, original: str) -> str:
-    """A text with the line ends of the one whose place it takes, and its white space at both ends
-    where it has none."""
+    """Give a text the line ends of the original, and the original's white space at each end where
+    it has none."""
     if "\r\n" in original and "\r" not in text:
         text = text.replace("\n", "\r\n")
     return text if original != original.strip() else text.strip()
@@ -147,10 +147,10 @@ class _Entry(NamedTuple):
 
 
 class Recogniser:
-    """Many registered prompts, indexed by how they begin or end.
+    """Index of registered prompts by their beginnings and ends.
 
     Args:
-        registered: The prompts; of two that fit a text alike the later one is found.
+        registered: The prompts; of two that match a text equally well, the later one is found.
     """
 
     def __init__(self, registered: Iterable[RegisteredPrompt]) -> None:
@@ -168,12 +168,12 @@ class Recogniser:
                 self._open.append(entry)
             else:
                 self._fixed.setdefault(_plain(entry.shape.pieces[0]), []).insert(0, entry)
-        # The most constant text first, so that the first that fits is the best; sorting keeps the
-        # order of equals, which is the latest first.
+        # Most constant text first, so that the first match is the best; sorting is stable, so that
+        # of equals the latest comes first.
         self._open.reverse()
         self._open.sort(key=lambda entry: -entry.shape.constant)
         self._ends: list[tuple[str, ...]] = []
-        """Ends of the constant pieces by rank."""
+        """Ends of the constant pieces, by rank."""
         self._heads: dict[str, list[int]] = {}
         self._tails: dict[str, list[int]] = {}
         self._needles: dict[str, list[int]] = {}
@@ -193,7 +193,7 @@ class Recogniser:
         return len(self._open) + sum(map(len, self._fixed.values()))
 
     def find(self, text: str) -> RecognisedPrompt | None:
-        """The prompt that has the most constant text of those that the text is, or None."""
+        """The matching prompt with the most constant text, or None."""
         if len(text) > MAX_TEXT:
             return None
         plain = _plain(text)
@@ -237,14 +237,14 @@ def _match(shape: TemplateShape, text: str) -> dict[str, str] | None:
 
 
 def _fill_stripped(shape: TemplateShape, text: str) -> dict[str, str] | None:
-    """The slots of a text that may have been stripped since it was made."""
+    """Slot values of a text that may have been stripped."""
     pieces = (*shape.pieces[:-1], shape.pieces[-1].rstrip())
     pieces = (pieces[0].lstrip(), *pieces[1:])
     text = text.strip()
     found = _fill(pieces, shape.slots, text)
     if found is not None or not shape.slots:
         return found
-    # An empty slot at an end takes the white space with it that stands between it and the text.
+    # An empty slot at an end also accounts for the white space between it and the text.
     before = "" if pieces[0] else _margin(pieces[1], pieces[1].lstrip(), first=True)
     after = "" if pieces[-1] else _margin(pieces[-2], pieces[-2].rstrip(), first=False)
     for head, tail in ((before, ""), ("", after), (before, after)):
@@ -260,10 +260,10 @@ def _margin(piece: str, bare: str, *, first: bool) -> str:
 
 
 def _fill(pieces: Sequence[str], slots: Sequence[str], text: str) -> dict[str, str] | None:
-    """What fills the slots, each taking as little as it can from left to right.
+    """Match with each slot as short as possible, from left to right.
 
-    Taking the first place of each piece never misses a match while every slot stands once. A slot
-    that stands twice has to be filled alike, so other places are tried then, up to a bound.
+    Taking the first occurrence of each piece finds every match if all slots are unique. The
+    occurrences of a repeated slot must be equal, so other positions are tried then, up to a bound.
     """
     if not slots:
         return {} if text == pieces[0] else None
@@ -274,7 +274,7 @@ def _fill(pieces: Sequence[str], slots: Sequence[str], text: str) -> dict[str, s
     repeated = len(set(slots)) < len(slots)
     values: dict[str, str] = {}
     choices: list[tuple[int, int, int]] = []
-    """Slots whose end was chosen: the slot, where it begins, where to look for its end next."""
+    """Backtracking points: the slot, its start, and where to search for its end next."""
     slot, at = 0, len(pieces[0])
     look = at
     for _ in range(len(slots) + MAX_STEPS):
@@ -304,7 +304,7 @@ def _fill(pieces: Sequence[str], slots: Sequence[str], text: str) -> dict[str, s
         if not choices:
             return None
         slot, at, look = choices.pop()
-        # What was bound from this slot on is chosen anew.
+        # Discard the values from this slot on.
         values = {key: values[key] for key in slots[:slot] if key in values}
     return None
 
@@ -345,7 +345,7 @@ def _parts(text: str) -> list[tuple[str, str | None]]:
         if field is None:
             parts.append((constant, None))
             continue
-        # `!s` writes what a bare slot writes; other forms write something else.
+        # `!s` formats like a bare slot; other conversions do not.
         how = "" if conversion in (None, "s") else f"!{conversion}"
         parts.append((constant, f"{field}{how}:{spec}" if spec else f"{field}{how}"))
     return parts

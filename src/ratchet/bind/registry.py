@@ -1,4 +1,4 @@
-"""The resources that the loaded source declares, by name."""
+"""Registry of the resources declared by the loaded source."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ratchet.types import Declaration, InputError
 
 
 class DeclarationSite(NamedTuple):
-    """Where a resource is declared."""
+    """Location of a resource's declaration."""
 
     file: str
     kind: str
-    """What declares it, such as `prompt`."""
+    """Kind of the declaring call, such as `prompt`."""
     code: CodeType | None = None
-    """The code that the declaring call stands in; None when `kind` names the one place."""
+    """Code object that contains the declaring call; None when `kind` identifies the location."""
     line: int = 0
 
     def is_same(self, other: DeclarationSite) -> bool:
-        """Whether a declaration at the one place, run again, would stand at the other.
+        """Whether a declaration here is a repetition of the other one.
 
-        A reload runs another code object, in which lines may have moved; within one code object
-        each line is a place of its own.
+        A reload runs another code object, in which lines may have moved; within one code object,
+        each line is a location of its own.
         """
         if self[:2] != other[:2]:
             return False
@@ -44,8 +44,8 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
 
     Args:
         name: Its name; letters, digits, `_`, `-` and `.`.
-        site: Where: declaring it there again (a reload) is no conflict.
-        declaration: Makes the declaration, when somebody asks.
+        site: Location; declaring it there again (a reload) is no conflict.
+        declaration: Creates the declaration on demand.
 
     Raises:
         InputError: The name is malformed, or already declared elsewhere.
@@ -65,21 +65,21 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
 
 
 def declarations() -> dict[str, Declaration]:
-    """Everything declared so far, by name."""
+    """Return all declarations, by name."""
     return {name: make() for name, make in _declared.items()}
 
 
 def forget() -> None:
-    """Forget every declaration; for tests that load several agents in one process."""
+    """Clear the registry; for tests that load several agents in one process."""
     _declared.clear()
     _sites.clear()
 
 
 def site_of(frame: FrameType, kind: str) -> DeclarationSite:
-    """The place of a declaring call."""
+    """Location of a declaring call."""
     return DeclarationSite(frame.f_code.co_filename, kind, frame.f_code, frame.f_lineno)
 
 
 def caller(depth: int = 2) -> FrameType:
-    """The frame that called the function that calls this one."""
+    """Frame of the caller of the function that calls this one."""
     return sys._getframe(depth)

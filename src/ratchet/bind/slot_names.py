@@ -1,4 +1,4 @@
-"""Names the slots of a proposed template by the words around them."""
+"""Derives names for the slots of a proposed template from the surrounding words."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ _NOUN = re.compile(
     r"product|project|query|question|region|role|store|task|team|tenant|time|"
     r"timezone|title|today|tone|topic|url|user|username|version|year"
 )
-"""Words that name what follows even without a colon: `the user Ann`."""
+"""Words that describe the next value even without a colon: `the user Ann`."""
 
 
 def slot_names(pieces: Sequence[str], values: Sequence[Sequence[str]]) -> list[str]:
-    """A name for each slot, all different.
+    """Return a unique name for each slot.
 
     Args:
         pieces: Constant text before, between and after the slots.
-        values: What filled each slot.
+        values: Values of each slot.
     """
     names: list[str] = []
     for number, examples in enumerate(values):
-        wanted = _name(pieces[number], examples)
-        tried = (
-            wanted or "slot_1",
-            *(f"{wanted or 'slot'}_{n}" for n in range(2, len(values) + 2)),
+        base = _name(pieces[number], examples)
+        candidates = (
+            base or "slot_1",
+            *(f"{base or 'slot'}_{n}" for n in range(2, len(values) + 2)),
         )
-        names.append(next(name for name in tried if name not in names))
+        names.append(next(name for name in candidates if name not in names))
     return names
 
 

@@ -1,4 +1,4 @@
-"""`ratchet.tool_schema`: a function as a tool for a model, described as it is bound now."""
+"""`ratchet.tool_schema`: the tool schema of a function, with its currently bound description."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ratchet.types import Code, InputError
 
 
 def tool_schema(function: Callable[..., Any], *, name: str | None = None) -> dict[str, Any]:
-    """Name, description and parameters of a function, for a model that may call it.
+    """Return the name, description and parameters of a function, for a model that may call it.
 
     The description is the docstring up to its list of parameters, and each parameter's description
-    is its entry there (Google, NumPy or reStructuredText style). Of a function that evolves, the
-    docstring is the candidate's inside a rollout. Types come from the source's annotations.
+    is its entry there (Google, NumPy or reStructuredText style). Inside a rollout, an evolvable
+    function has the candidate's docstring. Types come from the source's annotations.
 
     Args:
         function: The function.
@@ -34,7 +34,7 @@ def tool_schema(function: Callable[..., Any], *, name: str | None = None) -> dic
 
     signature = inspect.signature(function)
     read = parse(_docstring(function))
-    said = {entry.arg_name: (entry.description or "").strip() for entry in read.params}
+    descriptions = {entry.arg_name: (entry.description or "").strip() for entry in read.params}
     properties: dict[str, Any] = {}
     required: list[str] = []
     definitions: dict[str, Any] = {}
@@ -47,8 +47,8 @@ def tool_schema(function: Callable[..., Any], *, name: str | None = None) -> dic
             continue
         schema = _schema(function, parameter, hints.get(parameter.name, Any))
         definitions |= schema.pop("$defs", {})
-        if said.get(parameter.name):
-            schema["description"] = said[parameter.name]
+        if descriptions.get(parameter.name):
+            schema["description"] = descriptions[parameter.name]
         properties[parameter.name] = schema
         if parameter.default is parameter.empty:
             required.append(parameter.name)
@@ -66,8 +66,8 @@ def tool_schema(function: Callable[..., Any], *, name: str | None = None) -> dic
 def _docstring(function: Callable[..., Any]) -> str:
     own = inspect.unwrap(getattr(function, "__func__", function))
     for resource_name, declaration in declarations().items():
-        place = (declaration.file, declaration.qualname)
-        if place == (own.__code__.co_filename, own.__qualname__) or (
+        location = (declaration.file, declaration.qualname)
+        if location == (own.__code__.co_filename, own.__qualname__) or (
             getattr(own, "__ratchet_evolves__", "") == resource_name
         ):
             bound = context.resolve(resource_name)
@@ -79,7 +79,7 @@ def _docstring(function: Callable[..., Any]) -> str:
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except Exception:  # a name that only a type checker knows: that parameter may be anything
+    except Exception:  # a name that exists only for type checkers: the parameter may be anything
         return {}
 
 
@@ -103,5 +103,5 @@ def _schema(
         try:
             schema["default"] = to_jsonable_python(parameter.default)
         except PydanticSerializationError:
-            pass  # a sentinel: the model need not know it
+            pass  # a sentinel: not shown to the model
     return schema

@@ -1,4 +1,4 @@
-"""Datasets: tasks read from files, and split without leaks."""
+"""Datasets: reading tasks from files, splitting them without leaks, importing recordings."""
 
 from ratchet.curate.split import split_tasks
 from ratchet.curate.task_file import TaskFile, read_tasks

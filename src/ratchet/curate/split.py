@@ -1,9 +1,8 @@
-"""Splits tasks into train, val and test by a hash, so that nothing leaks between them.
+"""Splits tasks into train, val and test by hash, without leaks.
 
-A task's split depends on its group alone, and a group's on what its first task says: tasks added
-at the end of the list never move the others (but one that joins two groups makes them one, and the
-later of the two goes where the earlier is). What is the same in all but wording can be kept on one
-side.
+A task's split depends only on its group, and a group's on the content of its first task: tasks
+appended to the list never move others (except that a task that joins two groups merges them, and
+the later group moves to the earlier one's split). Tasks that differ only in wording can be grouped.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ def split_tasks(
     fractions: Mapping[Split, float],
     group_by: str | None = None,
 ) -> Dataset:
-    """A dataset of these tasks with a split for each.
+    """Create a dataset of these tasks with a split for each.
 
     Tasks of the same group share a split, and so do tasks whose inputs differ only in case, white
     space and punctuation.
 
     Args:
-        tasks: The tasks, ids all different.
+        tasks: The tasks, with unique ids.
         name: The dataset's name.
-        fractions: Share of the groups for each split; they add up to 1.
+        fractions: Share of the groups for each split; they sum to 1.
         group_by: `expected` (the first accepted answer), `metadata.KEY`, or None for the input.
 
     Raises:
-        ConfigError: The fractions do not add up to 1, or group_by names nothing.
-        InputError: A split stays empty.
+        ConfigError: The fractions do not sum to 1, or group_by names nothing.
+        InputError: A split is empty.
     """
     total = sum(fractions.get(split, 0.0) for split in SPLITS)
     if any(fractions.get(split, 0.0) < 0 for split in SPLITS) or not abs(total - 1.0) <= 1e-9:
         raise ConfigError(
-            f"The shares of train, val and test add up to {total:g}, not 1.",
-            hint="Mend split under [tasks] in ratchet.toml.",
+            f"The shares of train, val and test sum to {total:g}, not 1.",
+            hint="Correct split under [tasks] in ratchet.toml.",
         )
     groups = _groups(tasks, group_by)
     splits = {task.id: _split_of(groups[task.id], fractions) for task in tasks}
@@ -53,8 +52,7 @@ def split_tasks(
         if fractions.get(split, 0.0) > 0 and split not in splits.values():
             count = len(set(groups.values()))
             raise InputError(
-                f"No task falls into the {split} split: there are {len(tasks)} tasks in {count}"
-                " groups.",
+                f"No task is in the {split} split: there are {len(tasks)} tasks in {count} groups.",
                 hint="Add tasks, or change split or group_by under [tasks] in ratchet.toml.",
             )
     return Dataset(name=name, tasks=tuple(tasks), splits=splits)
@@ -63,18 +61,18 @@ def split_tasks(
 def _split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
     point = int.from_bytes(hashlib.sha256(b"ratchet-split:" + group).digest()[:8], "big") / 2**64
     edge = 0.0
-    chosen: Split = "test"
+    selected: Split = "test"
     for split in SPLITS:
         edge += fractions.get(split, 0.0)
         if fractions.get(split, 0.0) > 0:
-            chosen = split
+            selected = split
             if point < edge:
                 return split
-    return chosen
+    return selected
 
 
 def _groups(tasks: Sequence[Task], group_by: str | None) -> dict[str, bytes]:
-    """Group by task id: tasks that share a key, directly or through others, are one group."""
+    """Group by task id: tasks that share a key, directly or transitively, are one group."""
     parent: dict[bytes, bytes] = {}
     age: dict[bytes, int] = {}
 

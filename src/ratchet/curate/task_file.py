@@ -1,4 +1,4 @@
-"""Reads tasks from a JSON Lines file; a bad line is named, never guessed at."""
+"""Reads tasks from a JSON Lines file, and reports bad lines."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ from ratchet.types import InputError, Task, content_hash
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_ID_CHARACTERS = 200
 MAX_DEPTH = 100
-"""How deeply lists and objects may nest; everything downstream walks them."""
+"""Maximum nesting of lists and objects, since later code walks them recursively."""
 
 _TOO_DEEP = f"the line is nested too deeply; {MAX_DEPTH} levels are allowed"
 
 
 class TaskFile(msgspec.Struct, frozen=True):
-    """What a task file held."""
+    """Contents of a task file."""
 
     tasks: tuple[Task, ...]
     bad: tuple[str, ...]
-    """A sentence for each line that was skipped."""
+    """A sentence for each skipped line."""
 
 
 def read_tasks(
     path: Path, *, fields: Mapping[str, str] | None = None, skip_bad: bool = False
 ) -> TaskFile:
-    """Read tasks, one JSON object a line: `input`, and optionally `id`, `expected`, `metadata`.
+    """Read tasks, one JSON object per line: `input`, and optionally `id`, `expected`, `metadata`.
 
-    Keys beyond those become metadata. Blank lines do not count.
+    Other keys become metadata. Blank lines are ignored.
 
     Args:
         path: The file.
-        fields: Names of the file's own keys, by ours: {"input": "question", "expected": "answer"}.
-        skip_bad: Leave bad lines out instead of refusing the file.
+        fields: Key in the file by field: {"input": "question", "expected": "answer"}.
+        skip_bad: Skip bad lines instead of refusing the file.
 
     Raises:
-        InputError: The file cannot be read, a line is bad (it is named), or no task is left.
+        InputError: The file cannot be read, a line is bad (its number is named), or no task is
+            left.
     """
     names = {"id": "id", "input": "input", "expected": "expected", **(fields or {})}
     tasks: dict[str, Task] = {}
@@ -52,9 +53,9 @@ def read_tasks(
             if task.id in lines:
                 at = lines[task.id]
                 raise ValueError(
-                    f"the id {task.id!r} stands on line {at} already"
+                    f"the id {task.id!r} is already on line {at}"
                     if _json(line).get(names["id"]) is not None
-                    else f"the same task stands on line {at} already, and neither has an id"
+                    else f"the same task is already on line {at}, and neither has an id"
                 )
         except ValueError as error:
             bad.append(f"{path}:{number}: {error}.")
@@ -64,11 +65,11 @@ def read_tasks(
     if bad and not skip_bad:
         more = f" ({len(bad) - 1} more lines are bad.)" if len(bad) > 1 else ""
         raise InputError(
-            f"{bad[0]}{more}", hint="Mend the file, or leave bad lines out: --skip-bad."
+            f"{bad[0]}{more}", hint="Correct the file, or skip bad lines with --skip-bad."
         )
     if not tasks:
         raise InputError(
-            f"{path} holds no tasks.", hint='Each line is one: {"input": "…", "expected": "…"}.'
+            f"{path} contains no tasks.", hint='Each line is one: {"input": "…", "expected": "…"}.'
         )
     return TaskFile(tuple(tasks.values()), tuple(bad))
 
@@ -96,7 +97,7 @@ def _task(line: bytes, names: Mapping[str, str]) -> Task:
     if names["input"] not in data:
         near = f"; its keys are {sorted(data)[:10]}"
         raise ValueError(f"the task has no {names['input']!r}{near}")
-    # One key may serve twice, such as a question that is input and id.
+    # One key may fill two fields, such as a question that is both input and id.
     given, expected, task_id = (data.get(names[key]) for key in ("input", "expected", "id"))
     others = {key: value for key, value in data.items() if key not in names.values()}
     metadata = others.pop("metadata", {})
@@ -105,7 +106,7 @@ def _task(line: bytes, names: Mapping[str, str]) -> Task:
     metadata = {**others, **metadata}
     try:
         content = content_hash([given, expected, metadata])
-    except InputError as error:  # a lone surrogate, or a number that no float can hold
+    except InputError as error:  # a lone surrogate, or a number too large for a float
         raise ValueError(error.message.rstrip(".")) from None
     return Task(content[:12] if task_id is None else _id(task_id), given, expected, metadata)
 
@@ -113,13 +114,13 @@ def _task(line: bytes, names: Mapping[str, str]) -> Task:
 def _id(value: Any) -> str:
     text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     if not isinstance(text, str) or not text:
-        raise ValueError(f"the id {text!r} is not a text")
+        raise ValueError(f"the id {text!r} is not a string")
     if len(text) > MAX_ID_CHARACTERS:
         raise ValueError(
             f"the id {text[:20]!r}… has {len(text)} characters; {MAX_ID_CHARACTERS} are allowed"
         )
     if not text.isprintable():
-        raise ValueError(f"the id {text!r} holds characters that cannot be printed")
+        raise ValueError(f"the id {text!r} contains characters that cannot be printed")
     return text
 
 

@@ -1,4 +1,4 @@
-"""What a repository's source says: read, never run. Imports nothing but the nouns."""
+"""Static analysis of a repository's Python source; never runs it. Depends on `types` only."""
 
 from ratchet.source.related_tests import TestFile, related_tests
 from ratchet.source.secret_files import checkouts, in_secret_place, secret_files

@@ -1,7 +1,7 @@
-"""What a function needs to run alone: statements of its module, and of modules that it leads to.
+"""Computes the statements that a function needs to run on its own, across modules.
 
-The unit is a statement at the top of a module, kept with its own text. A statement is needed when
-it binds a needed name, or changes what a needed name holds. Classes are kept whole.
+The unit is a top-level statement, kept verbatim. A statement is needed when it binds a needed name,
+or changes the object of a needed name. Classes are kept whole.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ _BUILT_IN = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "__pa
 
 
 class MissingName(msgspec.Struct, frozen=True, order=True):
-    """A name that a needed statement uses and that is found nowhere."""
+    """A name that a needed statement uses and that is defined nowhere."""
 
     file: str
     name: str
 
 
 class Closure(msgspec.Struct, frozen=True):
-    """What is needed."""
+    """Statements and modules that a function needs."""
 
     statements: Mapping[Path, tuple[ast.stmt, ...]]
-    """Needed statements by file, in the order of the source."""
+    """Needed statements by file, in source order."""
     outside: Mapping[str, frozenset[str]]
-    """Modules that are not of this repository, with the files that import them."""
+    """Modules outside of this repository, with the files that import them."""
     missing: tuple[MissingName, ...]
     left_out: Mapping[Path, Mapping[ast.stmt, str]]
-    """Needed statements that are not followed, and why, by file."""
+    """Needed statements that are not followed, by file, each with the reason."""
 
 
 LeaveOut = Callable[[Module, ast.stmt], str]
 
 
 class _Needs:
-    """A module's statements by what they bind, use and change."""
+    """Top-level statements of a module by the names they bind, use and change."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -77,15 +77,15 @@ def closure_of(
     *,
     whole: bool = False,
 ) -> Closure:
-    """What a name of a module needs.
+    """Compute what a name of a module needs.
 
     Args:
         tree: The repository.
         module: The module.
-        name: A name at its top: the function's, or its class's.
-        leave_out: Why a statement is not to be followed; empty when it is.
-        whole: Keep every statement of each module that is needed. Modules that import one another
-            in a circle load in one order only, and pruning may change it.
+        name: A top-level name: the function's, or its class's.
+        leave_out: Reason for not following a statement; empty to follow it.
+        whole: Keep every statement of each needed module. Modules with circular imports load in one
+            order only, and pruning may change it.
 
     Raises:
         InputError: The module has no such name.
@@ -130,7 +130,7 @@ class _Search:
         )
 
     def require(self, module: Module, name: str) -> bool:
-        """Need a name of a module; False when the module does not have it."""
+        """Add a name of a module; False when the module does not define it."""
         if (module.file, name) in self.required:
             return True
         needs = self._of(module)
@@ -144,7 +144,8 @@ class _Search:
         return True
 
     def _from_module_getattr(self, module: Module, name: str) -> bool:
-        """A module's `__getattr__` makes names (PEP 562): what from, reading does not see."""
+        """A module's `__getattr__` (PEP 562) may define any name, which static analysis cannot
+        see."""
         if "__getattr__" not in self._of(module).binds or self.tree.find(f"{module.name}.{name}"):
             return False
         self.required.add((module.file, name))
@@ -152,7 +153,7 @@ class _Search:
         return True
 
     def whole(self, module: Module) -> None:
-        """Need everything of a module: which names of it are used is not to be seen."""
+        """Add a whole module, when the names used of it cannot be determined."""
         self._of(module)
         for number, statement in enumerate(module.tree.body):
             if not _is_main(statement):
@@ -161,7 +162,7 @@ class _Search:
     def _of(self, module: Module) -> _Needs:
         if module.file not in self.needs:
             self.needs[module.file] = _Needs(module)
-            self.taken[module.file]  # its file is part of what is needed, if only empty
+            self.taken[module.file]  # the file itself is needed, even if empty
             self._packages(module)
             if self.whole_modules:
                 self.whole(module)
@@ -171,7 +172,7 @@ class _Search:
         return self.needs[module.file]
 
     def _packages(self, module: Module) -> None:
-        """The packages that a module lies in are loaded before it."""
+        """Add the module's parent packages, which are loaded first."""
         parts = module.name.split(".")
         for end in range(1, len(parts)):
             package = self.tree.module(".".join(parts[:end]))
@@ -210,7 +211,7 @@ class _Search:
                 continue
             if not self.require(module, name) and name not in local:
                 if needs.stars:
-                    # From a star of somebody else's package it may be anything.
+                    # A star import of an external package may bind any name.
                     for number in needs.stars:
                         self._take(module, number)
                     continue
@@ -223,7 +224,7 @@ class _Search:
                     self._take_from(dotted, statement, one.bound)
 
     def _import(self, module: Module, one: Import) -> None:
-        """Need what one import loads."""
+        """Add what an import loads."""
         if one.module == "__future__":
             return
         origin = self.tree.module(one.module)
@@ -237,7 +238,7 @@ class _Search:
             return
         self._of(origin)
         if not one.name or one.name == "*":
-            return  # what of it is needed is asked for by name
+            return  # its needed parts are required by name
         if origin.file == module.file or not self.require(origin, one.name):
             below = self.tree.module(f"{one.module}.{one.name}")
             if below is not None:
@@ -246,7 +247,8 @@ class _Search:
                 self.missing.add(MissingName(self._shown(origin.file), one.name))
 
     def _imported_by_name(self, module: Module, statement: ast.stmt) -> None:
-        """Need what `import_module(…)` may load: what it names, or all that lies beside it."""
+        """Add what `import_module(…)` may load: the module it names, or all modules in the
+        folder."""
         for node in ast.walk(statement):
             if not (isinstance(node, ast.Call) and node.args):
                 continue
@@ -268,7 +270,7 @@ class _Search:
                     self.whole(beside)
 
     def _module_bound(self, one: Import) -> str:
-        """Dotted name of the repository's module that an import binds; empty for anything else."""
+        """Dotted name of the repository's module that an import binds; empty for other imports."""
         dotted = one.module
         if one.name:
             origin = self.tree.module(one.module)
@@ -279,7 +281,8 @@ class _Search:
         return dotted if known else ""
 
     def _take_from(self, dotted: str, statement: ast.stmt, bound: str) -> None:
-        """Need what a statement takes from a module; all of it when that is not to be seen."""
+        """Add what a statement uses of a module; the whole module when that cannot be
+        determined."""
         for chain in chains(statement, bound):
             at = dotted
             for attribute in chain:

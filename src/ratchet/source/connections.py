@@ -1,4 +1,4 @@
-"""Which globals hold something that cannot be staged: clients of services, connections, files."""
+"""Detects globals that cannot be staged: service clients, connections, open files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SERVICES = frozenset(
         "slack_sdk", "stripe", "supabase", "telegram", "twilio", "weaviate", "websocket",
     }
 )  # fmt: skip
-"""Packages whose classes are clients of services."""
+"""Packages whose classes are service clients."""
 
 _OPENS = frozenset(
     {
@@ -42,7 +42,7 @@ _FETCHES = re.compile(
 
 
 def held_open(module: Module, statement: ast.stmt) -> str:
-    """Why what a statement assigns cannot be staged, as a noun; empty when it can."""
+    """Why the value assigned by a statement cannot be staged, as a noun; empty when it can."""
     if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
         return ""
     origins = origins_of(module)
@@ -78,7 +78,7 @@ def _kind(origin: str) -> str:
 
 
 def origins_of(module: Module) -> Mapping[str, str]:
-    """Dotted origin by the local name that an import at a module's top gives."""
+    """Dotted origin of each local name bound by a top-level import."""
     top = [
         s
         for s in module.tree.body
@@ -92,7 +92,7 @@ def origins_of(module: Module) -> Mapping[str, str]:
 
 
 def origin_of(node: ast.expr, origins: Mapping[str, str]) -> str:
-    """Dotted name that an expression was imported as; empty when it was not."""
+    """Dotted origin of an imported expression; empty when it was not imported."""
     if isinstance(node, ast.Name):
         return origins.get(node.id, "")
     if isinstance(node, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Files that a source names in its literals: tables, templates, word lists that lie beside it."""
+"""Finds data files named in string literals: tables, templates, word lists."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ratchet.source.tree import Module
 
 MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 200
-"""Of a folder that is named."""
+"""Maximum files staged of a named folder."""
 
 _LONGEST = 200
 _SUFFIX = 12
 
 
 class DataFile(msgspec.Struct, frozen=True):
-    """A file that is named."""
+    """A file named in the source."""
 
     file: Path
     refused: str = ""
-    """Why it is not to be staged; empty when it is."""
+    """Why it must not be staged; empty when it may be."""
 
 
 def data_files(
     root: Path, module: Module, statements: Iterable[ast.stmt], private: Iterable[Path] = ()
 ) -> list[DataFile]:
-    """The files that literals in statements name and that exist.
+    """Find the existing files that literals in statements name.
 
-    A name counts from the module's folder, as `Path(__file__).parent / "x.csv"` does, and from the
-    repository's root, as `open("data/x.csv")` does.
+    A name is resolved against the module's folder, as `Path(__file__).parent / "x.csv"` is, and
+    against the repository's root, as `open("data/x.csv")` is.
 
     Args:
         root: The repository's root.
@@ -62,9 +62,9 @@ def _refusal(file: Path, root: Path, hidden: set[Path]) -> str:
 
 
 def _names(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
-    """Literals that may name a file, and whether they stand where paths are put together."""
+    """Literals that may name a file, and whether they are part of a path expression."""
     within: set[int] = set()
-    for node in ast.walk(statement):  # what is outside comes first
+    for node in ast.walk(statement):  # outer expressions come first
         parts: list[str] = []
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             within.add(id(node.left))
@@ -102,7 +102,7 @@ def _text(node: ast.AST) -> str:
 def _existing(base: Path, name: str, root: Path, *, folders: bool) -> Iterator[Path]:
     suffix = Path(name).suffix
     if not folders and "/" not in name and not (1 < len(suffix) <= _SUFFIX):
-        return  # any word might be the name of some file
+        return  # any word might be a file name
     try:
         named = (base / name).resolve()
         if not named.is_relative_to(root) or named in (root, base):

@@ -1,7 +1,7 @@
-"""The comments `# EVOLVE-BLOCK-START` and `# EVOLVE-BLOCK-END`: what of a source may change.
+"""The comments `# EVOLVE-BLOCK-START` and `# EVOLVE-BLOCK-END`, which mark evolvable source.
 
-The markers are those of AlphaEvolve (arXiv:2506.13131) and OpenEvolve. A block inside a function:
-only its lines may change. A block that holds whole functions: each of them may change.
+The markers are those of AlphaEvolve (arXiv:2506.13131) and OpenEvolve. A block inside a function
+restricts changes to its lines. A block around whole functions marks each of them.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class MarkedFunction(msgspec.Struct, frozen=True):
-    """A function that markers name."""
+    """A function selected by markers."""
 
     qualname: str
     line: int
-    """Of the `def`, 1-based."""
+    """1-based line of the `def`."""
 
 
 def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
-    """Lines of the markers, 1-based, as (start, end) pairs.
+    """Find the line pairs of the markers, 1-based, as (start, end).
 
     Args:
         text: Python source.
-        where: How a message names it.
+        where: Name of the source in error messages.
 
     Raises:
         InputError: A marker has no partner, or blocks are nested.
@@ -63,12 +63,12 @@ def blocks(text: str, where: str = "The source") -> list[tuple[int, int]]:
 
 
 def marked_functions(text: str, where: str = "The source") -> list[MarkedFunction]:
-    """The functions of a module that lie in a block, or that hold one.
+    """Find the functions of a module that lie in a block, or that contain one.
 
-    Functions inside of functions are part of them.
+    Nested functions are part of the enclosing one.
 
     Raises:
-        InputError: As `blocks` does.
+        InputError: See `blocks`.
     """
     spans = blocks(text, where)
     if not spans:
@@ -86,13 +86,13 @@ def marked_functions(text: str, where: str = "The source") -> list[MarkedFunctio
 
 
 def outside(text: str) -> str | None:
-    """What of a function's source may not change: all but the lines in blocks.
+    """The part of a function's source that must not change: all lines outside of blocks.
 
     Returns:
-        The fixed lines, with the markers; None when there is no block and all may change.
+        The fixed lines, with the markers; None when there is no block and everything may change.
 
     Raises:
-        InputError: As `blocks` does.
+        InputError: See `blocks`.
     """
     spans = blocks(text)
     if not spans:
@@ -107,7 +107,7 @@ def outside(text: str) -> str | None:
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:
-    # Strings that speak of the markers mark nothing.
+    # Markers inside string literals do not count.
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.COMMENT:

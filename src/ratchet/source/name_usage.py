@@ -1,4 +1,4 @@
-"""What a statement at the top of a module does with names: binds, changes and uses them."""
+"""Names that a top-level statement binds, changes and uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 def bound_by(statement: ast.stmt) -> Iterator[str]:
-    """Names that a statement binds at the top of its module; `*` for all of another one."""
+    """Names that a statement binds in its module; `*` for a star import."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield statement.name
         return
@@ -68,7 +68,7 @@ def _root(node: ast.expr) -> str:
 
 
 def used_by(statement: ast.stmt) -> set[str]:
-    """Names that a statement takes from the top of its module, wherever in it they stand."""
+    """Global names that a statement uses, at any depth."""
     source = ast.unparse(ast.Module([statement], []))
     try:
         table = symtable.symtable(source, "<statement>", "exec")
@@ -90,7 +90,7 @@ def _collect(table: symtable.SymbolTable, used: set[str], *, top: bool) -> None:
 
 
 def _in_quotes(statement: ast.stmt) -> Iterator[str]:
-    """Names in annotations that are written as strings."""
+    """Names in annotations written as strings."""
     for node in ast.walk(statement):
         annotations: list[ast.expr | None] = []
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -108,7 +108,7 @@ def _in_quotes(statement: ast.stmt) -> Iterator[str]:
 
 
 def chains(tree: ast.AST, name: str) -> Iterator[tuple[str, ...]]:
-    """The attributes that are taken of a name, such as ("b", "c") of `a.b.c`; () of `a` itself."""
+    """Attribute chains of a name, such as ("b", "c") for `a.b.c`; () for `a` itself."""
     if isinstance(tree, ast.Attribute):
         parts: list[str] = []
         node: ast.expr = tree

@@ -1,4 +1,4 @@
-"""Which tests of a repository touch a function: found by who imports whom, without running any."""
+"""Finds the test files related to a function, by static analysis of imports."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ _TEST_FILE = re.compile(r"(test_.*|.*_test|tests)\.py")
 
 
 class TestFile(msgspec.Struct, frozen=True):
-    """A test file that touches a target."""
+    """A test file related to a function."""
 
     __test__ = False
 
     file: Path
     kind: Kind
     distance: int
-    """Imports from the test to the target's module."""
+    """Number of imports from the test to the function's module."""
     mentions: bool
-    """Whether it names the function."""
+    """Whether it mentions the function's name."""
 
 
 def related_tests(tree: SourceTree, file: Path, function: str) -> list[TestFile]:
-    """The test files that load a function's module, and name the function or import it directly.
+    """Find test files that load a function's module and either name the function or import it
+    directly.
 
-    Those that name it come first. Where there are none of either, the nearest ones are taken.
+    Those that name it come first. Without any of these, the nearest test files are returned.
 
     Args:
         tree: The repository.
@@ -95,7 +96,8 @@ def _conftests(tree: SourceTree, test: Path) -> list[Module]:
 
 
 def _kind(module: Module) -> Kind:
-    """pytest runs unittest's tests too; only a file of nothing else is called unittest's."""
+    """Test framework of a file. pytest also runs unittest's tests, so only pure unittest files
+    count."""
     for node in module.tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith(
             "test"

@@ -1,4 +1,4 @@
-"""Which files of a folder hold secrets, by their names: what untrusted code must not read."""
+"""Identifies files with secrets by name; untrusted code must not read them."""
 
 from __future__ import annotations
 
@@ -27,32 +27,33 @@ SECRET_NAMES = frozenset(
         "id_rsa",
     }
 )
-"""Names of files and folders, wherever they lie. `.git` holds credentials of remotes and every
+"""Names of files and folders, at any depth. `.git` contains credentials of remotes and every
 committed version of the task file."""
 
 HOME_NAMES = SECRET_NAMES | {".bash_history", ".config", ".python_history", ".zsh_history"}
-"""The same in a home folder."""
+"""The same for a home folder."""
 
 _EXAMPLES = (".example", ".sample", ".template", ".dist")
 _NOT_SEARCHED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 def is_secret(name: str) -> bool:
-    """Whether a file or folder of that name holds secrets: `.env.test` does, `.env.example` not."""
+    """Whether the name marks a file or folder with secrets: `.env.test` does, `.env.example` does
+    not."""
     if name.startswith((".env.", ".env-")):
         return not name.endswith(_EXAMPLES)
     return name in SECRET_NAMES
 
 
 def in_secret_place(path: Path) -> bool:
-    """Whether a relative path is a secret by its name, or lies in a folder that is."""
+    """Whether a relative path is secret by its name, or lies in a secret folder."""
     return any(is_secret(part) for part in path.parts)
 
 
 def secret_files(root: Path) -> list[Path]:
-    """Files and folders below a folder that hold secrets, none inside another.
+    """Find the outermost files and folders with secrets below a folder.
 
-    Installed packages are not searched; a virtual environment is none, whatever its name.
+    Installed packages are not searched; a virtual environment is not secret, whatever its name.
     """
     found: list[Path] = []
     for folder, folders, files in os.walk(root):
@@ -70,19 +71,19 @@ def secret_files(root: Path) -> list[Path]:
 
 
 def checkouts(root: Path) -> list[Path]:
-    """The folders in which a repository is checked out, that of `root` included.
+    """Find the folders of all work trees of a repository, including that of `root`.
 
-    Read from git's own files: `.git/worktrees/NAME/gitdir` names the `.git` file of a linked work
-    tree, and `.git` of a linked one names that folder (gitrepository-layout).
+    Reads git's own files: `.git/worktrees/NAME/gitdir` names the `.git` file of a linked work tree,
+    and `.git` of a linked one names that folder (gitrepository-layout).
 
     Args:
-        root: A folder that holds a `.git` folder or file; without one there are none.
+        root: A folder with a `.git` folder or file; without one the result is empty.
     """
     git = root / ".git"
     try:
         if git.is_file():
-            said = git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
-            own = (root / said).resolve()
+            target = git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+            own = (root / target).resolve()
             git = (own / (own / "commondir").read_text(encoding="utf-8").strip()).resolve()
         linked = [
             (file.parent / file.read_text(encoding="utf-8").strip()).resolve().parent

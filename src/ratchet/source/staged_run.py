@@ -1,7 +1,7 @@
 """Runs the staged function on cases: python run.py --case cases.jsonl
 
 A case is a line of JSON: {"args": [...], "kwargs": {...}}; for a method also "init" with the "args"
-and "kwargs" of its class. For each case one line of JSON is printed, with "value" or "error".
+and "kwargs" of its class. For each case, one line of JSON with "value" or "error" is printed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> int:
-    """Read the command line, run the cases, and return the exit code."""
+    """Parse the command line, run the cases, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--case", default="cases.jsonl", help="file of cases; - is standard input")
     parser.add_argument("--check", action="store_true", help="only see that the function loads")
     given = parser.parse_args()
     staged = json.loads((HERE / "extract.json").read_text(encoding="utf-8"))["target"]
     lines = [] if given.check else read_lines(given.case)
-    os.chdir(HERE)  # where files were named relative to the repository, they are so here
+    os.chdir(HERE)  # so that files named relative to the repository are found
     sys.path[:0] = [str(HERE / folder) for folder in staged["path"]]
     function, owner = load(staged["module"], staged["qualname"])
     if given.check:
@@ -37,14 +37,14 @@ def main() -> int:
         return 0
     failed = 0
     for number, line in lines:
-        said = run(function, owner, staged["qualname"], line)
-        failed += "error" in said
-        print(json.dumps({"case": number, **said}, ensure_ascii=False, default=repr), flush=True)
+        result = run(function, owner, staged["qualname"], line)
+        failed += "error" in result
+        print(json.dumps({"case": number, **result}, ensure_ascii=False, default=repr), flush=True)
     return 1 if failed else 0
 
 
 def read_lines(name: str) -> list[tuple[int, str]]:
-    """The cases with their numbers, without blank lines."""
+    """Read the cases, numbered, without blank lines."""
     if name == "-":
         text = sys.stdin.read()
     else:
@@ -56,7 +56,7 @@ def read_lines(name: str) -> list[tuple[int, str]]:
 
 
 def load(module: str, qualname: str) -> tuple[Any, Any]:
-    """The function as it is stored, and the class that it belongs to, if any."""
+    """Load the function as stored in its class, and that class, if any."""
     owner: Any = None
     found: Any = importlib.import_module(module)
     for part in qualname.split("."):
@@ -67,15 +67,15 @@ def load(module: str, qualname: str) -> tuple[Any, Any]:
 
 
 def run(function: Any, owner: Any, qualname: str, line: str) -> dict[str, Any]:
-    """Call the function for one case."""
+    """Call the function on one case."""
     try:
         case = json.loads(line)
         if not isinstance(case, dict) or not case.keys() <= {"args", "kwargs", "init"}:
             raise ValueError('a case is {"args": [...], "kwargs": {...}}')
         called = function
         name = qualname.rpartition(".")[2]
-        kept = None if owner is None else inspect.getattr_static(owner, name)
-        if inspect.isfunction(kept) or isinstance(kept, property):
+        attribute = None if owner is None else inspect.getattr_static(owner, name)
+        if inspect.isfunction(attribute) or isinstance(attribute, property):
             made = case.get("init", {})
             itself = owner(*made.get("args", []), **made.get("kwargs", {}))
             called = function.__get__(itself)
@@ -88,7 +88,7 @@ def run(function: Any, owner: Any, qualname: str, line: str) -> dict[str, Any]:
 
 
 def settled(value: Any) -> Any:
-    """What a coroutine returns, and what a generator yields."""
+    """The result of a coroutine, or the items of a generator."""
     if inspect.isawaitable(value):
 
         async def awaited() -> Any:
@@ -105,7 +105,7 @@ def settled(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value that JSON has, or its repr."""
+    """Convert a value to JSON types, or to its repr."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

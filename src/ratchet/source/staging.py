@@ -1,4 +1,4 @@
-"""Stages a function with all that it needs in a folder of its own, where it runs alone."""
+"""Stages a function with its dependencies in a folder where it runs on its own."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ MANIFEST = "extract.json"
 LEFT_OUT = "left_out.py"
 _DECORATORS = frozenset({"agent", "evolve", "llm_call", "retriever", "rollout", "tool", "trace"})
 
-_LEFT_OUT_SOURCE = '''"""What was not staged: using it says so."""
+_LEFT_OUT_SOURCE = '''"""Placeholders of what was not staged; using one raises."""
 
 
 class LeftOut:
-    """Stands in the place of something that cannot be staged."""
+    """Placeholder of something that cannot be staged."""
 
     def __init__(self, name: str, why: str) -> None:
         self.__dict__.update(name=name, why=why)
 
     def _refuse(self, *args: object, **kwargs: object) -> object:
         raise RuntimeError(
-            f"{self.__dict__['name']} was left out of what was staged, since it is"
-            f" {self.__dict__['why']}: put something in its place."
+            f"{self.__dict__['name']} was not staged, since it is"
+            f" {self.__dict__['why']}: replace it."
         )
 
     __call__ = __getattr__ = __getitem__ = __iter__ = __enter__ = __setattr__ = _refuse
@@ -52,29 +52,29 @@ class LeftOut(msgspec.Struct, frozen=True, order=True):
 
 
 class StagedFunction(msgspec.Struct, frozen=True, kw_only=True):
-    """A function that was staged."""
+    """A staged function."""
 
     name: str
     function: str
-    """As MODULE:FUNCTION."""
+    """Entry as MODULE:FUNCTION."""
     folder: Path
     files: tuple[str, ...]
     """Sources, relative to the folder."""
     data: tuple[str, ...]
     """Data files, relative to the folder."""
     packages: dict[str, str]
-    """Version by distribution, of what must be installed; empty for one that is not here."""
+    """Version by required distribution; empty for one that is not installed here."""
     left_out: tuple[LeftOut, ...]
     lines: int
-    """Lines of the sources that were staged."""
+    """Number of staged source lines."""
     lines_before: int
-    """Lines of the files that they come from."""
+    """Number of lines of the original files."""
     command: str
-    """Runs it, in the folder."""
+    """Command that runs it, in the folder."""
 
 
 class UndecoratedTree(SourceTree):
-    """A tree whose functions carry none of Ratchet's decorators: alone, they do nothing."""
+    """A source tree without Ratchet's decorators, which do nothing in a staged function."""
 
     def _read(self, file: Path) -> Module | None:
         module = super()._read(file)
@@ -93,20 +93,20 @@ def stage(
     private: Iterable[Path] = (),
     whole: bool = False,
 ) -> StagedFunction:
-    """Write a function with what it needs into a folder. Doing so again writes the same.
+    """Write a function with its dependencies into a folder. Idempotent.
 
-    Cases that were added to `cases.jsonl` there stay.
+    Cases added to the folder's `cases.jsonl` are kept.
 
     Args:
         tree: The repository.
         target: The function.
-        folder: Where to; it is made. It may only hold what was staged there before.
+        folder: Destination; it is created. It may only contain previously staged files.
         private: Files that are never staged.
-        whole: Stage the modules that are needed whole, where what is pruned does not load.
+        whole: Stage needed modules whole, for when pruned ones do not load.
 
     Raises:
-        InputError: The folder holds something else, or the function is part of another function.
-        OSError: It cannot be written.
+        InputError: The folder contains other files, or the function is nested in another function.
+        OSError: The folder cannot be written.
     """
     module = tree.read(target.file)
     if module is None or "<locals>" in target.qualname:
@@ -161,7 +161,7 @@ def stage(
 
 
 def _sources(tree: SourceTree, closure: Closure) -> dict[str, str]:
-    """Text by path: the needed statements of each file, with the comments above them."""
+    """Source text by path: the needed statements of each file, with the comments above them."""
     sources: dict[str, str] = {}
     for file, statements in closure.statements.items():
         module = tree.read(file)
@@ -193,7 +193,7 @@ def _sources(tree: SourceTree, closure: Closure) -> dict[str, str]:
 
 
 def _from_column(text: str, statement: ast.stmt, lines: list[str]) -> str:
-    """Of several statements on a line, this one."""
+    """Source text of one of several statements on a line."""
     line = lines[statement.lineno - 1].encode()
     last = lines[(statement.end_lineno or statement.lineno) - 1].encode()
     after = last[statement.end_col_offset :].decode().strip()
@@ -228,7 +228,7 @@ def _left_out(tree: SourceTree, closure: Closure) -> list[LeftOut]:
         for statement, why in statements.items()
     ]
     found += [
-        LeftOut(f"{one.name} ({one.file})", "it is found nowhere: made when the module runs?")
+        LeftOut(f"{one.name} ({one.file})", "it is not defined in the source, perhaps dynamically")
         for one in closure.missing
     ]
     return found
@@ -239,7 +239,7 @@ def _shown(tree: SourceTree, file: Path) -> str:
 
 
 def _packages(closure: Closure) -> tuple[dict[str, str], list[LeftOut]]:
-    """Version by distribution of what is imported from elsewhere."""
+    """Version by distribution of external imports."""
     distributions: Mapping[str, list[str]] = importlib.metadata.packages_distributions()
     packages: dict[str, str] = {}
     left_out: list[LeftOut] = []
@@ -279,12 +279,12 @@ def _undecorated(module: Module) -> str:
             if head.partition(".")[0] == "ratchet" and last in _DECORATORS:
                 for number in range(decorator.lineno, (decorator.end_lineno or 0) + 1):
                     lines[number - 1] = "" if number > decorator.lineno else "\n"
-    # Numbers of lines may shift: the text is parsed anew.
+    # Line numbers may have shifted: parse the text again.
     return "".join(lines)
 
 
 def _first_case(module: Module, target: FoundTarget) -> str:
-    """A case to begin with: a value for each parameter that needs one, by its annotation."""
+    """An example case: a value for each required parameter, by its annotation."""
     node: ast.AST = module.tree
     for part in target.qualname.split("."):
         node = next(
@@ -316,12 +316,12 @@ def _first_case(module: Module, target: FoundTarget) -> str:
 
 
 def _guess(annotation: ast.expr | None) -> object:
-    said = ast.unparse(annotation).strip("'\"").partition("[")[0] if annotation else ""
+    name = ast.unparse(annotation).strip("'\"").partition("[")[0] if annotation else ""
     guesses: dict[str, object] = {
         "int": 1, "float": 1.0, "bool": True, "list": [], "tuple": [], "set": [], "Sequence": [],
         "Iterable": [], "dict": {}, "Mapping": {}, "None": None, "Optional": None,
     }  # fmt: skip
-    return guesses.get(said.rpartition(".")[2], "text")
+    return guesses.get(name.rpartition(".")[2], "text")
 
 
 def _write(
@@ -355,10 +355,10 @@ def _write(
 
 
 def _staged_before(folder: Path) -> set[str]:
-    """Names of the files that were staged into a folder before.
+    """Names of the files previously staged into a folder.
 
     Raises:
-        InputError: It holds something else.
+        InputError: The folder contains other files.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return set()
@@ -369,6 +369,6 @@ def _staged_before(folder: Path) -> set[str]:
         }
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
-            f"{folder} holds something that was not staged there.",
+            f"{folder} contains files that were not staged there.",
             hint="Name another folder with --out.",
         ) from None

@@ -1,4 +1,4 @@
-"""The functions of a repository that may evolve, found by reading: decorators and comments."""
+"""Finds the functions of a repository that may evolve, by decorator or comment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FoundTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A function in a repository's source."""
 
     name: str
-    """The resource's name."""
+    """Name of the resource."""
     module: str
     qualname: str
     file: Path
@@ -27,15 +27,15 @@ class FoundTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def top(self) -> str:
-        """The name at the top of its module: its own, or its class's."""
+        """Its top-level name: its own, or its class's."""
         return self.qualname.partition(".")[0]
 
 
 def targets_in(tree: SourceTree) -> list[FoundTarget]:
-    """The functions that `@ratchet.evolve` or comments mark, by file.
+    """Find the functions marked by `@ratchet.evolve` or comments, by file.
 
     Raises:
-        InputError: A comment that marks has no partner.
+        InputError: A comment marker has no partner.
     """
     found: list[FoundTarget] = []
     for file in tree.files:
@@ -56,10 +56,10 @@ def targets_in(tree: SourceTree) -> list[FoundTarget]:
 
 
 def target_named(tree: SourceTree, name: str) -> FoundTarget:
-    """A target by its resource's name, or any function as MODULE:FUNCTION or FILE:FUNCTION.
+    """Find a target by its resource's name, or any function as MODULE:FUNCTION or FILE:FUNCTION.
 
     Raises:
-        InputError: There is none of that name, or several.
+        InputError: None matches, or several do.
     """
     if ":" in name:
         return _function_named(tree, name)

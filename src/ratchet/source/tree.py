@@ -1,4 +1,4 @@
-"""The Python files of a folder and what they import: read, never run."""
+"""Python files of a folder and their imports, by static analysis."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SKIPPED = frozenset(
         "dist",
     }
 )
-"""Folders, besides hidden ones, that hold no source of a repository's own."""
+"""Folders, besides hidden ones, that contain no source of the repository itself."""
 
 MAX_FILES = 20_000
 
 
 class Module(msgspec.Struct, frozen=True, eq=False):
-    """A Python file that parses."""
+    """A parsed Python file."""
 
     name: str
-    """Dotted, from the folder that it is imported from."""
+    """Dotted name, relative to the folder it is imported from."""
     file: Path
     text: str
     tree: ast.Module
@@ -43,7 +43,7 @@ class Module(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def package(self) -> str:
-        """The package that relative imports start from."""
+        """Package that relative imports start from."""
         return self.name if self.is_package else self.name.rpartition(".")[0]
 
 
@@ -51,9 +51,9 @@ class Import(msgspec.Struct, frozen=True):
     """One imported name."""
 
     bound: str
-    """The local name that the import gives; `*` for all of a module."""
+    """Local name bound by the import; `*` for a star import."""
     module: str
-    """Dotted name of the module that it comes from."""
+    """Dotted name of the source module."""
     name: str
     """Name in that module; empty when the module itself is bound."""
     line: int
@@ -64,7 +64,7 @@ class SourceTree:
 
     Args:
         root: The folder.
-        path: Folders that modules are imported from, relative to the root, first ones first.
+        path: Folders that modules are imported from, relative to the root, in order.
     """
 
     def __init__(self, root: Path, path: Sequence[str] = (".", "src")) -> None:
@@ -99,7 +99,7 @@ class SourceTree:
         return found
 
     def find(self, dotted: str) -> Path | None:
-        """The file of a module by its dotted name, or None when it is not of this folder."""
+        """File of a module by its dotted name, or None when it is not in this folder."""
         parts = dotted.split(".")
         if not all(part.isidentifier() for part in parts):
             return None
@@ -115,18 +115,18 @@ class SourceTree:
         return any(folder.joinpath(*dotted.split(".")).is_dir() for folder in self.path)
 
     def module(self, dotted: str) -> Module | None:
-        """A module by its dotted name; None when it is not of this folder or does not parse."""
+        """Module by its dotted name; None when it is not in this folder or does not parse."""
         file = self.find(dotted)
         return self.read(file) if file is not None else None
 
     def read(self, file: Path) -> Module | None:
-        """The module in a file; None when it cannot be read or does not parse."""
+        """Module in a file; None when it cannot be read or does not parse."""
         if file not in self._modules:
             self._modules[file] = self._read(file)
         return self._modules[file]
 
     def loads(self, module: Module) -> frozenset[Path]:
-        """The files of this folder that importing a module's names loads, packages included."""
+        """Files of this folder that importing a module loads, including packages."""
         if module.file not in self._loads:
             self._loads[module.file] = _loaded_by(self, module)
         return self._loads[module.file]
@@ -134,7 +134,7 @@ class SourceTree:
     def name_of(self, file: Path) -> str:
         """Dotted name by which a file is imported."""
         roots = [folder for folder in self.path if file.is_relative_to(folder)] or [self.root]
-        # The innermost: `src/pkg/a.py` is pkg.a where src is one of the folders.
+        # The innermost: `src/pkg/a.py` is pkg.a if src is one of the folders.
         base = max(roots, key=lambda folder: len(folder.parts))
         parts = list(file.relative_to(base).with_suffix("").parts)
         if parts[-1] == "__init__":
@@ -154,11 +154,11 @@ class SourceTree:
 
 
 def imports_of(module: Module, nodes: Sequence[ast.AST] | None = None) -> Iterator[Import]:
-    """What a module imports, wherever in it.
+    """Imports of a module, at any depth.
 
     Args:
         module: The module.
-        nodes: Look only below these nodes of its tree.
+        nodes: Search only below these nodes of its tree.
     """
     for top in nodes if nodes is not None else [module.tree]:
         for node in ast.walk(top):
@@ -170,7 +170,7 @@ def imports_of(module: Module, nodes: Sequence[ast.AST] | None = None) -> Iterat
                     else:
                         yield Import(head, head, "", node.lineno)
                         if head != alias.name:
-                            # Binds the package alone, and loads the module below it.
+                            # Binds only the top-level package, but loads the submodule.
                             yield Import("", alias.name, "", node.lineno)
             elif isinstance(node, ast.ImportFrom):
                 origin = absolute(module, node)
@@ -179,7 +179,7 @@ def imports_of(module: Module, nodes: Sequence[ast.AST] | None = None) -> Iterat
 
 
 def absolute(module: Module, node: ast.ImportFrom) -> str:
-    """Dotted name of the module that `from … import` names."""
+    """Dotted name of the module in `from … import`."""
     if not node.level:
         return node.module or ""
     base = module.package.split(".") if module.package else []
@@ -198,7 +198,7 @@ def _loaded_by(tree: SourceTree, module: Module) -> frozenset[Path]:
             for end in range(1, len(parts) + 1):
                 file = tree.find(".".join(parts[:end]))
                 if file is None and end == 1:
-                    # A script or a test is run with its own folder first on the path.
+                    # A script or a test runs with its own folder first on the path.
                     beside = module.file.with_name(f"{parts[0]}.py")
                     file = beside if beside.is_file() else None
                 if file is not None:

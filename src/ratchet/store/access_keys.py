@@ -60,8 +60,8 @@ class AccessKeys:
         )
         if expires_at is not None and expires_at <= now:
             raise InputError(
-                f"The key {key.name!r} would have expired already.",
-                hint="Give it a later end, or none.",
+                f"The key {key.name!r} would already be expired.",
+                hint="Give it a later expiry, or none.",
             )
         secret = PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
         row = {
@@ -161,11 +161,11 @@ def _found(connection: Connection, which: str) -> Key:
         raise InputError(f"{which!r} names {len(found)} keys: {ids}.", hint="Name one by its id.")
     if wanted.startswith(PREFIX):
         raise InputError(
-            "That is a key itself, not its id.", hint="List the ids: ratchet keys list."
+            "That is the secret of a key, not its id.", hint="List the ids: ratchet keys list."
         )
     near = difflib.get_close_matches(wanted, [key.name for key in alive], n=1)
     raise InputError(
-        f"No key that is in use is called {which!r}.",
+        f"No active key is named {which!r}.",
         hint=f"Did you mean {near[0]!r}?" if near else "List them: ratchet keys list.",
     )
 
@@ -175,7 +175,7 @@ def _name(name: str) -> str:
     if not tidy or len(tidy) > _LONGEST_NAME:
         raise InputError(
             f"A key's name has 1 to {_LONGEST_NAME} characters; this one has {len(tidy)}.",
-            hint="Say who uses it, such as runners-eu.",
+            hint="Name its user, such as runners-eu.",
         )
     return tidy
 
@@ -183,7 +183,7 @@ def _name(name: str) -> str:
 def _scopes(wanted: Sequence[str]) -> tuple[Scope, ...]:
     if not wanted:
         raise InputError(
-            "A key needs a scope, else it allows nothing.",
+            "A key needs at least one scope.",
             hint=f"The scopes are {', '.join(SCOPES)}.",
         )
     for scope in wanted:

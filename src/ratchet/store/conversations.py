@@ -37,7 +37,7 @@ _HEADS = text("spans.head > 0")
 _IN_CONVERSATIONS = text("spans.conversation_id > ''")
 """A literal, since SQLite ignores a partial index when its condition is a bound argument."""
 
-_heard = msgspec.json.Decoder(RecordedCall).decode
+_recorded_call = msgspec.json.Decoder(RecordedCall).decode
 
 
 class Conversations:
@@ -240,22 +240,22 @@ def _figures(
         .group_by(turns.c.conversation_id)
     )
     by_turns = {row[0]: FeedbackFigures(row[1], row[2]) for row in connection.execute(of_turns)}
-    made = []
+    found_conversations = []
     for id, agent in found:
-        said = combined_feedback(of_them.get(id), by_turns.get(id))
+        figures = combined_feedback(of_them.get(id), by_turns.get(id))
         _, number, start_ns, last_ns = counts[id]
-        made.append(
+        found_conversations.append(
             Conversation(
                 id=id,
                 agent=agent,
                 turns=number,
                 start_ns=start_ns,
                 last_ns=last_ns,
-                feedback=said.number,
-                worst=said.worst,
+                feedback=figures.number,
+                worst=figures.worst,
             )
         )
-    return made
+    return found_conversations
 
 
 def _step(row: Any) -> ConversationStep:
@@ -267,7 +267,7 @@ def _step(row: Any) -> ConversationStep:
         start_ns=row.start_ns,
         end_ns=row.end_ns,
         conversation_id=row.conversation_id,
-        heard=_heard(row.attributes),
+        call=_recorded_call(row.attributes),
     )
 
 

@@ -28,8 +28,8 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
 
     operation: Any = msgspec.field(default=None, name="gen_ai.operation.name")
     agent: Any = msgspec.field(default=None, name="gen_ai.agent.name")
-    given: Any = msgspec.field(default=None, name="gen_ai.input.messages")
-    made: Any = msgspec.field(default=None, name="gen_ai.output.messages")
+    inputs: Any = msgspec.field(default=None, name="gen_ai.input.messages")
+    outputs: Any = msgspec.field(default=None, name="gen_ai.output.messages")
     system: Any = msgspec.field(default=None, name="gen_ai.system_instructions")
     input: Any = msgspec.field(default=None, name="ratchet.input")
     output: Any = msgspec.field(default=None, name="ratchet.output")
@@ -45,7 +45,7 @@ class ConversationStep(NamedTuple):
     start_ns: int
     end_ns: int
     conversation_id: str
-    heard: RecordedCall
+    call: RecordedCall
 
 
 class Dialogue(NamedTuple):
@@ -71,41 +71,41 @@ def dialogue(steps: Sequence[ConversationStep], conversation_id: str) -> Dialogu
     tree = _Tree(steps, conversation_id)
     lanes: dict[tuple[str, str], _Lane] = {}
     system: dict[tuple[str, str], int] = {}
-    heard: set[str] = set()
+    recorded: set[str] = set()
     cut = False
     left = MOST_MESSAGES
     for step in tree.steps:
-        given, given_cut = messages_in(step.heard.given)
-        made, made_cut = messages_in(step.heard.made)
-        cut = cut or given_cut or made_cut
-        if not given and not made:
+        inputs, inputs_cut = messages_in(step.call.inputs)
+        outputs, outputs_cut = messages_in(step.call.outputs)
+        cut = cut or inputs_cut or outputs_cut
+        if not inputs and not outputs:
             continue
-        left -= len(given) + len(made)
+        left -= len(inputs) + len(outputs)
         if left < 0:
             cut = True
             break
-        where = tree.place(step)
+        where = tree.position(step)
         agent = where.agent
-        leading = [text for m in given if m["role"] in _LEADING for text in texts_of(m)]
-        for words in (*instructions_in(step.heard.system), *leading):
+        leading = [text for m in inputs if m["role"] in _LEADING for text in texts_of(m)]
+        for words in (*instructions_in(step.call.system), *leading):
             system[agent, words] = system.get((agent, words), 0) + 1
         lane = lanes.setdefault(where.lane, _Lane())
         lane.add_call(
-            [m for m in given if m["role"] not in _LEADING],
-            made,
+            [m for m in inputs if m["role"] not in _LEADING],
+            outputs,
             step,
             agent,
             nested=where.lane != ("", ""),
         )
-        heard.add(step.trace_id)
+        recorded.add(step.trace_id)
     return Dialogue(
         [Instructions(text=text, agent=agent, calls=n) for (agent, text), n in system.items()],
-        _in_order(lanes.values(), _outermost(tree, heard)),
+        _in_order(lanes.values(), _outermost(tree, recorded)),
         cut,
     )
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     lane: tuple[str, str]
     """Trace and span of the enclosing agent or tool; empty for the outermost level."""
     agent: str
@@ -121,7 +121,7 @@ class _Tree:
         self._direct = {
             _key(around[0])
             for step in self.steps
-            if step.heard.given is not None or step.heard.made is not None
+            if step.call.inputs is not None or step.call.outputs is not None
             if (around := self._around(step))
         }
 
@@ -140,19 +140,19 @@ class _Tree:
         """Whether a step has no known ancestor."""
         return next(self.above(step), None) is None
 
-    def place(self, step: ConversationStep) -> _Place:
+    def position(self, step: ConversationStep) -> _Position:
         """Return the lane of a call."""
         around = self._around(step)
-        agents = (one for one in around if one.heard.operation != _TOOL)
+        agents = (one for one in around if one.call.operation != _TOOL)
         agent = _name(step) or next((_name(one) or one.name for one in agents), "")
-        within_tool = any(one.heard.operation == _TOOL for one in around)
+        within_tool = any(one.call.operation == _TOOL for one in around)
         # An agent that only wraps another one makes no calls of its own.
         if within_tool or any(_key(one) in self._direct for one in around[1:]):
-            return _Place(_key(around[0]), agent)
-        return _Place(("", ""), agent)
+            return _Position(_key(around[0]), agent)
+        return _Position(("", ""), agent)
 
     def _around(self, step: ConversationStep) -> list[ConversationStep]:
-        return [one for one in self.above(step) if _is_around(one.heard.operation)]
+        return [one for one in self.above(step) if _is_around(one.call.operation)]
 
     def _belongs(self, step: ConversationStep) -> bool:
         for one in (step, *self.above(step)):
@@ -166,7 +166,7 @@ def _key(step: ConversationStep) -> tuple[str, str]:
 
 
 def _name(step: ConversationStep) -> str:
-    return step.heard.agent if isinstance(step.heard.agent, str) else ""
+    return step.call.agent if isinstance(step.call.agent, str) else ""
 
 
 def _is_around(operation: Any) -> bool:
@@ -175,9 +175,9 @@ def _is_around(operation: Any) -> bool:
 
 
 class _Entry(NamedTuple):
-    print: bytes
+    fingerprint: bytes
     role: str
-    said: ConversationMessage
+    message: ConversationMessage
 
 
 class _Lane:
@@ -188,21 +188,21 @@ class _Lane:
 
     def add_call(
         self,
-        given: Sequence[Mapping[str, Any]],
-        made: Sequence[Mapping[str, Any]],
+        inputs: Sequence[Mapping[str, Any]],
+        outputs: Sequence[Mapping[str, Any]],
         step: ConversationStep,
         agent: str,
         *,
         nested: bool,
     ) -> None:
         """Add the new messages of a call."""
-        sent = [_entry(m, step, step.start_ns, agent, nested) for m in given if m["parts"]]
+        sent = [_entry(m, step, step.start_ns, agent, nested) for m in inputs if m["parts"]]
         at = self._place_history(sent)
-        for message in made:
+        for message in outputs:
             if not message["parts"]:
                 continue
             entry = _entry(message, step, max(step.start_ns, step.end_ns), agent, nested)
-            if at < len(self._log) and self._log[at].print == entry.print:
+            if at < len(self._log) and self._log[at].fingerprint == entry.fingerprint:
                 at += 1  # a library beneath a framework reports the same call again
                 continue
             self._log.append(entry)
@@ -216,14 +216,14 @@ class _Lane:
         """Add the new messages of a request; return the position of its answer."""
         log = self._log
         known = len(log)
-        if [entry.print for entry in sent[:known]] == [entry.print for entry in log]:
+        if [entry.fingerprint for entry in sent[:known]] == [entry.fingerprint for entry in log]:
             log += sent[known:]
             return len(log)
         shift, skip = max(0, known - _ALIGNED), max(0, len(sent) - _ALIGNED)
         blocks = SequenceMatcher(
             None,
-            [entry.print for entry in log[shift:]],
-            [entry.print for entry in sent[skip:]],
+            [entry.fingerprint for entry in log[shift:]],
+            [entry.fingerprint for entry in sent[skip:]],
             autojunk=False,
         ).get_matching_blocks()[:-1]
         if not blocks or _is_news(log, sent, shift + blocks[-1].a):
@@ -253,7 +253,11 @@ def _is_news(log: Sequence[_Entry], sent: Sequence[_Entry], at: int) -> bool:
     A single message is no history: where the server stores that, only new messages are sent. In the
     same trace it is the same message, sent again or to another agent.
     """
-    return len(sent) == 1 and at + 1 < len(log) and log[at].said.trace_id != sent[0].said.trace_id
+    return (
+        len(sent) == 1
+        and at + 1 < len(log)
+        and log[at].message.trace_id != sent[0].message.trace_id
+    )
 
 
 def _unknown(sent: Sequence[_Entry], passed: Sequence[_Entry]) -> list[_Entry]:
@@ -277,31 +281,31 @@ def _in_order(
     lanes: Iterable[_Lane], rest: Sequence[ConversationMessage]
 ) -> list[ConversationMessage]:
     """All messages by time; within a lane in its own order, regardless of clocks."""
-    timed: list[tuple[int, ConversationMessage]] = [(said.at_ns, said) for said in rest]
+    timed: list[tuple[int, ConversationMessage]] = [(message.at_ns, message) for message in rest]
     for lane in lanes:
         latest = -(2**63)
         for entry in lane.entries():
-            latest = max(latest, entry.said.at_ns)
-            timed.append((latest, entry.said))
+            latest = max(latest, entry.message.at_ns)
+            timed.append((latest, entry.message))
     timed.sort(key=lambda one: one[0])
-    return [said for _, said in timed]
+    return [message for _, message in timed]
 
 
-def _outermost(tree: _Tree, heard: set[str]) -> list[ConversationMessage]:
+def _outermost(tree: _Tree, recorded: set[str]) -> list[ConversationMessage]:
     """Inputs and outputs of traces whose calls were not recorded."""
-    said: list[ConversationMessage] = []
+    messages: list[ConversationMessage] = []
     for step in tree.steps:
-        if step.trace_id in heard or not tree.is_outermost(step):
+        if step.trace_id in recorded or not tree.is_outermost(step):
             continue
         for role, value, at_ns in (
-            ("user", step.heard.input, step.start_ns),
-            ("assistant", step.heard.output, max(step.start_ns, step.end_ns)),
+            ("user", step.call.input, step.start_ns),
+            ("assistant", step.call.output, max(step.start_ns, step.end_ns)),
         ):
             words = words_of(value)
             if words:
                 message = {"role": role, "parts": [{"type": "text", "content": words}]}
-                said.append(_entry(message, step, at_ns, _name(step), False).said)
-    return said
+                messages.append(_entry(message, step, at_ns, _name(step), False).message)
+    return messages
 
 
 def _entry(
@@ -325,17 +329,17 @@ def _entry(
 
 def _fingerprint(role: str, parts: Sequence[Any]) -> bytes:
     """Hash of a message's content, without ids and reasoning, which are not resent."""
-    told: list[Any] = [role]
+    content: list[Any] = [role]
     for part in parts:
         kind = part.get("type")
         if kind == "reasoning":
             continue
         if kind == "text":
-            told.append(plain(part.get("content")))
+            content.append(plain(part.get("content")))
         elif kind == "tool_call":
-            told.append([plain(part.get("name")), plain(part.get("arguments"))])
+            content.append([plain(part.get("name")), plain(part.get("arguments"))])
         elif kind == "tool_call_response":
-            told.append([plain(part.get("response", part.get("result")))])
+            content.append([plain(part.get("response", part.get("result")))])
         else:
-            told.append(plain(part))
-    return msgspec.json.encode(told)
+            content.append(plain(part))
+    return msgspec.json.encode(content)

@@ -133,7 +133,7 @@ class Database:
     def _write_turn(self) -> Iterator[None]:
         turn = self._turn
         if not turn.acquire(timeout=PATIENCE_S * 2):
-            raise StoreError(f"Other threads kept the store {self.place} busy.")
+            raise StoreError(f"The store {self.place} stayed locked by other threads.")
         try:
             yield
         finally:

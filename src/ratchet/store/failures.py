@@ -23,7 +23,7 @@ _SQLITE_ADVICE = {
     ),
     "SQLITE_CORRUPT": (
         "is damaged",
-        "It was left as it is. Move it away to begin afresh, or restore a copy.",
+        "It was left as it is. Move it away to start with an empty store, or restore a copy.",
     ),
     "SQLITE_FULL": ("could not be written: the disk is full", "Free some space and try again."),
     "SQLITE_READONLY": (

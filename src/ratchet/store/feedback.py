@@ -104,7 +104,7 @@ def seq_of(cursor: str, what: str) -> int:
     """
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InputError(
-            f"The cursor {cursor!r} is none that a page of {what} ended with.",
+            f"The cursor {cursor!r} does not belong to a page of {what}.",
             hint="Begin without a cursor.",
         )
     return int(cursor)

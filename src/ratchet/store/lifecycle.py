@@ -53,8 +53,8 @@ def end_of(held: LockedRollout, status: AttemptStatus, error: str) -> StatusChan
         change = StatusChange("queued", failures, "")
     else:
         last = f" The last attempt: {error}" if error else ""
-        said = f"Handed out {held.fence} times without coming to an end.{last}"
-        change = StatusChange("crashed", failures, said)
+        error = f"Claimed {held.fence} times without a result.{last}"
+        change = StatusChange("crashed", failures, error)
     require(held.status, change.status)
     return change
 

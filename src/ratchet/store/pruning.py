@@ -1,4 +1,4 @@
-"""Pruning: deletes what is old, in steps that are short however much there is."""
+"""Pruning: deletes old rows in short, bounded steps."""
 
 from __future__ import annotations
 
@@ -37,55 +37,55 @@ from ratchet.store.tables import (
 from ratchet.types import FINAL, Stage
 
 PATIENCE_S = 2.0
-"""How long a step waits for a database that is away or locked; another will come."""
+"""Seconds that a step waits for an unreachable or locked database; a later step follows."""
 
-# Any number will do, so long as every Ratchet uses the same: one server prunes at a time.
+# An arbitrary number, the same in every Ratchet: one server prunes at a time.
 PRUNE_LOCK = 7_236_142_459
 
 
 class PruningStep(NamedTuple):
-    """What a step did, and where the next begins."""
+    """Result of a step, and the position of the next one."""
 
     deleted: int
-    """Rows."""
+    """Number of rows."""
     after: int | None
-    """For the next step; None when nothing is left to do, or another server does it."""
+    """Argument of the next step; None when nothing is left to do or another server prunes."""
 
 
 class Pruning:
-    """Deletes old rows, the oldest first.
+    """Deletes old rows, oldest first.
 
-    Each method looks at `limit` rows after a given one and deletes the old ones of them. The
-    newest row of a table stays in any case: SQLite would give its number to the next one, and who
-    follows a table by its numbers would miss that.
+    Each method examines `limit` rows after a given one and deletes the old ones. The newest row of
+    a table always stays: SQLite would reuse its number, and readers that follow a table by number
+    would miss the new row.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def events(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
-        """Delete events from before a moment.
+        """Delete events older than a moment.
 
         Args:
             before: Unix seconds.
-            after: 0, and then what the step before returned.
-            limit: Rows to look at.
+            after: 0, then the `after` of the previous step.
+            limit: Rows to examine.
         """
         return self._log(events, events.c.at, before, after, limit)
 
     def audit(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
-        """Delete rows of the audit log from before a moment; arguments as for `events`."""
+        """Delete rows of the audit log older than a moment; arguments as for `events`."""
         return self._log(audit, audit.c.at, before, after, limit)
 
     def feedback(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
-        """Delete feedback from before a moment; arguments as for `events`."""
-        # Its times are its senders': rows behind one from the future may be old all the same.
+        """Delete feedback older than a moment; arguments as for `events`."""
+        # Senders set the times: rows after one from the future may still be old.
         return self._log(feedback, feedback.c.created_at, before, after, limit, in_order=False)
 
     def rollouts(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete rollouts that ended before a moment, with their attempts, spans and scores.
 
-        Those that `is_needed` are kept. Arguments as for `events`.
+        Those for which `is_needed` holds are kept. Arguments as for `events`.
         """
         rows = self._window(
             rollouts,
@@ -101,7 +101,7 @@ class Pruning:
             row.seq
             for row in rows
             if row.status in FINAL
-            # A runner tells when a rollout ended, and its clock may be behind.
+            # Runners report when a rollout ended, and their clocks may be behind.
             and max(row.created_at, row.ended_at or 0.0) < before
             and not is_needed(row.purpose, stages)
         ]
@@ -118,7 +118,8 @@ class Pruning:
             for chunk in chunks(found):
                 connection.execute(delete(spans).where(spans.c.seq.in_(chunk)))
             if len(found) == limit:
-                # There may be more: the same rollouts again. They go when their spans are gone.
+                # More spans are left: examine the same rollouts again. They are deleted after their
+                # spans.
                 return PruningStep(len(found), after)
             gone = len(found)
             for table in (scores, attempts):
@@ -131,10 +132,10 @@ class Pruning:
         return self._database.write(work, patience_s=PATIENCE_S)
 
     def journal(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
-        """Delete journal entries from before a moment, of runs that ended before it.
+        """Delete journal entries older than a moment, of runs that ended before it.
 
-        What was journaled for a run that the store does not know, such as a `Trainer`'s, goes when
-        its newest entry is from before the moment. Arguments as for `events`.
+        Entries of a run without a row of its own, such as a `Trainer`'s, are deleted when the
+        newest of them is older than the moment. Arguments as for `events`.
         """
         rows = self._window(journal, after, limit, journal.c.run_id, journal.c.created_at)
         aged = [row for row in rows if row.created_at < before]
@@ -156,7 +157,7 @@ class Pruning:
         )
 
     def candidates(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
-        """Delete candidates that were last proposed before a moment and that nothing refers to.
+        """Delete unreferenced candidates that were last proposed before a moment.
 
         See `used_candidates`. The versions of their resources stay. Arguments as for `events`.
         """
@@ -169,7 +170,7 @@ class Pruning:
                 return PruningStep(0, None)
             gone = 0
             for chunk in chunks(sorted(set(old) - used_candidates(connection, old))):
-                # Whoever has just put it again is about to use it.
+                # Whoever stored it again just now is about to use it.
                 unused = candidates.c.id.in_(chunk), candidates.c.put_at < before
                 gone += connection.execute(delete(candidates).where(*unused)).rowcount
             return PruningStep(gone, following)
@@ -179,10 +180,10 @@ class Pruning:
         )
 
     def datasets(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
-        """Delete datasets that were last put before a moment and that nothing refers to.
+        """Delete unreferenced datasets that were last stored before a moment.
 
-        See `used_datasets`. The newest of each name stays. `tasks` deletes what they held.
-        Arguments as for `events`.
+        See `used_datasets`. The newest of each name stays. `tasks` deletes their tasks. Arguments
+        as for `events`.
         """
         rows = self._window(datasets, after, limit, datasets.c.version, datasets.c.put_at)
         old = {row.seq: row.version for row in rows if row.put_at < before}
@@ -208,11 +209,11 @@ class Pruning:
         )
 
     def tasks(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
-        """Delete what datasets held that are gone: their lists, and tasks that are in no other.
+        """Delete the task lists of deleted datasets, and tasks that are in no other dataset.
 
         Args:
-            before: Plays no part.
-            after: 0, and then what the step before returned.
+            before: Ignored.
+            after: 0, then the `after` of the previous step.
             limit: Rows of a list to delete.
         """
 
@@ -243,7 +244,7 @@ class Pruning:
     def _ended_runs(
         self, connection: Connection, run_ids: Collection[str], before: float
     ) -> set[str]:
-        """Those of the runs whose journal is not needed any more."""
+        """Return those of the runs whose journal is no longer needed."""
         known: set[str] = set()
         ended: set[str] = set()
         for chunk in chunks(sorted(run_ids)):
@@ -292,11 +293,11 @@ class Pruning:
             .order_by(table.c.seq)
             .limit(limit)
         )
-        # Looked at outside of the transaction that deletes: SQLite's writers need not wait for it.
+        # Read outside of the deleting transaction, so that SQLite's writers do not wait.
         return self._database.read(lambda c: c.execute(query).all(), patience_s=PATIENCE_S)
 
     def _stages(self, purposes: set[str]) -> dict[str, Stage]:
-        """Stages of the runs that purposes name."""
+        """Return the stages of the runs in these purposes."""
         parts = sorted({part for purpose in purposes for part in purpose.split("/")[1:]})
 
         def work(connection: Connection) -> dict[str, Stage]:
@@ -309,7 +310,7 @@ class Pruning:
         return self._database.read(work, patience_s=PATIENCE_S)
 
     def _is_mine(self, connection: Connection) -> bool:
-        """Whether no other server prunes at this moment. SQLite has one writer anyway."""
+        """Whether no other server prunes now. SQLite has one writer anyway."""
         if self._database.is_sqlite:
             return True
         lock = text("SELECT pg_try_advisory_xact_lock(:lock)")
@@ -317,11 +318,11 @@ class Pruning:
 
 
 def _abandoned(connection: Connection) -> str | None:
-    """A version of which there are tasks but no dataset any more; None when there is none."""
+    """Return a dataset version that has tasks but no dataset any more, or None."""
     heads = set(connection.scalars(select(datasets.c.version)))
     lowest = select(func.min(dataset_tasks.c.version))
     version: str | None = ""
-    # By the index, from one version to the next: a version may have very many rows.
+    # By index, from one version to the next: a version may have very many rows.
     while (
         version := connection.scalar(lowest.where(dataset_tasks.c.version > version))
     ) is not None:
@@ -331,14 +332,14 @@ def _abandoned(connection: Connection) -> str | None:
 
 
 def is_needed(purpose: str, stages: Mapping[str, Stage]) -> bool:
-    """Whether rollouts of a purpose are kept however old they are.
+    """Whether rollouts of a purpose are kept regardless of age.
 
-    They are when they are evidence of an experiment, or when their run may go on: it would run
-    and pay for them again.
+    They are kept if they are evidence of an experiment, or if their run may resume: it would
+    otherwise run and pay for them again.
 
     Args:
         purpose: Such as `prove/RUN`, `learn/RUN` or `improve/RUN/learn`.
-        stages: Stages of the runs that the store knows, by id.
+        stages: Stages of known runs, by id.
     """
     parts = purpose.split("/")
     if "prove" in parts:

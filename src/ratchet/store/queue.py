@@ -1,4 +1,4 @@
-"""Queue: rollouts are claimed with a lease and a fence, kept, finished once, or taken back."""
+"""The work queue: claims with leases and fencing tokens, heartbeats, results and expiry."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from ratchet.store.tables import RUNNING, attempts, rollouts
 from ratchet.types import FINAL, Attempt, AttemptStatus, Claim, InputError, Outcome, RolloutStatus
 
 Pair: TypeAlias = tuple[str, int]
-"""Rollout id and fence: names one attempt."""
+"""Rollout id and fence, which identify an attempt."""
 
 Answers: TypeAlias = dict[Pair, RolloutStatus | None]
 
 
 class Queue:
-    """The part of `store.rollouts` that runners use.
+    """The part of `store.rollouts` for runners.
 
-    An attempt runs until somebody ends it. When its lease is over, the next `expire` or `claim`
-    may end it as expired, and from then on its heartbeats and its finish are refused. Until then
-    they are accepted, however late: nobody else has the rollout, and what the attempt cost is
-    paid (a laptop slept, a virtual machine was paused, a killed runner's worker reports late).
+    An attempt runs until it is ended. After its lease has expired, the next `expire` or `claim` may
+    end it, and from then on its heartbeats and its result are refused. Until then they are
+    accepted, however late: nobody else has the rollout, and the attempt is already paid for (a
+    laptop slept, a virtual machine was paused, a killed runner's worker reports late).
     """
 
     def __init__(self, database: Database, spans: Spans, scores: Scores) -> None:
@@ -56,13 +56,13 @@ class Queue:
         self._scores = scores
 
     def claim(self, queue: str, worker: str, limit: int, lease_s: float, now: float) -> list[Claim]:
-        """Take the oldest queued rollouts of a queue; overdue leases of it are expired first.
+        """Claim the oldest queued rollouts of a queue; first expires its overdue leases.
 
         Args:
-            queue: Which rollouts.
-            worker: Who will run them, as HOST/PID/START.
-            limit: How many at most.
-            lease_s: Seconds until the claims end unless a heartbeat comes.
+            queue: The queue.
+            worker: The worker that will run them, as HOST/PID/START.
+            limit: Maximum number of claims.
+            lease_s: Seconds until the leases expire without a heartbeat.
             now: Unix seconds.
         """
         return self.claim_each(queue, [(worker, limit)], lease_s, now)[0]
@@ -70,18 +70,18 @@ class Queue:
     def claim_each(
         self, queue: str, wanted: Sequence[tuple[str, int]], lease_s: float, now: float
     ) -> list[list[Claim]]:
-        """Claim for several workers in one transaction; who comes first is served first.
+        """Claim for several workers in one transaction, in their order.
 
         Args:
-            queue: Which rollouts.
-            wanted: Worker, and how many it takes at most.
+            queue: The queue.
+            wanted: Worker and maximum number of claims, each.
             lease_s: As for `claim`.
             now: Unix seconds.
 
         Returns:
-            The claims of each.
+            The claims of each worker.
         """
-        # Who will run each rollout that may be found, in order.
+        # The worker of each rollout that may be found, in order.
         places = [number for number, (_, limit) in enumerate(wanted) for _ in range(limit)]
         if not places:
             return [[] for _ in wanted]
@@ -107,9 +107,9 @@ class Queue:
         return self._database.write(work)
 
     def heartbeat(self, pairs: Sequence[Pair], lease_s: float, now: float) -> set[Pair]:
-        """Prolong leases to `now + lease_s`; return the pairs that still run.
+        """Extend leases to `now + lease_s`; return the attempts that still run.
 
-        An overdue lease is prolonged too, so long as nobody has expired its attempt.
+        An overdue lease is extended too, unless its attempt was expired.
         """
         if not pairs:
             return set()
@@ -127,30 +127,30 @@ class Queue:
         return self._database.write(work)
 
     def finish(self, outcomes: Sequence[Outcome], now: float) -> Answers:
-        """End attempts, with their spans and the agent's own scores, in one transaction.
+        """End attempts and store their spans and the agent's own scores, in one transaction.
 
-        An attempt whose lease is over may still finish while nobody has expired it. Scores are
-        kept when the rollout ends by this outcome, not when it is queued again. A rollout's cost is
-        that of all of its attempts: what their runners report, and the model calls in their spans.
+        An attempt with an overdue lease may still finish, unless it was expired. Scores are stored
+        when this outcome ends the rollout, not when it is queued again. A rollout's cost is that of
+        all of its attempts: what their runners report, and the model calls in their spans.
 
         Args:
-            outcomes: How attempts ended.
+            outcomes: Results of attempts.
             now: Unix seconds.
 
         Returns:
-            The rollout's status after each, or None where it was refused: the fence is not the
-            newest, or the attempt has ended, be it that it was expired. Nothing of a refused
-            outcome is stored.
+            The rollout's status after each outcome, or None where it was refused: the fence is not
+            the newest, or the attempt has already ended or expired. Nothing of a refused outcome is
+            stored.
 
         Raises:
-            InputError: An outcome's status is not one that an attempt is reported with.
+            InputError: An outcome's status cannot be reported for an attempt.
         """
         for outcome in outcomes:
             if outcome.status not in REPORTABLE:
                 raise InputError(
                     f"Rollout {outcome.rollout_id} is reported as {outcome.status!r};"
                     f" an attempt ends as one of {sorted(REPORTABLE)}.",
-                    hint="Give an attempt back with `release`.",
+                    hint="Use `release` to give up an attempt.",
                 )
         if not outcomes:
             return {}
@@ -161,7 +161,7 @@ class Queue:
             tries += 1
             answers = self._finish(connection, outcomes, now)
             if tries > 1:
-                # The connection broke: the first run may have been committed, and unheard.
+                # The connection broke: the first run may have been committed without our knowledge.
                 refused = [o for o in outcomes if answers[o.rollout_id, o.fence] is None]
                 answers.update(_already_written(connection, refused))
             return answers
@@ -169,17 +169,17 @@ class Queue:
         return self._database.write(work)
 
     def already(self, outcomes: Sequence[Outcome]) -> Answers:
-        """Status after those outcomes that are stored exactly as they are reported.
+        """Return the status after those outcomes that are already stored exactly as reported.
 
-        For a caller that may not have heard that its report was accepted.
+        For callers that may have missed the acceptance of their report.
         """
         return self._database.read(lambda c: _already_written(c, outcomes))
 
     def release(self, pairs: Sequence[Pair], now: float) -> set[Pair]:
-        """Give attempts back; their rollouts are queued again, and no failure is counted.
+        """Release attempts: their rollouts are queued again, and no failure is counted.
 
         Returns:
-            Those that were given back; the others had ended.
+            The released attempts; the others had ended.
         """
         if not pairs:
             return set()
@@ -187,7 +187,7 @@ class Queue:
         def work(connection: Connection) -> set[Pair]:
             mine = _running_of(connection, pairs)
             taken = list(mine.values())
-            _take_back(connection, taken, "released", "Given back by its runner.", now)
+            _take_back(connection, taken, "released", "Released by its runner.", now)
             return set(mine)
 
         return self._database.write(work)
@@ -195,12 +195,12 @@ class Queue:
     def expire(
         self, now: float, queue: str | None = None, dead_workers: Collection[str] = ()
     ) -> list[str]:
-        """Take back rollouts whose lease is over or whose worker is dead.
+        """Requeue rollouts whose lease has expired or whose worker is dead.
 
         Args:
             now: Unix seconds.
-            queue: Only those of this queue; all queues when left out.
-            dead_workers: Workers that are known to be gone, whatever their leases say.
+            queue: Only this queue; all queues by default.
+            dead_workers: Workers known to be dead, regardless of leases.
 
         Returns:
             Ids of the rollouts, oldest first.
@@ -208,9 +208,9 @@ class Queue:
         return self._database.write(lambda c: self._expire(c, now, queue, dead_workers))
 
     def cancel(self, ids: Sequence[str], now: float) -> int:
-        """Cancel rollouts that are queued or running; return how many were.
+        """Cancel queued and running rollouts; return how many were cancelled.
 
-        A runner learns of it by its next heartbeat; what it reports later is refused.
+        A runner learns of it from its next heartbeat; later reports are refused.
         """
         if not ids:
             return 0
@@ -230,7 +230,7 @@ class Queue:
         return self._database.write(work)
 
     def attempts(self, rollout_id: str) -> list[Attempt]:
-        """Every attempt at a rollout, oldest first."""
+        """List the attempts at a rollout, oldest first."""
         query = (
             select(attempts, rollouts.c.id.label("rollout_id"))
             .join_from(rollouts, attempts, rollouts.c.seq == attempts.c.rollout_seq)
@@ -240,7 +240,7 @@ class Queue:
         return self._database.read(lambda c: [attempt_of(row) for row in c.execute(query)])
 
     def running(self, queue: str | None = None) -> list[Attempt]:
-        """Attempts that run now, of one queue or of all, oldest rollout first."""
+        """List running attempts, of one queue or of all, oldest rollout first."""
         query = (
             select(attempts, ID_OF_ATTEMPT.label("rollout_id"))
             .where(RUNNING)
@@ -291,8 +291,7 @@ class Queue:
             gone |= set(connection.scalars(running.where(attempts.c.worker.in_(chunk))))
         if not late and not gone:
             return []
-        # Seen before the locks were held: look again at those that may have ended or been
-        # prolonged.
+        # These were read before locking: check again, since some may have ended or been extended.
         held = _hold(connection, late | gone)
         leases = _leases(connection, held.values())
         only_gone = {id: one for id, one in held.items() if id in gone and one.seq in leases}
@@ -302,16 +301,16 @@ class Queue:
             if id not in gone and one.seq in leases and leases[one.seq] <= now
         }
         _take_back(connection, list(only_late.values()), "expired", "Its lease ran out.", now)
-        _take_back(connection, list(only_gone.values()), "expired", "Its worker went away.", now)
+        _take_back(connection, list(only_gone.values()), "expired", "Its worker disappeared.", now)
         taken = only_late | only_gone
         return sorted(taken, key=lambda id: taken[id].seq)
 
 
 def _hold(connection: Connection, ids: Iterable[str]) -> dict[str, LockedRollout]:
-    """Lock rollouts and read where they stand.
+    """Lock rollouts and read their state.
 
-    Locks are taken in the order of ids, so that two transactions that want the same rollouts
-    wait for each other instead of deadlocking.
+    Locks are taken in order of id, so that two transactions on the same rollouts wait for each
+    other instead of deadlocking.
     """
     held: dict[str, LockedRollout] = {}
     for chunk in chunks(sorted({clean(id) for id in ids})):
@@ -321,7 +320,7 @@ def _hold(connection: Connection, ids: Iterable[str]) -> dict[str, LockedRollout
 
 
 def _running_of(connection: Connection, pairs: Sequence[Pair]) -> dict[Pair, LockedRollout]:
-    """Lock the rollouts of attempts; return those of attempts that run."""
+    """Lock the rollouts of attempts; return those whose attempt is running."""
     held = _hold(connection, (id for id, _ in pairs))
     return {
         (id, fence): one for id, fence in pairs if (one := held.get(clean(id))) and one.runs(fence)
@@ -329,7 +328,7 @@ def _running_of(connection: Connection, pairs: Sequence[Pair]) -> dict[Pair, Loc
 
 
 def _leases(connection: Connection, held: Iterable[LockedRollout]) -> dict[int, float]:
-    """When the leases of rollouts end, in unix seconds by seq, as far as an attempt runs."""
+    """Lease expiry by seq, in Unix seconds, of rollouts with a running attempt."""
     leases: dict[int, float] = {}
     for chunk in chunks([one.seq for one in held]):
         rows = connection.execute(LEASES, {"seqs": chunk})
@@ -368,7 +367,7 @@ def _end_attempts(
 
 
 def _already_written(connection: Connection, outcomes: Sequence[Outcome]) -> Answers:
-    """Status after those outcomes that are in the database exactly as they are reported."""
+    """Return the status after those outcomes that are stored exactly as reported."""
     found: Answers = {}
     for outcome in outcomes:
         query = (

@@ -1,4 +1,4 @@
-"""References: what runs, experiments, releases and agents still need, and so is never pruned."""
+"""References from runs, experiments, releases and agents, which protect rows from pruning."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ratchet.store.tables import rollouts as rollouts_table
 from ratchet.types import STAGE_TRANSITIONS, Stage
 
 OVER: frozenset[Stage] = frozenset(stage for stage, then in STAGE_TRANSITIONS.items() if not then)
-"""Stages of runs that cannot go on."""
+"""Stages of runs that cannot resume."""
 
 
 class _Named(msgspec.Struct):
-    """What a run, an experiment or a release names; a field that it does not have is empty."""
+    """Ids in a run, an experiment or a release; missing fields are empty."""
 
     baseline_id: str = ""
     best_id: str = ""
@@ -30,11 +30,11 @@ _decode = msgspec.json.Decoder(_Named).decode
 
 
 def used_candidates(connection: Connection, ids: Collection[str]) -> set[str]:
-    """Those of the candidates that something refers to.
+    """Return those of the candidates that are referenced.
 
-    These are candidates of runs, experiments and releases, those that were ever an agent's active
-    one, and what all of these were made from; candidates that have rollouts; and those that were
-    checked or tested in a run that may go on.
+    These are candidates of runs, experiments and releases, all that were ever active for an agent,
+    and the ancestors of these; candidates with rollouts; and those that were checked or tested in a
+    run that may resume.
     """
     named: set[str] = set(connection.scalars(select(activations.c.candidate_id).distinct()))
     for table in (runs, experiments, releases):
@@ -51,7 +51,7 @@ def used_candidates(connection: Connection, ids: Collection[str]) -> set[str]:
 
 
 def used_datasets(connection: Connection) -> set[str]:
-    """Versions of the datasets of experiments, and of runs that may go on."""
+    """Return the versions of datasets used by experiments, or by runs that may resume."""
     used = set(connection.scalars(select(experiments.c.dataset_version).distinct()))
     bodies = select(runs.c.body).where(runs.c.stage.not_in(OVER))
     used.update(_decode(body).dataset_version for body in connection.scalars(bodies))

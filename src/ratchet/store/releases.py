@@ -1,4 +1,4 @@
-"""Releases: candidates that were promoted, and what became of them."""
+"""Repository of releases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ratchet.types import RELEASE_TRANSITIONS, Conflict, Release
 
 
 class Releases(NounRepository[Release]):
-    """Releases by id. The newest is the one that was made last."""
+    """Releases by id, newest first by creation."""
 
     table = tables.releases
     kind = Release

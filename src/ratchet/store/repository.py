@@ -1,4 +1,4 @@
-"""Shelf: a table of whole nouns, kept by id, whose updates follow a rule."""
+"""Base of repositories that store whole structs as JSON and validate updates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Noun = TypeVar("Noun", bound=msgspec.Struct)
 
 
 class NounRepository(ABC, Generic[Noun]):
-    """Keeps nouns whole, as JSON, beside the few columns that are searched."""
+    """Stores structs as JSON, with a few columns for searching."""
 
     table: Table
     kind: type[Noun]
@@ -29,17 +29,17 @@ class NounRepository(ABC, Generic[Noun]):
 
     @abstractmethod
     def _columns(self, noun: Noun) -> dict[str, Any]:
-        """Values of the searched columns, `id` among them."""
+        """Return the values of the searched columns, including `id`."""
 
     @abstractmethod
     def _check(self, before: Noun, after: Noun) -> None:
-        """Raise Conflict when `before` may not become `after`."""
+        """Raise Conflict when `before` must not be replaced by `after`."""
 
     def put(self, noun: Noun) -> None:
         """Insert or update.
 
         Raises:
-            Conflict: What is stored may not become this.
+            Conflict: The stored struct must not be replaced by this one.
         """
         columns = {**self._columns(noun), "body": encode(noun)}
         mine = self.table.c.id == columns["id"]
@@ -54,24 +54,24 @@ class NounRepository(ABC, Generic[Noun]):
         self._database.write(work)
 
     def get(self, id: str) -> Noun | None:
-        """The noun of that id, or None."""
+        """Return the struct with an id, or None."""
         found = self._select(select(self.table.c.body).where(self.table.c.id == id))
         return found[0] if found else None
 
     def find(self, prefix: str) -> builtins.list[Noun]:
-        """Those whose id begins with `prefix`, oldest first, a hundred at most."""
+        """Find by id prefix, oldest first, at most a hundred."""
         wanted = starts_with(self.table.c.id, prefix)
         return self._select(
             select(self.table.c.body).where(wanted).order_by(self.table.c.seq).limit(100)
         )
 
     def list(self, limit: int = 100) -> builtins.list[Noun]:
-        """The newest first."""
+        """List the newest, newest first."""
         newest = select(self.table.c.body).order_by(*self._newest_first())
         return self._select(newest.limit(limit))
 
     def latest(self) -> Noun | None:
-        """The newest, or None when there is none."""
+        """Return the newest, or None when there is none."""
         found = self.list(1)
         return found[0] if found else None
 

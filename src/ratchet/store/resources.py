@@ -1,4 +1,4 @@
-"""Resources: prompts, params, code and models by version, and the names they go by."""
+"""Repository of resource versions and their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder(Resource).decode
 
 
 class Resources:
-    """Resources by version; each version is stored once, whatever names use it."""
+    """Resources by version; each version is stored once, even under several names."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -26,12 +26,12 @@ class Resources:
         self._insert_name = database.insert_new(resource_names, "name", "version")
 
     def put(self, name: str, resource: Resource, now: float | None = None) -> str:
-        """Store a resource under a name; the same again changes nothing.
+        """Store a resource under a name; storing it again changes nothing.
 
         Args:
-            name: What the agent's source calls it.
+            name: Its name in the agent's source.
             resource: The resource.
-            now: Unix seconds; the clock's when left out.
+            now: Unix seconds; the current time by default.
 
         Returns:
             Its version.
@@ -41,7 +41,7 @@ class Resources:
         return version_of(resource)
 
     def get(self, version: str) -> Resource:
-        """The resource of that version.
+        """Return the resource of a version.
 
         Raises:
             InputError: There is none.
@@ -55,7 +55,8 @@ class Resources:
         return found[version]
 
     def versions(self, name: str) -> list[tuple[str, float]]:
-        """Versions of a name with the unix time each was first stored, oldest first."""
+        """List the versions of a name, each with the Unix time it was first stored, oldest
+        first."""
         query = (
             select(resource_names.c.version, resource_names.c.created_at)
             .where(resource_names.c.name == name)
@@ -64,7 +65,7 @@ class Resources:
         return self._database.read(lambda c: [(version, at) for version, at in c.execute(query)])
 
     def names(self, kind: str | None = None) -> list[str]:
-        """Names that resources go by, sorted; only those of one kind when it is given."""
+        """List the names of resources, sorted; optionally of one kind."""
         query = select(resource_names.c.name).distinct().order_by(resource_names.c.name)
         if kind is not None:
             query = query.join(resources, resources.c.version == resource_names.c.version)
@@ -74,7 +75,7 @@ class Resources:
     def put_all(
         self, connection: Connection, named: Mapping[str, Resource], now: float
     ) -> dict[str, str]:
-        """Store resources in a transaction that is open; version by name."""
+        """Store resources in an open transaction; return the version by name."""
         versions = {name: version_of(resource) for name, resource in named.items()}
         rows: list[dict[str, Any]] = [
             {
@@ -92,7 +93,7 @@ class Resources:
         return versions
 
     def get_all(self, connection: Connection, versions: Collection[str]) -> dict[str, Resource]:
-        """Those of the versions that are stored, in a transaction that is open."""
+        """Return those of the versions that are stored, in an open transaction."""
         found: dict[str, Resource] = {}
         for chunk in chunks(list(versions)):
             query = select(resources.c.version, resources.c.body).where(

@@ -1,4 +1,4 @@
-"""Rollouts: created once, looked up, listed and counted; the queue is the other half."""
+"""Repository of rollouts: creation, lookup, listing and counting; extends the queue."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ratchet.types import Cost, InputError, Rollout, RolloutStatus, total_cost
 
 
 class Rollouts(Queue):
-    """Rollouts by id, by queue, by purpose; and the queue that hands them out."""
+    """Rollouts by id, queue and purpose, with the queue's methods for runners."""
 
     def __init__(self, database: Database, spans: Spans, scores: Scores) -> None:
         super().__init__(database, spans, scores)
         self._insert = database.insert_new(rollouts, "id")
 
     def create(self, items: Sequence[Rollout], now: float) -> int:
-        """Store new rollouts in one transaction, to be handed out in this order.
+        """Store new rollouts in one transaction; they are claimed in this order.
 
         Args:
-            items: Queued ones, or ones that ended elsewhere and are only kept. One whose id is
-                stored already changes nothing.
-            now: Unix seconds; the creation time of those that state none.
+            items: Queued rollouts, or finished ones from elsewhere. Those whose id is stored are
+                skipped.
+            now: Unix seconds; the creation time of those without one.
 
         Returns:
-            How many were new.
+            Number of new rollouts.
 
         Raises:
-            InputError: One is `running`: only a claim makes it so.
+            InputError: One is `running`, which only a claim can make it.
         """
         for rollout in items:
             if rollout.status == "running":
@@ -51,7 +51,7 @@ class Rollouts(Queue):
         return self._database.write(lambda c: c.execute(self._insert, rows).rowcount)
 
     def get(self, ids: Sequence[str]) -> dict[str, Rollout]:
-        """Rollouts by id; ids that are unknown are left out."""
+        """Return rollouts by id; unknown ids are omitted."""
 
         stored = {id: clean(id) for id in ids}
 
@@ -66,7 +66,7 @@ class Rollouts(Queue):
         return {id: found[as_stored] for id, as_stored in stored.items() if as_stored in found}
 
     def find(self, prefix: str) -> builtins.list[Rollout]:
-        """Rollouts whose id begins with `prefix`, oldest first, a hundred at most."""
+        """Find rollouts by id prefix, oldest first, at most a hundred."""
         wanted = starts_with(rollouts.c.id, prefix)
         query = select(rollouts).where(wanted).order_by(rollouts.c.seq).limit(100)
         return self._database.read(lambda c: [rollout_of(row) for row in c.execute(query)])
@@ -80,30 +80,30 @@ class Rollouts(Queue):
         limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[builtins.list[Rollout], str | None]:
-        """One page of rollouts, newest first. Rollouts made meanwhile move no page.
+        """List one page, newest first. New rollouts do not shift the pages.
 
         Args:
-            queue: Only those of this queue.
-            status: Only those of this status.
-            purpose: Only those whose purpose begins so.
-            candidate_id: Only those of this candidate.
-            limit: Rollouts on a page.
-            cursor: Where the page begins, as the page before returned it; None for the first.
+            queue: Only this queue.
+            status: Only this status.
+            purpose: Only purposes with this prefix.
+            candidate_id: Only this candidate.
+            limit: Rollouts per page.
+            cursor: Cursor returned with the previous page; None for the first.
 
         Returns:
-            The page, and the cursor of the next or None after the last.
+            The page, and the cursor of the next one or None after the last.
 
         Raises:
-            InputError: The cursor is none that this method returned.
+            InputError: The cursor is invalid.
         """
-        query = select(rollouts).where(*_wanted(queue, purpose))
+        query = select(rollouts).where(*_conditions(queue, purpose))
         if status is not None:
             query = query.where(rollouts.c.status == status)
         if candidate_id is not None:
             query = query.where(rollouts.c.candidate_id == candidate_id)
         if cursor is not None:
             query = query.where(rollouts.c.seq < seq_of(cursor, "rollouts"))
-        # One more than asked for tells whether there is a next page.
+        # One more than requested shows whether there is a next page.
         query = query.order_by(rollouts.c.seq.desc()).limit(limit + 1)
         rows = self._database.read(lambda c: c.execute(query).all())
         page = rows[:limit]
@@ -113,13 +113,13 @@ class Rollouts(Queue):
     def counts(
         self, queue: str | None = None, purpose: str | None = None
     ) -> dict[RolloutStatus, int]:
-        """How many rollouts have each status; a status that none has is left out.
+        """Count rollouts by status; statuses without any are omitted.
 
         Args:
-            queue: Only those of this queue.
-            purpose: Only those whose purpose begins so.
+            queue: Only this queue.
+            purpose: Only purposes with this prefix.
         """
-        query = select(rollouts.c.status, func.count()).where(*_wanted(queue, purpose))
+        query = select(rollouts.c.status, func.count()).where(*_conditions(queue, purpose))
         query = query.group_by(rollouts.c.status).order_by(rollouts.c.status)
 
         def work(connection: Connection) -> dict[RolloutStatus, int]:
@@ -128,8 +128,8 @@ class Rollouts(Queue):
         return self._database.read(work)
 
     def cost(self, queue: str | None = None, purpose: str | None = None) -> Cost:
-        """What rollouts have cost; arguments as for `counts`."""
-        wanted = _wanted(queue, purpose)
+        """Sum the cost of rollouts; arguments as for `counts`."""
+        wanted = _conditions(queue, purpose)
         of_known = select(func.sum(rollouts.c.known_usd)).where(*wanted)
         of_unknown = select(
             rollouts.c.known_usd, rollouts.c.reported_usd, rollouts.c.unpriced
@@ -146,7 +146,7 @@ class Rollouts(Queue):
 _UNKNOWN = text("(rollouts.reported_usd IS NULL OR rollouts.unpriced <> '{}')")
 
 
-def _wanted(queue: str | None, purpose: str | None) -> builtins.list[ColumnElement[bool]]:
+def _conditions(queue: str | None, purpose: str | None) -> builtins.list[ColumnElement[bool]]:
     conditions: builtins.list[ColumnElement[bool]] = []
     if queue is not None:
         conditions.append(rollouts.c.queue == queue)

@@ -1,4 +1,4 @@
-"""Rows: rollouts and attempts as the database holds them, and back."""
+"""Conversion of rollouts and attempts to and from database rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ratchet.types import Attempt, Cost, Rollout, RolloutStatus
 
 
 def rollout_of(row: Any, status: RolloutStatus | None = None, fence: int | None = None) -> Rollout:
-    """The rollout in a row of all columns; `status` and `fence` override what was read."""
+    """Build a rollout from a full row; `status` and `fence` override the row's."""
     cost = cost_of(row)
     return Rollout(
         id=row.id,
@@ -37,7 +37,7 @@ def rollout_of(row: Any, status: RolloutStatus | None = None, fence: int | None 
 
 
 def cost_of(row: Any) -> Cost:
-    """The cost in a row of `known_usd`, `reported_usd` and `unpriced`."""
+    """Build the cost from a row of `known_usd`, `reported_usd` and `unpriced`."""
     unpriced: dict[str, int] = row.unpriced
     if row.reported_usd is None:
         unpriced = {**unpriced, "": unpriced.get("", 0) + 1}
@@ -45,7 +45,7 @@ def cost_of(row: Any) -> Cost:
 
 
 def row_of(rollout: Rollout, created_at: float) -> dict[str, Any]:
-    """Values of every column but the serial one."""
+    """Return the values of every column but the serial one."""
     return {
         "id": rollout.id,
         "queue": rollout.queue,
@@ -73,7 +73,7 @@ def row_of(rollout: Rollout, created_at: float) -> dict[str, Any]:
 
 
 def attempt_of(row: Any) -> Attempt:
-    """The attempt in a row of all columns and its rollout's id, as `rollout_id`."""
+    """Build an attempt from a full row with its rollout's id as `rollout_id`."""
     return Attempt(
         rollout_id=row.rollout_id,
         fence=row.fence,

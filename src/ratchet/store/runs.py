@@ -1,4 +1,4 @@
-"""Runs: journeys of `ratchet improve`, and the stage that each has reached."""
+"""Repository of runs and their stages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ratchet.types import STAGE_TRANSITIONS, Conflict, Run
 
 
 class Runs(NounRepository[Run]):
-    """Runs by id. The newest is the one that was updated last."""
+    """Runs by id, newest first by last update."""
 
     table = tables.runs
     kind = Run

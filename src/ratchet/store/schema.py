@@ -1,4 +1,4 @@
-"""Schema: which version a database has, and bringing an older one up to date."""
+"""Schema version of a database, and its creation or upgrade."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 VERSIONS = ("1",)
-"""Every schema version there was, oldest first. Known without Alembic, which takes a third of a
-second to import and is needed only when there is something to upgrade."""
+"""All schema versions, oldest first. Listed here because importing Alembic takes a third of a
+second and is needed only for upgrades."""
 
 DEVELOPMENT = ("0001", "0002", "0003", "0004", "0005")
 """Schema versions from before the first release. No migration leads from them to `VERSIONS`."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-"""The folder of Alembic's script: a step a file in `versions/`."""
+"""Alembic's script folder, with one migration per file in `versions/`."""
 
 VERSION_TABLE = "ratchet_version"
 
-# Any number will do, so long as every Ratchet uses the same: it keeps two upgrades apart.
+# An arbitrary number, the same in every Ratchet: serialises upgrades.
 _UPGRADE_LOCK = 7_236_142_458
 
 _upgrading = threading.Lock()
 
 
 def prepare(database: Database, *, patience_s: float = 0.0) -> None:
-    """Create, upgrade or just check the schema.
+    """Create, upgrade or check the schema.
 
     Args:
         database: The database.
-        patience_s: How long to try again while it cannot be reached. None by default: whoever
-            opens a store waits for an answer, and a wrong URL stays wrong.
+        patience_s: Seconds to retry while it cannot be reached. 0 by default: the caller waits for
+            an answer, and retrying does not mend a wrong URL.
 
     Raises:
-        StoreError: The database is newer than this Ratchet, or from before its first release,
-            belongs to something else, is damaged, or cannot be reached or written.
+        StoreError: The database is newer than this Ratchet, older than its first release, belongs
+            to another program, is damaged, or cannot be reached or written.
     """
     found = (
         _sqlite_version(database.place)
@@ -63,7 +63,7 @@ def prepare(database: Database, *, patience_s: float = 0.0) -> None:
 
 
 def config(connection: Connection) -> Config:
-    """Alembic's configuration for the migrations of this package, to run on `connection`."""
+    """Alembic's configuration for running this package's migrations on `connection`."""
     from alembic.config import Config
 
     settings = Config()
@@ -73,7 +73,8 @@ def config(connection: Connection) -> Config:
 
 
 def _sqlite_version(path: str) -> str | None:
-    """Version of the file at `path`, made ready for several processes; None when it is new."""
+    """Prepare the file at `path` for several processes; return its version, or None when it is
+    new."""
     file = Path(path)
     try:
         make_folder(file.parent)
@@ -88,14 +89,14 @@ def _sqlite_version(path: str) -> str | None:
             hint=f"Name a file in it: {path}/ratchet.db.",
         )
     for needed in (file.parent, file):
-        # Else the first write would find out, perhaps after minutes of work.
+        # Otherwise the first write would fail, perhaps after minutes of work.
         if needed.exists() and not os.access(needed, os.R_OK | os.W_OK):
             raise StoreError(
                 f"The store {path} cannot be written: {needed} is read-only.",
                 hint="Make the file and its folder writable, or name another place.",
             )
-    # SQLite would make it with the umask; its log and its index get the file's own mode. Where it
-    # cannot be made, SQLite says why.
+    # SQLite would create it with the umask; WAL and index files inherit the file's mode. If
+    # creation fails, SQLite reports why.
     with suppress(OSError):
         make_file(file)
     deadline = time.monotonic() + PATIENCE_S
@@ -103,7 +104,7 @@ def _sqlite_version(path: str) -> str | None:
         try:
             return _read_sqlite(path)
         except sqlite3.Error as error:
-            # Turning WAL on fails without waiting while another process does the same.
+            # Turning WAL on fails immediately while another process does the same.
             if not passes(error) or time.monotonic() > deadline:
                 raise explain(error, path) from error
         time.sleep(0.02)
@@ -111,7 +112,7 @@ def _sqlite_version(path: str) -> str | None:
 
 def _read_sqlite(path: str) -> str | None:
     with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
-        # Read first: a file that is not ours must stay as it is.
+        # Read before writing: another program's file must stay unchanged.
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         if names and VERSION_TABLE not in names:
             raise StoreError(
@@ -124,7 +125,7 @@ def _read_sqlite(path: str) -> str | None:
             row = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()  # noqa: S608
             found = str(row[0]) if row else None
         _refuse_unknown(found, path)
-        # It stays with the file.
+        # Persistent in the file.
         if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise StoreError(
                 f"The store {path} is on a file system that several processes cannot share.",
@@ -159,13 +160,13 @@ def _refuse_unknown(found: str | None, place: str) -> None:
 def _upgrade(connection: Connection, place: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _UPGRADE_LOCK})
-    # Somebody else may have upgraded while this waited for the lock.
+    # Another process may have upgraded while this one waited for the lock.
     found = _version_on(connection)
     _refuse_unknown(found, place)
     if found == VERSIONS[-1]:
         return
     from alembic import command
 
-    # Alembic keeps what it upgrades in globals: two threads would upgrade each other's database.
+    # Alembic stores its target in globals: two threads would upgrade each other's database.
     with _upgrading:
         command.upgrade(config(connection), "head")

@@ -1,4 +1,4 @@
-"""Scores: what evaluators said of rollouts."""
+"""Repository of evaluators' scores of rollouts."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ratchet.types import Score
 
 
 class Mean(NamedTuple):
-    """One evaluator's scores of one candidate's rollouts, taken together."""
+    """Mean of one evaluator's scores of one candidate's rollouts."""
 
     candidate_id: str
     evaluator: str
     mean: float | None
     """Mean of the values; None when every score is an error."""
     n: int
-    """Scores that have a value."""
+    """Number of scores with a value."""
     errors: int
-    """Scores that are an error; they are no part of the mean."""
+    """Number of scores with an error; not part of the mean."""
 
 
 class Scores:
-    """Scores by rollout; an evaluator of one version has one score for a rollout, its last."""
+    """Scores by rollout; each evaluator version has at most one per rollout, the last."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,14 +39,14 @@ class Scores:
         )
 
     def add(self, items: Sequence[tuple[str, Score]], now: float) -> None:
-        """Store scores; a later one of the same evaluator and version replaces the earlier.
+        """Store scores; a later one of the same evaluator version replaces the earlier.
 
         Args:
             items: Rollout id and score.
             now: Unix seconds.
 
         Raises:
-            InputError: A rollout is not in the store.
+            InputError: A rollout is unknown.
         """
 
         def work(connection: Connection) -> None:
@@ -58,7 +58,7 @@ class Scores:
     def add_all(
         self, connection: Connection, items: Iterable[tuple[int, Score]], now: float
     ) -> None:
-        """Store scores by their rollouts' keys in a transaction that is open."""
+        """Store scores by their rollouts' keys in an open transaction."""
         rows: list[dict[str, Any]] = [
             {
                 "rollout_seq": rollout_seq,
@@ -76,7 +76,8 @@ class Scores:
             connection.execute(self._upsert, rows)
 
     def of(self, rollout_ids: Sequence[str]) -> dict[str, list[Score]]:
-        """Scores by rollout id, in the order they were first given; every id asked for is there."""
+        """Return scores by rollout id, in the order they were first given; includes every requested
+        id."""
         stored = {id: clean(id) for id in rollout_ids}
 
         def work(connection: Connection) -> dict[str, list[Score]]:
@@ -105,9 +106,9 @@ class Scores:
         """Mean score by candidate and evaluator, sorted by both.
 
         Args:
-            purpose: Only rollouts whose purpose begins so.
-            candidate_id: Only rollouts of this candidate.
-            version: Only scores by this version of an evaluator.
+            purpose: Only rollouts whose purpose has this prefix.
+            candidate_id: Only this candidate's rollouts.
+            version: Only this evaluator version's scores.
         """
         query = (
             select(

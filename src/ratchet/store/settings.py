@@ -1,4 +1,4 @@
-"""Settings: what every server of a store must agree on, by name."""
+"""Settings shared by all servers of a store."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ratchet.store.tables import settings
 
 
 class Settings:
-    """Values by name; each is made once, by whoever asks first."""
+    """Values by name; each is created once, by the first server that needs it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._insert = database.insert_new(settings, "name")
 
     def get_or_create(self, name: str, make: Callable[[], str]) -> str:
-        """The value of that name; the same for everybody, whoever made it.
+        """Return the value of a name, creating it if needed; all callers get the same value.
 
         Args:
             name: The name.
-            make: Makes the value when there is none; what it returns may lose to another's.
+            make: Creates the value; discarded if another process was first.
         """
         query = select(settings.c.value).where(settings.c.name == name)
         found = self._database.read(lambda c: c.execute(query).scalar())

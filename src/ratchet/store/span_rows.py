@@ -1,4 +1,4 @@
-"""Rows of spans: how a span lies in the database, and which one of a trace stands for it."""
+"""Conversion of spans to and from database rows, and the choice of a trace's head."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ratchet.store.usage import COST, INPUT, OPERATION, OUTPUT, usage_text
 from ratchet.types import InputError, Span, SpanEvent
 
 MAX_ID = 200
-"""Characters of an id or an agent's name; databases bound the length of what is indexed."""
+"""Maximum characters of an id or agent name; databases limit the length of indexed values."""
 
 NOT_A_HEAD, LIVE_HEAD, ROLLOUT_HEAD = 0, 1, 2
-"""Whether a span stands for its trace in lists: of those of a trace that came together, the one
-that started first. So every trace has one, also one whose root comes late or never."""
+"""Whether a span represents its trace in lists. The head of a trace is the span with the earliest
+start in a batch, so that every trace has one even if its root is late or missing."""
 
 _row = tuple.__new__
-"""Half the time of a call of the class, which names each value."""
+"""Half the time of calling the class, which passes each value by name."""
 
 _INT64 = 2**63
 _INT32 = 2**31
 
 
 class Row(NamedTuple):
-    """A span as the database holds it, every column but the serial one."""
+    """A span in the database: every column but the serial one."""
 
     rollout_seq: int
     fence: int
@@ -47,10 +47,10 @@ class Row(NamedTuple):
 
 
 def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
-    """The row of a span, which is no head.
+    """Convert a span to a row, not marked as head.
 
     Raises:
-        InputError: No database holds it: an id is too long, or a number too large.
+        InputError: An id is too long, or a number too large, for the database.
     """
     trace_id, span_id, parent_id = span.trace_id, span.span_id, span.parent_id
     ids = f"{trace_id}{span_id}{parent_id}"
@@ -72,7 +72,7 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
             " fences into 32.",
         )
     attributes = span.attributes
-    # Most spans name no conversation and use nothing: they pay for no calls.
+    # Most spans name no conversation and have no usage: skip the calls for them.
     conversation_id = usage = ""
     if "gen_ai.conversation.id" in attributes or "session.id" in attributes:
         conversation_id = conversation_of(attributes)
@@ -105,7 +105,7 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
 def conversation_of(attributes: Mapping[str, Any]) -> str:
     """The conversation that a span's attributes name; empty when they name none.
 
-    One whose name is too long for an index is known by the start of it.
+    An id too long for an index is truncated.
     """
     named = attributes.get("gen_ai.conversation.id") or attributes.get("session.id")
     if named is None or named.__class__ is not str:
@@ -114,14 +114,13 @@ def conversation_of(attributes: Mapping[str, Any]) -> str:
 
 
 def with_heads(rows: Sequence[Row]) -> list[Row]:
-    """The rows of one batch, those marked that stand for a trace.
+    """Mark the heads among the rows of one batch.
 
-    Of the spans of a trace that belong to the same conversation, or to none, these are the ones
-    that started first.
+    The head is the earliest span of a trace among those of the same conversation, or of none.
     """
     marked = list(rows)
     first: dict[tuple[int, int, str, str], int] = {}
-    # Ids are seldom there twice; where they are, only the first of them will be stored.
+    # Ids are rarely repeated; only the first such span will be stored.
     alike = len({row[4] for row in rows}) < len(marked)
     seen: set[tuple[int, int, str, str]] = set()
     last: tuple[int, int, str, str] | None = None
@@ -133,7 +132,7 @@ def with_heads(rows: Sequence[Row]) -> list[Row]:
                 continue
             seen.add(own)
         key = (row[0], row[1], row[3], row[13])
-        # Spans of a trace come together, and the one that started first is often the first.
+        # Spans of a trace arrive together, and the earliest is often the first.
         if key == last and row[7] >= began:
             continue
         at = first.setdefault(key, number)
@@ -147,7 +146,7 @@ def with_heads(rows: Sequence[Row]) -> list[Row]:
 
 
 def span_of(row: Any) -> Span:
-    """The span in a row of all columns."""
+    """Build a span from a full row."""
     return Span(
         trace_id=row.trace_id,
         span_id=row.span_id,

@@ -1,4 +1,4 @@
-"""Spans: the steps of rollouts, and steps that belong to none."""
+"""Repository of spans, of rollouts and of live traffic."""
 
 from __future__ import annotations
 
@@ -19,45 +19,44 @@ from ratchet.store.tables import rollouts, spans
 from ratchet.types import InputError, Span, SpanRecord
 
 UNKNOWN_ROLLOUT, UNKNOWN_ATTEMPT = "ratchet.rollout.id", "ratchet.attempt"
-"""Attributes of a live span that name the rollout and attempt it was sent for, which the store has
-not."""
+"""Attributes of a live span whose rollout is not in the store: rollout id and attempt."""
 
 _WINDOW = 1_000
-"""Spans of an agent that are looked at for old ones, those that were stored first."""
+"""Spans of an agent that are examined for old ones, those stored first."""
 
 _SEARCH = 200_000
-"""Spans that one search for old ones looks at."""
+"""Maximum spans that one search for old ones examines."""
 
 UNNAMED = "unknown"
-"""Agent of live spans that name none."""
+"""Agent name of live spans that name none."""
 
-_TOGETHER = 62
-"""Rows in one INSERT on SQLite. Its driver lets go of Python's lock at each statement, and may wait
-long until it gets it back; and a build of SQLite may allow no more than 999 values in one."""
+_ROWS_PER_INSERT = 62
+"""Rows per INSERT on SQLite. Its driver releases the GIL at each statement and may wait long to get
+it back; and some builds of SQLite limit a statement to 999 values."""
 
 _KEY = ("rollout_seq", "fence", "trace_id", "span_id")
 
 
 class Spans:
-    """Spans by rollout; the same span of the same attempt is stored once."""
+    """Spans by rollout; each span of an attempt is stored once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Straight to the driver: a row's way through SQLAlchemy costs more than its INSERT.
+        # Directly to the driver: SQLAlchemy's processing of a row costs more than its INSERT.
         self._insert = _insert("?" if database.is_sqlite else "%s", 1)
-        self._insert_together = _insert("?", _TOGETHER) if database.is_sqlite else None
+        self._insert_together = _insert("?", _ROWS_PER_INSERT) if database.is_sqlite else None
         self._pruned_agent = ""
 
     def add(self, rollout_id: str | None, fence: int, items: Sequence[Span]) -> None:
-        """Store spans; one that is stored already is left alone.
+        """Store spans; those already stored are skipped.
 
         Args:
-            rollout_id: The rollout, or None when they belong to none.
-            fence: Fencing token of the attempt they come from, 0 when they belong to none.
+            rollout_id: The rollout, or None for live traffic.
+            fence: Fencing token of the attempt, 0 for live traffic.
             items: The spans.
 
         Raises:
-            InputError: The rollout is not in the store, or a span cannot be stored.
+            InputError: The rollout is unknown, or a span cannot be stored.
         """
 
         def work(connection: Connection) -> None:
@@ -72,9 +71,9 @@ class Spans:
         self._database.write(work)
 
     def add_all(self, connection: Connection, items: Iterable[tuple[int, int, Span]]) -> None:
-        """Store spans by their rollouts' keys and fences, and count what their model calls cost.
+        """Store spans by their rollouts' keys and fences, and update the rollouts' costs.
 
-        In a transaction that is open and holds the rollouts.
+        In an open transaction that holds the rollouts' locks.
         """
         rows = [row_of(key, fence, "", span) for key, fence, span in items]
         self._add_rows(connection, with_heads(rows))
@@ -83,19 +82,18 @@ class Spans:
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S) -> int:
         """Store spans of rollouts and of live agents in one transaction.
 
-        One that is stored already is left alone. One whose rollout is unknown is kept as live
-        traffic of its agent, with the rollout's id in an attribute. What model calls cost is
-        counted in their rollouts.
+        Spans already stored are skipped. Spans of an unknown rollout are stored as live traffic of
+        their agent, with the rollout's id in an attribute. The rollouts' costs are updated.
 
         Args:
-            records: The spans and what they belong to.
-            patience_s: How long a store that is locked or away is tried again, in seconds.
+            records: The spans and their owners.
+            patience_s: Seconds to retry while the store is locked or unreachable.
 
         Returns:
-            How many were new.
+            Number of new spans.
 
         Raises:
-            InputError: A span cannot be stored: an id is too long, or a number too large.
+            InputError: An id is too long, or a number too large.
         """
         if not records:
             return 0
@@ -118,23 +116,23 @@ class Spans:
         return self._database.write(work, patience_s=patience_s)
 
     def _add_rows(self, connection: Connection, rows: list[Row]) -> int:
-        """Add rows as they are; return how many were new."""
+        """Insert rows; return how many were new."""
         new = begin = 0
         if self._insert_together is not None:
-            while len(rows) - begin >= _TOGETHER:
-                some = chain.from_iterable(rows[begin : begin + _TOGETHER])
+            while len(rows) - begin >= _ROWS_PER_INSERT:
+                some = chain.from_iterable(rows[begin : begin + _ROWS_PER_INSERT])
                 new += _execute(connection, self._insert_together, tuple(some))
-                begin += _TOGETHER
+                begin += _ROWS_PER_INSERT
         if begin < len(rows):
             new += _execute(connection, self._insert, rows[begin:])
         return new
 
     def of(self, rollout_id: str | None, fence: int | None = None) -> list[Span]:
-        """Spans of a rollout in the order they started.
+        """Return the spans of a rollout, in order of their start.
 
         Args:
-            rollout_id: The rollout; None for the spans that belong to none.
-            fence: Only those of this attempt; all attempts when left out.
+            rollout_id: The rollout; None for spans without one.
+            fence: Only this attempt; all attempts by default.
         """
         key: Any = NO_ROLLOUT
         if rollout_id:
@@ -146,7 +144,7 @@ class Spans:
         return self._database.read(lambda c: [span_of(row) for row in c.execute(query)])
 
     def of_trace(self, trace_id: str) -> list[Span]:
-        """Spans of a trace in the order they started, live ones and those of rollouts."""
+        """Return the spans of a trace, in order of their start, live ones and those of rollouts."""
         live = select(spans.c.seq).where(*_ALONE, spans.c.trace_id == trace_id)
         rest = select(spans.c.seq).where(_OF_ROLLOUTS, spans.c.trace_id == trace_id)
         query = select(spans).where(spans.c.seq.in_(union_all(live, rest)))
@@ -156,25 +154,25 @@ class Spans:
     def live(
         self, agent: str, limit: int = 100, cursor: str | None = None
     ) -> tuple[list[Span], str | None]:
-        """One page of a live agent's spans, newest first. Spans stored meanwhile move no page.
+        """List one page of a live agent's spans, newest first. New spans do not shift the pages.
 
         Args:
             agent: The live agent.
-            limit: Spans on a page.
-            cursor: Where the page begins, as the page before returned it; None for the first.
+            limit: Spans per page.
+            cursor: Cursor returned with the previous page; None for the first.
 
         Returns:
-            The page, and the cursor of the next or None after the last.
+            The page, and the cursor of the next one or None after the last.
 
         Raises:
-            InputError: The cursor is none that this method returned.
+            InputError: The cursor is invalid.
         """
         wanted = select(spans.c.seq).where(_LIVE, spans.c.agent == agent)
         if cursor is not None:
             wanted = wanted.where(spans.c.seq < _seq_of(cursor))
-        # One more than asked for tells whether there is a next page.
+        # One more than requested shows whether there is a next page.
         wanted = wanted.order_by(spans.c.seq.desc()).limit(limit + 1)
-        # An index alone finds the page, whatever else is in the table.
+        # A covering index finds the page, however large the table is.
         query = select(spans).where(spans.c.seq.in_(wanted)).order_by(spans.c.seq.desc())
         rows = self._database.read(lambda c: c.execute(query).all())
         page = rows[:limit]
@@ -182,20 +180,20 @@ class Spans:
         return [span_of(row) for row in page], str(page[-1].seq) if more else None
 
     def agents(self) -> list[str]:
-        """Names of the agents that live spans came from, sorted."""
+        """List the names of live agents, sorted."""
         return self._database.read(lambda c: list(c.scalars(_AGENTS)))
 
     def prune(self, before_ns: int, limit: int = 1_000) -> int:
-        """Delete live spans that ended before a moment, those of an agent stored first at first.
+        """Delete live spans that ended before a moment, in order of storage per agent.
 
         Args:
             before_ns: Unix time in nanoseconds.
-            limit: Spans to delete at most.
+            limit: Maximum number of spans to delete.
 
         Returns:
-            How many were deleted.
+            Number of deleted spans.
         """
-        # Searching takes no lock that writers wait for; a span that goes meanwhile is gone.
+        # Searching takes no lock that writers wait for.
         old = self._database.read(lambda c: self._old(c, before_ns, limit))
         if not old:
             return 0
@@ -210,11 +208,11 @@ class Spans:
         return self._database.write(work)
 
     def _old(self, connection: Connection, before_ns: int, limit: int) -> list[int]:
-        """Keys of live spans to delete.
+        """Select live spans to delete.
 
-        Of each agent the first ones are looked at, and not just the very first: one span whose
-        clock was far ahead does not keep those behind it alive. A search is bounded, and the next
-        one begins where it ended.
+        Examines several spans of each agent, not just the first, so that one span with a clock far
+        ahead does not keep the ones after it. A search is bounded, and the next one continues where
+        it ended.
         """
         names = list(connection.scalars(_AGENTS))
         begin = bisect_left(names, self._pruned_agent)
@@ -237,7 +235,7 @@ class Spans:
 
 
 def _insert(mark: str, count: int) -> str:
-    """INSERT of so many rows that leaves those alone which are there already."""
+    """INSERT of `count` rows that skips existing ones."""
     columns = ", ".join(Row._fields)
     row = f"({', '.join([mark] * len(Row._fields))})"
     return (
@@ -255,11 +253,11 @@ def _execute(connection: Connection, statement: str, values: Any) -> int:
 
 _LIVE = text("spans.agent > ''")
 _OF_ROLLOUTS = text("spans.rollout_seq > 0")
-"""Written out, since SQLite ignores a partial index when its condition is a bound argument."""
+"""A literal, since SQLite ignores a partial index when its condition is a bound argument."""
 
 _ALONE = (spans.c.rollout_seq == NO_ROLLOUT, spans.c.fence == 0)
 
-# One look-up in the index for each agent, however many spans it has.
+# One index lookup per agent, however many spans it has.
 _AGENTS = text(
     "WITH RECURSIVE live(label) AS ("
     " SELECT (SELECT min(agent) FROM spans WHERE agent > '')"
@@ -271,7 +269,7 @@ _AGENTS = text(
 
 
 def _known(connection: Connection, ids: set[str]) -> dict[str, int]:
-    """The keys of those rollouts that are in the store."""
+    """Keys of the rollouts that are in the store."""
     stored = {id: clean(id) for id in ids}
     found: dict[str, int] = {}
     for chunk in chunks(sorted(set(stored.values()))):
@@ -295,7 +293,7 @@ def _live_row(record: SpanRecord) -> Row:
 def _seq_of(cursor: str) -> int:
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise InputError(
-            f"The cursor {cursor!r} is none that a page of spans ended with.",
+            f"The cursor {cursor!r} does not belong to a page of spans.",
             hint="Begin without a cursor.",
         )
     return int(cursor)

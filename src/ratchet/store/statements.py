@@ -1,4 +1,4 @@
-"""Statements: the queue's SQL, built once, and the arguments that each takes."""
+"""SQL statements of the queue, built once, and builders of their arguments."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ OLDEST = (
     .where(rollouts.c.queue == bindparam("wanted"), QUEUED)
     .order_by(rollouts.c.seq)
     .limit(bindparam("how_many", type_=Integer))
-    # Other claims step over rows that this one is taking. SQLite has one writer and no such thing.
+    # Skip rows that a concurrent claim has locked. SQLite has one writer and no such option.
     .with_for_update(skip_locked=True)
 )
-"""Queued rollouts of a queue, oldest first. Takes `wanted`, `how_many`."""
+"""Queued rollouts of a queue, oldest first. Arguments: `wanted`, `how_many`."""
 
 HAND_OUT = (
     update(rollouts)
     .where(rollouts.c.seq == bindparam("at"))
     .values(status="running", fence=rollouts.c.fence + 1)
 )
-"""Makes a rollout run under its next fence. Takes `at` (seq)."""
+"""Sets a rollout running under its next fence. Argument: `at` (seq)."""
 
 NEW_ATTEMPT = insert(attempts)
-"""Takes what `new_attempt` returns."""
+"""Arguments: see `new_attempt`."""
 
 PROLONG = (
     update(attempts)
     .where(attempts.c.rollout_seq == bindparam("at"), attempts.c.fence == bindparam("at_fence"))
     .values(lease_until=bindparam("until"))
 )
-"""Moves a lease. Takes `at` (seq), `at_fence`, `until`."""
+"""Extends a lease. Arguments: `at` (seq), `at_fence`, `until`."""
 
 END_ATTEMPT = (
     update(attempts)
@@ -46,9 +46,9 @@ END_ATTEMPT = (
         error=bindparam("new_error"),
     )
 )
-"""Takes what `attempt_end` or `attempt_stop` returns."""
+"""Arguments: see `attempt_end` and `attempt_stop`."""
 
-# What an attempt cost is added to what the earlier ones did. NULL, for unknown, stays NULL.
+# Costs accumulate over attempts. NULL (unknown) stays NULL.
 _REPORTED = rollouts.c.reported_usd + bindparam("new_cost_usd", type_=Float)
 _KNOWN = rollouts.c.known_usd + func.coalesce(bindparam("new_cost_usd", type_=Float), 0.0)
 
@@ -62,7 +62,7 @@ REQUEUE = (
         reported_usd=_REPORTED,
     )
 )
-"""Takes what `requeued` returns."""
+"""Arguments: see `requeued`."""
 
 END = (
     update(rollouts)
@@ -79,7 +79,7 @@ END = (
         output=bindparam("new_output"),
     )
 )
-"""Takes what `ended` or `finished` returns."""
+"""Arguments: see `ended` and `finished`."""
 
 LOCK = (
     select(
@@ -94,30 +94,30 @@ LOCK = (
     .order_by(rollouts.c.id)
     .with_for_update()
 )
-"""Locks rollouts and reads where they stand, in the order of ids. Takes `ids`."""
+"""Locks rollouts and reads their state, in order of id. Argument: `ids`."""
 
 LEASES = (
     select(attempts.c.rollout_seq, attempts.c.lease_until)
     .where(attempts.c.rollout_seq.in_(bindparam("seqs", expanding=True)))
     .where(RUNNING)
 )
-"""Ends of the leases that run. Takes `seqs` (of rollouts)."""
+"""Expiry of the leases of running attempts. Argument: `seqs` (of rollouts)."""
 
-# Subqueries and not joins: SQLite would walk every rollout of the queue to meet the few attempts
-# that run.
+# Subqueries instead of joins: SQLite would scan every rollout of the queue for the few running
+# attempts.
 _ITS_ROLLOUT = rollouts.c.seq == attempts.c.rollout_seq
 
 QUEUE_OF_ATTEMPT: ColumnElement[str] = (
     select(rollouts.c.queue).where(_ITS_ROLLOUT).scalar_subquery()
 )
-"""The queue of the attempt that a query reads."""
+"""Queue of the selected attempt."""
 
 ID_OF_ATTEMPT: ColumnElement[str] = select(rollouts.c.id).where(_ITS_ROLLOUT).scalar_subquery()
-"""The id of the rollout whose attempt a query reads."""
+"""Rollout id of the selected attempt."""
 
 
 def new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, Any]:
-    """An attempt at the rollout in `row`, which is about to get its next fence."""
+    """A new attempt at the rollout in `row`, which is about to get its next fence."""
     return {
         "rollout_seq": row.seq,
         "fence": row.fence + 1,
@@ -130,7 +130,7 @@ def new_attempt(row: Any, worker: str, until: float, now: float) -> dict[str, An
 
 
 def attempt_end(outcome: Outcome, held: LockedRollout) -> dict[str, Any]:
-    """The end of an attempt as its executor reports it."""
+    """The end of an attempt, as its executor reported it."""
     return {
         "at": held.seq,
         "at_fence": outcome.fence,
@@ -143,7 +143,7 @@ def attempt_end(outcome: Outcome, held: LockedRollout) -> dict[str, Any]:
 def attempt_stop(
     held: LockedRollout, status: AttemptStatus, error: str, now: float
 ) -> dict[str, Any]:
-    """The end of a rollout's running attempt that no executor reported on."""
+    """The end of a running attempt that no executor reported on."""
     return {
         "at": held.seq,
         "at_fence": held.fence,
@@ -154,12 +154,12 @@ def attempt_stop(
 
 
 def requeued(held: LockedRollout, change: StatusChange, cost_usd: float | None) -> dict[str, Any]:
-    """Back into the queue; dollars that the attempt's runner reported are added."""
+    """Requeue a rollout, adding the dollars that the attempt's runner reported."""
     return {"at": held.seq, "new_failures": change.failures, "new_cost_usd": cost_usd}
 
 
 def ended(held: LockedRollout, change: StatusChange, now: float) -> dict[str, Any]:
-    """The end of a rollout that no executor reported."""
+    """The end of a rollout that no executor reported on."""
     return {
         "at": held.seq,
         "new_status": change.status,
@@ -174,7 +174,7 @@ def ended(held: LockedRollout, change: StatusChange, now: float) -> dict[str, An
 
 
 def finished(outcome: Outcome, held: LockedRollout, change: StatusChange) -> dict[str, Any]:
-    """The end of a rollout by the report of its last attempt."""
+    """The end of a rollout, by the report of its last attempt."""
     return {
         "at": held.seq,
         "new_status": change.status,

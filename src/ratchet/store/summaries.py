@@ -1,4 +1,4 @@
-"""Summaries: the figures of traces, computed from their spans when somebody looks at them."""
+"""Computes summaries of traces from their spans, on demand."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ratchet.store.usage import Price, total, used_by
 from ratchet.types.trace import Trace
 
 MANY = 200
-"""Traces in one statement."""
+"""Traces per SQL statement."""
 
 _HEADS = text("spans.head > 0")
 _USING = text("spans.usage > ''")
 
 
 NAMES_NO_TRACE = func.length(feedback.c.trace_id) == 0
-"""Condition on feedback. Not a comparison with the empty text: an index would be searched for it,
-in which that may be most of the rows."""
+"""Condition on feedback. Not a comparison with the empty string: SQL would use the index, in which
+those may be most of the rows."""
 
 
 class SummaryKey(NamedTuple):
-    """What belongs together in the database: a live trace, or what an attempt did in a trace."""
+    """Key of a trace's spans: a live trace, or an attempt's part of a trace."""
 
     rollout_seq: int
     fence: int
@@ -35,7 +35,7 @@ class SummaryKey(NamedTuple):
 
 
 class _Name(NamedTuple):
-    """What a trace is called, by its root or else by the first of its spans."""
+    """Name of a trace, from its root or else its first span."""
 
     name: str
     agent: str
@@ -44,7 +44,7 @@ class _Name(NamedTuple):
 
 
 class FeedbackFigures(NamedTuple):
-    """Feedback in figures."""
+    """Summary of feedback: count and lowest value."""
 
     number: int = 0
     worst: float | None = None
@@ -53,7 +53,7 @@ class FeedbackFigures(NamedTuple):
 def summaries(
     connection: Connection, keys: Sequence[SummaryKey], price: Price | None = None
 ) -> dict[SummaryKey, Trace]:
-    """The figures of traces, in the order of the keys; what is gone meanwhile is left out."""
+    """Summarise traces, in the order of the keys; traces deleted meanwhile are omitted."""
     found: dict[SummaryKey, Trace] = {}
     for some in chunks(keys, MANY):
         found.update(_some(connection, some, price))
@@ -70,7 +70,7 @@ def _some(
     owners = _owners(connection, keys)
     conversations = {name.conversation_id for name in names.values()} - {""}
     of_traces = feedback_of(connection, feedback.c.trace_id, {key.trace_id for key in keys})
-    # What names a trace as well is counted there.
+    # Feedback that also names a trace is counted with the trace.
     of_conversations = feedback_of(
         connection, feedback.c.conversation_id, conversations, NAMES_NO_TRACE
     )
@@ -83,7 +83,7 @@ def _some(
         name = names[key]
         rollout_id, queue = owners.get(key.rollout_seq, ("", ""))
         sums = total(used.get(key, ()), parents.get(key, {}), price)
-        said = combined_feedback(
+        figures = combined_feedback(
             of_traces.get(key.trace_id),
             of_conversations.get(name.conversation_id),
             of_rollouts.get(rollout_id),
@@ -108,8 +108,8 @@ def _some(
                 conversation_id=name.conversation_id,
                 rollout_id=rollout_id,
                 fence=key.fence,
-                feedback=said.number,
-                worst=said.worst,
+                feedback=figures.number,
+                worst=figures.worst,
             ),
         )
 
@@ -118,7 +118,7 @@ _KEY = (spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
 
 
 def among(keys: Iterable[SummaryKey]) -> ColumnElement[bool]:
-    """Condition that a span is of one of these traces; the unique key of spans serves it."""
+    """Condition that a span belongs to one of these traces; served by the unique key of spans."""
     live: list[str] = []
     attempts: dict[tuple[int, int], list[str]] = {}
     for key in keys:
@@ -139,9 +139,9 @@ def among(keys: Iterable[SummaryKey]) -> ColumnElement[bool]:
 def _counts(
     connection: Connection, keys: Sequence[SummaryKey]
 ) -> dict[SummaryKey, tuple[int, int, int, int]]:
-    """Spans, first start, last end and errors."""
+    """Number of spans, first start, last end and number of errors."""
     failed = case((spans.c.status == "error", 1), else_=0)
-    # A clock that jumped back may let a span end before it starts.
+    # With a clock that jumped back, a span may end before it starts.
     end = case((spans.c.end_ns > spans.c.start_ns, spans.c.end_ns), else_=spans.c.start_ns)
     query = (
         select(*_KEY, func.count(), func.min(spans.c.start_ns), func.max(end), func.sum(failed))
@@ -175,7 +175,7 @@ def _names(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKe
         if not roots:
             unsure.append(key)
     if unsure:
-        # The root is no head when its clock was behind, or something else in it began first.
+        # The root is not the head when its clock was behind or another span began first.
         roots_of = select(*columns).where(among(unsure), spans.c.parent_id.is_(None))
         for root in connection.execute(roots_of.order_by(spans.c.start_ns.desc())):
             key = SummaryKey(*root[:3])
@@ -194,7 +194,7 @@ def _used(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey
 def _parents(
     connection: Connection, keys: Sequence[SummaryKey]
 ) -> dict[SummaryKey, dict[str, str | None]]:
-    """The parent of every span, of those traces in which a call may be recorded twice."""
+    """Parent of every span, for traces in which a call may be recorded twice."""
     if not keys:
         return {}
     query = select(*_KEY, spans.c.span_id, spans.c.parent_id).where(among(keys))
@@ -216,13 +216,13 @@ def _owners(connection: Connection, keys: Sequence[SummaryKey]) -> dict[int, tup
 def feedback_of(
     connection: Connection, column: Any, ids: set[str], *conditions: ColumnElement[bool]
 ) -> dict[str, FeedbackFigures]:
-    """Feedback in figures, by what it is about.
+    """Summarise feedback by subject.
 
     Args:
-        connection: In a transaction.
-        column: Which of the things that feedback may name.
-        ids: Those.
-        conditions: What else must hold.
+        connection: An open transaction.
+        column: Column of the subject.
+        ids: Ids of the subjects.
+        conditions: Further conditions.
     """
     found: dict[str, FeedbackFigures] = {}
     for some in chunks(sorted(ids - {""})):
@@ -234,8 +234,8 @@ def feedback_of(
     return found
 
 
-def combined_feedback(*said: FeedbackFigures | None) -> FeedbackFigures:
-    """Feedback about several things, as about one."""
-    there = [one for one in said if one is not None]
+def combined_feedback(*parts: FeedbackFigures | None) -> FeedbackFigures:
+    """Merge summaries of feedback about several subjects."""
+    there = [one for one in parts if one is not None]
     values = [one.worst for one in there if one.worst is not None]
     return FeedbackFigures(sum(one.number for one in there), min(values) if values else None)

@@ -1,4 +1,4 @@
-"""Tables: how the nouns lie in the database. Migrations bring a database to this shape."""
+"""Table definitions. Migrations bring a database to this schema."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from ratchet.store.columns import CleanText, JsonText, Serial
 metadata = MetaData()
 
 RUNNING = text("attempts.status = 'running'")
-"""Condition of a partial index below; written out, since SQLite ignores such an index when the
-status is a bound argument."""
+"""Condition of a partial index below. A literal, since SQLite ignores such an index when the status
+is a bound argument."""
 
 QUEUED = text("rollouts.status = 'queued'")
 """Condition of the other partial index."""
 
 
 def _serial() -> Column[int]:
-    """Order of creation; also what pages of a list are cut by."""
+    """Creation order; also the key of pagination."""
     return Column("seq", Serial, primary_key=True, autoincrement=True)
 
 
 def _rollout() -> Column[int]:
-    """The `seq` of the rollout that a row belongs to."""
+    """`seq` of the rollout that a row belongs to."""
     return Column("rollout_seq", BigInteger, nullable=False)
 
 
@@ -43,12 +43,12 @@ def _words(name: str, **options: Any) -> Column[str]:
     return Column(name, CleanText, nullable=False, **options)
 
 
-# No foreign keys: rows are written together in one transaction, each key is a content hash or
-# comes from a row just read, and a check per row would cost the queue a fifth of its speed.
+# No foreign keys: related rows are written in one transaction, each key is a content hash or was
+# just read, and a check per row would cost the queue a fifth of its speed.
 
-# What belongs to a rollout is keyed by the rollout's `seq` and not by its id: ids are random, and
-# random keys scatter each batch over the whole of every index, the more the larger it is. By `seq`
-# new rows go to the end, and a rollout costs the same in a large store as in an empty one.
+# Rows of a rollout are keyed by its `seq` and not by its id: random ids scatter each batch over the
+# whole of every index, the more the larger it is. By `seq`, new rows are appended, and a rollout
+# costs the same in a large store as in an empty one.
 
 resources = Table(
     "resources",
@@ -79,7 +79,7 @@ candidates = Table(
     Column("parents", JsonText, nullable=False),
     Column("versions", JsonText, nullable=False),
     Column("created_at", Float, nullable=False),
-    # When it was last proposed: what is to be used again is not pruned.
+    # When it was last proposed, which protects it from pruning.
     Column("put_at", Float, nullable=False),
 )
 
@@ -135,22 +135,22 @@ rollouts = Table(
     Column("started_at", Float),
     Column("ended_at", Float),
     Column("duration_s", Float),
-    # Dollars of the calls whose price is known, those included that runners reported.
+    # Dollars of the calls with known price, including those reported by runners.
     Column("known_usd", Float, nullable=False),
-    # Dollars that runners reported beside the spans; NULL when one said that they are unknown.
+    # Dollars reported by runners besides the spans; NULL when one reported them as unknown.
     Column("reported_usd", Float),
-    # Number of calls in the spans whose price is unknown, by model.
+    # Number of calls of unknown price in the spans, by model.
     Column("unpriced", JsonText, nullable=False),
-    # The long ones come last: SQLite reads a row from its start and stops where it has enough.
+    # Long columns come last: SQLite reads a row from its start and stops when it has enough.
     _words("error"),
     Column("metadata", JsonText, nullable=False),
     Column("expected", JsonText, nullable=False),
     Column("output", JsonText, nullable=False),
     Column("input", JsonText, nullable=False),
-    # One index for each question. A rollout changes its status at least twice, which moves it in
-    # every index that holds the status: only one does so for all rollouts, since it counts them.
-    # The migration makes the first one partial, on what is queued; to say so here would import the
-    # code of every database at each start.
+    # One index per query. A rollout changes its status at least twice, which moves it in every
+    # index that contains the status; so only one covers all rollouts, for counting. The migration
+    # makes the first one partial, on queued rollouts; declaring that here would import the code of
+    # every database at each start.
     Index("ix_rollouts_queued", "queue", "seq"),
     Index("ix_rollouts_status", "status", "seq"),
     Index("ix_rollouts_queue", "queue", "seq"),
@@ -170,7 +170,7 @@ attempts = Table(
     Column("ended_at", Float),
     _words("error"),
     PrimaryKeyConstraint("rollout_seq", "fence", name="pk_attempts"),
-    # Only what runs is in this index: as many rows as there are rollouts in flight.
+    # Only running attempts are in this index: as many rows as there are rollouts in flight.
     # (Partial by its migration, as above.)
     Index("ix_attempts_running", "lease_until"),
     sqlite_with_rowid=False,
@@ -182,7 +182,7 @@ spans = Table(
     _serial(),
     _rollout(),
     Column("fence", Integer, nullable=False),
-    # The live agent that it comes from; empty for the spans of rollouts.
+    # The live agent; empty for spans of rollouts.
     _words("agent", server_default=""),
     _words("trace_id"),
     _words("span_id"),
@@ -192,20 +192,20 @@ spans = Table(
     Column("end_ns", BigInteger, nullable=False),
     _words("status"),
     _words("message"),
-    # Taken from the attributes, since nothing queries inside of JSON.
+    # Copied from the attributes, since no query looks inside JSON.
     _words("conversation_id", server_default=""),
     _words("usage", server_default=""),
     Column("head", Integer, nullable=False, server_default="0"),
-    # The long ones come last, as above.
+    # Long columns come last, as above.
     Column("attributes", JsonText, nullable=False),
     Column("events", JsonText, nullable=False),
     UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
-    # Only what has an agent is in the first index, and only what belongs to one in the
-    # second, by their migration. The unique key finds live spans by their trace.
+    # Only live spans are in the first index, and only those with a conversation in the second, by
+    # their migration. The unique key finds live spans by their trace.
     Index("ix_spans_agent", "agent", "seq", "end_ns"),
     Index("ix_spans_trace", "trace_id"),
-    # Only heads are in these, by their migration: one span of a trace and few more. They list
-    # traces by time, say which head is a trace's first, and find those of a conversation.
+    # Only heads are in these, by their migration: about one span per trace. They list traces by
+    # time, select the first head of a trace, and find the traces of a conversation.
     Index("ix_spans_heads", "head", "start_ns", "seq", "trace_id", "agent", "conversation_id"),
     Index(
         "ix_spans_first",
@@ -263,8 +263,8 @@ experiments = Table(
     _words("id", unique=True),
     _words("run_id"),
     _words("dataset_version"),
-    # The experiments that share one alpha budget, and this one's place among them, from 0. No two
-    # can have the same place, so no two can have the same level.
+    # Stream: the experiments that share one alpha budget; position: this one's index among them,
+    # from 0. Positions are unique, so no two experiments can have the same level.
     _words("stream"),
     Column("place", Integer, nullable=False),
     _words("verdict"),
@@ -290,7 +290,7 @@ agents = Table(
     Column("updated_at", Float, nullable=False),
 )
 
-# Which candidate an agent runs with outside of rollouts: its newest row. Older ones are history.
+# Active candidate of an agent outside of rollouts: its newest row. Older rows are history.
 activations = Table(
     "activations",
     metadata,
@@ -355,7 +355,7 @@ audit = Table(
     Column("status", Integer, nullable=False),
 )
 
-# What every server of a store must agree on, such as the secret that signs attempts' tokens.
+# Values shared by all servers of a store, such as the secret that signs attempt tokens.
 settings = Table(
     "settings",
     metadata,

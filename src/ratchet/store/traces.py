@@ -1,4 +1,4 @@
-"""Traces: what ran, one line a run, found by what people look for."""
+"""Repository of traces: search, pages, details and following of new ones."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from ratchet.types import InputError, total_cost
 from ratchet.types.trace import EVERY, Sort, Trace, TraceDetail, TraceFilter, first_of
 
 LOOK_BACK = 2_000
-"""Traces that are looked at for one page: what no index knows is computed. A page may then hold
-fewer than it could; the next one goes on. A page by duration or cost is one of these alone."""
+"""Maximum traces examined for one page, since conditions without an index are computed. A page may
+thus be short; the next one continues. A page by duration or cost ranks exactly these."""
 
 MOST_SPANS = 10_000
-"""Spans of a trace that are shown, unless more are asked for."""
+"""Default maximum of spans returned for a trace."""
 
 _WINDOW = 200
-"""Traces that are summed up at once."""
+"""Traces summarised at once."""
 
 _LATE = 1_000
-"""Spans that are looked at again for those that became visible late."""
+"""Spans re-read by `after`, for those that became visible late."""
 
 _FOLLOWED = 5_000
-"""Spans that are looked at for what is new."""
+"""Maximum spans read by `after`."""
 
 _HEADS = text("spans.head > 0")
 _IN_CONVERSATIONS = text("spans.conversation_id > ''")
-"""Written out, since SQLite ignores a partial index when its condition is a bound argument."""
+"""A literal, since SQLite ignores a partial index when its condition is a bound argument."""
 
 _CURSOR = re.compile(r"(-?[0-9]{1,19})\.([0-9]{1,18})")
 
 
 class _Head(NamedTuple):
-    """What stands for a trace in the index."""
+    """The span that represents a trace in the index."""
 
     start_ns: int
     seq: int
@@ -54,7 +54,7 @@ class _Head(NamedTuple):
 
 
 class Traces:
-    """Traces of live agents, and of rollouts where they are asked for."""
+    """Traces of live agents, and optionally of rollouts."""
 
     def __init__(self, database: Database, feedback: FeedbackLog) -> None:
         self._database = database
@@ -69,23 +69,22 @@ class Traces:
         cursor: str | None = None,
         price: Price | None = None,
     ) -> tuple[builtins.list[Trace], str | None]:
-        """One page of traces.
+        """List one page of traces.
 
         Args:
-            wanted: Which.
-            sort: `newest` by when they began. A page of `slowest` or `costliest` has those of the
-                `LOOK_BACK` traces from the cursor on, newest first; `first_of` several pages is
-                what is so among all that were looked at.
-            limit: How many on a page.
-            cursor: As the page before returned it.
-            price: Prices of calls whose cost nobody recorded.
+            wanted: Filter.
+            sort: `newest` sorts by start. A page of `slowest` or `costliest` ranks the `LOOK_BACK`
+                newest traces from the cursor on; merge several pages with `first_of`.
+            limit: Traces per page.
+            cursor: Cursor returned with the previous page.
+            price: Prices of calls that recorded no cost.
 
         Returns:
-            The page, and the cursor of the next or None after the last. A page may be short, or
-            empty, and yet have a next: only so many traces are looked at for one.
+            The page, and the cursor of the next one or None after the last. A page may be short or
+            empty although there is a next one, since a bounded number of traces is examined.
 
         Raises:
-            InputError: The cursor is none that this method returned.
+            InputError: The cursor is invalid.
         """
         after = None if cursor is None else position_of(cursor)
 
@@ -100,12 +99,12 @@ class Traces:
     def get(
         self, trace_id: str, *, limit: int = MOST_SPANS, price: Price | None = None
     ) -> TraceDetail | None:
-        """A trace with its spans and its feedback; None when it is unknown.
+        """Return a trace with its spans and feedback; None when it is unknown.
 
         Args:
             trace_id: Its id.
-            limit: Spans to return at most, those that started first.
-            price: Prices of calls whose cost nobody recorded.
+            limit: Maximum number of spans, those that started first.
+            price: Prices of calls that recorded no cost.
         """
         wanted = clean(trace_id)
 
@@ -139,18 +138,18 @@ class Traces:
             return None
         trace, rows = read
         ordered = [span_of(row) for row in sorted(rows, key=lambda row: (row.start_ns, row.seq))]
-        said, _ = self._feedback.list(trace_id=wanted, limit=1_000)
+        items, _ = self._feedback.list(trace_id=wanted, limit=1_000)
         for what, id in (
             ("rollout_id", trace.rollout_id),
             ("conversation_id", trace.conversation_id),
         ):
             if id:
                 more, _ = self._feedback.list(**{what: id}, limit=1_000)
-                said += [one for one in more if not one.trace_id]
-        return TraceDetail(trace=trace, spans=ordered[:limit], feedback=said)
+                items += [one for one in more if not one.trace_id]
+        return TraceDetail(trace=trace, spans=ordered[:limit], feedback=items)
 
     def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
-        """Ids of traces that begin so, sorted."""
+        """Find ids of traces by prefix, sorted."""
         if not prefix or len(prefix) > MAX_ID:
             return []
         query = (
@@ -163,21 +162,22 @@ class Traces:
         return self._database.read(lambda c: list(c.scalars(query)))
 
     def mark(self) -> int:
-        """How far the store has come; `after` goes on from there."""
+        """Return the current end of the store, to follow it with `after`."""
         return self._database.read(lambda c: c.scalar(select(func.max(spans.c.seq)))) or 0
 
     def after(
         self, mark: int, wanted: TraceFilter = EVERY, *, price: Price | None = None
     ) -> tuple[builtins.list[Trace], int]:
-        """Traces of which something was stored after a mark, the earliest first.
+        """Return traces with spans stored after a mark, earliest first.
 
         Args:
-            mark: As `mark` or this method returned it.
-            wanted: Which.
-            price: Prices of calls whose cost nobody recorded.
+            mark: Result of `mark`, or the mark that this method returned.
+            wanted: Filter.
+            price: Prices of calls that recorded no cost.
 
         Returns:
-            The traces, and a mark to go on from. One may come several times, as its spans do.
+            The traces, and the next mark. A trace is returned again whenever more of its spans
+            arrive.
         """
 
         # On Postgres a number may become visible after a higher one: look back a little.
@@ -207,7 +207,8 @@ class Traces:
 
 
 def merged_trace(parts: Sequence[Trace]) -> Trace:
-    """One trace of what several attempts, or an attempt and live traffic, did in it."""
+    """Merge the parts of a trace that several attempts, or an attempt and live traffic,
+    contributed."""
     if len(parts) == 1:
         return parts[0]
     start_ns = min(part.start_ns for part in parts)
@@ -256,7 +257,7 @@ def _page(
         looked_at += len(heads)
         if len(heads) < window:
             return found, None
-        # What is rare is looked for in larger steps.
+        # Search for rare traces in larger steps.
         window = _WINDOW
     return found, cursor_of(after)
 
@@ -264,7 +265,7 @@ def _page(
 def _heads(
     connection: Connection, wanted: TraceFilter, limit: int, after: tuple[int, int] | None
 ) -> builtins.list[_Head]:
-    """The next traces, newest first, each by the first of its heads."""
+    """The next traces, newest first, each by its first head."""
     kinds = (LIVE_HEAD, ROLLOUT_HEAD) if wanted.rollouts else (LIVE_HEAD,)
     lists = [connection.execute(_query(wanted, kind, limit, after)).all() for kind in kinds]
     merged = heapq.merge(*lists, key=lambda row: (row[0], row[1]), reverse=True)
@@ -293,7 +294,7 @@ def _query(wanted: TraceFilter, kind: int, limit: int, after: tuple[int, int] | 
 
 
 def _is_preceded(conversation_id: str | None) -> Any:
-    """Whether a trace has an earlier head than the one that a query reads."""
+    """Whether a trace has an earlier head than the selected one."""
     earlier = spans.alias("earlier")
     mine = and_(
         text("earlier.head > 0"),
@@ -314,20 +315,20 @@ def _is_of(agent: str, kind: int) -> Any:
 
 
 def cursor_of(place: tuple[int, int] | None) -> str | None:
-    """The cursor that stands for a start and a row's number."""
+    """Encode a cursor from a start time and a row number."""
     return None if place is None else f"{place[0]}.{place[1]}"
 
 
 def position_of(cursor: str) -> tuple[int, int]:
-    """What a cursor stands for.
+    """Decode a cursor.
 
     Raises:
-        InputError: It is none.
+        InputError: It is not a cursor.
     """
     found = _CURSOR.fullmatch(cursor) if cursor.isascii() else None
     if found is None or not -(2**63) <= int(found[1]) < 2**63:
         raise InputError(
-            f"The cursor {cursor[:60]!r} is none that such a page ended with.",
+            f"The cursor {cursor[:60]!r} is invalid.",
             hint="Begin without a cursor.",
         )
     return int(found[1]), int(found[2])

@@ -1,4 +1,4 @@
-"""Usage: what the calls of a trace used, kept beside each span, and what that comes to."""
+"""Usage of model calls: stored with each span, summed per trace."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ratchet.types import Cost, Span, total_cost
 from ratchet.types.trace import CALLS, SUMS, ModelCall
 
 Price = Callable[[ModelCall], float | None]
-"""Dollars of a call by published prices; None when nobody publishes one."""
+"""Dollars of a call by published prices; None when there is no price."""
 
 COST = "ratchet.cost_usd"
 INPUT, OUTPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
-"""Attributes that say that a span used something."""
+"""Attributes that report token usage."""
 
 OPERATION = "gen_ai.operation.name"
 GATEWAY = "ratchet.upstream"
@@ -34,7 +34,7 @@ _MOST = 2**53
 
 
 class _Stored(msgspec.Struct, array_like=True, frozen=True):
-    """How it lies in the database, as a JSON list."""
+    """Usage as stored in the database, a JSON list."""
 
     model: str
     provider: str
@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(_Stored).decode
 
 
 class UsageTotal(NamedTuple):
-    """What a trace used."""
+    """Total usage of a trace."""
 
     input_tokens: int
     output_tokens: int
@@ -62,29 +62,29 @@ class UsageTotal(NamedTuple):
 
 
 def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
-    """What a span used, as it lies in the database; empty when it used nothing.
+    """Encode a span's usage for the database; empty when there is none.
 
-    A model call that succeeded and reports no usage used something that is unknown.
+    A successful model call that reports no usage counts as usage of unknown size.
 
     Args:
-        attributes: Of the span; foreign data, so anything may stand there.
+        attributes: The span's attributes; foreign data, so values may be anything.
         failed: Whether the span's status is error.
     """
     get = attributes.get
-    given, made, cost = get(INPUT), get(OUTPUT), get(COST)
-    if given is None and made is None and (cost is None or _dollars(cost) is None):
+    input_tokens, output_tokens, cost = get(INPUT), get(OUTPUT), get(COST)
+    if input_tokens is None and output_tokens is None and (cost is None or _dollars(cost) is None):
         operation = get(OPERATION)
         if failed or operation.__class__ is not str or operation not in CALLS:
             return ""
     model = get("gen_ai.response.model") or get("gen_ai.request.model") or ""
     provider = get("gen_ai.provider.name") or get("gen_ai.system") or ""
-    # Most calls have no more to say than this, and are written four times as fast by hand.
+    # The common case, written four times as fast by hand.
     if (
         cost is None
-        and given.__class__ is int
-        and made.__class__ is int
-        and 0 <= given < _MOST
-        and 0 <= made < _MOST
+        and input_tokens.__class__ is int
+        and output_tokens.__class__ is int
+        and 0 <= input_tokens < _MOST
+        and 0 <= output_tokens < _MOST
         and model.__class__ is str
         and provider.__class__ is str
         and len(model) <= _MAX_NAME
@@ -94,7 +94,7 @@ def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
         operation = get(OPERATION)
         is_whole = operation.__class__ is str and operation in SUMS
         return (
-            f"[{_names_text(model, provider)},{given},{made},null,"
+            f"[{_names_text(model, provider)},{input_tokens},{output_tokens},null,"
             f'{"true" if is_whole else "false"},0,0,""]'
         )
     return _encode(_used(attributes)).decode()
@@ -102,24 +102,24 @@ def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _names_text(model: str, provider: str) -> str:
-    """Model and provider as they lie in the database; both are short."""
+    """Model and provider as stored in the database; both are short."""
     return _encode((clean(model), clean(provider))).decode()[1:-1]
 
 
 def used_by(span_id: str, parent_id: str | None, stored: str) -> Used:
-    """What a span used, from how it lies in the database."""
+    """Decode a span's stored usage."""
     used = _decode(stored)
     return Used(span_id, parent_id, _call(used), used.whole, used.gateway)
 
 
 def used_in(span: Span) -> Used | None:
-    """What a span used, from its attributes; None when it used nothing."""
+    """Usage in a span's attributes; None when there is none."""
     stored = usage_text(span.attributes, failed=span.status == "error")
     return used_by(span.span_id, span.parent_id, stored) if stored else None
 
 
 def call_of(attributes: Mapping[str, Any]) -> ModelCall:
-    """What a span's attributes say of the call of a model, be it nothing."""
+    """The model call that a span's attributes describe; fields may be empty."""
     return _call(_used(attributes))
 
 
@@ -160,12 +160,12 @@ def _call(used: _Stored) -> ModelCall:
 def total(
     used: Sequence[Used], parents: Mapping[str, str | None], price: Price | None = None
 ) -> UsageTotal:
-    """What a trace, or an attempt, used; each call once.
+    """Total usage of a trace or an attempt; each call counts once.
 
     Args:
-        used: By each span.
-        parents: The parent of each span, also of those that used nothing.
-        price: For calls whose cost nobody recorded.
+        used: Usage by span.
+        parents: Parent of each span, including spans without usage.
+        price: Prices of calls that recorded no cost.
     """
     calls = [
         one._replace(call=msgspec.structs.replace(one.call, cost_usd=cost_of(one.call, price)))

@@ -1,8 +1,8 @@
-"""Importing: what other tools wrote down, as spans, feedback and rollouts.
+"""Importers: convert recordings of other tools to spans, feedback and rollouts.
 
-A format is a file beside its siblings and a line in `FORMATS`. Readers are pure: from one value of
-a file to what is to be stored. Ids follow from what the source calls a thing, or from its content,
-so that reading a file twice stores it once.
+Each format is a module here and an entry in `FORMATS`. Readers are pure functions from one value of
+a file to the records to store. Ids derive from the source's ids or from content, so that importing
+a file twice stores it once.
 """
 
 from ratchet.curate.importing.file_values import FileValue, read_values, rows_of, unwrapped

@@ -1,4 +1,4 @@
-"""Chat in what others recorded: inputs and outputs of model calls, as messages where they are."""
+"""Normalises recorded inputs and outputs of model calls to chat messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ratchet.observe.dialects import names
 
 
 def call_attributes(given: Any, answered: Any) -> dict[str, Any]:
-    """What went into a call of a model and came out: messages, or else just values."""
+    """Span attributes of a model call's input and output: messages if they can be parsed, else
+    values."""
     found: dict[str, Any] = {}
     sent = _listed(given, "user")
     if sent:
@@ -21,10 +22,10 @@ def call_attributes(given: Any, answered: Any) -> dict[str, Any]:
     tools = given.get("tools") if isinstance(given, Mapping) else None
     if tools:
         found[names.TOOL_DEFINITIONS] = as_text(tools)
-    said = _answered(answered)
-    if said:
-        found[names.OUTPUT_MESSAGES] = as_text(said)
-        reasons = [each["finish_reason"] for each in said if each.get("finish_reason")]
+    answer = _answered(answered)
+    if answer:
+        found[names.OUTPUT_MESSAGES] = as_text(answer)
+        reasons = [each["finish_reason"] for each in answer if each.get("finish_reason")]
         if reasons:
             found[names.FINISH_REASONS] = reasons
     elif answered is not None:
@@ -33,7 +34,7 @@ def call_attributes(given: Any, answered: Any) -> dict[str, Any]:
 
 
 def value_attributes(given: Any, answered: Any, *, tool: bool) -> dict[str, Any]:
-    """What went into another step and came out."""
+    """Span attributes of another step's input and output."""
     keys = (names.TOOL_ARGUMENTS, names.TOOL_RESULT) if tool else (names.INPUT, names.OUTPUT)
     return {
         key: as_text(form.decoded(value))
@@ -54,7 +55,7 @@ def _listed(value: Any, role: str) -> list[form.Message]:
             found = [value]
     if not isinstance(found, list) or not found:
         return []
-    # LangChain's callbacks have a list of lists.
+    # LangChain's callbacks record a list of lists.
     if isinstance(found[0], list) and len(found) == 1:
         found = found[0]
     if not all(isinstance(each, Mapping) and ("role" in each or "type" in each) for each in found):
@@ -66,7 +67,7 @@ _TYPES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"
 
 
 def _named(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """LangChain's messages have a type in the place of a role."""
+    """Convert LangChain's `type` of a message to a role."""
     if "role" in message:
         return message
     return {**message, "role": _TYPES.get(str(message.get("type")), message.get("type"))}

@@ -1,7 +1,7 @@
-"""Conversations as the chat APIs have them: OpenAI's and Anthropic's messages, one in each value.
+"""Importer for conversations in the chat formats of OpenAI and Anthropic, one per value.
 
-A conversation becomes a trace: a span of the agent, below it a call of the model for each message
-that the model said, with all that was said before, and a call of a tool for each answer of one.
+A conversation becomes a trace: a span of the agent, and below it a model call with the preceding
+messages for each assistant message, and a tool call for each tool result.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ratchet.observe.dialects import names
 from ratchet.types import Span, SpanRecord
 
 MAX_HISTORY = 40
-"""Calls of a conversation that hold all that was said before. Later ones hold what was said since
-the call before: else a long conversation would take space with the square of its length."""
+"""Calls of a conversation that record the whole history. Later ones record only the messages since
+the previous call, or the size of a long conversation would grow quadratically."""
 
 MAX_MESSAGES = 10_000
 
@@ -42,7 +42,7 @@ _ROLES = {
     "function": "tool",
     "developer": "system",
 }
-"""What others call roles."""
+"""Standard role by other names for it."""
 
 _IDS = ("conversation_id", "conversationId", "session_id", "thread_id", "id", "uuid")
 _TIMES = ("timestamp", "created_at", "create_time", "created", "time", "date")
@@ -52,11 +52,11 @@ class ImportedConversation:
     """One conversation of a file.
 
     Args:
-        value: The object that holds it, or its list of messages.
+        value: An object that contains it, or its list of messages.
         source: The format it was read as.
 
     Raises:
-        Unfit: It is none.
+        FormatMismatch: It is not a conversation.
     """
 
     def __init__(self, value: Any, source: str) -> None:
@@ -64,7 +64,7 @@ class ImportedConversation:
         self.given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
         self.messages = _messages(value)
         if not any(message["role"] == "assistant" for message in self.messages):
-            raise FormatMismatch("nobody answers in it: it has no message of the role assistant")
+            raise FormatMismatch("it has no answer: there is no message of the role assistant")
         self.digest = digest(source, value)
         self.trace_id = self.digest[:32]
         id = next((self.given[key] for key in _IDS if self.given.get(key)), None)
@@ -72,7 +72,7 @@ class ImportedConversation:
 
     @property
     def prompt(self) -> list[form.Message]:
-        """What was said before the model said anything."""
+        """Messages before the first assistant message."""
         prompt = []
         for message in self.messages:
             if message["role"] == "assistant":
@@ -82,14 +82,14 @@ class ImportedConversation:
 
     @property
     def answer(self) -> str:
-        """The last that the model said, as text."""
+        """Text of the last assistant message."""
         for message in reversed(self.messages):
             if message["role"] == "assistant":
                 return message_text(message)
         return ""
 
     def spans(self, context: ImportContext, rollout_id: str = "") -> tuple[SpanRecord, ...]:
-        """The spans of the conversation."""
+        """Spans of the conversation."""
         agent = context.agent_name(self.given.get("agent"), self.given.get("agent_name"))
         root = self.digest[32:48]
         begun = next((m for key in _TIMES if (m := unix_ns(self.given.get(key)))), None)
@@ -184,7 +184,7 @@ class ImportedConversation:
     def _tools(
         self, number: int, root: str, shared: Mapping[str, Any], clock: _Clock
     ) -> list[Span]:
-        """A span for each answer of a tool in a message."""
+        """A span for each tool result in a message."""
         calls = {
             part.get("id"): part
             for message in self.messages[:number]
@@ -222,7 +222,7 @@ class ImportedConversation:
 
 
 class _Clock:
-    """When each message was said: as the source says, or a millisecond after the one before."""
+    """Times of the messages: from the source, or one millisecond after the previous message."""
 
     def __init__(self, begun_ns: int, messages: Sequence[form.Message]) -> None:
         self.is_real = False
@@ -238,21 +238,21 @@ class _Clock:
         self._at.append(at)
 
     def at(self, number: int) -> int:
-        """Unix nanoseconds of a message; of the end, for the one after the last."""
+        """Unix nanoseconds of a message; for an index past the last one, of the end."""
         return self._at[number]
 
 
 def read(value: Any, context: ImportContext, source: str) -> ImportedRecords:
-    """A conversation's spans.
+    """Convert a conversation to spans.
 
     Raises:
-        Unfit: It is none.
+        FormatMismatch: It is not a conversation.
     """
     return ImportedRecords(spans=ImportedConversation(value, source).spans(context))
 
 
 def message_text(message: form.Message) -> str:
-    """What a message says in words."""
+    """Text of a message."""
     return "\n".join(
         str(part.get("content", "")) for part in message["parts"] if part.get("type") == "text"
     )
@@ -271,7 +271,7 @@ def has_messages(value: Any) -> bool:
 
 
 def _is_completion(value: Mapping[str, Any]) -> bool:
-    """Whether it is a prompt and what completes it, both as text."""
+    """Whether it is a pair of prompt and completion, both text."""
     return isinstance(value.get("prompt"), str) and isinstance(value.get("completion"), str)
 
 
@@ -307,7 +307,7 @@ def _messages(value: Any) -> list[form.Message]:
                 raw += _answered(found)
                 break
     else:
-        raise FormatMismatch("it is no conversation, but something else than an object or a list")
+        raise FormatMismatch("it is not a conversation: it is neither an object nor a list")
     if not raw:
         raise FormatMismatch("it has no messages")
     if len(raw) > MAX_MESSAGES:
@@ -315,13 +315,13 @@ def _messages(value: Any) -> list[form.Message]:
     made: list[form.Message] = []
     for number, each in enumerate(raw, start=1):
         if not isinstance(each, Mapping):
-            raise FormatMismatch(f"message {number} is no object")
+            raise FormatMismatch(f"message {number} is not an object")
         made += _message(number, each)
     return made
 
 
 def _answered(response: Mapping[str, Any]) -> list[Any]:
-    """The message in what an API answered."""
+    """The message in an API response."""
     choices = response.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
         message = choices[0].get("message")
@@ -343,7 +343,7 @@ def _message(number: int, raw: Mapping[str, Any]) -> list[form.Message]:
         raise FormatMismatch(f"message {number} has no content")
     made = {"role": role, "parts": [part for part in made["parts"] if isinstance(part, dict)]}
     stamp = next((m for key in _TIMES if (m := unix_ns(raw.get(key)))), None)
-    # Anthropic's users say what tools answered; a message of its own, it is found as one.
+    # Anthropic puts tool results into user messages; here they become messages of their own.
     answers = [part for part in made["parts"] if part.get("type") == "tool_call_response"]
     others = [part for part in made["parts"] if part.get("type") != "tool_call_response"]
     split = []

@@ -1,8 +1,8 @@
-"""Units: the values of a file, one after another, however it holds them.
+"""Iterates over the values of a file, whatever its container format.
 
-JSON Lines, a JSON list of any size, one JSON object (also one that wraps a list), or CSV with a
-header. No more than one value is in memory at a time. A value that is broken is told of with its
-line, and what follows it is read.
+JSON Lines, a JSON list of any size, one JSON object (possibly wrapping a list), or CSV with a
+header. One value at a time is in memory. A broken value is reported with its line, and reading
+continues after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from ratchet.types import InputError
 
 LONGEST = 64 * 1024 * 1024
-"""Bytes of one line, or characters of one value in a list."""
+"""Maximum bytes of a line, or characters of a value in a list."""
 
 _PIECE = 1024 * 1024
 _HEAD = 256 * 1024
@@ -33,10 +33,10 @@ WRAPPERS = (
     "observations",
     "conversations",
 )
-"""Keys of an object that does nothing but wrap a list."""
+"""Keys of objects that only wrap a list."""
 
 _KEPT_WRAPPED = ("resourceSpans",)
-"""Those whose items are not read without it."""
+"""Wrapper keys that the items' readers need."""
 
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -48,20 +48,20 @@ class FileValue(NamedTuple):
     """One value of a file."""
 
     line: int
-    """Where it begins, from 1; in a list that stands on one line, which value it is."""
+    """Line where it begins, from 1; in a list on a single line, its position."""
     end: int
-    """Bytes of the file that are read once this value is, about."""
+    """Approximate bytes of the file read after this value."""
     value: Any = None
     error: str = ""
     """Why there is no value."""
 
 
 def read_values(path: Path, skip: int = 0) -> Iterator[FileValue]:
-    """The values of a file.
+    """Iterate over the values of a file.
 
     Args:
         path: The file.
-        skip: How many of them, broken ones too, to pass over.
+        skip: Number of values to skip, including broken ones.
 
     Raises:
         InputError: The file cannot be read.
@@ -75,28 +75,26 @@ def read_values(path: Path, skip: int = 0) -> Iterator[FileValue]:
             file.seek(0)
             if head.startswith(_UTF_16):
                 raise InputError(
-                    f"The file {path} is written in UTF-16.",
-                    hint="Write it in UTF-8: iconv -f UTF-16 -t UTF-8 FILE > OTHER.",
+                    f"The file {path} is encoded in UTF-16.",
+                    hint="Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > OTHER.",
                 )
             if _is_csv(name):
                 units = _rows(file, "\t" if name.suffix.lower() == ".tsv" else ",")
             elif _is_lines(head):
-                units, skip = _lines(file, skip), 0  # passes over lines without reading them
+                units, skip = _lines(file, skip), 0  # skips lines without parsing them
             else:
                 units = _documents(file)
             for unit in itertools.islice(units, skip, None):
                 end = unit.end
                 yield unit
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        yield FileValue(
-            0, end, error=f"what is compressed in it ends too early, or is broken: {error}"
-        )
+        yield FileValue(0, end, error=f"the compressed data ends too early or is broken: {error}")
     except OSError as error:
         raise InputError(f"The file {path} cannot be read: {error.strerror or error}.") from None
 
 
 def unwrapped(value: Any) -> list[Any]:
-    """The things in an object that is none of its own: what the lists in it hold."""
+    """Items of the lists in a wrapper object."""
     if not isinstance(value, Mapping):
         return []
     return [
@@ -109,7 +107,7 @@ def unwrapped(value: Any) -> list[Any]:
 
 
 def rows_of(value: Any) -> list[Any]:
-    """The rows of a data frame that was written column by column; empty when it is none."""
+    """Rows of a data frame serialised by column; empty when it is not one."""
     if not isinstance(value, Mapping) or len(value) < 2:
         return []
     columns = list(value.values())
@@ -135,13 +133,14 @@ def _is_lines(head: bytes) -> bool:
     if not first or first in (b"[", b"{"):
         return False
     if _value(first) is not None:
-        # One line alone, a list of things, is a list and not a line; else it is the first of many.
+        # A single line with a list is a list, not JSON Lines; otherwise the line is the first of
+        # many.
         return bool(rest.strip()) or not first.startswith(
             (b"[", b'{"resource', b'{"data', b'{"trac')
         )
     if not newline:
         return False
-    # Broken, or the beginning of something that goes on.
+    # Broken, or the beginning of a multi-line value.
     return first.startswith(b"{") != first.endswith((b",", b"{", b"[", b":")) or any(
         _value(line.strip()) is not None and line.strip().startswith((b"{", b"["))
         for line in rest.split(b"\n")[:20]
@@ -186,17 +185,17 @@ def _parsed(number: int, end: int, line: bytes) -> FileValue:
         return FileValue(number, end, error=f"not JSON: {error.msg} (column {error.colno})")
     except RecursionError:
         return FileValue(number, end, error="nested too deeply")
-    except ValueError as error:  # a number of more digits than Python reads
+    except ValueError as error:  # a number with more digits than Python parses
         return FileValue(number, end, error=f"not JSON: {error}")
 
 
 def _no_number(_: str) -> None:
-    """NaN and Infinity, which JSON has not and many write, are no value."""
+    """NaN and Infinity, which are not JSON but common, are read as null."""
     return None
 
 
 class _Text:
-    """The text of a file as far as it was read and is needed."""
+    """Buffered text of a file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="\n")
@@ -207,7 +206,7 @@ class _Text:
         self.passed = 0
 
     def more(self) -> bool:
-        """Read on; False at the end."""
+        """Read more; False at the end."""
         piece = self._file.read(max(_PIECE, len(self.text) - self.at))
         self.text = self.text[self.at :] + piece
         self.at = 0
@@ -215,13 +214,13 @@ class _Text:
         return not self.ended
 
     def skip(self, to: int) -> None:
-        """Go on from there."""
+        """Advance to a position."""
         self.line += self.text.count("\n", self.at, to)
         self.passed += to - self.at
         self.at = to
 
     def skip_blank(self) -> None:
-        """Go on from the next character that means something."""
+        """Advance past white space."""
         while True:
             between = _BETWEEN.match(self.text, self.at)
             assert between is not None
@@ -241,7 +240,7 @@ def _documents(file: BinaryIO) -> Iterator[FileValue]:
 
 
 def _document(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
-    """The values of one of the documents that stand in the file, one behind another."""
+    """Values of one of the concatenated documents in a file."""
     wrap: Callable[[Any], Any] = _as_it_is
     closing = ""
     opened = _OPENS.match(source.text, source.at)
@@ -279,7 +278,7 @@ def _document(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
 
 
 def _behind(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
-    """What stands behind the list in the object that wraps it: further lists, nothing else."""
+    """Values after the list in a wrapper object: further lists only."""
     while True:
         source.skip_blank()
         if source.text.startswith("}", source.at):
@@ -302,12 +301,12 @@ def _behind(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
 
 
 def _is_message(value: Any) -> bool:
-    """Whether a value of a list is no thing of its own but a message of one conversation."""
+    """Whether a list item is a message of one conversation rather than a value of its own."""
     return isinstance(value, dict) and "role" in value and "messages" not in value
 
 
 def _conversation(unit: FileValue, source: _Text, decoder: json.JSONDecoder) -> FileValue:
-    """The messages of a list as one value; what is broken among them is left out."""
+    """Combine the messages of a list into one value; broken ones are omitted."""
     messages = [unit.value]
     end = unit.end
     while end - unit.end < LONGEST:
@@ -335,7 +334,7 @@ def _next(source: _Text, decoder: json.JSONDecoder, wrap: Callable[[Any], Any]) 
             return FileValue(line, source.passed, error="nested too deeply")
         except json.JSONDecodeError as error:
             length = len(source.text) - source.at
-            # An error at the end of what was read is one of the reading.
+            # An error at the end of the buffer may only mean that more must be read.
             unfinished = error.msg.startswith("Unterminated") or error.pos > len(source.text) - 64
             if unfinished and not source.ended and length < LONGEST and source.more():
                 continue
@@ -347,7 +346,7 @@ def _next(source: _Text, decoder: json.JSONDecoder, wrap: Callable[[Any], Any]) 
             _resume(source)
             return FileValue(line, source.passed, error=f"not JSON: {error}")
         if end == len(source.text) and not source.ended and source.more():
-            continue  # a number may go on
+            continue  # a number may continue
         source.skip(end)
         return FileValue(line, source.passed, wrap(value))
 
@@ -356,7 +355,7 @@ _BEGINS = re.compile(r"\n\s{0,8}(?:,\s{0,8})?(?=[\[{])|\n(?=\])")
 
 
 def _resume(source: _Text) -> None:
-    """Go on from the next line that may begin a value."""
+    """Continue at the next line that may begin a value."""
     start = source.at + 1
     while True:
         found = _BEGINS.search(source.text, start)
@@ -400,7 +399,7 @@ def _rows(file: BinaryIO, delimiter: str) -> Iterator[FileValue]:
 
 
 def _cell(cell: str) -> Any:
-    """What a cell holds: JSON where it is an object or a list, else its text."""
+    """Parse a cell: JSON if it is an object or a list, else text."""
     if cell[0] in "{[" and cell[-1] in "}]":
         try:
             return json.loads(cell, parse_constant=_no_number)

@@ -1,4 +1,4 @@
-"""Formats: how each is known and read."""
+"""Registry of import formats: detection and reader of each."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ratchet.curate.importing.records import ImportContext, ImportedRecords
 
 
 class Format(NamedTuple):
-    """One form of what people have."""
+    """An import format."""
 
     matches: Callable[[Any], bool]
-    """Whether a value looks like it."""
+    """Whether a value looks like this format."""
     read: Callable[[Any, ImportContext], ImportedRecords]
-    """What is to be stored of a value; raises Unfit when it is none."""
+    """Converts a value; raises FormatMismatch when it is not of this format."""
 
 
 def _is_anthropic(value: Any) -> bool:
-    """Whether a conversation has what only Anthropic's API has."""
+    """Whether a conversation has features of Anthropic's API only."""
     if not conversations.has_messages(value):
         return False
     if isinstance(value, Mapping) and value.get("system"):
@@ -49,9 +49,9 @@ FORMATS: dict[str, Format] = {
     "anthropic": Format(_is_anthropic, _read_anthropic),
     "openai": Format(conversations.has_messages, _read_openai),
 }
-"""By name. A value that looks like several is the first of them."""
+"""Formats by name. A value that matches several is of the first."""
 
 
 def format_of(value: Any, formats: Mapping[str, Format] = FORMATS) -> str | None:
-    """The name of the format that a value looks like; None when it looks like none."""
+    """Name of the first format that a value matches; None when there is none."""
     return next((name for name, format in formats.items() if format.matches(value)), None)

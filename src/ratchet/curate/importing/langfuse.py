@@ -1,9 +1,9 @@
-"""Langfuse: rows of traces and of observations, and traces that hold their observations.
+"""Importer for Langfuse: traces, observations, scores, and traces with nested observations.
 
-What its UI exports (CSV, JSON, JSON Lines), what its API answers, what it puts into blob storage,
-and the files of a single trace and of a session.
+Reads exports of its UI (CSV, JSON, JSON Lines), responses of its API, its blob storage exports, and
+the files of a single trace or session.
 Sources: langfuse/langfuse, worker/src/features/database-read-stream; the types of the package
-langfuse 4 (`Trace`, `ObservationV2`, `Score`) and what the API had before them; its reference of
+langfuse 4 (`Trace`, `ObservationV2`, `Score`) and their predecessors in the API; its reference of
 the fields in blob storage.
 """
 
@@ -41,7 +41,7 @@ OPERATIONS = {
     "EMBEDDING": "embeddings",
     "RETRIEVER": "retrieval",
 }
-"""Operation of a type of observation. Others are steps like any other."""
+"""Operation by observation type. Other types are plain steps."""
 
 _PARAMETERS = {
     "temperature": "gen_ai.request.temperature",
@@ -75,11 +75,12 @@ _BLOB = {
     "data_type": "dataType",
     "string_value": "stringValue",
 }
-"""Fields of rows in blob storage, by the names that the API has for them."""
+"""API names of the fields in blob storage."""
 
 
 def _named(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row with the API's names. Others have a `trace_id` too, but not these beside it."""
+    """Rename a row's fields to the API's names. Other formats have a `trace_id` too, but not these
+    fields."""
     if not any(key in value for key in ("project_id", "parent_observation_id", "bookmarked")):
         return value
     return {_BLOB.get(key, key): each for key, each in value.items()}
@@ -108,15 +109,15 @@ def matches(value: Any) -> bool:
 
 
 def read(value: Any, context: ImportContext) -> ImportedRecords:
-    """A trace with what it holds, an observation, or a score.
+    """Convert a trace with its observations, an observation, or a score.
 
     Raises:
-        Unfit: It is neither.
+        FormatMismatch: It is none of these.
     """
     if not isinstance(value, Mapping):
-        raise FormatMismatch("it is no object")
+        raise FormatMismatch("it is not an object")
     if isinstance(value.get("trace"), Mapping):
-        # The file of a single trace holds its observations beside it.
+        # The file of a single trace has its observations beside the trace.
         beside = {key: each for key, each in value.items() if key != "trace"}
         value = {**value["trace"], **beside}
     value = _named(value)
@@ -124,7 +125,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
         raise FormatMismatch("it has no id")
     if _is_score(value):
         if not value["traceId"]:
-            raise FormatMismatch("it is a score of something else than a trace")
+            raise FormatMismatch("it is a score, but not of a trace")
         return ImportedRecords(feedback=_scores({"scores": [value]}, str(value["traceId"]), {}))
     if value.get("traceId"):
         record = _observation(value, str(value["traceId"]), {}, context)
@@ -146,7 +147,7 @@ def _trace(value: Mapping[str, Any], context: ImportContext) -> ImportedRecords:
     below: list[SpanRecord] = []
     for each in _list(value.get("observations")):
         if not isinstance(each, Mapping):
-            continue  # the API lists the ids alone
+            continue  # the API lists only ids
         try:
             below.append(_observation(each, id, shared, context, value))
         except FormatMismatch as unfit:
@@ -154,7 +155,7 @@ def _trace(value: Mapping[str, Any], context: ImportContext) -> ImportedRecords:
     start = unix_ns(value.get("timestamp"))
     if start is None:
         if not below:
-            raise FormatMismatch("it has no time: its timestamp is missing, or is none")
+            raise FormatMismatch("it has no time: its timestamp is missing or invalid")
         start = min(record.span.start_ns for record in below)
     latency = number(value.get("latency")) or 0.0
     end = max([start + int(max(latency, 0.0) * 1e9), *(each.span.end_ns for each in below)])
@@ -196,7 +197,7 @@ def _observation(
         raise FormatMismatch("it has no id")
     start = unix_ns(value.get("startTime"))
     if start is None:
-        raise FormatMismatch("it has no time: its startTime is missing, or is none")
+        raise FormatMismatch("it has no time: its startTime is missing or invalid")
     end = unix_ns(value.get("endTime")) or start
     kind = str(value.get("type") or "SPAN").upper()
     operation = OPERATIONS.get(kind)
@@ -204,7 +205,7 @@ def _observation(
     parent = value.get("parentObservationId")
     model = value.get("model") or value.get("providedModelName")
     is_error = value.get("level") == "ERROR"
-    # Rows that hold what is known of their trace come without rows of traces.
+    # Rows with their trace's fields come without rows of traces.
     above = None if "traceName" in value and "project_id" in value else _root(trace)
     name = str(value.get("name") or kind.lower())
     attributes = {
@@ -244,7 +245,7 @@ def _observation(
 
 
 def _root(trace: str) -> str:
-    """The span that stands for the trace itself: its own id names no span."""
+    """Id of the span that represents the trace, whose own id is not a span id."""
     return digest(NAME, "root", trace)[:16]
 
 
@@ -293,7 +294,7 @@ def _parameters(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _more(value: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """What has no name in the span model, under Langfuse's own."""
+    """Fields without a counterpart in the span model, under Langfuse's names."""
     return {
         f"langfuse.{key}": each if isinstance(each, (str, int, float)) else as_text(each)
         for key in keys

@@ -1,6 +1,6 @@
-"""MLflow: traces as `Trace.to_json` and `mlflow.search_traces` write them, of versions 2 and 3.
+"""Importer for MLflow: traces of `Trace.to_json` and `mlflow.search_traces`, versions 2 and 3.
 
-Source: what the package mlflow 3 writes; the form of version 2 is in its `Trace.from_dict`.
+Source: output of the package mlflow 3; the form of version 2 is in its `Trace.from_dict`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ OPERATIONS = {
     "EMBEDDING": "embeddings",
     "RETRIEVER": "retrieval",
 }
-"""Operation of a type of span. Others are steps like any other."""
+"""Operation by span type. Other types are plain steps."""
 
 _TAKEN = ("mlflow.spanInputs", "mlflow.spanOutputs", "mlflow.traceRequestId", "mlflow.spanLogLevel")
 
 
 def matches(value: Any) -> bool:
-    """Whether a value looks like a trace of MLflow, or a row of a data frame of them."""
+    """Whether a value looks like an MLflow trace, or a row of a data frame of them."""
     if not isinstance(value, Mapping):
         return False
     info = value.get("info")
@@ -54,13 +54,13 @@ def matches(value: Any) -> bool:
 
 
 def read(value: Any, context: ImportContext) -> ImportedRecords:
-    """A trace.
+    """Convert a trace.
 
     Raises:
-        Unfit: It is none.
+        FormatMismatch: It is not a trace.
     """
     if not isinstance(value, Mapping):
-        raise FormatMismatch("it is no object")
+        raise FormatMismatch("it is not an object")
     whole_one = form.decoded(value.get("trace"))
     if isinstance(whole_one, Mapping):
         value = whole_one
@@ -72,14 +72,14 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     id = info.get("trace_id") or info.get("request_id")
     if not id:
         raise FormatMismatch("it has no trace_id")
-    told = {**_mapping(info.get("request_metadata")), **_mapping(info.get("trace_metadata"))}
+    metadata = {**_mapping(info.get("request_metadata")), **_mapping(info.get("trace_metadata"))}
     tags = _mapping(info.get("tags"))
-    session = told.get("mlflow.trace.session")
+    session = metadata.get("mlflow.trace.session")
     shared = without_empty(
         {
             SOURCE: NAME,
             names.CONVERSATION: session,
-            "user.id": told.get("mlflow.trace.user"),
+            "user.id": metadata.get("mlflow.trace.user"),
         }
     )
     agent = context.agent_name(tags.get("mlflow.traceName"))
@@ -105,7 +105,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
 
 def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
     if not isinstance(value, Mapping):
-        raise FormatMismatch("it is no object")
+        raise FormatMismatch("it is not an object")
     place = _mapping(value.get("context"))
     id = value.get("span_id") or place.get("span_id")
     if not id:
@@ -114,7 +114,7 @@ def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
         value.get("start_time_unix_nano", value.get("start_time", value.get("start_time_ns")))
     )
     if start is None:
-        raise FormatMismatch("it has no time: when it began is missing, or is none")
+        raise FormatMismatch("it has no time: its start is missing or invalid")
     end = unix_ns(value.get("end_time_unix_nano", value.get("end_time", value.get("end_time_ns"))))
     parent = value.get("parent_span_id", value.get("parent_id"))
     given = {key: form.decoded(each) for key, each in _mapping(value.get("attributes")).items()}
@@ -158,7 +158,7 @@ def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
 
 
 def _hex(id: Any) -> str:
-    """An id in hexadecimal; version 3 writes it in base64."""
+    """An id in hexadecimal; version 3 encodes it in base64."""
     text = str(id)
     if text.endswith("="):
         try:
@@ -187,9 +187,9 @@ def _events(value: Any) -> tuple[SpanEvent, ...]:
 def _assessments(info: Mapping[str, Any], trace_id: str, session: Any) -> tuple[Feedback, ...]:
     made = []
     for each in form.objects(info.get("assessments")):
-        said = _mapping(each.get("feedback"))
+        score = _mapping(each.get("feedback"))
         name = each.get("assessment_name") or each.get("name")
-        if not name or "value" not in said or each.get("valid") is False:
+        if not name or "value" not in score or each.get("valid") is False:
             continue
         about = each.get("span_id")
         made.append(
@@ -197,7 +197,7 @@ def _assessments(info: Mapping[str, Any], trace_id: str, session: Any) -> tuple[
                 NAME,
                 each.get("assessment_id") or [trace_id, name],
                 str(name),
-                said["value"],
+                score["value"],
                 comment=str(each.get("rationale") or ""),
                 trace_id=trace_id,
                 span_id=span_id_of(NAME, _hex(about)) if about else "",

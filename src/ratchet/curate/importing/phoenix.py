@@ -1,7 +1,7 @@
-"""Phoenix: spans as its API and UI export them, and rows of its data frames.
+"""Importer for Phoenix: spans exported by its API and UI, and rows of its data frames.
 
 Source: the types of the package arize-phoenix-client 2 (`Span`, `SpansResponseBody`) and its data
-frames, whose columns are `context.trace_id`, `attributes.…` and so on.
+frames, with columns such as `context.trace_id` and `attributes.…`.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _STATUSES: dict[str, Literal["unset", "ok", "error"]] = {
 
 
 def matches(value: Any) -> bool:
-    """Whether a value looks like a span of Phoenix."""
+    """Whether a value looks like a Phoenix span."""
     if not isinstance(value, Mapping) or "start_time" not in value:
         return False
     return isinstance(value.get("context"), Mapping) or "context.span_id" in value
 
 
 def read(value: Any, context: ImportContext) -> ImportedRecords:
-    """A span.
+    """Convert a span.
 
     Raises:
-        Unfit: It is none.
+        FormatMismatch: It is not a span.
     """
     if not isinstance(value, Mapping):
-        raise FormatMismatch("it is no object")
+        raise FormatMismatch("it is not an object")
     place = form.decoded(value.get("context"))
     if not isinstance(place, Mapping):
         place = {
@@ -59,7 +59,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
         raise FormatMismatch("it has no context with a trace_id and a span_id")
     start = unix_ns(value.get("start_time"))
     if start is None:
-        raise FormatMismatch("it has no time: its start_time is missing, or is none")
+        raise FormatMismatch("it has no time: its start_time is missing or invalid")
     end = unix_ns(value.get("end_time")) or start
     name = str(value.get("name") or "span")
     attributes = _attributes(value)

@@ -1,4 +1,4 @@
-"""What is read of one value of a file, and what readers share: ids, moments, attributes."""
+"""Imported records, and functions shared by the readers: ids, times, attributes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ratchet.observe.dialects.messages import json_text
 from ratchet.types import Feedback, FeedbackKind, Rollout, Score, SpanRecord
 
 SOURCE = "ratchet.import.source"
-"""Attribute of every span that was imported: the format it was read from."""
+"""Attribute of every imported span: the format it was read from."""
 
 ASSUMED_TIME = "ratchet.import.time"
-"""Attribute that says that a span's times are made up, since the source has none."""
+"""Attribute of spans whose times are made up because the source has none."""
 
 UNKNOWN = "imported"
-"""Agent of what names none."""
+"""Agent name of records without one."""
 
 MAX_NS = 2**63 - 1
 
@@ -31,34 +31,35 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class FormatMismatch(Exception):
-    """A value is not what the format says; the text says why."""
+    """A value is not of the expected format; the message says why."""
 
 
 class ImportedRecords(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be stored of one value of a file."""
+    """Records to store for one value of a file."""
 
     spans: tuple[SpanRecord, ...] = ()
     feedback: tuple[Feedback, ...] = ()
     rollouts: tuple[Rollout, ...] = ()
-    """Rollouts that ended elsewhere."""
+    """Finished rollouts."""
     scores: tuple[tuple[str, Score], ...] = ()
-    """With the id of the rollout each is of."""
+    """Each with the id of its rollout."""
     skipped: tuple[str, ...] = ()
-    """Why parts of the value are left out."""
+    """Why parts of the value were skipped."""
 
 
 class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader knows besides the value."""
+    """Context of a value."""
 
     agent: str = ""
-    """What to call the agent; empty where the source may say."""
+    """Agent name to use; empty to use the source's."""
     at_ns: int = 0
-    """Unix nanoseconds that stand where the source has no times: when the file was written."""
+    """Unix nanoseconds used when the source has no times: the file's modification time."""
     rollouts: bool = True
-    """Whether trajectories may become rollouts; a server takes none that ended elsewhere."""
+    """Whether trajectories may become rollouts; servers do not accept finished ones."""
 
     def agent_name(self, *named: Any) -> str:
-        """The agent's name, or the first of those that is one, or `imported`."""
+        """Return the configured agent name, or the first valid one of those given, or
+        `imported`."""
         for name in (self.agent, *named):
             if isinstance(name, str) and name.strip():
                 return agent_name(name.strip(), UNKNOWN)
@@ -66,15 +67,15 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def digest(*parts: Any) -> str:
-    """64 hex digits that follow from what is given."""
+    """Hash of the parts, as 64 hex digits."""
     try:
         return hashlib.sha256(_encode(parts)).hexdigest()
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise FormatMismatch(f"it cannot be held as JSON: {error}") from None
+        raise FormatMismatch(f"it cannot be stored as JSON: {error}") from None
 
 
 def trace_id_of(source: str, id: Any) -> str:
-    """The id of a trace that a source calls so: its own where it is OpenTelemetry's."""
+    """Trace id for a source's id: unchanged if it is an OpenTelemetry id, else a hash."""
     given = str(id).lower().removeprefix("0x").removeprefix("tr-")
     if re.fullmatch(r"[0-9a-f]{32}", given) and int(given, 16):
         return given
@@ -82,7 +83,7 @@ def trace_id_of(source: str, id: Any) -> str:
 
 
 def span_id_of(source: str, id: Any) -> str:
-    """The id of a span that a source calls so."""
+    """Span id for a source's id."""
     given = str(id).lower().removeprefix("0x")
     if re.fullmatch(r"[0-9a-f]{16}", given) and int(given, 16):
         return given
@@ -90,7 +91,7 @@ def span_id_of(source: str, id: Any) -> str:
 
 
 def unix_ns(value: Any) -> int | None:
-    """Unix nanoseconds of a moment; None when it is none.
+    """Convert a timestamp to Unix nanoseconds; None when it is not one.
 
     Args:
         value: ISO 8601, or a number of seconds, milli-, micro- or nanoseconds.
@@ -104,7 +105,7 @@ def unix_ns(value: Any) -> int | None:
         value = float(text) if "." in text else int(text)
     if not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
         return None
-    # What is given is told by its size: a second of this century has ten digits.
+    # The magnitude shows the unit: seconds of this century have ten digits.
     scale = 1_000_000_000
     for limit in (10**11, 10**14, 10**17):
         if value < limit:
@@ -128,7 +129,7 @@ def _iso(text: str) -> int | None:
 
 
 def number(value: Any) -> float | None:
-    """A number, also one in a text; None when it is none."""
+    """Parse a number, possibly given as text; None when it is not one."""
     if isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
@@ -146,18 +147,18 @@ def number(value: Any) -> float | None:
 
 
 def integer(value: Any) -> int | None:
-    """A number without a fraction, in 53 bits; None when it is none."""
+    """Parse an integer of at most 53 bits; None when it is not one."""
     found = number(value)
     return int(found) if found is not None and abs(found) < 2**53 else None
 
 
 def without_empty(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes without those that say nothing."""
+    """Remove empty attributes."""
     return {key: value for key, value in attributes.items() if value is not None and value != ""}
 
 
 def flattened(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
-    """Attributes with a dot for each level: how OpenTelemetry names them."""
+    """Flatten nested attributes to dotted names, as OpenTelemetry has them."""
     made: dict[str, Any] = {}
     for key, inner in value.items():
         name = f"{prefix}{key}"
@@ -172,7 +173,7 @@ def flattened(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dic
 
 
 def as_text(value: Any) -> str:
-    """A value as JSON text."""
+    """JSON text of a value."""
     return json_text(value)
 
 
@@ -188,7 +189,7 @@ def score_feedback(
     conversation_id: str = "",
     at: int | None = None,
 ) -> Feedback:
-    """What a source's score says, as feedback: thumbs, a rating, or words."""
+    """Convert a source's score to feedback: thumbs, a rating, or a comment."""
     found = number(value)
     kind: FeedbackKind = "comment"
     if found is not None and found in (0.0, 1.0):

@@ -1,6 +1,6 @@
-"""Trajectories with rewards: conversations that were judged, so that there is something to learn.
+"""Importer for trajectories: conversations with rewards.
 
-Each becomes a rollout that ended elsewhere, with its trace, and a score for each reward.
+Each becomes a finished rollout with its trace, and a score for each reward.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def matches(value: Any) -> bool:
         return False
     if any(isinstance(value.get(key), list) for key in _LISTS):
         return True
-    # Without a reward it is a conversation like any other.
+    # Without a reward it is an ordinary conversation.
     return has_messages(value) and any(value.get(key) is not None for key in (*_REWARDS, *_MANY))
 
 
 def read(value: Any, context: ImportContext) -> ImportedRecords:
-    """Rollouts of trajectories, or spans and feedback where no rollouts are taken.
+    """Convert trajectories to rollouts, or to spans and feedback where rollouts are not accepted.
 
     Raises:
-        Unfit: None of it is one.
+        FormatMismatch: There is no trajectory in it.
     """
     found = ImportedRecords()
     skipped: list[str] = []
@@ -62,7 +62,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
             scores=(*found.scores, *made.scores),
         )
     if not found.spans:
-        raise FormatMismatch(skipped[0] if skipped else "it holds no trajectories")
+        raise FormatMismatch(skipped[0] if skipped else "it contains no trajectories")
     return ImportedRecords(
         spans=found.spans,
         feedback=found.feedback,
@@ -84,14 +84,14 @@ def _listed(value: Any) -> list[Any]:
                     for one in value[key]
                 ]
         return [value]
-    raise FormatMismatch("it is no trajectory, but something else than an object or a list")
+    raise FormatMismatch("it is not a trajectory: it is neither an object nor a list")
 
 
 def _read_one(value: Any, position: int, context: ImportContext) -> ImportedRecords:
     if not isinstance(value, Mapping):
-        raise FormatMismatch("it is no object with messages and a reward")
+        raise FormatMismatch("it is not an object with messages and a reward")
     rewards = _rewards(value)
-    # Equal trajectories of one group were sampled apart, and both count.
+    # Equal trajectories of a group are separate samples, and all count.
     given = {**value, "position": position} if position else value
     conversation = ImportedConversation(given, SOURCE)
     if not context.rollouts:
@@ -139,7 +139,7 @@ def _read_one(value: Any, position: int, context: ImportContext) -> ImportedReco
                 evaluator=name,
                 version="import",
                 value=reward,
-                # A score without a unit lies between 0 and 1.
+                # A score without a unit is in [0, 1].
                 unit="" if 0.0 <= reward <= 1.0 else "points",
             ),
         )
@@ -154,7 +154,7 @@ def _rewards(value: Mapping[str, Any]) -> dict[str, float]:
         if key in value:
             reward = number(value[key])
             if reward is None:
-                raise FormatMismatch(f"its {key} is no number")
+                raise FormatMismatch(f"its {key} is not a number")
             found["reward"] = reward
             break
     for key in _MANY:
@@ -165,7 +165,7 @@ def _rewards(value: Mapping[str, Any]) -> dict[str, float]:
                 if reward is not None:
                     found.setdefault(str(name)[:200], reward)
         elif isinstance(many, list) and many:
-            # A reward for each step: what learning goes by is their sum.
+            # Of a reward per step, the sum is used.
             steps = [number(each) for each in many]
             if any(step is None for step in steps):
                 raise FormatMismatch(f"its {key} are not all numbers")
@@ -176,7 +176,7 @@ def _rewards(value: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _input(prompt: list[Any]) -> Any:
-    """What the agent was asked: the user's words where they are all, else the messages."""
+    """Input of the agent: the user's text if that is all, else the messages."""
     users = [message for message in prompt if message["role"] == "user"]
     if len(users) == 1 and all(part.get("type") == "text" for part in users[0]["parts"]):
         return message_text(users[0])

@@ -1,4 +1,4 @@
-"""Storing what was read: redacted, in batches that hold their parts together, in order."""
+"""Stores imported records: redacted and in ordered batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ratchet.observe.redaction import Redactor
 from ratchet.types import Feedback, Rollout, Score, SpanRecord
 
 BATCH = 500
-"""Spans that are stored together, about: a transaction, or a request."""
+"""Approximate spans per batch, which is one transaction or request."""
 
 
 class _Spans(Protocol):
@@ -34,31 +34,31 @@ class _Scores(Protocol):
 
 
 class ImportTarget(Protocol):
-    """Where it goes: a store, or the client of a server."""
+    """Destination of an import: a store, or a client of a server."""
 
     @property
     def spans(self) -> _Spans:
-        """Spans."""
+        """Repository of spans."""
 
     @property
     def feedback(self) -> _Feedback:
-        """Feedback."""
+        """Repository of feedback."""
 
     @property
     def rollouts(self) -> _Rollouts:
-        """Rollouts."""
+        """Repository of rollouts."""
 
     @property
     def scores(self) -> _Scores:
-        """Scores."""
+        """Repository of scores."""
 
 
 class ImportWriter:
-    """Gathers what was read, and stores it.
+    """Batches imported records and stores them.
 
     Args:
-        target: Where to; None only counts.
-        redactor: Takes out what is not to be stored.
+        target: Destination; None to only count.
+        redactor: Redacts the records.
     """
 
     def __init__(self, target: ImportTarget | None, redactor: Redactor) -> None:
@@ -68,19 +68,19 @@ class ImportWriter:
         self._size = 0
         self._traces: set[int] = set()
         self.read: Counter[str] = Counter()
-        """How much was read, by noun."""
+        """Number of records read, by type."""
         self.new: Counter[str] = Counter()
-        """How much of it was not there before, where the target says so."""
+        """Number of new records, if the destination reports it."""
         self.last_trace = ""
-        """A trace of what was stored last."""
+        """Id of a trace in the last batch."""
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to store what has gathered."""
+        """Whether the batch is full."""
         return self._size >= BATCH
 
     def add(self, imported: ImportedRecords) -> None:
-        """Take what was read of a value."""
+        """Add the records of a value to the batch."""
         self._waiting.append(imported)
         self._size += len(imported.spans) + len(imported.feedback)
         self.read.update(
@@ -93,10 +93,10 @@ class ImportWriter:
         self.read["traces"] = len(self._traces)
 
     def flush(self) -> None:
-        """Store what has gathered.
+        """Store the batch.
 
         Raises:
-            RatchetError: The target does not take it, or cannot be reached.
+            RatchetError: The destination refuses it, or cannot be reached.
         """
         waiting, self._waiting, self._size = self._waiting, [], 0
         if self._target is None or not waiting:
@@ -104,7 +104,7 @@ class ImportWriter:
         redact = self._redactor
         now = time.time()
         rollouts = [self._redacted(rollout) for each in waiting for rollout in each.rollouts]
-        if rollouts:  # first: spans and scores belong to them
+        if rollouts:  # first, since spans and scores refer to them
             self.new["rollouts"] += self._target.rollouts.create(rollouts, now)
         spans = [redact.record(record) for each in waiting for record in each.spans]
         if spans:
@@ -118,7 +118,8 @@ class ImportWriter:
             self.new["feedback"] += self._target.feedback.add(feedback, now)
 
     def _redacted(self, rollout: Rollout) -> Rollout:
-        """A rollout that was captured in use, and not made of a task file, is redacted whole."""
+        """Redact a rollout completely if it was captured in use rather than made from a task
+        file."""
         redact = self._redactor
         return msgspec.structs.replace(
             rollout,
