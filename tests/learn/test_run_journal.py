@@ -23,7 +23,7 @@ PROPOSAL = Proposal(number=0, candidate_id="c", value=0.5, tasks=1, best=0.5, ro
 @contextmanager
 def locked(store: Store) -> Iterator[sqlite3.Connection]:
     """Another connection holds the write lock of a SQLite store."""
-    with closing(sqlite3.connect(store._database.place, isolation_level=None)) as other:
+    with closing(sqlite3.connect(store._database.location, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield other
         if other.in_transaction:
@@ -128,7 +128,7 @@ def test_an_answer_is_journaled_before_it_is_used(make_store: MakeStore) -> None
             assert (await asked).text == "answer 1"
             assert keys(store) == ["coach"]
 
-    with closing(sqlite3.connect(store._database.place, isolation_level=None)) as other:
+    with closing(sqlite3.connect(store._database.location, isolation_level=None)) as other:
         asyncio.run(work())
 
 

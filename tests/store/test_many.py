@@ -278,7 +278,7 @@ def test_a_finish_whose_answer_was_lost_is_not_taken_for_a_refusal(postgres_url:
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        (OLDEST.params(wanted="q", how_many=1), "ix_rollouts_queued"),
+        (OLDEST.params(of_queue="q", how_many=1), "ix_rollouts_queued"),
         (
             select(attempts.c.rollout_seq).where(RUNNING).where(QUEUE_OF_ATTEMPT.in_(["q"])),
             "ix_attempts_running",

@@ -11,8 +11,7 @@ from ratchet.types.template import Engine
 
 
 class Prompt:
-    """A named prompt. Each use resolves to the candidate's, the release's or the source's
-    template."""
+    """A named prompt; each use resolves to the candidate's, the release's or the source's."""
 
     __slots__ = ("default", "name")
 

@@ -116,8 +116,7 @@ def recognise(template: PromptTemplate, text: str) -> dict[str, str] | None:
 
 
 def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
-    """Fill a template with recognised values, which are inserted verbatim and never parsed as
-    templates.
+    """Fill a template with recognised values, inserted verbatim.
 
     Raises:
         InputError: The template has logic, or a slot without a value.
@@ -133,8 +132,7 @@ def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
 
 
 def with_whitespace_of(text: str, original: str) -> str:
-    """Give a text the line ends of the original, and the original's white space at each end where
-    it has none."""
+    """Apply the original's line ends to a text, and its outer white space where there is none."""
     if "\r\n" in original and "\r" not in text:
         text = text.replace("\n", "\r\n")
     return text if original != original.strip() else text.strip()

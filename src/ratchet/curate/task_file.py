@@ -98,17 +98,17 @@ def _task(line: bytes, names: Mapping[str, str]) -> Task:
         near = f"; its keys are {sorted(data)[:10]}"
         raise ValueError(f"the task has no {names['input']!r}{near}")
     # One key may fill two fields, such as a question that is both input and id.
-    given, expected, task_id = (data.get(names[key]) for key in ("input", "expected", "id"))
+    task_input, expected, task_id = (data.get(names[key]) for key in ("input", "expected", "id"))
     others = {key: value for key, value in data.items() if key not in names.values()}
     metadata = others.pop("metadata", {})
     if not isinstance(metadata, dict):
         raise ValueError(f"metadata is {_kind(metadata)}, and should be a JSON object")
     metadata = {**others, **metadata}
     try:
-        content = content_hash([given, expected, metadata])
+        content = content_hash([task_input, expected, metadata])
     except InputError as error:  # a lone surrogate, or a number too large for a float
         raise ValueError(error.message.rstrip(".")) from None
-    return Task(content[:12] if task_id is None else _id(task_id), given, expected, metadata)
+    return Task(content[:12] if task_id is None else _id(task_id), task_input, expected, metadata)
 
 
 def _id(value: Any) -> str:

@@ -29,8 +29,9 @@ def delay(tries: int, asked_s: float | None, rng: random.Random) -> float:
 
 
 def requested_delay(headers: Mapping[str, str], now: float) -> float | None:
-    """Parse the delay requested by response headers: `Retry-After` as seconds or a date (RFC 9110,
-    section 10.2.3), or `retry-after-ms`.
+    """Parse the delay requested by response headers.
+
+    Reads `Retry-After` as seconds or a date (RFC 9110, section 10.2.3), and `retry-after-ms`.
 
     Args:
         headers: By lower-case name.

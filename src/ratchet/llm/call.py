@@ -284,8 +284,11 @@ _MAX_ADAPTATIONS = 6
 
 
 def _published(endpoint: Endpoint, answer: Completion, usage: Usage) -> float | None:
-    """Dollars by the prices of the provider at that address, else by OpenAI's for a model of that
-    name, since company gateways resell those."""
+    """Dollars of a call by published prices.
+
+    Uses the prices of the provider at that address, else OpenAI's for a model of that name, since
+    company gateways resell those.
+    """
     sellers = (endpoint.base_url, "openai") if endpoint.base_url else ("",)
     for seller in sellers:
         for name in dict.fromkeys((answer.model, endpoint.model)):

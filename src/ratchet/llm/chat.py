@@ -85,6 +85,5 @@ class ChatClient(Protocol):
         ...
 
     def credit(self, model: str, survived: bool) -> None:
-        """Report whether a proposal of a model survived; models whose proposals survive get more
-        calls."""
+        """Report whether a proposal of a model survived; such models get more calls."""
         ...

@@ -66,7 +66,7 @@ class Coach:
         rng: random.Random | None = None,
     ) -> None:
         named = [models] if isinstance(models, str) else models
-        made = [CoachModel(name=each) if isinstance(each, str) else each for each in named]
+        coach_models = [CoachModel(name=each) if isinstance(each, str) else each for each in named]
         self._ensemble = Ensemble(
             [
                 msgspec.structs.replace(
@@ -74,7 +74,7 @@ class Coach:
                     base_url=each.base_url or base_url,
                     key_env=key_env if each.key_env is None else each.key_env,
                 )
-                for each in made
+                for each in coach_models
             ],
             seed,
         )
@@ -162,8 +162,7 @@ class Coach:
         await self.close()
 
     def _call_key(self) -> str:
-        """Distinguish calls with the same messages: by step, which is the same when a run is
-        resumed, else by number."""
+        """Key of a call: its step, which is the same in a resumed run, else a number."""
         self._calls += 1
         return STEP.get() or str(self._calls)
 
@@ -196,14 +195,14 @@ class Coach:
         retries: int | None = None,
     ) -> Reply:
         state = self._state(model)
-        given = (temperature, model.temperature, self.settings.temperature)
+        temperatures = (temperature, model.temperature, self.settings.temperature)
         limits = (max_tokens, model.max_tokens, self.settings.max_tokens)
         call = CoachCall(
             self,
             model,
             state,
             shape,
-            temperature=next((each for each in given if each is not None), None),
+            temperature=next((each for each in temperatures if each is not None), None),
             max_tokens=next((each for each in limits if each is not None), None),
             retries=retries,
         )

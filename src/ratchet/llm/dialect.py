@@ -64,8 +64,7 @@ class EndpointDialect(msgspec.Struct, frozen=True, kw_only=True):
     def without_refused_feature(
         self, body: dict[str, Any], status: int, refusal: str
     ) -> EndpointDialect | None:
-        """Return the dialect to retry with after a refusal; None when the request format is not at
-        fault.
+        """Return the dialect to retry with; None when the request format is not at fault.
 
         Args:
             body: The request body.

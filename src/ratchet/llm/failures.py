@@ -140,8 +140,7 @@ def is_spent(message: str) -> bool:
 
 
 def quote(endpoint: Endpoint, text: Any) -> str:
-    """Format a server's message as one short line, without the key even if the server repeats
-    it."""
+    """Format a server's message as one short line, with the key redacted."""
     line = " ".join(without_key(endpoint.key, str(text)[:20_000]).split())
     if re.match(r"(?i)<!doctype|<html|<\?xml", line):
         title = re.search(r"(?i)<(title|h1)[^>]*>([^<]*)", line)

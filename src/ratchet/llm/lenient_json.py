@@ -81,11 +81,11 @@ def _value(text: str, at: int, depth: int) -> tuple[Any, int]:
 
 
 def _object(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     while True:
         at = _blank(text, at)
         if text[at : at + 1] in ("}", "｝"):
-            return made, at + 1
+            return result, at + 1
         if text[at : at + 1] in _CLOSING:
             name, at = _text(text, at)
         elif (word := _WORD.match(text, at)) is not None:
@@ -95,18 +95,18 @@ def _object(text: str, at: int, depth: int) -> tuple[dict[str, Any], int]:
         at = _blank(text, at)
         if text[at : at + 1] not in _COLONS or at >= len(text):
             raise NotJSON(f"no colon at {at}")
-        made[name], at = _value(text, at + 1, depth + 1)
+        result[name], at = _value(text, at + 1, depth + 1)
         at = _next(text, at, "}｝")
 
 
 def _array(text: str, at: int, depth: int) -> tuple[list[Any], int]:
-    made: list[Any] = []
+    result: list[Any] = []
     while True:
         at = _blank(text, at)
         if text[at : at + 1] in ("]", "］"):
-            return made, at + 1
+            return result, at + 1
         value, at = _value(text, at, depth + 1)
-        made.append(value)
+        result.append(value)
         at = _next(text, at, "]］")
 
 

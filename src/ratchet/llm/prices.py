@@ -83,9 +83,9 @@ class _Tiered(msgspec.Struct, frozen=True):
     def of(self, usage: Usage) -> float | None:
         from genai_prices import Usage as TheirUsage
 
-        given = {name: count for name, count in msgspec.structs.asdict(usage).items() if count}
+        counts = {name: count for name, count in msgspec.structs.asdict(usage).items() if count}
         try:
-            return float(self.price.calc_price(TheirUsage(**given))["total_price"])
+            return float(self.price.calc_price(TheirUsage(**counts))["total_price"])
         except (ValueError, LookupError, ArithmeticError):
             return None
 

@@ -81,8 +81,7 @@ class AnswerSchema:
 
     @property
     def is_strict(self) -> bool:
-        """Whether an endpoint can enforce it in strict mode: every object is closed and all of its
-        properties are required."""
+        """Whether strict mode can enforce it: objects are closed and all properties required."""
         return _is_strict(self.schema)
 
 

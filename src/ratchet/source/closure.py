@@ -144,8 +144,7 @@ class _Search:
         return True
 
     def _from_module_getattr(self, module: Module, name: str) -> bool:
-        """A module's `__getattr__` (PEP 562) may define any name, which static analysis cannot
-        see."""
+        """Handle a module's `__getattr__` (PEP 562), which may define any name."""
         if "__getattr__" not in self._of(module).binds or self.tree.find(f"{module.name}.{name}"):
             return False
         self.required.add((module.file, name))
@@ -247,8 +246,7 @@ class _Search:
                 self.missing.add(MissingName(self._shown(origin.file), one.name))
 
     def _imported_by_name(self, module: Module, statement: ast.stmt) -> None:
-        """Add what `import_module(…)` may load: the module it names, or all modules in the
-        folder."""
+        """Add what `import_module(…)` may load: the module it names, or the whole folder."""
         for node in ast.walk(statement):
             if not (isinstance(node, ast.Call) and node.args):
                 continue
@@ -281,8 +279,7 @@ class _Search:
         return dotted if known else ""
 
     def _take_from(self, dotted: str, statement: ast.stmt, bound: str) -> None:
-        """Add what a statement uses of a module; the whole module when that cannot be
-        determined."""
+        """Add what a statement uses of a module, or the whole module if undeterminable."""
         for chain in chains(statement, bound):
             at = dotted
             for attribute in chain:

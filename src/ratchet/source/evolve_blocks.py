@@ -102,8 +102,8 @@ def outside(text: str) -> str | None:
     inside = {
         line - skipped for start, end in spans for line in range(start + 1, end) if line > skipped
     }
-    kept = [line.rstrip() for number, line in enumerate(lines, start=1) if number not in inside]
-    return "\n".join(kept).rstrip()
+    fixed = [line.rstrip() for number, line in enumerate(lines, start=1) if number not in inside]
+    return "\n".join(fixed).rstrip()
 
 
 def _comments(text: str) -> Iterator[tuple[int, str]]:

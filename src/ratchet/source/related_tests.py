@@ -32,8 +32,7 @@ class TestFile(msgspec.Struct, frozen=True):
 
 
 def related_tests(tree: SourceTree, file: Path, function: str) -> list[TestFile]:
-    """Find test files that load a function's module and either name the function or import it
-    directly.
+    """Find test files that load a function's module and name the function or import it directly.
 
     Those that name it come first. Without any of these, the nearest test files are returned.
 
@@ -96,8 +95,7 @@ def _conftests(tree: SourceTree, test: Path) -> list[Module]:
 
 
 def _kind(module: Module) -> Kind:
-    """Test framework of a file. pytest also runs unittest's tests, so only pure unittest files
-    count."""
+    """Test framework of a file: unittest only if it uses no other, as pytest runs those too."""
     for node in module.tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith(
             "test"

@@ -38,8 +38,7 @@ _NOT_SEARCHED = frozenset({"__pycache__", "node_modules", "site-packages"})
 
 
 def is_secret(name: str) -> bool:
-    """Whether the name marks a file or folder with secrets: `.env.test` does, `.env.example` does
-    not."""
+    """Whether a file or folder of that name has secrets: `.env.test` but not `.env.example`."""
     if name.startswith((".env.", ".env-")):
         return not name.endswith(_EXAMPLES)
     return name in SECRET_NAMES

@@ -26,13 +26,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--case", default="cases.jsonl", help="file of cases; - is standard input")
     parser.add_argument("--check", action="store_true", help="only see that the function loads")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     staged = json.loads((HERE / "extract.json").read_text(encoding="utf-8"))["target"]
-    lines = [] if given.check else read_lines(given.case)
+    lines = [] if arguments.check else read_lines(arguments.case)
     os.chdir(HERE)  # so that files named relative to the repository are found
     sys.path[:0] = [str(HERE / folder) for folder in staged["path"]]
     function, owner = load(staged["module"], staged["qualname"])
-    if given.check:
+    if arguments.check:
         print(json.dumps({"loads": True, "callable": callable(function)}))
         return 0
     failed = 0
@@ -76,8 +76,8 @@ def run(function: Any, owner: Any, qualname: str, line: str) -> dict[str, Any]:
         name = qualname.rpartition(".")[2]
         attribute = None if owner is None else inspect.getattr_static(owner, name)
         if inspect.isfunction(attribute) or isinstance(attribute, property):
-            made = case.get("init", {})
-            itself = owner(*made.get("args", []), **made.get("kwargs", {}))
+            init = case.get("init", {})
+            itself = owner(*init.get("args", []), **init.get("kwargs", {}))
             called = function.__get__(itself)
         value = called(*case.get("args", []), **case.get("kwargs", {}))
         return {"value": plain(settled(value))}

@@ -134,4 +134,4 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Store {self._database.place}>"
+        return f"<Store {self._database.location}>"

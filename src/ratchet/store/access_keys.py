@@ -26,8 +26,7 @@ _LONGEST_NAME = 100
 
 
 class AccessKeys:
-    """Access keys by id, name and secret. Revoked keys stay, because the audit log refers to
-    them."""
+    """Access keys by id, name and secret; revoked ones stay, for the audit log."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -145,25 +144,25 @@ def _hash(secret: str) -> str:
 
 
 def _found(connection: Connection, which: str) -> Key:
-    wanted = clean(which)
-    exact = connection.execute(select(keys).where(keys.c.id == wanted)).first()
+    name = clean(which)
+    exact = connection.execute(select(keys).where(keys.c.id == name)).first()
     if exact is not None:
         return _key(exact)
     alive = [
         _key(row) for row in connection.execute(select(keys).where(keys.c.revoked_at.is_(None)))
     ]
-    found = [key for key in alive if key.name == wanted]
-    found = found or [key for key in alive if wanted and key.id.startswith(wanted)]
+    found = [key for key in alive if key.name == name]
+    found = found or [key for key in alive if name and key.id.startswith(name)]
     if len(found) == 1:
         return found[0]
     if found:
         ids = ", ".join(key.id for key in found)
         raise InputError(f"{which!r} names {len(found)} keys: {ids}.", hint="Name one by its id.")
-    if wanted.startswith(PREFIX):
+    if name.startswith(PREFIX):
         raise InputError(
             "That is the secret of a key, not its id.", hint="List the ids: ratchet keys list."
         )
-    near = difflib.get_close_matches(wanted, [key.name for key in alive], n=1)
+    near = difflib.get_close_matches(name, [key.name for key in alive], n=1)
     raise InputError(
         f"No active key is named {which!r}.",
         hint=f"Did you mean {near[0]!r}?" if near else "List them: ratchet keys list.",
@@ -180,13 +179,13 @@ def _name(name: str) -> str:
     return tidy
 
 
-def _scopes(wanted: Sequence[str]) -> tuple[Scope, ...]:
-    if not wanted:
+def _scopes(requested: Sequence[str]) -> tuple[Scope, ...]:
+    if not requested:
         raise InputError(
             "A key needs at least one scope.",
             hint=f"The scopes are {', '.join(SCOPES)}.",
         )
-    for scope in wanted:
+    for scope in requested:
         if scope not in SCOPES:
             near = difflib.get_close_matches(scope, SCOPES, n=1, cutoff=0.4)
             meant = f" Did you mean {near[0]!r}?" if near else ""
@@ -194,7 +193,7 @@ def _scopes(wanted: Sequence[str]) -> tuple[Scope, ...]:
                 f"There is no scope {scope!r}.{meant}",
                 hint=f"The scopes are {', '.join(SCOPES)}.",
             )
-    return tuple(scope for scope in SCOPES if scope in wanted)
+    return tuple(scope for scope in SCOPES if scope in requested)
 
 
 def _key(row: Any) -> Key:

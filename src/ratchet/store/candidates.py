@@ -81,8 +81,8 @@ class Candidates:
         """Find candidates by id prefix, oldest first, at most a hundred."""
         return self._database.read(lambda c: self._load(c, starts_with(candidates.c.id, prefix)))
 
-    def _load(self, connection: Connection, wanted: Any) -> list[Candidate]:
-        query = select(candidates).where(wanted).order_by(candidates.c.seq).limit(100)
+    def _load(self, connection: Connection, condition: Any) -> list[Candidate]:
+        query = select(candidates).where(condition).order_by(candidates.c.seq).limit(100)
         rows: Sequence[Any] = connection.execute(query).all()
         versions = {version for row in rows for version in row.versions.values()}
         bodies = self._resources.get_all(connection, versions)

@@ -81,9 +81,9 @@ class Conversations:
         if agent is not None:
             mine.append(spans.c.agent == clean(agent))
             last.append(later.c.agent == clean(agent))
-        place = tuple_(spans.c.start_ns, spans.c.seq)
+        position = tuple_(spans.c.start_ns, spans.c.seq)
         if cursor is not None:
-            mine.append(place < tuple_(*position_of(cursor)))
+            mine.append(position < tuple_(*position_of(cursor)))
         query = (
             select(spans.c.start_ns, spans.c.seq, spans.c.conversation_id, spans.c.agent)
             .where(*mine, ~exists().where(and_(*last)))
@@ -122,19 +122,19 @@ class Conversations:
 
         None when the conversation is unknown.
         """
-        wanted = clean(id)
+        conversation_id = clean(id)
         columns = (
             *(spans.c[name] for name in ConversationStep._fields[:-1]),
             type_coerce(spans.c.attributes, Text).label("attributes"),
         )
         query = (
-            _of(wanted, *columns)
+            _of(conversation_id, *columns)
             .order_by(spans.c.start_ns.desc(), spans.c.seq.desc())
             .limit(MOST_SPANS + 1)
         )
 
         def work(connection: Connection) -> tuple[Conversation, Sequence[Any]] | None:
-            found = _one(connection, wanted)
+            found = _one(connection, conversation_id)
             return None if found is None else (found, connection.execute(query).all())
 
         read = self._database.read(work)
@@ -142,12 +142,12 @@ class Conversations:
             return None
         conversation, rows = read
         steps = [_step(row) for row in reversed(rows[:MOST_SPANS])]
-        held = dialogue(steps, wanted)
+        log = dialogue(steps, conversation_id)
         return ConversationLog(
             conversation=conversation,
-            instructions=held.instructions,
-            messages=held.messages,
-            cut=held.cut or len(rows) > MOST_SPANS,
+            instructions=log.instructions,
+            messages=log.messages,
+            cut=log.cut or len(rows) > MOST_SPANS,
         )
 
     def operations(
@@ -167,10 +167,10 @@ class Conversations:
         Raises:
             InputError: The cursor is invalid.
         """
-        place = tuple_(spans.c.start_ns, spans.c.seq)
+        position = tuple_(spans.c.start_ns, spans.c.seq)
         query = _of(clean(id), spans).where(spans.c.conversation_id.in_(("", clean(id))))
         if cursor is not None:
-            query = query.where(place > tuple_(*position_of(cursor)))
+            query = query.where(position > tuple_(*position_of(cursor)))
         query = query.order_by(spans.c.start_ns, spans.c.seq).limit(limit + 1)
         rows = self._database.read(lambda c: c.execute(query).all())
         page = rows[:limit]

@@ -86,9 +86,9 @@ class Datasets:
         return self._database.read(lambda c: _load(c, datasets.c.name == name))
 
 
-def _load(connection: Connection, wanted: Any) -> Dataset | None:
+def _load(connection: Connection, condition: Any) -> Dataset | None:
     newest = (datasets.c.put_at.desc(), datasets.c.seq.desc())
-    head = connection.execute(select(datasets).where(wanted).order_by(*newest).limit(1)).first()
+    head = connection.execute(select(datasets).where(condition).order_by(*newest).limit(1)).first()
     if head is None:
         return None
     query = (

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ratchet.store.failures import explain, passes
-from ratchet.store.location import place
+from ratchet.store.location import redacted
 from ratchet.types import RatchetError, StoreError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Database:
     """
 
     def __init__(self, url: URL) -> None:
-        self.place = place(url)
+        self.location = redacted(url)
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(url) if self.is_sqlite else _postgres_engine(url)
         self._writer = self.engine.execution_options(ratchet_begin="BEGIN IMMEDIATE")
@@ -125,7 +125,7 @@ class Database:
                 if isinstance(own, RatchetError):
                     raise own from None
                 if not passes(error) or time.monotonic() + pause_s > deadline:
-                    raise explain(error, self.place) from error
+                    raise explain(error, self.location) from error
             time.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311  (spreads retries)
             pause_s = min(pause_s * 2, 1.0)
 
@@ -133,7 +133,7 @@ class Database:
     def _write_turn(self) -> Iterator[None]:
         turn = self._turn
         if not turn.acquire(timeout=PATIENCE_S * 2):
-            raise StoreError(f"The store {self.place} stayed locked by other threads.")
+            raise StoreError(f"The store {self.location} stayed locked by other threads.")
         try:
             yield
         finally:
@@ -141,7 +141,7 @@ class Database:
 
     def _check_usable(self) -> None:
         if self._closed:
-            raise StoreError(f"The store {self.place} is closed.", hint="Open it again.")
+            raise StoreError(f"The store {self.location} is closed.", hint="Open it again.")
         if self._pid != os.getpid():
             # A fork that Python did not see. The connections belong to the parent: drop them
             # without closing.
@@ -273,7 +273,7 @@ def _postgres_engine(url: URL) -> Engine:
         )
     except (ModuleNotFoundError, NoSuchModuleError):
         raise StoreError(
-            f"The store {place(url)} needs the Postgres driver, which is not installed.",
+            f"The store {redacted(url)} needs the Postgres driver, which is not installed.",
             hint="Install it with: pip install 'agent-ratchet[postgres]'.",
         ) from None
 

@@ -28,7 +28,7 @@ _SQLITE_ADVICE = {
     "SQLITE_FULL": ("could not be written: the disk is full", "Free some space and try again."),
     "SQLITE_READONLY": (
         "cannot be written",
-        "Make the file and its folder writable, or name another place.",
+        "Make the file and its folder writable, or name another path.",
     ),
     "SQLITE_CANTOPEN": (
         "cannot be opened",
@@ -63,27 +63,27 @@ def passes(error: Exception) -> bool:
     return lost or type(cause).__name__ == "OperationalError"
 
 
-def explain(error: Exception, place: str) -> StoreError:
-    """Convert `error` to a StoreError; `place` is a path, or a URL without its password."""
+def explain(error: Exception, location: str) -> StoreError:
+    """Convert `error` to a StoreError; `location` is a path, or a URL without its password."""
     cause = _cause(error)
     if isinstance(cause, sqlite3.Error):
         name = _sqlite_name(cause)
         for code, (problem, hint) in _SQLITE_ADVICE.items():
             if name.startswith(code):
-                return StoreError(f"The store {place} {problem} ({cause}).", hint=hint)
-        return StoreError(f"The store {place} could not be read or written: {cause}.")
+                return StoreError(f"The store {location} {problem} ({cause}).", hint=hint)
+        return StoreError(f"The store {location} could not be read or written: {cause}.")
     if isinstance(cause, PoolTimeout):
         return StoreError(
-            f"All connections to the store {place} stayed in use.",
+            f"All connections to the store {location} stayed in use.",
             hint="Use fewer threads, or open a store per process.",
         )
     reason = " ".join(str(cause).split()) or type(cause).__name__
     if passes(error):
         return StoreError(
-            f"The store {place} cannot be reached: {reason}.",
+            f"The store {location} cannot be reached: {reason}.",
             hint="Check that the server runs, and the host, port, user and password in the URL.",
         )
-    return StoreError(f"The store {place} refused an operation: {reason}.")
+    return StoreError(f"The store {location} refused an operation: {reason}.")
 
 
 def _cause(error: Exception) -> BaseException:

@@ -79,12 +79,12 @@ class FeedbackLog:
             InputError: The cursor is invalid.
         """
         query = select(feedback.c.seq, feedback.c.body)
-        wanted = {
+        filters = {
             "rollout_id": rollout_id,
             "trace_id": trace_id,
             "conversation_id": conversation_id,
         }
-        for name, value in wanted.items():
+        for name, value in filters.items():
             if value is not None:
                 query = query.where(feedback.c[name] == value)
         if cursor is not None:

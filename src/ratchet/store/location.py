@@ -34,7 +34,7 @@ def parse(url: str) -> URL:
     )
 
 
-def place(url: URL) -> str:
+def redacted(url: URL) -> str:
     """Format the store for error messages: a path, or the URL without its password."""
     if url.get_backend_name() == "sqlite":
         return str(url.database)

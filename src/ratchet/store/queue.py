@@ -82,26 +82,26 @@ class Queue:
             The claims of each worker.
         """
         # The worker of each rollout that may be found, in order.
-        places = [number for number, (_, limit) in enumerate(wanted) for _ in range(limit)]
-        if not places:
+        slots = [number for number, (_, limit) in enumerate(wanted) for _ in range(limit)]
+        if not slots:
             return [[] for _ in wanted]
 
         def work(connection: Connection) -> list[list[Claim]]:
             taken: list[list[Claim]] = [[] for _ in wanted]
             self._expire(connection, now, queue, ())
-            rows = connection.execute(OLDEST, {"wanted": queue, "how_many": len(places)}).all()
+            rows = connection.execute(OLDEST, {"of_queue": queue, "how_many": len(slots)}).all()
             if not rows:
                 return taken
             for row in rows:
                 require(row.status, "running")
             until = now + lease_s
             connection.execute(HAND_OUT, [{"at": row.seq} for row in rows])
-            served = list(zip(places, rows, strict=False))
-            new = [new_attempt(row, wanted[place][0], until, now) for place, row in served]
+            served = list(zip(slots, rows, strict=False))
+            new = [new_attempt(row, wanted[slot][0], until, now) for slot, row in served]
             connection.execute(NEW_ATTEMPT, new)
-            for place, row in served:
+            for slot, row in served:
                 fence = row.fence + 1
-                taken[place].append(Claim(rollout_of(row, "running", fence), fence, until))
+                taken[slot].append(Claim(rollout_of(row, "running", fence), fence, until))
             return taken
 
         return self._database.write(work)
@@ -115,14 +115,14 @@ class Queue:
             return set()
 
         def work(connection: Connection) -> set[Pair]:
-            kept = _running_of(connection, pairs)
+            running = _running_of(connection, pairs)
             rows = [
                 {"at": one.seq, "at_fence": one.fence, "until": now + lease_s}
-                for one in kept.values()
+                for one in running.values()
             ]
             if rows:
                 connection.execute(PROLONG, rows)
-            return set(kept)
+            return set(running)
 
         return self._database.write(work)
 

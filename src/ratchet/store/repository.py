@@ -60,9 +60,9 @@ class NounRepository(ABC, Generic[Noun]):
 
     def find(self, prefix: str) -> builtins.list[Noun]:
         """Find by id prefix, oldest first, at most a hundred."""
-        wanted = starts_with(self.table.c.id, prefix)
+        condition = starts_with(self.table.c.id, prefix)
         return self._select(
-            select(self.table.c.body).where(wanted).order_by(self.table.c.seq).limit(100)
+            select(self.table.c.body).where(condition).order_by(self.table.c.seq).limit(100)
         )
 
     def list(self, limit: int = 100) -> builtins.list[Noun]:

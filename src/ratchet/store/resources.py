@@ -55,8 +55,7 @@ class Resources:
         return found[version]
 
     def versions(self, name: str) -> list[tuple[str, float]]:
-        """List the versions of a name, each with the Unix time it was first stored, oldest
-        first."""
+        """List a name's versions with the Unix time each was first stored, oldest first."""
         query = (
             select(resource_names.c.version, resource_names.c.created_at)
             .where(resource_names.c.name == name)

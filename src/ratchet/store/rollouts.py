@@ -67,8 +67,8 @@ class Rollouts(Queue):
 
     def find(self, prefix: str) -> builtins.list[Rollout]:
         """Find rollouts by id prefix, oldest first, at most a hundred."""
-        wanted = starts_with(rollouts.c.id, prefix)
-        query = select(rollouts).where(wanted).order_by(rollouts.c.seq).limit(100)
+        condition = starts_with(rollouts.c.id, prefix)
+        query = select(rollouts).where(condition).order_by(rollouts.c.seq).limit(100)
         return self._database.read(lambda c: [rollout_of(row) for row in c.execute(query)])
 
     def list(
@@ -129,11 +129,11 @@ class Rollouts(Queue):
 
     def cost(self, queue: str | None = None, purpose: str | None = None) -> Cost:
         """Sum the cost of rollouts; arguments as for `counts`."""
-        wanted = _conditions(queue, purpose)
-        of_known = select(func.sum(rollouts.c.known_usd)).where(*wanted)
+        conditions = _conditions(queue, purpose)
+        of_known = select(func.sum(rollouts.c.known_usd)).where(*conditions)
         of_unknown = select(
             rollouts.c.known_usd, rollouts.c.reported_usd, rollouts.c.unpriced
-        ).where(*wanted, _UNKNOWN)
+        ).where(*conditions, _UNKNOWN)
 
         def work(connection: Connection) -> Cost:
             known = float(connection.execute(of_known).scalar() or 0.0)

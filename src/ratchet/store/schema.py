@@ -51,14 +51,14 @@ def prepare(database: Database, *, patience_s: float = 0.0) -> None:
             to another program, is damaged, or cannot be reached or written.
     """
     found = (
-        _sqlite_version(database.place)
+        _sqlite_version(database.location)
         if database.is_sqlite
         else database.read(_version_on, patience_s=patience_s)
     )
-    _refuse_unknown(found, database.place)
+    _refuse_unknown(found, database.location)
     if found != VERSIONS[-1]:
         database.write(
-            lambda connection: _upgrade(connection, database.place), patience_s=patience_s
+            lambda connection: _upgrade(connection, database.location), patience_s=patience_s
         )
 
 
@@ -73,8 +73,7 @@ def config(connection: Connection) -> Config:
 
 
 def _sqlite_version(path: str) -> str | None:
-    """Prepare the file at `path` for several processes; return its version, or None when it is
-    new."""
+    """Prepare the file at `path` for several processes; return its version, None if new."""
     file = Path(path)
     try:
         make_folder(file.parent)
@@ -93,7 +92,7 @@ def _sqlite_version(path: str) -> str | None:
         if needed.exists() and not os.access(needed, os.R_OK | os.W_OK):
             raise StoreError(
                 f"The store {path} cannot be written: {needed} is read-only.",
-                hint="Make the file and its folder writable, or name another place.",
+                hint="Make the file and its folder writable, or name another path.",
             )
     # SQLite would create it with the umask; WAL and index files inherit the file's mode. If
     # creation fails, SQLite reports why.
@@ -141,28 +140,28 @@ def _version_on(connection: Connection) -> str | None:
     return None if found is None else str(found)
 
 
-def _refuse_unknown(found: str | None, place: str) -> None:
+def _refuse_unknown(found: str | None, location: str) -> None:
     if found in DEVELOPMENT:
         raise StoreError(
-            f"The store {place} was made by a development version of Ratchet (its schema is"
+            f"The store {location} was made by a development version of Ratchet (its schema is"
             f" {found}), and this one cannot upgrade it.",
             hint="Nothing in it was changed. Name another store or move this one away to begin"
             " anew, or open it with the version that made it.",
         )
     if found is not None and found not in VERSIONS:
         raise StoreError(
-            f"The store {place} was made by a newer Ratchet (its schema is {found},"
+            f"The store {location} was made by a newer Ratchet (its schema is {found},"
             f" this one knows up to {VERSIONS[-1]}).",
             hint="Upgrade Ratchet, or name another store.",
         )
 
 
-def _upgrade(connection: Connection, place: str) -> None:
+def _upgrade(connection: Connection, location: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _UPGRADE_LOCK})
     # Another process may have upgraded while this one waited for the lock.
     found = _version_on(connection)
-    _refuse_unknown(found, place)
+    _refuse_unknown(found, location)
     if found == VERSIONS[-1]:
         return
     from alembic import command

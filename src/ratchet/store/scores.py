@@ -76,8 +76,7 @@ class Scores:
             connection.execute(self._upsert, rows)
 
     def of(self, rollout_ids: Sequence[str]) -> dict[str, list[Score]]:
-        """Return scores by rollout id, in the order they were first given; includes every requested
-        id."""
+        """Return scores by rollout id, in the order first given, for every requested id."""
         stored = {id: clean(id) for id in rollout_ids}
 
         def work(connection: Connection) -> dict[str, list[Score]]:

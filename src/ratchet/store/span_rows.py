@@ -121,12 +121,12 @@ def with_heads(rows: Sequence[Row]) -> list[Row]:
     marked = list(rows)
     first: dict[tuple[int, int, str, str], int] = {}
     # Ids are rarely repeated; only the first such span will be stored.
-    alike = len({row[4] for row in rows}) < len(marked)
+    has_duplicates = len({row[4] for row in rows}) < len(marked)
     seen: set[tuple[int, int, str, str]] = set()
     last: tuple[int, int, str, str] | None = None
     began = 0
     for number, row in enumerate(marked):
-        if alike:
+        if has_duplicates:
             own = (row[0], row[1], row[3], row[4])
             if own in seen:
                 continue

@@ -12,13 +12,13 @@ from ratchet.types import AttemptStatus, Outcome
 
 OLDEST = (
     select(rollouts)
-    .where(rollouts.c.queue == bindparam("wanted"), QUEUED)
+    .where(rollouts.c.queue == bindparam("of_queue"), QUEUED)
     .order_by(rollouts.c.seq)
     .limit(bindparam("how_many", type_=Integer))
     # Skip rows that a concurrent claim has locked. SQLite has one writer and no such option.
     .with_for_update(skip_locked=True)
 )
-"""Queued rollouts of a queue, oldest first. Arguments: `wanted`, `how_many`."""
+"""Queued rollouts of a queue, oldest first. Arguments: `of_queue`, `how_many`."""
 
 HAND_OUT = (
     update(rollouts)

@@ -159,11 +159,11 @@ def _names(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKe
     heads = select(*columns, spans.c.conversation_id).where(
         _HEADS, spans.c.trace_id.in_({key.trace_id for key in keys})
     )
-    asked = set(keys)
+    requested = set(keys)
     by_key: dict[SummaryKey, list[Any]] = {}
     for row in connection.execute(heads.order_by(spans.c.start_ns, spans.c.seq)):
         key = SummaryKey(*row[:3])
-        if key in asked:
+        if key in requested:
             by_key.setdefault(key, []).append(row)
     names: dict[SummaryKey, _Name] = {}
     unsure: list[SummaryKey] = []

@@ -62,7 +62,7 @@ class Traces:
 
     def list(
         self,
-        wanted: TraceFilter = EVERY,
+        criteria: TraceFilter = EVERY,
         *,
         sort: Sort = "newest",
         limit: int = 100,
@@ -72,7 +72,7 @@ class Traces:
         """List one page of traces.
 
         Args:
-            wanted: Filter.
+            criteria: Filter.
             sort: `newest` sorts by start. A page of `slowest` or `costliest` ranks the `LOOK_BACK`
                 newest traces from the cursor on; merge several pages with `first_of`.
             limit: Traces per page.
@@ -90,8 +90,8 @@ class Traces:
 
         def work(connection: Connection) -> tuple[builtins.list[Trace], str | None]:
             if sort == "newest":
-                return _page(connection, wanted, limit, after, price)
-            found, more = _page(connection, wanted, LOOK_BACK, after, price)
+                return _page(connection, criteria, limit, after, price)
+            found, more = _page(connection, criteria, LOOK_BACK, after, price)
             return first_of(found, sort, limit), more
 
         return self._database.read(work)
@@ -106,11 +106,13 @@ class Traces:
             limit: Maximum number of spans, those that started first.
             price: Prices of calls that recorded no cost.
         """
-        wanted = clean(trace_id)
+        clean_id = clean(trace_id)
 
         def work(connection: Connection) -> tuple[Trace, Sequence[Any]] | None:
             query = select(spans.c.rollout_seq, spans.c.fence, spans.c.trace_id).distinct()
-            keys = connection.execute(query.where(_HEADS, spans.c.trace_id == wanted).limit(1_000))
+            keys = connection.execute(
+                query.where(_HEADS, spans.c.trace_id == clean_id).limit(1_000)
+            )
             found = summaries(connection, [SummaryKey(*row) for row in keys], price)
             if not found:
                 return None
@@ -138,7 +140,7 @@ class Traces:
             return None
         trace, rows = read
         ordered = [span_of(row) for row in sorted(rows, key=lambda row: (row.start_ns, row.seq))]
-        items, _ = self._feedback.list(trace_id=wanted, limit=1_000)
+        items, _ = self._feedback.list(trace_id=clean_id, limit=1_000)
         for what, id in (
             ("rollout_id", trace.rollout_id),
             ("conversation_id", trace.conversation_id),
@@ -166,13 +168,13 @@ class Traces:
         return self._database.read(lambda c: c.scalar(select(func.max(spans.c.seq)))) or 0
 
     def after(
-        self, mark: int, wanted: TraceFilter = EVERY, *, price: Price | None = None
+        self, mark: int, criteria: TraceFilter = EVERY, *, price: Price | None = None
     ) -> tuple[builtins.list[Trace], int]:
         """Return traces with spans stored after a mark, earliest first.
 
         Args:
             mark: Result of `mark`, or the mark that this method returned.
-            wanted: Filter.
+            criteria: Filter.
             price: Prices of calls that recorded no cost.
 
         Returns:
@@ -194,11 +196,11 @@ class Traces:
             keys = {
                 SummaryKey(row.rollout_seq, row.fence, row.trace_id): row.seq
                 for row in rows
-                if wanted.rollouts or row.rollout_seq == 0
+                if criteria.rollouts or row.rollout_seq == 0
             }
             found = summaries(connection, builtins.list(keys), price)
             fitting = [
-                trace for trace in found.values() if wanted.names(trace) and wanted.fits(trace)
+                trace for trace in found.values() if criteria.names(trace) and criteria.fits(trace)
             ]
             fitting.sort(key=lambda trace: trace.start_ns)
             return fitting, rows[-1].seq if rows else mark
@@ -207,8 +209,7 @@ class Traces:
 
 
 def merged_trace(parts: Sequence[Trace]) -> Trace:
-    """Merge the parts of a trace that several attempts, or an attempt and live traffic,
-    contributed."""
+    """Merge the parts of a trace from several attempts, or an attempt and live traffic."""
     if len(parts) == 1:
         return parts[0]
     start_ns = min(part.start_ns for part in parts)
@@ -236,7 +237,7 @@ def merged_trace(parts: Sequence[Trace]) -> Trace:
 
 def _page(
     connection: Connection,
-    wanted: TraceFilter,
+    criteria: TraceFilter,
     limit: int,
     after: tuple[int, int] | None,
     price: Price | None,
@@ -245,11 +246,11 @@ def _page(
     looked_at = 0
     window = min(limit + 1, _WINDOW)
     while looked_at < LOOK_BACK:
-        heads = _heads(connection, wanted, window, after)
+        heads = _heads(connection, criteria, window, after)
         figures = summaries(connection, [head.key for head in heads], price)
         for head in heads:
             trace = figures.get(head.key)
-            if trace is not None and wanted.fits(trace):
+            if trace is not None and criteria.fits(trace):
                 if len(found) == limit:
                     return found, cursor_of(after)
                 found.append(trace)
@@ -263,33 +264,33 @@ def _page(
 
 
 def _heads(
-    connection: Connection, wanted: TraceFilter, limit: int, after: tuple[int, int] | None
+    connection: Connection, criteria: TraceFilter, limit: int, after: tuple[int, int] | None
 ) -> builtins.list[_Head]:
     """The next traces, newest first, each by its first head."""
-    kinds = (LIVE_HEAD, ROLLOUT_HEAD) if wanted.rollouts else (LIVE_HEAD,)
-    lists = [connection.execute(_query(wanted, kind, limit, after)).all() for kind in kinds]
+    kinds = (LIVE_HEAD, ROLLOUT_HEAD) if criteria.rollouts else (LIVE_HEAD,)
+    lists = [connection.execute(_query(criteria, kind, limit, after)).all() for kind in kinds]
     merged = heapq.merge(*lists, key=lambda row: (row[0], row[1]), reverse=True)
     return [_Head(row[0], row[1], SummaryKey(*row[2:])) for row in itertools.islice(merged, limit)]
 
 
-def _query(wanted: TraceFilter, kind: int, limit: int, after: tuple[int, int] | None) -> Any:
-    place = tuple_(spans.c.start_ns, spans.c.seq)
+def _query(criteria: TraceFilter, kind: int, limit: int, after: tuple[int, int] | None) -> Any:
+    position = tuple_(spans.c.start_ns, spans.c.seq)
     query = select(
         spans.c.start_ns, spans.c.seq, spans.c.rollout_seq, spans.c.fence, spans.c.trace_id
     ).where(_HEADS, spans.c.head == kind)
-    query = query.where(~_is_preceded(wanted.conversation_id))
-    if wanted.conversation_id is not None:
+    query = query.where(~_is_preceded(criteria.conversation_id))
+    if criteria.conversation_id is not None:
         query = query.where(
-            _IN_CONVERSATIONS, spans.c.conversation_id == clean(wanted.conversation_id)
+            _IN_CONVERSATIONS, spans.c.conversation_id == clean(criteria.conversation_id)
         )
-    if wanted.agent is not None:
-        query = query.where(_is_of(wanted.agent, kind))
-    if wanted.since_ns is not None:
-        query = query.where(spans.c.start_ns >= wanted.since_ns)
-    if wanted.until_ns is not None:
-        query = query.where(spans.c.start_ns < wanted.until_ns)
+    if criteria.agent is not None:
+        query = query.where(_is_of(criteria.agent, kind))
+    if criteria.since_ns is not None:
+        query = query.where(spans.c.start_ns >= criteria.since_ns)
+    if criteria.until_ns is not None:
+        query = query.where(spans.c.start_ns < criteria.until_ns)
     if after is not None:
-        query = query.where(place < tuple_(*after))
+        query = query.where(position < tuple_(*after))
     return query.order_by(spans.c.start_ns.desc(), spans.c.seq.desc()).limit(limit)
 
 
@@ -314,9 +315,9 @@ def _is_of(agent: str, kind: int) -> Any:
     return exists().where(rollouts.c.seq == spans.c.rollout_seq, rollouts.c.queue == clean(agent))
 
 
-def cursor_of(place: tuple[int, int] | None) -> str | None:
+def cursor_of(position: tuple[int, int] | None) -> str | None:
     """Encode a cursor from a start time and a row number."""
-    return None if place is None else f"{place[0]}.{place[1]}"
+    return None if position is None else f"{position[0]}.{position[1]}"
 
 
 def position_of(cursor: str) -> tuple[int, int]:

@@ -9,8 +9,7 @@ import msgspec
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """Dollars of model calls. A call of unknown price makes the cost unknown; it never counts as
-    zero."""
+    """Dollars of model calls; unknown, never zero, if the price of one is unknown."""
 
     known_usd: float = 0.0
     """Dollars of the calls whose price is known."""

@@ -14,8 +14,7 @@ FeedbackKind: TypeAlias = Literal[
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """One item of feedback about a rollout, a trace, a span or a conversation; it names at least
-    one."""
+    """Feedback about a rollout, a trace or one of its spans, or a conversation."""
 
     id: str
     """Set by the sender, which makes resending safe."""

@@ -119,8 +119,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         purpose: str,
         max_attempts: int,
     ) -> Rollout:
-        """Create a rollout whose id is the hash of its content, so that the same work is never run
-        twice.
+        """Create a rollout with a content hash as id, so that equal work is run only once.
 
         Args:
             task: The task.

@@ -23,8 +23,7 @@ STAGE_TRANSITIONS: dict[Stage, frozenset[Stage]] = {
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One execution of the improvement loop. Its id is the content hash of the settings that
-    determine its result."""
+    """An execution of the improvement loop; its id is the hash of its determining settings."""
 
     id: str
     agent: str

@@ -26,8 +26,7 @@ class Task(msgspec.Struct, frozen=True):
     metadata: dict[str, Any] = {}
 
     def content(self) -> str:
-        """Content hash of input, expected answer and metadata, which are what a rollout depends
-        on."""
+        """Content hash of input, expected answer and metadata, which determine a rollout."""
         return content_hash([self.input, self.expected, self.metadata])
 
 

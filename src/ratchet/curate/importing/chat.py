@@ -10,35 +10,34 @@ from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
 
 
-def call_attributes(given: Any, answered: Any) -> dict[str, Any]:
-    """Span attributes of a model call's input and output: messages if they can be parsed, else
-    values."""
+def call_attributes(inputs: Any, outputs: Any) -> dict[str, Any]:
+    """Span attributes of a model call's input and output, as messages if they can be parsed."""
     found: dict[str, Any] = {}
-    sent = _listed(given, "user")
+    sent = _listed(inputs, "user")
     if sent:
         found[names.INPUT_MESSAGES] = as_text(sent)
-    elif given is not None:
-        found[names.INPUT] = as_text(form.decoded(given))
-    tools = given.get("tools") if isinstance(given, Mapping) else None
+    elif inputs is not None:
+        found[names.INPUT] = as_text(form.decoded(inputs))
+    tools = inputs.get("tools") if isinstance(inputs, Mapping) else None
     if tools:
         found[names.TOOL_DEFINITIONS] = as_text(tools)
-    answer = _answered(answered)
+    answer = _answered(outputs)
     if answer:
         found[names.OUTPUT_MESSAGES] = as_text(answer)
         reasons = [each["finish_reason"] for each in answer if each.get("finish_reason")]
         if reasons:
             found[names.FINISH_REASONS] = reasons
-    elif answered is not None:
-        found[names.OUTPUT] = as_text(form.decoded(answered))
+    elif outputs is not None:
+        found[names.OUTPUT] = as_text(form.decoded(outputs))
     return found
 
 
-def value_attributes(given: Any, answered: Any, *, tool: bool) -> dict[str, Any]:
+def value_attributes(inputs: Any, outputs: Any, *, tool: bool) -> dict[str, Any]:
     """Span attributes of another step's input and output."""
     keys = (names.TOOL_ARGUMENTS, names.TOOL_RESULT) if tool else (names.INPUT, names.OUTPUT)
     return {
         key: as_text(form.decoded(value))
-        for key, value in zip(keys, (given, answered), strict=True)
+        for key, value in zip(keys, (inputs, outputs), strict=True)
         if value is not None
     }
 
@@ -80,12 +79,12 @@ def _answered(value: Any) -> list[form.Message]:
     if isinstance(value, Mapping):
         choices = value.get("choices")
         if isinstance(choices, list):
-            made = []
+            messages = []
             for choice in choices:
                 if isinstance(choice, Mapping) and isinstance(choice.get("message"), Mapping):
                     message = {"finish_reason": choice.get("finish_reason"), **choice["message"]}
-                    made.append(form.chat_message(message, "assistant"))
-            return made
+                    messages.append(form.chat_message(message, "assistant"))
+            return messages
         if value.get("role") == "assistant" or "tool_calls" in value:
             raw = {"finish_reason": value.get("stop_reason"), **value}
             return [form.chat_message(raw, "assistant")]

@@ -61,13 +61,13 @@ class ImportedConversation:
 
     def __init__(self, value: Any, source: str) -> None:
         self.source = source
-        self.given: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
+        self.fields: Mapping[str, Any] = value if isinstance(value, Mapping) else {}
         self.messages = _messages(value)
         if not any(message["role"] == "assistant" for message in self.messages):
             raise FormatMismatch("it has no answer: there is no message of the role assistant")
         self.digest = digest(source, value)
         self.trace_id = self.digest[:32]
-        id = next((self.given[key] for key in _IDS if self.given.get(key)), None)
+        id = next((self.fields[key] for key in _IDS if self.fields.get(key)), None)
         self.id = str(id)[:200] if isinstance(id, (str, int)) else self.trace_id
 
     @property
@@ -90,9 +90,9 @@ class ImportedConversation:
 
     def spans(self, context: ImportContext, rollout_id: str = "") -> tuple[SpanRecord, ...]:
         """Spans of the conversation."""
-        agent = context.agent_name(self.given.get("agent"), self.given.get("agent_name"))
+        agent = context.agent_name(self.fields.get("agent"), self.fields.get("agent_name"))
         root = self.digest[32:48]
-        begun = next((m for key in _TIMES if (m := unix_ns(self.given.get(key)))), None)
+        begun = next((m for key in _TIMES if (m := unix_ns(self.fields.get(key)))), None)
         clock = _Clock(begun or context.at_ns, self.messages)
         shared = without_empty(
             {
@@ -103,7 +103,7 @@ class ImportedConversation:
         )
         first, last = clock.at(0), clock.at(len(self.messages))
         prompt = self.prompt
-        made = [
+        spans = [
             Span(
                 trace_id=self.trace_id,
                 span_id=root,
@@ -118,7 +118,7 @@ class ImportedConversation:
                         names.AGENT_NAME: agent,
                         names.INPUT: as_text(message_text(prompt[-1]) if prompt else ""),
                         names.OUTPUT: as_text(self.answer),
-                        "user.id": self.given.get("user_id") or self.given.get("user"),
+                        "user.id": self.fields.get("user_id") or self.fields.get("user"),
                     }
                 ),
             )
@@ -126,18 +126,18 @@ class ImportedConversation:
         before = calls = since = 0
         for number, message in enumerate(self.messages):
             if message["role"] == "tool":
-                made += self._tools(number, root, shared, clock)
+                spans += self._tools(number, root, shared, clock)
             if message["role"] != "assistant":
                 continue
             calls += 1
             history = self.messages[since if calls > MAX_HISTORY else 0 : number]
-            made.append(self._call(number, history, root, shared, clock, before))
+            spans.append(self._call(number, history, root, shared, clock, before))
             before, since = number, number
-        end = max(span.end_ns for span in made)
-        made[0] = _ended(made[0], end)
+        end = max(span.end_ns for span in spans)
+        spans[0] = _ended(spans[0], end)
         if rollout_id:
-            return tuple(SpanRecord(span=span, rollout_id=rollout_id, fence=1) for span in made)
-        return tuple(SpanRecord(span=span, agent=agent) for span in made)
+            return tuple(SpanRecord(span=span, rollout_id=rollout_id, fence=1) for span in spans)
+        return tuple(SpanRecord(span=span, agent=agent) for span in spans)
 
     def _call(
         self,
@@ -149,9 +149,9 @@ class ImportedConversation:
         before: int,
     ) -> Span:
         message = self.messages[number]
-        model = self.given.get("model") or message.get("model")
-        tools = self.given.get("tools") or self.given.get("functions")
-        usage = self.given.get("usage")
+        model = self.fields.get("model") or message.get("model")
+        tools = self.fields.get("tools") or self.fields.get("functions")
+        usage = self.fields.get("usage")
         alone = sum(each["role"] == "assistant" for each in self.messages) == 1
         spent = usage if isinstance(usage, Mapping) and alone else {}
         return Span(
@@ -191,13 +191,13 @@ class ImportedConversation:
             for part in message["parts"]
             if part.get("type") == "tool_call"
         }
-        made = []
+        spans = []
         for at, part in enumerate(self.messages[number]["parts"]):
             if part.get("type") != "tool_call_response":
                 continue
             call = calls.get(part.get("id"), {})
             name = call.get("name") or "tool"
-            made.append(
+            spans.append(
                 Span(
                     trace_id=self.trace_id,
                     span_id=digest(self.digest, number, at)[:16],
@@ -218,7 +218,7 @@ class ImportedConversation:
                     ),
                 )
             )
-        return made
+        return spans
 
 
 class _Clock:
@@ -312,12 +312,12 @@ def _messages(value: Any) -> list[form.Message]:
         raise FormatMismatch("it has no messages")
     if len(raw) > MAX_MESSAGES:
         raise FormatMismatch(f"it has {len(raw)} messages; {MAX_MESSAGES} are allowed")
-    made: list[form.Message] = []
+    messages: list[form.Message] = []
     for number, each in enumerate(raw, start=1):
         if not isinstance(each, Mapping):
             raise FormatMismatch(f"message {number} is not an object")
-        made += _message(number, each)
-    return made
+        messages += _message(number, each)
+    return messages
 
 
 def _answered(response: Mapping[str, Any]) -> list[Any]:
@@ -335,17 +335,17 @@ def _message(number: int, raw: Mapping[str, Any]) -> list[form.Message]:
         raise FormatMismatch(f"message {number} has no role")
     role = _ROLES.get(role, role)
     content = raw.get("content", raw.get("value", raw.get("text")))
-    given = {**raw, "role": role, "content": content}
+    fields = {**raw, "role": role, "content": content}
     if raw.get("function_call"):
-        given["tool_calls"] = [{"function": raw["function_call"]}]
-    made = form.chat_message(given, role)
-    if not isinstance(made.get("parts"), list):
+        fields["tool_calls"] = [{"function": raw["function_call"]}]
+    message = form.chat_message(fields, role)
+    if not isinstance(message.get("parts"), list):
         raise FormatMismatch(f"message {number} has no content")
-    made = {"role": role, "parts": [part for part in made["parts"] if isinstance(part, dict)]}
+    message = {"role": role, "parts": [part for part in message["parts"] if isinstance(part, dict)]}
     stamp = next((m for key in _TIMES if (m := unix_ns(raw.get(key)))), None)
     # Anthropic puts tool results into user messages; here they become messages of their own.
-    answers = [part for part in made["parts"] if part.get("type") == "tool_call_response"]
-    others = [part for part in made["parts"] if part.get("type") != "tool_call_response"]
+    answers = [part for part in message["parts"] if part.get("type") == "tool_call_response"]
+    others = [part for part in message["parts"] if part.get("type") != "tool_call_response"]
     split = []
     if answers:
         split.append({"role": "tool", "parts": answers})

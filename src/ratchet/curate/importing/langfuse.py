@@ -79,8 +79,7 @@ _BLOB = {
 
 
 def _named(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Rename a row's fields to the API's names. Other formats have a `trace_id` too, but not these
-    fields."""
+    """Rename the fields of a blob storage row to the API's names."""
     if not any(key in value for key in ("project_id", "parent_observation_id", "bookmarked")):
         return value
     return {_BLOB.get(key, key): each for key, each in value.items()}
@@ -201,7 +200,7 @@ def _observation(
     end = unix_ns(value.get("endTime")) or start
     kind = str(value.get("type") or "SPAN").upper()
     operation = OPERATIONS.get(kind)
-    given, answered = form.decoded(value.get("input")), form.decoded(value.get("output"))
+    inputs, outputs = form.decoded(value.get("input")), form.decoded(value.get("output"))
     parent = value.get("parentObservationId")
     model = value.get("model") or value.get("providedModelName")
     is_error = value.get("level") == "ERROR"
@@ -223,9 +222,9 @@ def _observation(
         **_more(value, ("metadata", "version", "environment", "promptName", "promptVersion")),
     }
     if operation == "chat":
-        attributes |= call_attributes(given, answered)
+        attributes |= call_attributes(inputs, outputs)
     else:
-        attributes |= value_attributes(given, answered, tool=kind == "TOOL")
+        attributes |= value_attributes(inputs, outputs, tool=kind == "TOOL")
     first = unix_ns(value.get("completionStartTime"))
     if first is not None and first >= start:
         attributes["gen_ai.response.time_to_first_chunk"] = (first - start) / 1e9

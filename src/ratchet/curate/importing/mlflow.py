@@ -106,8 +106,8 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
 def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
     if not isinstance(value, Mapping):
         raise FormatMismatch("it is not an object")
-    place = _mapping(value.get("context"))
-    id = value.get("span_id") or place.get("span_id")
+    context = _mapping(value.get("context"))
+    id = value.get("span_id") or context.get("span_id")
     if not id:
         raise FormatMismatch("it has no span_id")
     start = unix_ns(
@@ -117,15 +117,15 @@ def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
         raise FormatMismatch("it has no time: its start is missing or invalid")
     end = unix_ns(value.get("end_time_unix_nano", value.get("end_time", value.get("end_time_ns"))))
     parent = value.get("parent_span_id", value.get("parent_id"))
-    given = {key: form.decoded(each) for key, each in _mapping(value.get("attributes")).items()}
-    kind = str(given.get("mlflow.spanType") or value.get("span_type") or "").upper()
+    recorded = {key: form.decoded(each) for key, each in _mapping(value.get("attributes")).items()}
+    kind = str(recorded.get("mlflow.spanType") or value.get("span_type") or "").upper()
     operation = OPERATIONS.get(kind)
     name = str(value.get("name") or "span")
-    inputs = given.get("mlflow.spanInputs", value.get("inputs"))
-    outputs = given.get("mlflow.spanOutputs", value.get("outputs"))
-    usage = _mapping(given.get("mlflow.chat.tokenUsage"))
+    inputs = recorded.get("mlflow.spanInputs", value.get("inputs"))
+    outputs = recorded.get("mlflow.spanOutputs", value.get("outputs"))
+    usage = _mapping(recorded.get("mlflow.chat.tokenUsage"))
     attributes: dict[str, Any] = {
-        **flattened({key: each for key, each in given.items() if key not in _TAKEN}),
+        **flattened({key: each for key, each in recorded.items() if key not in _TAKEN}),
         **shared,
         names.OPERATION: operation,
         names.TOOL_NAME: name if kind == "TOOL" else None,
@@ -134,8 +134,8 @@ def _span(value: Any, trace_id: str, shared: Mapping[str, Any]) -> Span:
         names.OUTPUT_TOKENS: integer(usage.get("output_tokens")),
     }
     if operation == "chat":
-        asked = inputs if isinstance(inputs, Mapping) else {}
-        model = given.get("mlflow.llm.model") or asked.get("model")
+        request = inputs if isinstance(inputs, Mapping) else {}
+        model = recorded.get("mlflow.llm.model") or request.get("model")
         attributes[names.REQUEST_MODEL] = model if isinstance(model, str) else None
         attributes |= call_attributes(inputs, outputs)
     else:
@@ -174,25 +174,25 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _events(value: Any) -> tuple[SpanEvent, ...]:
-    made = []
+    events = []
     for each in form.objects(value):
         stamp = unix_ns(each.get("time_unix_nano", each.get("timestamp")))
         if each.get("name") and stamp is not None:
-            made.append(
+            events.append(
                 SpanEvent(str(each["name"]), stamp, flattened(_mapping(each.get("attributes"))))
             )
-    return tuple(made)
+    return tuple(events)
 
 
 def _assessments(info: Mapping[str, Any], trace_id: str, session: Any) -> tuple[Feedback, ...]:
-    made = []
+    feedback = []
     for each in form.objects(info.get("assessments")):
         score = _mapping(each.get("feedback"))
         name = each.get("assessment_name") or each.get("name")
         if not name or "value" not in score or each.get("valid") is False:
             continue
         about = each.get("span_id")
-        made.append(
+        feedback.append(
             score_feedback(
                 NAME,
                 each.get("assessment_id") or [trace_id, name],
@@ -205,4 +205,4 @@ def _assessments(info: Mapping[str, Any], trace_id: str, session: Any) -> tuple[
                 at=unix_ns(each.get("create_time")),
             )
         )
-    return tuple(made)
+    return tuple(feedback)

@@ -49,13 +49,13 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     """
     if not isinstance(value, Mapping):
         raise FormatMismatch("it is not an object")
-    place = form.decoded(value.get("context"))
-    if not isinstance(place, Mapping):
-        place = {
+    ids = form.decoded(value.get("context"))
+    if not isinstance(ids, Mapping):
+        ids = {
             "trace_id": value.get("context.trace_id"),
             "span_id": value.get("context.span_id"),
         }
-    if not place.get("trace_id") or not place.get("span_id"):
+    if not ids.get("trace_id") or not ids.get("span_id"):
         raise FormatMismatch("it has no context with a trace_id and a span_id")
     start = unix_ns(value.get("start_time"))
     if start is None:
@@ -71,8 +71,8 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     if "session.id" in attributes:
         attributes = {names.CONVERSATION: attributes["session.id"], **attributes}
     parent = value.get("parent_id")
-    trace_id = trace_id_of(NAME, place["trace_id"])
-    span_id = span_id_of(NAME, place["span_id"])
+    trace_id = trace_id_of(NAME, ids["trace_id"])
+    span_id = span_id_of(NAME, ids["span_id"])
     span = Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -105,21 +105,21 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
 
 def _attributes(value: Mapping[str, Any]) -> dict[str, Any]:
     found = form.decoded(value.get("attributes"))
-    made = flattened(found) if isinstance(found, Mapping) else {}
+    nested = flattened(found) if isinstance(found, Mapping) else {}
     columns = {
         key.removeprefix("attributes."): form.decoded(each)
         for key, each in value.items()
         if key.startswith("attributes.") and each is not None
     }
-    return without_empty({**made, **flattened(columns)})
+    return without_empty({**nested, **flattened(columns)})
 
 
 def _events(value: Any) -> tuple[SpanEvent, ...]:
-    made = []
+    events = []
     for each in form.objects(value):
         stamp = unix_ns(each.get("timestamp"))
         attributes = each.get("attributes")
         if each.get("name") and stamp is not None:
             inner = flattened(attributes) if isinstance(attributes, Mapping) else {}
-            made.append(SpanEvent(str(each["name"]), stamp, inner))
-    return tuple(made)
+            events.append(SpanEvent(str(each["name"]), stamp, inner))
+    return tuple(events)

@@ -58,8 +58,7 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether trajectories may become rollouts; servers do not accept finished ones."""
 
     def agent_name(self, *named: Any) -> str:
-        """Return the configured agent name, or the first valid one of those given, or
-        `imported`."""
+        """Return the configured agent name, else the first valid name, else `imported`."""
         for name in (self.agent, *named):
             if isinstance(name, str) and name.strip():
                 return agent_name(name.strip(), UNKNOWN)
@@ -76,17 +75,17 @@ def digest(*parts: Any) -> str:
 
 def trace_id_of(source: str, id: Any) -> str:
     """Trace id for a source's id: unchanged if it is an OpenTelemetry id, else a hash."""
-    given = str(id).lower().removeprefix("0x").removeprefix("tr-")
-    if re.fullmatch(r"[0-9a-f]{32}", given) and int(given, 16):
-        return given
+    normalised = str(id).lower().removeprefix("0x").removeprefix("tr-")
+    if re.fullmatch(r"[0-9a-f]{32}", normalised) and int(normalised, 16):
+        return normalised
     return digest(source, "trace", str(id))[:32]
 
 
 def span_id_of(source: str, id: Any) -> str:
     """Span id for a source's id."""
-    given = str(id).lower().removeprefix("0x")
-    if re.fullmatch(r"[0-9a-f]{16}", given) and int(given, 16):
-        return given
+    normalised = str(id).lower().removeprefix("0x")
+    if re.fullmatch(r"[0-9a-f]{16}", normalised) and int(normalised, 16):
+        return normalised
     return digest(source, "span", str(id))[:16]
 
 
@@ -124,8 +123,8 @@ def _iso(text: str) -> int | None:
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)
     seconds = int(found.replace(microsecond=0).timestamp())
-    made = seconds * 1_000_000_000 + found.microsecond * 1_000
-    return made if 0 <= made <= MAX_NS else None
+    nanoseconds = seconds * 1_000_000_000 + found.microsecond * 1_000
+    return nanoseconds if 0 <= nanoseconds <= MAX_NS else None
 
 
 def number(value: Any) -> float | None:
@@ -159,17 +158,17 @@ def without_empty(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def flattened(value: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
     """Flatten nested attributes to dotted names, as OpenTelemetry has them."""
-    made: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, inner in value.items():
         name = f"{prefix}{key}"
         if isinstance(inner, Mapping) and inner and depth < 16:
-            made.update(flattened(inner, f"{name}.", depth + 1))
+            flat.update(flattened(inner, f"{name}.", depth + 1))
         elif isinstance(inner, list) and any(isinstance(each, Mapping) for each in inner):
             numbered = {str(at): each for at, each in enumerate(inner)}
-            made.update(flattened(numbered, f"{name}.", depth + 1))
+            flat.update(flattened(numbered, f"{name}.", depth + 1))
         elif inner is not None:
-            made[name] = inner
-    return made
+            flat[name] = inner
+    return flat
 
 
 def as_text(value: Any) -> str:

@@ -46,20 +46,20 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     """
     found = ImportedRecords()
     skipped: list[str] = []
-    given = _listed(value)
-    for position, one in enumerate(given, start=1):
+    trajectories = _listed(value)
+    for position, one in enumerate(trajectories, start=1):
         try:
-            made = _read_one(one, position if len(given) > 1 else 0, context)
+            records = _read_one(one, position if len(trajectories) > 1 else 0, context)
         except FormatMismatch as unfit:
-            if len(given) == 1:
+            if len(trajectories) == 1:
                 raise
             skipped.append(f"trajectory {position}: {unfit}")
             continue
         found = ImportedRecords(
-            spans=(*found.spans, *made.spans),
-            feedback=(*found.feedback, *made.feedback),
-            rollouts=(*found.rollouts, *made.rollouts),
-            scores=(*found.scores, *made.scores),
+            spans=(*found.spans, *records.spans),
+            feedback=(*found.feedback, *records.feedback),
+            rollouts=(*found.rollouts, *records.rollouts),
+            scores=(*found.scores, *records.scores),
         )
     if not found.spans:
         raise FormatMismatch(skipped[0] if skipped else "it contains no trajectories")
@@ -92,8 +92,8 @@ def _read_one(value: Any, position: int, context: ImportContext) -> ImportedReco
         raise FormatMismatch("it is not an object with messages and a reward")
     rewards = _rewards(value)
     # Equal trajectories of a group are separate samples, and all count.
-    given = {**value, "position": position} if position else value
-    conversation = ImportedConversation(given, SOURCE)
+    numbered = {**value, "position": position} if position else value
+    conversation = ImportedConversation(numbered, SOURCE)
     if not context.rollouts:
         return ImportedRecords(
             spans=conversation.spans(context),

@@ -118,8 +118,7 @@ class ImportWriter:
             self.new["feedback"] += self._target.feedback.add(feedback, now)
 
     def _redacted(self, rollout: Rollout) -> Rollout:
-        """Redact a rollout completely if it was captured in use rather than made from a task
-        file."""
+        """Redact a rollout completely if it was captured in use, not made from a task file."""
         redact = self._redactor
         return msgspec.structs.replace(
             rollout,
