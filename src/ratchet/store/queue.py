@@ -68,13 +68,13 @@ class Queue:
         return self.claim_each(queue, [(worker, limit)], lease_s, now)[0]
 
     def claim_each(
-        self, queue: str, wanted: Sequence[tuple[str, int]], lease_s: float, now: float
+        self, queue: str, requests: Sequence[tuple[str, int]], lease_s: float, now: float
     ) -> list[list[Claim]]:
         """Claim for several workers in one transaction, in their order.
 
         Args:
             queue: The queue.
-            wanted: Worker and maximum number of claims, each.
+            requests: Worker and maximum number of claims, each.
             lease_s: As for `claim`.
             now: Unix seconds.
 
@@ -82,12 +82,12 @@ class Queue:
             The claims of each worker.
         """
         # The worker of each rollout that may be found, in order.
-        slots = [number for number, (_, limit) in enumerate(wanted) for _ in range(limit)]
+        slots = [number for number, (_, limit) in enumerate(requests) for _ in range(limit)]
         if not slots:
-            return [[] for _ in wanted]
+            return [[] for _ in requests]
 
         def work(connection: Connection) -> list[list[Claim]]:
-            taken: list[list[Claim]] = [[] for _ in wanted]
+            taken: list[list[Claim]] = [[] for _ in requests]
             self._expire(connection, now, queue, ())
             rows = connection.execute(OLDEST, {"of_queue": queue, "how_many": len(slots)}).all()
             if not rows:
@@ -97,7 +97,7 @@ class Queue:
             until = now + lease_s
             connection.execute(HAND_OUT, [{"at": row.seq} for row in rows])
             served = list(zip(slots, rows, strict=False))
-            new = [new_attempt(row, wanted[slot][0], until, now) for slot, row in served]
+            new = [new_attempt(row, requests[slot][0], until, now) for slot, row in served]
             connection.execute(NEW_ATTEMPT, new)
             for slot, row in served:
                 fence = row.fence + 1

@@ -167,13 +167,13 @@ class Spans:
         Raises:
             InputError: The cursor is invalid.
         """
-        page = select(spans.c.seq).where(_LIVE, spans.c.agent == agent)
+        keys = select(spans.c.seq).where(_LIVE, spans.c.agent == agent)
         if cursor is not None:
-            page = page.where(spans.c.seq < _seq_of(cursor))
+            keys = keys.where(spans.c.seq < _seq_of(cursor))
         # One more than requested shows whether there is a next page.
-        page = page.order_by(spans.c.seq.desc()).limit(limit + 1)
+        keys = keys.order_by(spans.c.seq.desc()).limit(limit + 1)
         # A covering index finds the page, however large the table is.
-        query = select(spans).where(spans.c.seq.in_(page)).order_by(spans.c.seq.desc())
+        query = select(spans).where(spans.c.seq.in_(keys)).order_by(spans.c.seq.desc())
         rows = self._database.read(lambda c: c.execute(query).all())
         page = rows[:limit]
         more = len(rows) > limit and page
