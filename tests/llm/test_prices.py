@@ -118,12 +118,12 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(prices, "_snapshot", None)
-    prices._kept.clear()
+    prices._cached.clear()
     load()
     assert dollars("openai", "gpt-4o-mini", Usage(input_tokens=1)) is not None
 
 
 def test_names_that_clients_make_up_take_a_bounded_room() -> None:
-    for number in range(prices.MAX_KEPT + 10):
+    for number in range(prices.MAX_CACHED + 10):
         dollars("openai", f"made-up-{number}", Usage(input_tokens=1))
-    assert len(prices._kept) <= prices.MAX_KEPT
+    assert len(prices._cached) <= prices.MAX_CACHED

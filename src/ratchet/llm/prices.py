@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FRESH_S = 60.0
 """Seconds that a price is cached: some change by date, a few by time of day."""
 
-MAX_KEPT = 1024
+MAX_CACHED = 1024
 """Maximum number of cached prices; model names come from clients and are unbounded."""
 
 MAX_NAME = 200
@@ -92,7 +92,7 @@ class _Tiered(msgspec.Struct, frozen=True):
 
 _Price: TypeAlias = _Rate | _Tiered | None
 
-_kept: dict[tuple[str, str, str], tuple[float, _Price]] = {}
+_cached: dict[tuple[str, str, str], tuple[float, _Price]] = {}
 _configured: dict[str, _Rate] = {}
 _lock = threading.Lock()
 _snapshot: DataSnapshot | None = None
@@ -149,11 +149,11 @@ def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | 
         return configured.of(usage)
     key = (provider, model, tier)
     now = time.monotonic()
-    found = _kept.get(key)
+    found = _cached.get(key)
     if found is None or found[0] < now:
-        if len(_kept) >= MAX_KEPT:
-            _kept.clear()
-        found = _kept[key] = (now + FRESH_S, _look_up(provider, model, tier))
+        if len(_cached) >= MAX_CACHED:
+            _cached.clear()
+        found = _cached[key] = (now + FRESH_S, _look_up(provider, model, tier))
     price = found[1]
     return None if price is None else price.of(usage)
 
@@ -207,7 +207,7 @@ SELLERS = {
 
 
 def price(call: ModelCall) -> float | None:
-    """Dollars of a call at today's prices; None when the model has no published price.
+    """Dollars of a call at current prices; None when the model has no price.
 
     Args:
         call: The call. Without a provider, the model's known provider is used.

@@ -14,7 +14,7 @@ from ratchet.types import Cost, Span, total_cost
 from ratchet.types.trace import CALLS, SUMS, ModelCall
 
 Price = Callable[[ModelCall], float | None]
-"""Dollars of a call by published prices; None when there is no price."""
+"""Dollars of a call by configured or published prices; None without a price."""
 
 COST = "ratchet.cost_usd"
 INPUT, OUTPUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
@@ -181,7 +181,7 @@ def total(
 
 
 def cost_of(call: ModelCall, price: Price | None) -> float | None:
-    """Dollars of a call, as recorded or else by published prices."""
+    """Dollars of a call, as recorded, or else by `price`."""
     if call.cost_usd is not None or price is None:
         return call.cost_usd
     return price(call)
