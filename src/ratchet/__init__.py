@@ -1,6 +1,6 @@
-"""Ratchet: observe, evaluate, learn, prove, ship, for an LLM agent you already have.
+"""Ratchet: observe, evaluate, learn, prove, ship, for an existing LLM agent.
 
-What an agent's own source uses is here at once; everything else is imported when first named.
+Names used in an agent's source are imported at once; the others on first use.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _LATER = {
     "feedback": "ratchet.observe.feedback",
     "tool_schema": "ratchet.bind.tool_schema",
 }
-"""Names whose rooms are heavy: imported when somebody asks."""
+"""Names from heavy packages, imported on first use."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`python -m ratchet` is `ratchet`."""
+"""Run `ratchet` as `python -m ratchet`."""
 
 from ratchet.cli import main
 

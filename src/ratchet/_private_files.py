@@ -1,4 +1,4 @@
-"""Files and folders that their owner alone may read, whatever the umask is."""
+"""Files and folders that only their owner can read, whatever the umask."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _log = logging.getLogger("ratchet")
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder with mode 0700, and those above it that are missing; leave one that is there.
+    """Create a folder and its missing parents with mode 0700; leave existing ones unchanged.
 
     Raises:
-        OSError: It cannot be made, or is no folder.
+        OSError: It cannot be created, or is not a folder.
     """
     if not folder.parent.exists():
         make_folder(folder.parent)
@@ -29,38 +29,38 @@ def make_folder(folder: Path) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file with mode 0600; leave one that is there.
+    """Create an empty file with mode 0600; leave an existing one unchanged.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: It cannot be created.
     """
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def close_folder(folder: Path) -> None:
-    """Take from others what they may do with a folder that others may enter, and all in it.
+    """Remove other users' permissions from an accessible folder and everything in it.
 
-    It is said once: whoever could read it until now may have done so.
+    Logs one warning, since other users may have read it until now.
     """
     if not _is_open(folder):
         return
-    # From outside in: nobody enters any more while the rest is done.
+    # From the outside in, so that no other user can enter while the rest is changed.
     failed = not _close(folder)
     for inside, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(inside, name)
             if not path.is_symlink():
                 _close(path)
-    _say(folder, failed)
+    _warn(folder, failed)
 
 
 def close_files(paths: Iterable[Path]) -> None:
-    """Take from others what they may do with files that are there. Said once, by the first."""
+    """Remove other users' permissions from existing files; one warning names the first."""
     opened = [path for path in paths if _is_open(path)]
     failed = [path for path in opened if not _close(path)]
     if opened:
-        _say(opened[0], bool(failed))
+        _warn(opened[0], bool(failed))
 
 
 def _is_open(path: Path) -> bool:
@@ -82,17 +82,17 @@ def _close(path: Path) -> bool:
     return True
 
 
-def _say(path: Path, failed: bool) -> None:
+def _warn(path: Path, failed: bool) -> None:
     if failed:
         _log.warning(
-            "%s holds conversations and a signing key, and other users of this machine may read"
-            " it. It belongs to somebody else, who can close it: chmod -R go= %s",
+            "%s holds conversations and a signing key, and other users of this machine can read"
+            " it. It belongs to another user, who can restrict it: chmod -R go= %s",
             path,
             path,
         )
         return
     _log.warning(
         "%s holds conversations and a signing key, and other users of this machine could read it"
-        " until now. It is its owner's alone from now on.",
+        " until now. From now on only its owner can.",
         path,
     )

@@ -128,7 +128,7 @@ def test_a_run_is_shown_as_a_tree_a_plot_and_json(improved: Project, tmp_path: P
     ("arguments", "said"),
     [
         ((), "Nothing has run yet"),
-        (("--run", "abcd"), "names no run"),
+        (("--run", "abcd"), "matches no run"),
     ],
 )
 def test_what_is_not_there_is_said(

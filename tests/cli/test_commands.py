@@ -159,7 +159,7 @@ def test_diff_is_a_patch_from_the_source_and_a_comparison_between_candidates(
     assert "-aim = 0.0" in str(between["diff"])
     alone = improved.ratchet("diff", "--patch").stdout
     assert alone.startswith("--- ")
-    assert "the same" in improved.ratchet("diff", best, best).stdout
+    assert "identical" in improved.ratchet("diff", best, best).stdout
 
 
 def test_json_output_is_one_object_and_nothing_else(improved: Project) -> None:

@@ -115,7 +115,7 @@ def test_a_second_run_finds_where_things_stand(
     database = root / ".ratchet" / "ratchet.db"
     again = demo(folder=root.parent)
     assert last_line(again) == last_line(done)
-    assert "going on there" in again.stdout
+    assert "continuing there" in again.stdout
     assert database.is_file()
     status = interpreters.run(
         [sys.executable, "-m", "ratchet", "status", "--json"],
@@ -147,7 +147,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
 def test_the_demo_makes_its_folder_by_itself(tmp_path: Path) -> None:
     done = demo(folder=tmp_path)
     assert last_line(done)["branch"]
-    assert "going on there" not in done.stdout
+    assert "continuing there" not in done.stdout
 
 
 def test_a_demo_of_the_other_kind_is_not_continued(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_long_stretches_that_stay_are_cut_in_their_middle() -> None:
     same = "word " * 500
     shown = marked(folded(word_changes(f"old {same}old", f"new {same}new")))
     assert len(shown) < 600
-    assert "characters as before" in shown
+    assert "unchanged characters" in shown
     assert shown.startswith("[-old-]{+new+} word")
     assert shown.endswith("word [-old-]{+new+}")
 

@@ -32,7 +32,7 @@ def test_reasons_are_counted_and_the_most_frequent_comes_first(
     print_refusals(refusals_in(ENTRIES))
     lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines[0] == (
-        "Turned away: 2 candidates refused by the checks, 2 answers of the coach could not be used"
+        "Rejected: 2 candidates refused by the checks, 2 answers of the coach could not be used"
     )
     assert lines[2].split() == ["2", "There", "is", "no", "fenced", "text."]
     assert lines[3].endswith("aaaa")

@@ -210,7 +210,7 @@ def test_sigterm_drains_and_gives_back_what_does_not_end(
     process.send_signal(signal.SIGTERM)
     code, figures, words = ended(process)
     assert code == 0, words
-    assert "Told to end" in words
+    assert "Stopping: no more claims" in words
     assert figures["unfinished"] == figures["claimed"]
     assert store_of(server).rollouts.counts() == {"queued": 10}
     assert {r.failures for r in store_of(server).rollouts.list()[0]} == {0}
@@ -224,7 +224,7 @@ def test_sigterm_lets_what_runs_end(server: RunningServer, place: Place) -> None
     until(lambda: place.calls() == ["waits"] * 2, "both should start")
     process.send_signal(signal.SIGTERM)
     assert process.stderr is not None
-    while "Told to end" not in process.stderr.readline():
+    while "Stopping: no more claims" not in process.stderr.readline():
         pass
     os.write(place.gate, b"..")
     code, figures, _ = ended(process)
@@ -238,7 +238,7 @@ def test_a_second_interrupt_ends_it_at_once(server: RunningServer, place: Place)
     until(lambda: place.calls() == ["waits"], "it should start")
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    while "Told to end" not in process.stderr.readline():
+    while "Stopping: no more claims" not in process.stderr.readline():
         pass
     process.send_signal(signal.SIGINT)
     code, figures, words = ended(process)
@@ -289,12 +289,12 @@ def here(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--agent", "a:b", "--command", "c"), "say --agent or --command"),
+        (("--agent", "a:b", "--command", "c"), "give --agent or --command"),
         (("--command", "c", "--ray", "local"), "--ray is for agents in Python"),
         (("--command", "c", "--path", "src"), "--path is for agents in Python"),
         (("--command", "'"), "cannot be read"),
-        (("--path", "src"), "--path goes with --agent"),
-        (("--agent", "a:b", "--ray", "local", "--executor", "async"), "say two things"),
+        (("--path", "src"), "--path needs --agent"),
+        (("--agent", "a:b", "--ray", "local", "--executor", "async"), "exclude each other"),
         (("--agent", "a:b", "--gateway", "--executor", "async"), "--gateway needs a process"),
         ((), "There is no agent to run"),
         (("--key-env", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE holds no key"),

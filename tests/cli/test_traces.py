@@ -124,7 +124,7 @@ def test_what_comes_again_and_again_is_folded_but_for_failures() -> None:
     shown = names(spans)
     assert shown[1:6] == ["   ├─ find"] * 5
     assert shown[6:9] == ["   ├─ find"] * 3
-    assert shown[9] == "   └─ … 292 more find, 73.00 s together, 1 failed, 1 steps below them"
+    assert shown[9] == "   └─ … 292 more find, 73.00 s in total, 1 failed, 1 steps below them"
     assert len(shown) == 10
     assert len(names(spans, folded=False)) == 302
     # A sixth one is shown rather than a word about it.
@@ -134,13 +134,13 @@ def test_what_comes_again_and_again_is_folded_but_for_failures() -> None:
 @pytest.mark.parametrize(
     ("spans", "expected"),
     [
-        ([("1", "missing")], {"1": "its parent is not here"}),
+        ([("1", "missing")], {"1": "its parent is missing"}),
         ([("1", "1")], {"1": "it is its own parent"}),
-        ([("1", "2"), ("2", "1")], {"1": "it is below itself", "2": ""}),
-        ([("1", None), ("1", None), ("2", "1")], {"1": "its id is there twice", "2": ""}),
+        ([("1", "2"), ("2", "1")], {"1": "it is its own ancestor", "2": ""}),
+        ([("1", None), ("1", None), ("2", "1")], {"1": "duplicate id", "2": ""}),
         (
             [("r", None), ("1", "3"), ("2", "1"), ("3", "2"), ("4", "3")],
-            {"1": "it is below itself"},
+            {"1": "it is its own ancestor"},
         ),
     ],
 )
@@ -254,7 +254,7 @@ def test_traces_are_listed_and_filtered(capsys: Output, url: str) -> None:
     ):
         found = json.loads(ratchet(capsys, "traces", "--json", "--store", url, *arguments))
         assert [trace["name"] for trace in found["traces"]] == [expected], arguments
-    assert "No trace fits" in ratchet(capsys, "traces", "--agent", "nobody", "--store", url)
+    assert "No trace matches" in ratchet(capsys, "traces", "--agent", "nobody", "--store", url)
 
 
 def test_an_order_goes_over_all_pages_and_says_how_far_it_looked_when_there_are_more(
@@ -282,7 +282,7 @@ def test_an_order_goes_over_all_pages_and_says_how_far_it_looked_when_there_are_
     assert found["looked_back_to_ns"] == 500 * SECOND
     assert run([*arguments]) == 0
     said = capsys.readouterr().err
-    assert "Looked back to" in said
+    assert "Searched back to" in said
     until = said.split("--until ")[1].split()[0]
     rest = json.loads(ratchet(capsys, *arguments, "--json", "--until", until))
     assert rest["looked_back_to_ns"] == 101 * SECOND, "from there on, and nothing left out"
@@ -335,7 +335,7 @@ def test_an_id_that_begins_several_names_them(capsys: Output, url: str) -> None:
     with Store.open(url) as store:
         store.spans.put([SpanRecord(span=span("9", None, trace="abcd" + "1" * 28), agent="x")])
     assert run(["show", "abcd", "--store", url]) == 2
-    assert "several traces" in capsys.readouterr().err
+    assert "Several traces" in capsys.readouterr().err
 
 
 def test_a_conversation_is_shown_as_a_log_with_roles(capsys: Output, url: str) -> None:
@@ -354,7 +354,7 @@ def test_a_conversation_is_shown_as_a_log_with_roles(capsys: Output, url: str) -
 def test_feedback_is_told_and_shown(capsys: Output, url: str) -> None:
     where = ["--store", url]
     told = ratchet(capsys, "feedback", "abcd", "--thumbs", "down", "--comment", "No!", *where)
-    assert told.startswith("Noted on trace abcd")
+    assert told.startswith("Recorded for trace abcd")
     ratchet(capsys, "feedback", "abcd", "--correction", '{"rooms": 3}', *where)
     ratchet(capsys, "feedback", "chat-1", "--rating", "0.75", *where)
     with Store.open(url) as store:
@@ -455,7 +455,7 @@ def test_a_moment_is_so_long_ago_or_a_time() -> None:
         assert parse_time(text, NOW) == int((NOW - seconds) * 1e9)
     assert parse_time("2026-03-01T09:30:00+00:00", NOW) == 1_772_357_400 * SECOND
     for text in ("", "h", "1y", "-1h", "1.5h", "now", "2026-13-01"):
-        with pytest.raises(InputError, match="no moment"):
+        with pytest.raises(InputError, match="not a time"):
             parse_time(text, NOW)
 
 
@@ -515,14 +515,14 @@ def test_what_is_not_a_terminal_gets_every_column(capsys: Output, url: str) -> N
     assert any("$0.25" in row for row in rows)
     assert id in ratchet(capsys, "conversations", "--store", url)
     fits = ratchet(capsys, "conversations", "--agent", "nobody", "--store", url)
-    assert fits.startswith("No conversation fits")
+    assert fits.startswith("No conversation in")
 
 
 def test_feedback_is_about_a_step_that_is_there(capsys: Output, url: str) -> None:
     where = ["--store", url]
     for command, words in (
         (["abcd", "--span", "zzz"], "No step of the trace has an id"),
-        (["chat-1", "--span", "1"], "for --span to be a step of"),
+        (["chat-1", "--span", "1"], "--span needs a trace"),
     ):
         assert run(["feedback", *command, "--thumbs", "up", *where]) == 2
         assert words in capsys.readouterr().err
@@ -541,7 +541,7 @@ def test_feedback_may_be_about_a_rollout(capsys: Output, url: str) -> None:
         rollout = Rollout(id="f00d" * 8, queue="q", candidate_id="", task_id="t", input=1)
         store.rollouts.create([rollout], NOW)
     told = ratchet(capsys, "feedback", "f00d", "--rating", "0.5", "--store", url)
-    assert told == f"Noted on rollout {rollout.id}.\n"
+    assert told == f"Recorded for rollout {rollout.id}.\n"
 
 
 def test_what_stands_below_a_step_stays_beside_the_branches(capsys: Output, url: str) -> None:

@@ -131,7 +131,7 @@ def test_output_of_any_length_is_kept_at_both_ends(level: str, tmp_path: Path) -
     assert ended.code == 0
     assert ended.output.startswith("first\n")
     assert ended.output.endswith("xx\nlast\n")
-    assert "bytes left out" in ended.output
+    assert "bytes omitted" in ended.output
     assert len(ended.output) < 1100
 
 

@@ -47,7 +47,7 @@ async def test_what_goes_wrong_in_a_call_is_told(level: str) -> None:
         assert (broken.status, broken.error) == ("raised", "KeyError: 'missing'")
         assert 'return value["missing"]' in broken.output
         odd = await call(SOURCE, "odd", pool=pool)
-        assert odd.error.startswith("TypeError: what 'odd' returned is no JSON")
+        assert odd.error.startswith("TypeError: the result of 'odd' is not JSON")
         absent = await call(SOURCE, "CONSTANT", pool=pool)
         assert absent.error == "NameError: the source defines no function 'CONSTANT'"
         syntax = await call("def f(:", "f", pool=pool)

@@ -63,7 +63,7 @@ async def test_a_server_of_this_machine_is_reached_at_its_own_address(
     containing: str, port: int
 ) -> None:
     if containing == "landlock" and landlock.version() < landlock.TCP_FROM:
-        pytest.skip("this kernel's Landlock knows no network")
+        pytest.skip("this kernel's Landlock has no network rules")
     with socket.create_server(("127.0.0.1", 0)) as other:
         async with pool(containing, [("localhost", port)]) as warm:
             for name in ("localhost", "127.0.0.1"):
@@ -115,7 +115,7 @@ def test_what_cannot_be_reached_is_said_before_anything_starts() -> None:
         pool("landlock", [("models.example", 443)])
     with pytest.raises(SandboxFailed, match="ports are 1 to 65535"):
         pool("landlock", [("localhost", 70_000)])
-    with pytest.raises(SandboxUnavailable, match="Landlock knows no network"):
+    with pytest.raises(SandboxUnavailable, match="Landlock has no network rules"):
         relay.addresses([("localhost", 80)], "landlock", 3)
     with pytest.raises(SandboxFailed, match="by its number"):
         relay.addresses([("10.0.0.7", 80)], "bubblewrap", 7)

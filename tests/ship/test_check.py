@@ -185,7 +185,7 @@ def test_of_a_flood_of_output_head_and_tail_are_kept(project: Any) -> None:
     assert report.outcome == "passed"
     assert report.output.startswith("first")
     assert report.output.endswith("last\n")
-    assert "bytes left out" in report.output
+    assert "bytes omitted" in report.output
     assert len(report.output) < 40_000
 
 

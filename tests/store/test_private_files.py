@@ -91,7 +91,7 @@ def test_one_that_others_could_enter_is_closed_and_that_is_said_once(
     assert mode(outside) == 0o644
     assert [record.getMessage() for record in caplog.records] == [
         f"{state} holds conversations and a signing key, and other users of this machine could"
-        " read it until now. It is its owner's alone from now on."
+        " read it until now. From now on only its owner can."
     ]
 
 

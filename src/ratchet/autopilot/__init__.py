@@ -1,4 +1,4 @@
-"""The loop, as a persisted state machine, and the project it works on."""
+"""The improvement loop as a persisted state machine, and the project it works on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ratchet.autopilot.watcher import Watcher
 
 _LATER = {"Watcher": "watcher", "improve": "loop", "open_runner": "runner"}
-"""What a look at a project does not need is imported when it is named."""
+"""Imported on first use: reading a project does not need them."""
 
 
 def __getattr__(name: str) -> Any:

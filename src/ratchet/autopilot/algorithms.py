@@ -1,4 +1,4 @@
-"""The algorithms that a configuration may name."""
+"""Learning algorithms by configuration name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
 
 
 def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
-    """The algorithm that a configuration names.
+    """Create the algorithm that a configuration names.
 
     Raises:
         ConfigError: There is no such algorithm, or an option does not exist.
@@ -53,4 +53,4 @@ def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
     try:
         return factory(**options)
     except TypeError as error:
-        raise ConfigError(f"improve.options of {name} do not fit: {error}.") from None
+        raise ConfigError(f"improve.options of {name} are invalid: {error}.") from None

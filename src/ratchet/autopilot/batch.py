@@ -1,4 +1,4 @@
-"""Runs candidates on tasks outside of learning, and scores them: for `ratchet run` and `eval`."""
+"""Run and score candidates on tasks outside of learning, for `ratchet run` and `ratchet eval`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Batch(msgspec.Struct, frozen=True):
 
     candidate: Candidate
     rows: tuple[tuple[Task, Rollout, dict[str, Score]], ...]
-    """Each task with its rollout and scores by evaluator name; repetitions in a row."""
+    """Each task with its rollout and scores by evaluator name; repetitions are adjacent."""
 
 
 async def evaluate_batch(
@@ -39,13 +39,13 @@ async def evaluate_batch(
     Args:
         candidates: The candidates, all different.
         tasks: The tasks.
-        evaluators: What scores them.
-        store: Keeps everything.
+        evaluators: The evaluators.
+        store: Stores rollouts and scores.
         runner: Runs the rollouts.
-        queue: The runner's queue; it stands for the version of the agent's source.
-        attempts: Attempts that the agent may spoil.
+        queue: The runner's queue; it identifies the version of the agent's source.
+        attempts: Maximum attempts when the agent fails.
         repeat: Rollouts of each task.
-        fresh: Run again what ran before with the same source, candidate and task.
+        fresh: Ignore cached rollouts of the same source, candidate and task.
         on_rollout: Called as each rollout ends.
     """
     now = time.time()

@@ -1,4 +1,4 @@
-"""The checks of a project: what a candidate must pass before it costs a rollout, or many."""
+"""Checks that a candidate must pass before rollouts are spent on it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TEST_MEMORY = 1024 * 1024 * 1024
 TEST_PROCESSES = 64
 
 TESTS_AT_ONCE = 2
-"""Test commands at once, on fewer than four cores one: rollouts go on beside them."""
+"""Concurrent test commands; one on fewer than four cores, since rollouts run at the same time."""
 
 
 def make_checks(
@@ -48,13 +48,13 @@ def make_checks(
     baseline: Candidate,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checks:
-    """The checks that fit a project: those of code only where it has code.
+    """The checks for a project; those of code only if it has code.
 
     Args:
         project: The project.
         agent: The loaded agent.
-        baseline: What candidates are compared with.
-        say: Told, once each, what cannot be checked.
+        baseline: Compared with candidates.
+        say: Called once for each thing that cannot be checked.
     """
     section = project.config.checks
     checks: list[Check] = [keeps_prompt(section.prompt_growth)]
@@ -93,10 +93,10 @@ def make_checks(
 
 
 async def checked_finding(lab: Lab, finding: Finding) -> Finding:
-    """What learning found, or the source when the checks or the repository's tests refuse that.
+    """The finding of learning, or the source when checks or tests refuse its best candidate.
 
-    An algorithm asks them itself, early, and loses nothing then. What one forgets is asked here:
-    nothing is put to the proof that would fail the repository's tests.
+    Algorithms run the checks themselves, early and at no loss. This catches those that omit one:
+    no candidate that would fail the repository's tests goes to the proof.
     """
     best = finding.best
     if best.id == lab.baseline.id:
@@ -113,7 +113,7 @@ async def checked_finding(lab: Lab, finding: Finding) -> Finding:
 
 
 class _Patches:
-    """Candidates as they would be written into the source; one that cannot be is refused early."""
+    """Writes candidates into the source in memory, to refuse early those that cannot be patched."""
 
     def __init__(
         self, baseline: Candidate, declarations: Mapping[str, Declaration], root: Path
@@ -159,7 +159,7 @@ class _Sandboxed:
         environment: Mapping[str, str],
         seconds: float | None = None,
     ) -> CommandRun:
-        # More of them at once would take one another's time, and fail for want of it.
+        # More at once would slow one another until they time out.
         async with self._free:
             return await self._run(command, folder, environment, seconds)
 
@@ -207,7 +207,7 @@ def _not_self_graded(source: Mapping[str, Code]) -> Check:
 
 
 def _can_be_contained(project: Project, source: Mapping[str, Code]) -> Check:
-    """Without a sandbox code is refused by a sentence, and prompts and params go on improving."""
+    """Refuse code with a sentence where there is no sandbox; prompts and params still improve."""
 
     async def check(change: CandidateChange) -> str:
         if not differs(change.candidate.resources, source):

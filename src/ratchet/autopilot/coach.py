@@ -1,4 +1,4 @@
-"""The coach of a run: made from the configuration or the algorithm, checked, traced, closed."""
+"""Set up a run's coach: from the configuration or the algorithm, checked, traced, closed."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ratchet")
 
 AGENT = "coach"
-"""The agent that the coach's traces are of."""
+"""Agent name of the coach's traces."""
 
 MAX_PENDING = 1_000
-"""Traces that wait for the store; further ones are let go."""
+"""Maximum traces waiting for the store; further ones are dropped."""
 
 _OWN_KEYS = frozenset(CoachSection.model_fields)
 
 
 def wants_coach(algorithm: Algorithm) -> bool | None:
-    """Whether an algorithm needs a coach: True, None for one that it takes if there is one."""
+    """Whether an algorithm needs a coach: True, False, or None for optional."""
     wanted: bool | None = getattr(algorithm, "needs_coach", False)
     return wanted
 
 
 def coach_section(section: CoachSection, algorithm: Algorithm) -> CoachSection:
-    """[coach] with what an algorithm says itself, as in `APO(model="…", base_url="…")`.
+    """[coach] overridden by an algorithm's own options, as in `APO(model="…", base_url="…")`.
 
     Raises:
-        ConfigError: The algorithm says something that is no key of [coach].
+        ConfigError: The algorithm has an option that is not a key of [coach].
     """
     own = dict(getattr(algorithm, "coach_options", None) or {})
     own = {key: value for key, value in own.items() if value is not None}
     unknown = sorted(own.keys() - _OWN_KEYS)
     if unknown:
-        raise ConfigError(f"{algorithm.name} has no option {unknown[0]!r} of a coach.")
+        raise ConfigError(f"{algorithm.name}: the coach has no option {unknown[0]!r}.")
     if own.get("model"):
         own["models"] = ()
     elif own.get("models"):
@@ -77,7 +77,7 @@ def coach_models(section: CoachSection) -> tuple[CoachModel, ...]:
         msgspec.convert(
             {
                 **model.model_dump(),
-                # Prices are those of all models that state none of their own.
+                # These prices apply to all models that set none of their own.
                 "input_price": _first(model.input_price, section.input_price),
                 "output_price": _first(model.output_price, section.output_price),
             },
@@ -88,16 +88,16 @@ def coach_models(section: CoachSection) -> tuple[CoachModel, ...]:
 
 
 def uses_coach(section: CoachSection, algorithm: Algorithm) -> bool:
-    """Whether an algorithm will find a coach: it wants one, and a model is named."""
+    """Whether an algorithm gets a coach: it can use one, and a model is named."""
     return wants_coach(algorithm) is not False and bool(
         coach_models(coach_section(section, algorithm))
     )
 
 
 def coach_identity(section: CoachSection, algorithm: Algorithm) -> list[Any]:
-    """What tells one run's coach from another's; empty for an algorithm that asks none.
+    """Identity of a run's coach; empty for an algorithm that uses none.
 
-    Addresses, keys, time-outs and prices are left out: whoever mends one goes on with his run.
+    Addresses, keys, timeouts and prices are excluded, so that a run continues after one is fixed.
     """
     if wants_coach(algorithm) is False:
         return []
@@ -117,23 +117,23 @@ async def open_coach(
     redactor: Redactor | None,
     say: Callable[[str], None],
 ) -> AsyncIterator[Coach | None]:
-    """The coach that a run asks; None when none is named.
+    """Open the coach of a run; None when none is named.
 
-    Each model is asked one cheap thing before anything is spent on rollouts, once in a run, and
-    only for an algorithm that wants a coach.
+    Each model is checked with one cheap call before any rollout is spent, once per run, and only
+    for an algorithm that uses a coach.
 
     Args:
         section: [coach] of the configuration.
-        algorithm: Who will ask.
-        store: Where its traces and the note of the check go.
+        algorithm: The algorithm that calls it.
+        store: Stores its traces and the record of the check.
         run_id: The run.
-        seed: Of the run.
-        redactor: What is taken out of its traces.
-        say: Told what a person should know.
+        seed: The run's seed.
+        redactor: Applied to its traces.
+        say: Called with sentences for the user.
 
     Raises:
-        CoachUnavailable: The algorithm needs a coach and none is named, or a model cannot be asked.
-        ConfigError: What is said of the coach cannot be.
+        CoachUnavailable: The algorithm needs a coach and none is named, or a model does not answer.
+        ConfigError: The coach's settings are invalid.
     """
     wanted = wants_coach(algorithm)
     section = coach_section(section, algorithm)
@@ -141,7 +141,7 @@ async def open_coach(
     if not models:
         if wanted:
             raise CoachUnavailable(
-                f"{algorithm.name} asks a coach LLM, and none is named.",
+                f"{algorithm.name} needs a coach LLM, and none is named.",
                 hint='Name one under [coach] in ratchet.toml, such as model = "gpt-5-mini", and'
                 " put its key into the environment variable OPENAI_API_KEY.",
             )
@@ -173,7 +173,7 @@ async def open_coach(
 
 
 async def _check(coach: Coach, store: Store, run_id: str, key: str) -> None:
-    """Ask each model one cheap thing, unless this run has done so."""
+    """Check each model with one cheap call, unless this run has done so."""
     if await asyncio.to_thread(store.journal.get, run_id, key) is not None:
         coach.check_endpoints()
         return
@@ -187,7 +187,7 @@ def _first(*values: Any) -> Any:
 
 
 class _Traces:
-    """Stores the spans of coach calls beside the work: no call waits for it."""
+    """Stores the spans of coach calls in the background, so that no call waits for it."""
 
     def __init__(self, store: Store, run_id: str, redactor: Redactor | None) -> None:
         self._store = store
@@ -197,7 +197,7 @@ class _Traces:
         self._warned = False
 
     def put(self, spans: list[Span]) -> None:
-        """Store a call's spans soon."""
+        """Queue a call's spans for storage."""
         if self._queue.qsize() < MAX_PENDING:
             self._queue.put_nowait(spans)
 
@@ -214,7 +214,7 @@ class _Traces:
             records = [self._record(span) for span in spans]
             try:
                 await asyncio.to_thread(self._store.spans.put, records)
-            except RatchetError as error:  # a trace is not worth a run
+            except RatchetError as error:  # a trace is not worth failing a run
                 if not self._warned:
                     _log.warning("Traces of the coach are not stored: %s", error)
                 self._warned = True

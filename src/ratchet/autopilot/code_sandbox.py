@@ -1,4 +1,4 @@
-"""What code that is not trusted may have: sandboxes made of what the project says."""
+"""Sandbox settings for untrusted code, derived from the project's configuration."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ratchet.store.location import parse
 from ratchet.types import Code, ConfigError
 
 MAX_SLOTS = 16
-"""Sandboxes at once, unless the configuration says otherwise: each holds the agent's imports."""
+"""Default maximum of concurrent sandboxes: each holds the agent's imports."""
 
 UNSAFE_WARNING = (
     "Where no sandbox can be made, the code of candidates now runs with your rights: it can read"
     " your files, use the network, and look for the expected answers."
 )
-"""What running code candidates without a sandbox gives up."""
+"""Warning for running code candidates without a sandbox."""
 
 
 def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
-    """An executor that contains the candidates whose code differs from the source's.
+    """An executor that sandboxes the candidates whose code differs from the source's.
 
     Args:
         project: The project.
         agent: The loaded agent.
-        usual: Runs all others.
+        usual: Runs all other candidates.
     """
     source = {
         name: declaration.resource
@@ -62,15 +62,15 @@ def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
 
 
 def hidden_paths(project: Project) -> list[Path]:
-    """What no code that is not trusted may read: expected answers, secrets, what Ratchet keeps.
+    """Paths that no untrusted code may read: expected answers, secrets, and Ratchet's own files.
 
-    All that runs in a sandbox is given this list: rollouts of candidates, the repository's tests on
-    candidates, type checks, and the tests of a release.
+    The same list applies to everything that runs in a sandbox: rollouts of candidates, the
+    repository's tests on candidates, type checks, and the tests of a release.
     """
     root, repository = project.root, repository_of(project.root)
     named = [_placed(project, name) for name in project.config.sandbox.hide]
     answers = [_placed(project, project.config.tasks.file)]
-    # What an evaluator of the user's own compares with.
+    # Reference files of the user's own evaluators.
     answers += [
         _placed(project, value)
         for section in project.config.evaluators
@@ -92,10 +92,10 @@ def hidden_paths(project: Project) -> list[Path]:
 
 
 def release_tests(project: Project) -> TestCommand:
-    """How the tests of a release run.
+    """The test command of a release.
 
     Raises:
-        ConfigError: `show` names what is never shown.
+        ConfigError: `show` names a path that is always hidden.
     """
     section = project.config.ship
     shown = [_placed(project, name) for name in section.show]
@@ -120,7 +120,7 @@ def release_tests(project: Project) -> TestCommand:
 
 
 def repository_of(folder: Path) -> Path:
-    """The folder of the git repository that a project lies in; the project's own without one."""
+    """The root of the git repository that contains a folder; the folder itself without one."""
     for above in (folder, *folder.parents):
         if (above / ".git").exists():
             return above
@@ -136,12 +136,12 @@ def store_files(url: str) -> list[Path]:
 
 
 def is_self_graded(project: Project, agent: Agent) -> bool:
-    """Whether the score that counts is one that the agent gives itself."""
+    """Whether the objective is a score that the agent gives itself."""
     if agent.kind == "rollout":
         return True
     config = project.config
     if not config.evaluators:
-        return False  # nothing counts: the project cannot be improved, and says so elsewhere
+        return False  # reported elsewhere: a project without an objective cannot be improved
     named = {section.name or section.use.rpartition(":")[2] for section in config.evaluators}
     return config.objective.evaluator == "reward" and "reward" not in named
 

@@ -1,4 +1,4 @@
-"""`ratchet.toml`: what it may say, with its defaults."""
+"""The schema of `ratchet.toml`, with its defaults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class CoachModelSection(Section):
-    """[[coach.models]]: one model of several."""
+    """[[coach.models]]: one of several models."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
     weight: Positive = 1.0
@@ -39,7 +39,7 @@ class CoachModelSection(Section):
 
 
 class CoachSection(Section):
-    """[coach]: the LLM that algorithms ask."""
+    """[coach]: the LLM that algorithms call."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     models: Several[CoachModelSection] = ()
@@ -70,7 +70,7 @@ EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class SandboxSection(Section):
-    """[sandbox]: where candidates of code run."""
+    """[sandbox]: where candidates' code runs."""
 
     level: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
     memory_mb: Annotated[int, Field(ge=64)] = 512
@@ -86,7 +86,7 @@ class SandboxSection(Section):
 
 
 class ChecksSection(Section):
-    """[checks]: what a candidate must pass before it costs a rollout."""
+    """[checks]: what a candidate must pass before rollouts are spent on it."""
 
     prompt_growth: Annotated[float, Field(ge=1, le=1000)] = 4.0
     types: bool = True
@@ -99,7 +99,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
 
 
 class LimitsSection(Section):
-    """[server.limits]: how much at once."""
+    """[server.limits]: concurrency and size limits."""
 
     body_mb: Annotated[float, Field(gt=0, le=1024)] = 32.0
     requests_per_s: Positive = 2000.0
@@ -112,7 +112,7 @@ class LimitsSection(Section):
 
 
 class ServerSection(Section):
-    """[server]: where it listens, and who may come."""
+    """[server]: address and access."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
@@ -123,7 +123,7 @@ class ServerSection(Section):
 
 
 class RetentionSection(Section):
-    """[retention]: days that each noun is kept; what is left out is kept for ever."""
+    """[retention]: days to keep records of each kind; unlimited when left out."""
 
     spans_days: Days = None
     rollouts_days: Days = None
@@ -164,7 +164,7 @@ class PriceSection(Section):
 
 
 class RedactionSection(Section):
-    """[redaction]: what is taken out of spans and feedback before they are stored."""
+    """[redaction]: what is removed from spans and feedback before they are stored."""
 
     enabled: bool = True
     rules: Several[str] = ()
@@ -176,13 +176,13 @@ class RedactionSection(Section):
 
 
 class StoreSection(Section):
-    """[store]: where everything is kept."""
+    """[store]: location of the store."""
 
     url: str | None = None
 
 
 class ServerConfig(Section):
-    """What a server reads of a `ratchet.toml`; the file need not name an agent."""
+    """The part of `ratchet.toml` that a server reads; the file need not name an agent."""
 
     server: ServerSection = ServerSection()
     retention: RetentionSection = RetentionSection()
@@ -193,13 +193,13 @@ class ServerConfig(Section):
 
 
 class ProjectSection(Section):
-    """[project]: what the project is called on a store that others use too."""
+    """[project]: the project's name on a shared store."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
 
 
 class AgentSection(Section):
-    """[agent]: where the agent is."""
+    """[agent]: location of the agent."""
 
     entry: str = Field(pattern=r"^[\w.]+:[\w.]+$")
     path: Several[str] = (".",)
@@ -214,7 +214,7 @@ class SplitSection(Section):
 
 
 class TasksSection(Section):
-    """[tasks]: what the agent is to do."""
+    """[tasks]: the task file and its splits."""
 
     file: str = "tasks.jsonl"
     input: str = "input"
@@ -225,7 +225,7 @@ class TasksSection(Section):
 
 
 class EvaluatorSection(BaseModel):
-    """[[evaluators]]: one evaluator; keys beyond these are its options."""
+    """[[evaluators]]: one evaluator; additional keys are its options."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
@@ -239,7 +239,7 @@ class EvaluatorSection(BaseModel):
 
 
 class ObjectiveSection(Section):
-    """[objective]: what is to rise."""
+    """[objective]: the score to improve."""
 
     evaluator: str | None = None
 
@@ -255,7 +255,7 @@ class RunSection(Section):
 
 
 class BudgetSection(Section):
-    """[improve.budget]: what learning may spend."""
+    """[improve.budget]: limits of learning."""
 
     rollouts: Annotated[int, Field(ge=1)] | None = 2000
     seconds: Positive | None = None
@@ -264,7 +264,7 @@ class BudgetSection(Section):
 
 
 class ImproveSection(Section):
-    """[improve]: how to learn. `options` are the algorithm's own parameters."""
+    """[improve]: the learning algorithm. `options` are the algorithm's own parameters."""
 
     algorithm: str = "auto"
     seed: int = 0
@@ -301,7 +301,7 @@ class GuardrailSection(Section):
 
 
 class ShipSection(Section):
-    """[ship]: how a release is checked."""
+    """[ship]: how a release is tested."""
 
     test: str | None = None
     timeout_s: Positive = 600.0
@@ -339,17 +339,17 @@ def read_config(path: Path) -> Config:
     """Read and check a project's configuration file.
 
     Raises:
-        ConfigError: It is missing, no TOML, or says something that is not known; the message names
-            the key and, for a key nobody knows, the nearest one that exists.
+        ConfigError: It is missing, is not TOML, or has an unknown key or value; the message names
+            the key and, for an unknown key, the nearest known one.
     """
     return read_sections(path, Config)
 
 
 def read_server_config(path: Path) -> ServerConfig:
-    """Read and check what a server needs of a configuration file; the rest is not looked at.
+    """Read and check the part of a configuration file that a server needs, ignoring the rest.
 
     Raises:
-        ConfigError: As `read_config` does.
+        ConfigError: As for `read_config`.
     """
     return read_sections(path, ServerConfig, only=ServerConfig.model_fields)
 

@@ -1,9 +1,9 @@
-"""A rehearsal of learning: what an algorithm refuses, it refuses before anything is spent.
+"""A dry run of learning, so that an algorithm refuses its inputs before anything is spent.
 
-An algorithm says at its beginning what it cannot work with: no prompt, no coach, a budget that does
-not reach for one round. By then the baseline has run, and the coach has been asked whether it is
-there. So the algorithm is begun once before that, in a lab where the first thing that would cost
-something ends it.
+Algorithms check at their start what they cannot work with: no prompt, no coach, a budget too small
+for one round. In a real run the baseline has been measured and the coach checked by then. So the
+algorithm is started once before that, in a lab that stops it at the first operation that would cost
+something.
 """
 
 from __future__ import annotations
@@ -16,54 +16,54 @@ from ratchet.learn import Algorithm, Budget, Evaluation, Lab, Proposal
 from ratchet.types import Candidate, RatchetError, Span, Task
 
 TIMEOUT_S = 20.0
-"""How long a rehearsal may take: it is no reason to fail."""
+"""Maximum duration of a dry run, in seconds; exceeding it is not a failure."""
 
 
 class _WouldSpend(RatchetError):
-    """The algorithm would begin to spend: it refuses nothing."""
+    """The algorithm is about to spend: it refuses nothing."""
 
 
 class DryRunLab(Lab):
-    """A lab in which nothing runs, nobody is asked, and nothing is kept."""
+    """A lab that runs nothing, calls no model and stores nothing."""
 
     touched = False
-    """Whether anything was asked for that would cost something."""
+    """Whether an operation was requested that would cost something."""
 
     async def evaluate(
         self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
     ) -> list[Evaluation]:
-        """Ends the rehearsal."""
+        """End the dry run."""
         self._end()
 
     async def coach(self, *_: Any, **__: Any) -> NoReturn:
-        """Ends the rehearsal."""
+        """End the dry run."""
         self._end()
 
     async def check(self, candidate: Candidate) -> str:
-        """Ends the rehearsal: there is a candidate, which is to run."""
+        """End the dry run: a candidate exists and would run."""
         self._end()
 
     async def test(self, candidate: Candidate) -> str:
-        """Ends the rehearsal: tests take their time."""
+        """End the dry run: tests take time."""
         self._end()
 
     async def spans(self, evaluation: Evaluation) -> list[Span]:
-        """Nothing has run."""
+        """No spans: nothing has run."""
         return []
 
     async def first(self, event: str, pending: Mapping[str, asyncio.Future[Any]]) -> str:
-        """What ends first; it is not kept."""
+        """What ends first, without recording it."""
         done, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
         return next(name for name, future in pending.items() if future in done)
 
     def judged(self, proposal: Proposal) -> None:
-        """Nobody is told."""
+        """Do nothing."""
 
     def note(self, text: str) -> None:
-        """Nobody is told."""
+        """Do nothing."""
 
     def may_continue(self, step: str) -> bool:
-        """Always: no time goes by."""
+        """Always true: no time passes."""
         return True
 
     def part(
@@ -76,7 +76,7 @@ class DryRunLab(Lab):
         train: Sequence[Task] | None = None,
         val: Sequence[Task] | None = None,
     ) -> Lab:
-        """Ends the rehearsal: what parts of a budget reach for, the algorithm sees to."""
+        """End the dry run: algorithms check the budgets of their parts themselves."""
         self._end()
 
     def _append(self, key: str, body: Any) -> Any:
@@ -84,14 +84,14 @@ class DryRunLab(Lab):
 
     def _end(self) -> NoReturn:
         self.touched = True
-        raise _WouldSpend("This was a rehearsal.")
+        raise _WouldSpend("This was a dry run.")
 
 
 class NoRunner:
-    """Runs nothing: who stands for the runner of a rehearsal."""
+    """A runner for dry runs, which runs nothing."""
 
     async def run(self, *_: Any, **__: Any) -> NoReturn:
-        """It is never asked."""
+        """Never called."""
         raise NotImplementedError
 
 
@@ -99,11 +99,11 @@ async def dry_run(algorithm: Algorithm, lab: DryRunLab) -> None:
     """Raise what an algorithm refuses to work with.
 
     Args:
-        algorithm: An algorithm of its own, made for the rehearsal.
-        lab: The lab that it will work in, as a rehearsal.
+        algorithm: A separate instance of the algorithm.
+        lab: The dry-run form of the lab that it will work in.
 
     Raises:
-        RatchetError: The algorithm said so, before it asked for anything.
+        RatchetError: The algorithm raised it before spending anything.
     """
     learning: Awaitable[Any] = algorithm.learn(lab)
     try:
@@ -111,5 +111,5 @@ async def dry_run(algorithm: Algorithm, lab: DryRunLab) -> None:
     except RatchetError:
         if not lab.touched:
             raise
-    except Exception:  # noqa: S110 - the rehearsal is over; what is wrong shows when it is meant
+    except Exception:  # noqa: S110 - the dry run is over; a real fault shows in the real run
         pass

@@ -1,4 +1,4 @@
-"""Runs an experiment: pairs of rollouts on held-out tasks until the comparison has its verdict."""
+"""Run an experiment: paired rollouts on held-out tasks until the comparison has a verdict."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ FAILED = ("failed", "timed_out", "crashed")
 
 
 class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an experiment is to compare, and how."""
+    """Inputs and settings of an experiment."""
 
     project: str
-    """What tells the project from others on the same store; see `Project.identity`."""
+    """Identifies the project among others on the same store; see `Project.identity`."""
     run: Run
     baseline: Candidate
     candidate: Candidate
     dataset: Dataset
     objective: str
     alpha: float
-    """Budget of the whole stream of experiments: of this project, agent and objective."""
+    """Error budget of the whole stream of experiments of this project, agent and objective."""
     min_gain: float
     harm_alpha: float
     futility_alpha: float
@@ -71,14 +71,14 @@ async def run_experiment(
     evidence_dir: Path,
     watcher: Watcher,
 ) -> Experiment:
-    """Compare a candidate with the baseline on the test split. A killed one goes on where it was.
+    """Compare a candidate with the baseline on the test split. A killed experiment resumes.
 
     Returns:
         The experiment with its decision; its evidence is written.
 
     Raises:
-        ConfigError: At the level that is left for it, not even a perfect candidate could be
-            promoted. No experiment was begun.
+        ConfigError: At the experiment's level, not even a perfect candidate could be promoted. No
+            experiment was created.
     """
     tasks = list(setting.dataset.split("test"))
     random.Random(setting.run.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
@@ -123,9 +123,9 @@ async def run_experiment(
 
 
 def check_reach(setting: ExperimentSettings, store: Store) -> None:
-    """See that there are enough test tasks to prove anything, before anything is spent.
+    """Check that there are enough test tasks to prove anything, before anything is spent.
 
-    The level is that of the experiment that would begin now.
+    It uses the level of an experiment created now.
 
     Raises:
         ConfigError: Not even a perfect candidate could be promoted on them.
@@ -134,7 +134,7 @@ def check_reach(setting: ExperimentSettings, store: Store) -> None:
 
 
 def _level(setting: ExperimentSettings, history: Sequence[bool]) -> float:
-    """The level after such a history; a ConfigError when it is out of reach of the test tasks."""
+    """The level after this history; ConfigError when it is out of reach of the test tasks."""
     tasks = len(setting.dataset.split("test"))
     alpha = level(setting.alpha, history)
     if fewest_pairs_to_promote(_plan(setting, alpha, tasks)) is not None:
@@ -171,7 +171,7 @@ def _plan(setting: ExperimentSettings, alpha: float, tasks: int) -> ExperimentPl
 
 
 def _stream(setting: ExperimentSettings) -> str:
-    """The experiments that share one alpha budget: those of a project's agent for one objective."""
+    """Key of the experiments that share one alpha budget: same project, agent and objective."""
     key = [setting.project, setting.run.agent, setting.objective]
     return msgspec.json.encode(key).decode()
 
@@ -220,7 +220,7 @@ async def _pairs(
     rollouts: list[Rollout] = []
     for task in tasks:
         pair = [_rollout(setting, side, task) for side in sides]
-        # Neither side always goes first: whatever the first of two calls pays for is shared.
+        # Randomise which side runs first: one-time costs of the first of two calls are shared.
         rollouts.extend(pair if pair[0].seed % 2 else reversed(pair))
     ended = await runner.run(rollouts, sides, watcher.rollout)
     scores = await scorer.score(ended.values())

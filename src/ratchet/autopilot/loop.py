@@ -1,7 +1,7 @@
 """The loop as a persisted state machine: baseline → learn → prove → ship.
 
-Every stage may be killed at any moment and entered again: it finds what it paid for in the store,
-by content, and comes to the same end.
+Every stage may be killed at any time and entered again: it finds its paid results in the store by
+content, and reaches the same end.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ async def improve(
     skip_bad: bool = False,
     ship_it: bool = True,
 ) -> Run:
-    """Take the project's agent once around the loop, or on from where a killed try stood.
+    """Run the loop once for the project's agent, or resume an interrupted run.
 
     Args:
         project: The project.
         store: Its store.
-        watcher: Who is told.
-        seed: Of the search and the order of pairs; the configuration's by default.
-        skip_bad: Leave bad lines of the task file out.
-        ship_it: Make the branch; False stops before it.
+        watcher: Receives progress events.
+        seed: Seed of the search and of the order of pairs; the configuration's by default.
+        skip_bad: Skip malformed lines of the task file.
+        ship_it: Create the branch; False stops before it.
 
     Returns:
         The run: shipped, without gain, or (with `ship_it` False) about to ship.
 
     Raises:
-        Conflict: Another `improve` is at work in this project.
-        RatchetError: A stage failed; the run remembers it and goes on from there next time.
+        Conflict: Another `improve` is running in this project.
+        RatchetError: A stage failed; the failure is recorded in the run, which resumes there.
     """
     with FileLock(
         project.prepare_state() / "locks" / "improve.lock", "`ratchet improve` in this project"
@@ -82,7 +82,7 @@ async def improve(
 
 
 class _ImproveRun:
-    """One run on its way."""
+    """One run in progress."""
 
     def __init__(
         self, project: Project, store: Store, watcher: Watcher, seed: int | None, skip_bad: bool
@@ -96,7 +96,7 @@ class _ImproveRun:
         self.dataset: Dataset
         self.dataset, bad = project.dataset(skip_bad=skip_bad)
         for sentence in bad:
-            watcher.message(f"Left out: {sentence}")
+            watcher.message(f"Skipped: {sentence}")
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
         self.guardrails = project.guardrails(self.evaluators)
@@ -142,11 +142,11 @@ class _ImproveRun:
         return run
 
     async def advance(self, ship_it: bool) -> Run:
-        """Go through the stages that are left."""
+        """Run the remaining stages."""
         if self.run.stage == "failed":
             if self.run.failed_at == "baseline":
-                # What the agent failed for (a service that was down, a key that was missing) may be
-                # mended by now: its failures are not taken for its answers again.
+                # The cause of the failures (a service that was down, a missing key) may be fixed by
+                # now: failed rollouts are run again.
                 again = self._retries() + 1
                 self.store.journal.append(self.run.id, f"again/{again:03d}", True, time.time())
             self._enter(self.run.failed_at, message="")
@@ -159,7 +159,7 @@ class _ImproveRun:
             if self.run.stage in ("baseline", "learn"):
                 check_reach(self._setting(self.baseline), self.store)
             if ship_it:
-                # Said before anything is spent: a dirty tree would be refused at the end anyway.
+                # Checked before anything is spent: a dirty tree would be refused at the end.
                 check_clean(self.project.root)
             if self.run.stage == "baseline":
                 await self._dry_run()
@@ -190,7 +190,7 @@ class _ImproveRun:
         return self.run
 
     async def _dry_run(self) -> None:
-        """Have the algorithm refuse now what it would refuse once the baseline has run."""
+        """Let the algorithm refuse now what it would refuse after the baseline."""
         config = self.project.config
         algorithm = make_algorithm(config.improve.algorithm, config.improve.options)
         coach = NoRunner() if uses_coach(config.coach, algorithm) else None
@@ -317,7 +317,7 @@ class _ImproveRun:
         "learn": _learn,
         "prove": _prove,
     }
-    """What each stage does that runs the agent."""
+    """The action of each stage that runs the agent."""
 
     def _enter(self, stage: Any, **changes: str) -> None:
         self.run = msgspec.structs.replace(self.run, stage=stage, updated_at=time.time(), **changes)
@@ -386,5 +386,5 @@ class _ImproveRun:
 def _nothing_found(finding: Finding) -> str:
     return (
         f"There is no significant gain: nothing beat the baseline's {finding.baseline_val:.3f} on"
-        f" the val tasks, so nothing was put to the test. {finding.sentence}"
+        f" the val tasks, so no experiment was run. {finding.sentence}"
     )

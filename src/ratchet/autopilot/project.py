@@ -1,6 +1,6 @@
-"""A user's project: its folder, its configuration, and what these lead to.
+"""A user's project: its folder, its configuration, and the objects built from them.
 
-A look at a project is quick: what only running it needs is imported where it is used.
+Reading a project is fast: what only running it needs is imported on first use.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from ratchet.run import Agent, AgentSpec
 
 LATENCY_FLOOR_S = 0.1
-"""What takes less seems to happen at once (Miller 1968; Nielsen 1993). It is also what a process, a
-sandbox or a busy machine may add to an agent that takes next to no time."""
+"""Delays below this seem instantaneous (Miller 1968; Nielsen 1993). It is also what a process, a
+sandbox
+or a busy machine may add to a fast agent.
+"""
 
 UNITS = {"latency": "s", "cost": "USD", "errors": ""}
 
@@ -48,7 +50,7 @@ class Project:
 
     Args:
         root: The folder.
-        config: What its `ratchet.toml` says.
+        config: The parsed `ratchet.toml`.
     """
 
     def __init__(self, root: Path, config: Config) -> None:
@@ -58,17 +60,17 @@ class Project:
 
     @classmethod
     def find(cls, start: Path) -> Project:
-        """The project that a folder belongs to: it or the nearest one above has a `ratchet.toml`.
+        """Find the project of a folder: the folder or its nearest parent with a `ratchet.toml`.
 
         Raises:
-            ConfigError: None has, or the file is malformed.
+            ConfigError: There is none, or the file is malformed.
         """
         folder = folder_with_config(start) or start.resolve()
         return cls(folder, read_config(folder / FILE_NAME))
 
     @property
     def state(self) -> Path:
-        """The folder of Ratchet's own files; git ignores it by a file of its own."""
+        """The folder of Ratchet's own files, excluded from git by its own ignore file."""
         return self.root / STATE_NAME
 
     @property
@@ -80,13 +82,13 @@ class Project:
         return store_url(self.root, self.config.store.url)
 
     def identity(self) -> str:
-        """What tells this project from others on the same store, and survives a clone or a move.
+        """Identifies this project among others on the same store, across clones and moves.
 
-        [project] name. Without one: nothing in the store of the state folder, which no other
-        project uses, and else the first commit of the git repository with the folder in it.
+        [project] name, if set. Otherwise empty for the store in the state folder, which no other
+        project uses, or else the git repository's first commit and the folder in it.
 
         Raises:
-            ConfigError: The store may be shared, and neither a name nor a first commit is there.
+            ConfigError: The store may be shared, and there is neither a name nor a first commit.
         """
         name = self.config.project.name
         if name is not None:
@@ -110,7 +112,7 @@ class Project:
         )
 
     def prepare_state(self) -> Path:
-        """Make the state folder.
+        """Create the state folder.
 
         Raises:
             StoreError: The project's folder is not writable.
@@ -127,7 +129,7 @@ class Project:
         return Store.open(self.store_url)
 
     def redactor(self) -> Redactor:
-        """Takes out of spans what is not to be stored, by [redaction].
+        """The redactor configured in [redaction], applied to spans before they are stored.
 
         Raises:
             ConfigError: A rule is unknown, a pattern is refused, or pseudonyms have no secret.
@@ -138,7 +140,7 @@ class Project:
 
     @property
     def agent_spec(self) -> AgentSpec:
-        """Where the agent is."""
+        """Location of the agent."""
         from ratchet.run import AgentSpec
 
         agent = self.config.agent
@@ -155,13 +157,13 @@ class Project:
         return load_agent(self.agent_spec)
 
     def source_candidate(self, agent: Agent) -> Candidate:
-        """The user's own code as it stands, as a candidate."""
+        """The user's own code in its present state, as a candidate."""
         return Candidate.of(
             defaults(agent.declarations), reason="The source's own resources, as they stand."
         )
 
     def dataset(self, *, skip_bad: bool = False) -> tuple[Dataset, tuple[str, ...]]:
-        """The tasks with their splits, and a sentence for each bad line that was left out.
+        """The tasks with their splits, and a sentence for each malformed line that was skipped.
 
         Raises:
             InputError: The task file cannot be used.
@@ -184,10 +186,10 @@ class Project:
         return dataset, file.bad
 
     def evaluators(self, agent: Agent) -> tuple[Evaluator, ...]:
-        """The evaluators, those that guardrails need included.
+        """The evaluators, including those that guardrails need.
 
         Raises:
-            ConfigError: One cannot be made, two share a name, or there is nothing to improve by.
+            ConfigError: One cannot be created, two share a name, or there is no objective.
         """
         from ratchet.evaluate import BUILT_IN, make_evaluator
 
@@ -213,10 +215,10 @@ class Project:
         return tuple(made)
 
     def objective(self, evaluators: Sequence[Evaluator], agent: Agent) -> str:
-        """Name of the evaluator whose score is to rise.
+        """Name of the evaluator whose score is improved.
 
         Raises:
-            ConfigError: It is not among the evaluators, or its numbers are not scores in [0, 1].
+            ConfigError: It is not among the evaluators, or its values are not scores in [0, 1].
         """
         chosen = self.config.objective.evaluator
         by_name = {evaluator.name: evaluator for evaluator in evaluators}
@@ -238,7 +240,7 @@ class Project:
         return chosen
 
     def guardrails(self, evaluators: Sequence[Evaluator]) -> tuple[Guardrail, ...]:
-        """The guardrails: those of the configuration, and the default ones of other metrics.
+        """The configured guardrails, and the default ones of other metrics.
 
         Raises:
             ConfigError: One names an unknown metric.
@@ -276,8 +278,8 @@ class Project:
                 )
             else:
                 margin = section.margin or 0.0
-                # A pair counts in full up to a few margins: the proof stays short, one slow call
-                # cannot decide it.
+                # A pair's difference is capped at a few margins: the proof stays short, and one
+                # slow call cannot decide it.
                 scale = section.scale or (4 * margin if unit and margin else 1.0)
                 made.append(
                     Guardrail(
@@ -291,18 +293,18 @@ class Project:
         return tuple(made)
 
     def fingerprint(self) -> dict[str, object]:
-        """The part of the configuration that decides how an improvement goes.
+        """The part of the configuration that determines the course of an improvement.
 
-        The guardrails in force, with their defaults, are told apart by the loop.
+        The guardrails in force, with their defaults, are added by the loop.
         """
         config = self.config
         return {
             "objective": config.objective.model_dump(),
-            # Whoever grants more time or memory wants what failed for want of it to run again.
+            # With more time or memory, rollouts that failed for lack of it must run again.
             "run": config.run.model_dump(include={"attempts", "timeout_s", "memory_mb"}),
             "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
             "prove": config.prove.model_dump(),
-            # What runs elsewhere, with other limits, may end otherwise.
+            # Elsewhere and with other limits, rollouts may end differently.
             "sandbox": config.sandbox.model_dump(),
             "checks": config.checks.model_dump(),
         }

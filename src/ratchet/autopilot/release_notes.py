@@ -1,4 +1,4 @@
-"""How a candidate was found, in sentences: what learning took, and the steps from the source."""
+"""Sentences on how a candidate was found: the cost of learning, and the steps from the source."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ratchet.store import Store
 from ratchet.types import Candidate, Cost, Run
 
 MAX_STEPS = 12
-"""Steps that are told; of more the last."""
+"""Maximum number of steps listed; the newest ones."""
 
 
 def release_notes(store: Store, run: Run) -> tuple[str, ...]:
-    """Sentences for whoever reads the change.
+    """Sentences for the reviewer of the change.
 
     Args:
-        store: Where the run's finding and its candidates are.
-        run: A run that has chosen a candidate.
+        store: Store of the run's finding and candidates.
+        run: A run that has selected a candidate.
     """
     finding: Any = store.journal.get(run.id, "finding") or {}
     sentences = [_cost(finding)] if "rollouts" in finding else []
@@ -26,11 +26,9 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
         )
     steps = _steps(store, run)
     if len(steps) > 1:
-        sentences.append(
-            f"It came about in {len(steps)} steps from the source, the last one first:"
-        )
+        sentences.append(f"It was made in {len(steps)} steps from the source, newest first:")
     else:
-        return tuple(sentences)  # the one step there is has its reason beside the change
+        return tuple(sentences)  # a single step's reason is printed with the change
     sentences += [f"{step.id[:8]} by {step.algorithm}: {step.reason}" for step in steps[:MAX_STEPS]]
     if len(steps) > MAX_STEPS:
         sentences.append(f"and {len(steps) - MAX_STEPS} before it; see: ratchet candidates")
@@ -40,7 +38,7 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
 def _cost(finding: dict[str, Any]) -> str:
     parts = [f"{finding['rollouts']} rollouts"]
     if finding["coach_calls"]:
-        parts.append(f"{finding['coach_calls']} calls of the coach")
+        parts.append(f"{finding['coach_calls']} coach calls")
     cost = Cost(known_usd=finding["dollars"], unpriced=finding.get("unpriced", {}))
     if cost != Cost():
         parts.append(str(cost))
@@ -52,7 +50,7 @@ def _cost(finding: dict[str, Any]) -> str:
 
 
 def _steps(store: Store, run: Run) -> list[Candidate]:
-    """The chosen candidate, its first parent, and so on to the source's own."""
+    """The selected candidate, its first parent, and so on back to the source."""
     steps: list[Candidate] = []
     seen = {run.baseline_id}
     next_id = run.best_id

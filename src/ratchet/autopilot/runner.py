@@ -1,4 +1,4 @@
-"""A session of work: the agent loaded, an executor and a runner at hand."""
+"""Open a runner: the agent loaded, an executor started, the queue's lock taken."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ Say = Callable[[str], None]
 async def open_runner(
     project: Project, store: Store, agent: Agent, queue: str, say: Say, *, take_over: bool
 ) -> AsyncIterator[Runner]:
-    """A runner for one queue.
+    """Open a runner for one queue.
 
     Args:
         project: The project.
         store: Its store.
         agent: The loaded agent.
         queue: The queue's name.
-        say: Told when there is something to wait for.
-        take_over: Take over what a killed predecessor left in the queue. The caller holds a lock
-            that keeps others from the queue; without one the queue must be its own.
+        say: Called when there is something to wait for.
+        take_over: Reclaim what a killed predecessor left in the queue. The caller holds a lock that
+            excludes others from the queue; without one the queue must be unique.
 
     Raises:
         AgentError: The agent does not load in a worker.
-        ConfigError: [redaction] says something that cannot be done.
+        ConfigError: [redaction] cannot be applied.
     """
     redactor = project.redactor()
     async with AsyncExitStack() as stack:
@@ -62,7 +62,7 @@ def make_executor(
     *,
     redaction: RedactionRules | None = None,
 ) -> Executor:
-    """The executor that the configuration asks for; candidates of code run in a sandbox."""
+    """The configured executor; candidates with code run in a sandbox."""
     run = project.config.run
     usual = executor_for(
         run.executor,
@@ -80,7 +80,7 @@ def make_executor(
 
 
 async def _when_free(lock: FileLock, timeout_s: float, say: Say) -> int | None:
-    """Wait until the workers of a killed run have stored what they were running, and are gone."""
+    """Wait until the workers of a killed run have stored their unfinished work and exited."""
     loop = asyncio.get_running_loop()
     until, told = loop.time() + timeout_s, False
     while True:
@@ -88,7 +88,7 @@ async def _when_free(lock: FileLock, timeout_s: float, say: Say) -> int | None:
             return lock.acquire()
         except Conflict:
             if loop.time() > until:
-                return None  # its lease and fencing token are the protection that is left
+                return None  # leases and fencing tokens still protect the queue
             if not told:
                 say("Waiting for the workers of an interrupted run to store what they finish…")
                 told = True

@@ -1,4 +1,4 @@
-"""Sections of `ratchet.toml`: reading the file, and errors that name the key to mend."""
+"""Read sections of `ratchet.toml`, with errors that name the key to fix."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Level = Annotated[float, Field(gt=0, le=0.5)]
 T = TypeVar("T")
 Several = Annotated[tuple[T, ...], Field(strict=False)]
-"""A TOML list; its items are as strict as everything."""
+"""A TOML list; its items are validated strictly."""
 
 
 class Section(BaseModel):
-    # Strict: a number in quotes, or true for 1, is a mistake to be named. A section's validator is
-    # built with the file's, once, and not for itself too.
+    # Strict: a number in quotes, or true for 1, is reported as an error. Validators are built once
+    # with the whole file's, not also for each section.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
@@ -37,26 +37,26 @@ def read_sections(
 
     Args:
         path: The file.
-        model: What it may say.
-        only: Top-level keys to look at; all when left out.
+        model: Its schema.
+        only: Top-level keys to read; all by default.
 
     Raises:
-        ConfigError: It is missing, no TOML, or says something that is not known; the message names
-            the key and, for a key nobody knows, the nearest one that exists.
+        ConfigError: It is missing, is not TOML, or has an unknown key or value; the message names
+            the key and, for an unknown key, the nearest known one.
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(
             f"There is no {path.name} in {path.parent}.",
-            hint=f'The least that it says is: [agent] entry = "module:function". See {_DOCS}.',
+            hint=f'A minimal one is: [agent] entry = "module:function". See {_DOCS}.',
         ) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 at byte {error.start + 1}.") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}.", hint="Mend that line.") from None
+        raise ConfigError(f"{path} is not TOML: {error}.", hint="Fix that line.") from None
     try:
         if only is not None:
             data = {key: value for key, value in data.items() if key in only}
@@ -69,7 +69,7 @@ _DOCS = "docs/configuration.md"
 
 
 def _sentences(error: ValidationError, model: type[BaseModel]) -> str:
-    # What is missing comes last: it is often what a misspelt key was meant to be.
+    # Missing keys come last: they are often the misspelt ones.
     found = sorted(error.errors(), key=lambda problem: problem["type"] == "missing")
     problems = [_sentence(problem, model) for problem in found]
     return " ".join(problems[:5]) + (
@@ -90,7 +90,7 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
     if where == "agent.entry" and problem["type"] == "string_pattern_mismatch":
         return f"agent.entry = {problem['input']!r} is not MODULE:FUNCTION."
     if location[-1:] == ("key_env",):
-        # What stands there by mistake is often the key itself: it is not repeated.
+        # A secret is often pasted here by mistake, so the value is not repeated.
         return f"{where}: should be the name of an environment variable."
     if location[-1:] == ("base_url",) and problem["type"] == "string_pattern_mismatch":
         return f"{where} = {problem['input']!r}: should begin with http:// or https://."
@@ -114,7 +114,7 @@ def _fields_at(location: tuple[Any, ...], model: type[BaseModel]) -> list[str]:
         if isinstance(part, str):
             found = _model_in(annotation)
             known = found is not None and part in found.model_fields
-            # A table whose keys are names of the user's: its values are what is described.
+            # In a table with user-defined keys, the schema describes the values.
             annotation = found.model_fields[part].annotation if found and known else annotation
     found = _model_in(annotation)
     return sorted(found.model_fields) if found else []

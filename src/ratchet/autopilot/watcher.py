@@ -1,4 +1,4 @@
-"""What the loop tells whoever watches it: a terminal, a log, later a dashboard."""
+"""Progress events of the loop, for a terminal or a log."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ratchet.types import Decision, Release, Rollout, Run, Stage
 
 
 class Watcher:
-    """Hears nothing; subclasses override what they want to hear. No method may block or raise."""
+    """Ignores all events; subclasses override methods. No method may block or raise."""
 
     def message(self, text: str) -> None:
-        """Something to tell a person."""
+        """A message for the user."""
 
     def entered(self, run: Run, stage: Stage, resumed: bool) -> None:
-        """The run enters a stage, or goes on in it after an interruption."""
+        """The run enters a stage, or resumes it."""
 
     def expects(self, rollouts: int) -> None:
-        """About so many rollouts lie ahead in this stage."""
+        """About this many rollouts are expected in this stage."""
 
     def rollout(self, rollout: Rollout) -> None:
-        """A rollout ended, or was found ended already."""
+        """A rollout ended, or was found cached."""
 
     def baseline(self, value: float, tasks: int) -> None:
         """The baseline's mean objective on val."""
@@ -38,4 +38,4 @@ class Watcher:
         """The experiment has ended."""
 
     def released(self, release: Release) -> None:
-        """A branch was made."""
+        """A release branch was created."""

@@ -7,16 +7,16 @@ import io
 import sys
 
 _SELDOM = (50_000, 10, 10)
-"""Objects made after which new ones are looked through for garbage, and so on."""
+"""Garbage collection thresholds: commands allocate many objects that live until exit."""
 
 
 def main() -> None:
     """Entry point of the `ratchet` command."""
-    # What imports make lives until the end: to look through it for garbage again and again, while
-    # it is being made, is a tenth of the time that a short command takes.
+    # Objects made by imports live until exit. Collecting garbage while they are being made takes a
+    # tenth of the time of a short command.
     gc.disable()
     for stream in (sys.stdout, sys.stderr):
-        # Names and messages hold all kinds of letters; a terminal may know few.
+        # Names and messages may hold any letter; a terminal may support few.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     from ratchet.cli.app import app_for, run
@@ -26,5 +26,5 @@ def main() -> None:
     gc.set_threshold(*_SELDOM)  # commands import what they need when they run
     gc.enable()
     code = run(sys.argv[1:], app)
-    gc.freeze()  # the interpreter's end would look through all of it once more
+    gc.freeze()  # otherwise the interpreter scans all of them once more at exit
     sys.exit(code)

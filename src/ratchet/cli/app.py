@@ -1,4 +1,4 @@
-"""The commands, and how every one of them ends: a sentence and an exit code, never a traceback."""
+"""The commands and their exit: an error is a sentence and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ratchet.types import RatchetError
 
 
 class Command(NamedTuple):
-    """A command before it is imported."""
+    """A command that is not imported yet."""
 
     module: str
-    """Of `ratchet.cli`."""
+    """Name of its module in `ratchet.cli`."""
     name: str
-    """Of its function there, or of a group of commands."""
+    """Name of its function, or of its command group, in that module."""
     summary: str
     """First paragraph of its help, for the list of commands."""
 
@@ -31,12 +31,12 @@ COMMANDS: dict[str, Command] = {
     "demo": Command(
         "demo",
         "demo",
-        "Watch a real agent get better, from baseline to git branch. No API key, no network.",
+        "Improve an example agent, from baseline to git branch. No API key, no network.",
     ),
     "run": Command(
         "run_agent",
         "run",
-        "Run the agent on an input of yours, on one task, or on some tasks of a split.",
+        "Run the agent on an input, on one task, or on some tasks of a split.",
     ),
     "eval": Command(
         "evaluation",
@@ -59,45 +59,47 @@ COMMANDS: dict[str, Command] = {
     "status": Command(
         "status",
         "status",
-        "Show what is in the store, how the newest run stands, and what to do next.",
+        "Show the store's contents, the state of the newest run, and what to do next.",
     ),
     "show": Command(
         "show",
         "show",
         "Show a trace, conversation, rollout, run, candidate, experiment or release by its id.",
     ),
-    "traces": Command("traces", "traces", "List what agents did live, newest first."),
+    "traces": Command("traces", "traces", "List traces of live traffic, newest first."),
     "conversations": Command(
         "conversations",
         "conversations",
-        "List conversations, those first that went on last; ratchet show ID reads one.",
+        "List conversations, most recently active first; ratchet show ID prints one.",
     ),
-    "feedback": Command("feedback", "feedback", "Say how good something was that an agent did."),
+    "feedback": Command(
+        "feedback", "feedback", "Give feedback on a trace, a conversation or a rollout."
+    ),
     "import": Command(
         "import_",
         "import_",
-        "Take in traces, conversations and judged trajectories that lie in files.",
+        "Import traces, conversations and scored trajectories from files.",
     ),
     "candidates": Command(
         "candidates",
         "candidates",
-        "Show the candidates of a run: which came from which, their scores, and why each was kept.",
+        "Show the candidates of a run: their ancestry, scores, and why each was kept.",
     ),
     "diff": Command(
         "diff",
         "diff",
-        "Show what changes from one candidate to another: prompts word by word, code by lines.",
+        "Compare two candidates: prompts word by word, code line by line.",
     ),
     "extract": Command(
         "extract",
         "extract",
-        "Stage a function with the closure of what it needs, so that it runs alone.",
+        "Stage a function with everything it needs, so that it runs on its own.",
     ),
     "verify": Command(
         "verify", "verify", "Recompute every number of an evidence file, bit for bit."
     ),
     "releases": Command(
-        "releases", "releases", "List the releases, with what became of each in the repository."
+        "releases", "releases", "List the releases and their state in the repository."
     ),
     "rollback": Command(
         "releases",
@@ -107,22 +109,20 @@ COMMANDS: dict[str, Command] = {
     "prune": Command(
         "prune",
         "prune",
-        "Delete what is older than retention in ratchet.toml says, and nothing that is needed.",
+        "Delete data older than retention in ratchet.toml allows, unless it is still needed.",
     ),
-    "keys": Command(
-        "keys", "keys", "Make, list and revoke the keys that servers of a store ask for."
-    ),
+    "keys": Command("keys", "keys", "Create, list and revoke API keys for the servers of a store."),
     "prompts": Command(
         "prompts",
         "prompts",
-        "Find the prompts of an agent whose code is not changed, and have them replaced.",
+        "Find an agent's prompts in its recorded calls, and replace them through the gateway.",
     ),
 }
-"""The commands in the order of the help. Only the one that is asked for is imported."""
+"""Commands in help order. Only the requested one is imported."""
 
-HELP = """Make an LLM agent better from its own use, and ship an improvement only when it is proved.
+HELP = """Improve an LLM agent from its own traffic, and ship a change only if proved better.
 
-Start with: ratchet demo. In a project of your own: ratchet improve."""
+Start with: ratchet demo. In your own project: ratchet improve."""
 
 
 def _version(wanted: bool) -> None:
@@ -140,7 +140,7 @@ def _options(
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """The command line, with the command that is asked for imported and the others listed."""
+    """Build the command line: the requested command imported, the others only listed."""
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
     app = typer.Typer(
         name="ratchet",
@@ -165,7 +165,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
 
 
 def _unasked() -> None:
-    raise AssertionError("A command that was not asked for has no function.")
+    raise AssertionError("A command that was not requested has no function.")
 
 
 def run(arguments: Sequence[str], app: typer.Typer | None = None) -> int:
@@ -176,13 +176,13 @@ def run(arguments: Sequence[str], app: typer.Typer | None = None) -> int:
     """
     try:
         (app or app_for(arguments))(args=list(arguments), prog_name="ratchet")
-    except SystemExit as end:  # how typer ends, after usage errors too
+    except SystemExit as end:  # typer exits this way, also after usage errors
         return end.code if isinstance(end.code, int) else 1
     except RatchetError as error:
         fail(error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
-        # The reader of our output has gone; a flush at exit must not complain of it again.
+        # The reader of stdout is gone; the flush at exit must not raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

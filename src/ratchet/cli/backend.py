@@ -1,4 +1,4 @@
-"""Where a person looks at what ran live: a store, or a server."""
+"""Read access to live traces and conversations, from a local store or a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ratchet.types.trace import (
 
 ServerUrl = Annotated[
     str | None,
-    typer.Option("--server", help=f"Address of a server to look at; by default {URL_VARIABLE}."),
+    typer.Option("--server", help=f"Address of a server to read from; by default {URL_VARIABLE}."),
 ]
 
 if TYPE_CHECKING:
@@ -42,49 +42,49 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 
 
 class Backend(Protocol):
-    """What can be looked at, here or at a server."""
+    """Traces and conversations to read, in a store or at a server."""
 
     label: str
-    """For people."""
+    """Name for messages."""
 
     def traces(
         self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
     ) -> tuple[list[Trace], str | None]:
-        """One page of traces, and the cursor of the next."""
+        """One page of traces, and the cursor of the next page."""
         ...
 
     def mark(self) -> int:
-        """How far the store has come."""
+        """Current position in the store's sequence of changes."""
         ...
 
     def after(self, mark: int, filters: TraceFilter) -> tuple[list[Trace], int]:
-        """Traces of which something was stored after a mark, and a mark to go on from."""
+        """Traces that changed after a mark, and the mark to continue from."""
         ...
 
     def trace(self, id: str) -> TraceDetail | None:
-        """A trace by its id, or by the start of it where no other begins so."""
+        """A trace by its id or a unique prefix of it."""
         ...
 
     def conversations(self, agent: str | None, limit: int) -> tuple[list[Conversation], str | None]:
-        """One page of conversations, and the cursor of the next."""
+        """One page of conversations, and the cursor of the next page."""
         ...
 
     def conversation(self, id: str) -> ConversationLog | None:
-        """A conversation by its id, or by the start of it where no other begins so."""
+        """A conversation by its id or a unique prefix of it."""
         ...
 
     def give_feedback(self, item: Feedback) -> None:
-        """Give feedback."""
+        """Record feedback."""
         ...
 
 
 class StoreBackend:
-    """A store.
+    """Reads a store.
 
     Args:
         store: The store.
-        limit: Spans of a trace to show at most.
-        label: How people name it.
+        limit: Maximum number of spans of a trace to read.
+        label: Name for messages.
     """
 
     def __init__(self, store: Store, limit: int = 100_000, label: str = "the store") -> None:
@@ -95,47 +95,52 @@ class StoreBackend:
     def traces(
         self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
     ) -> tuple[list[Trace], str | None]:
-        """As `Backend` says."""
+        """See `Backend`."""
         return self.store.traces.list(filters, sort=sort, limit=limit, cursor=cursor, price=price)
 
     def mark(self) -> int:
-        """As `Backend` says."""
+        """See `Backend`."""
         return self.store.traces.mark()
 
     def after(self, mark: int, filters: TraceFilter) -> tuple[list[Trace], int]:
-        """As `Backend` says."""
+        """See `Backend`."""
         return self.store.traces.after(mark, filters, price=price)
 
     def trace(self, id: str) -> TraceDetail | None:
-        """As `Backend` says."""
+        """See `Backend`."""
         found = self.store.traces.find(id, 2)
         whole = id if id in found else next(iter(found), "")
         if len(found) > 1 and whole != id:
-            raise InputError(f"{id!r} begins several traces.", hint="Give more of it.")
+            raise InputError(
+                f"Several traces have an id that begins with {id!r}.", hint="Give more digits."
+            )
         return self.store.traces.get(whole, limit=self._limit, price=price) if whole else None
 
     def conversations(self, agent: str | None, limit: int) -> tuple[list[Conversation], str | None]:
-        """As `Backend` says."""
+        """See `Backend`."""
         return self.store.conversations.list(agent=agent, limit=limit)
 
     def conversation(self, id: str) -> ConversationLog | None:
-        """As `Backend` says."""
+        """See `Backend`."""
         found = self.store.conversations.find(id, 2)
         whole = id if id in found else next(iter(found), "")
         if len(found) > 1 and whole != id:
-            raise InputError(f"{id!r} begins several conversations.", hint="Give more of it.")
+            raise InputError(
+                f"Several conversations have an id that begins with {id!r}.",
+                hint="Give more of it.",
+            )
         return self.store.conversations.log(whole) if whole else None
 
     def give_feedback(self, item: Feedback) -> None:
-        """As `Backend` says."""
+        """See `Backend`."""
         self.store.feedback.add([item], time.time())
 
 
 class MissingStoreBackend:
-    """A store that is not there yet. To look at it does not make it.
+    """A store that does not exist yet; reading does not create it.
 
     Args:
-        file: Where it would be.
+        file: Its path.
     """
 
     def __init__(self, file: str) -> None:
@@ -144,31 +149,31 @@ class MissingStoreBackend:
     def traces(
         self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
     ) -> tuple[list[Trace], str | None]:
-        """As `Backend` says."""
+        """See `Backend`."""
         return [], None
 
     def mark(self) -> int:
-        """As `Backend` says."""
+        """See `Backend`."""
         return 0
 
     def after(self, mark: int, filters: TraceFilter) -> tuple[list[Trace], int]:
-        """As `Backend` says."""
+        """See `Backend`."""
         return [], mark
 
     def trace(self, id: str) -> TraceDetail | None:
-        """As `Backend` says."""
+        """See `Backend`."""
         return None
 
     def conversations(self, agent: str | None, limit: int) -> tuple[list[Conversation], str | None]:
-        """As `Backend` says."""
+        """See `Backend`."""
         return [], None
 
     def conversation(self, id: str) -> ConversationLog | None:
-        """As `Backend` says."""
+        """See `Backend`."""
         return None
 
     def give_feedback(self, item: Feedback) -> None:
-        """Nothing is here that feedback could be about.
+        """Refuse: there is nothing to give feedback on.
 
         Raises:
             InputError: Always.
@@ -177,7 +182,7 @@ class MissingStoreBackend:
 
 
 class ServerBackend:
-    """A server."""
+    """Reads from a server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -186,31 +191,31 @@ class ServerBackend:
     def traces(
         self, filters: TraceFilter = EVERY, *, sort: Sort, limit: int, cursor: str | None = None
     ) -> tuple[list[Trace], str | None]:
-        """As `Backend` says."""
+        """See `Backend`."""
         return self._client.traces.list(filters, sort=sort, limit=limit, cursor=cursor)
 
     def mark(self) -> int:
-        """As `Backend` says."""
+        """See `Backend`."""
         return self._client.traces.mark()
 
     def after(self, mark: int, filters: TraceFilter) -> tuple[list[Trace], int]:
-        """As `Backend` says."""
+        """See `Backend`."""
         return self._client.traces.after(mark, filters)
 
     def trace(self, id: str) -> TraceDetail | None:
-        """As `Backend` says."""
+        """See `Backend`."""
         return self._client.traces.get(id, limit=100_000)
 
     def conversations(self, agent: str | None, limit: int) -> tuple[list[Conversation], str | None]:
-        """As `Backend` says."""
+        """See `Backend`."""
         return self._client.conversations.list(agent=agent, limit=limit)
 
     def conversation(self, id: str) -> ConversationLog | None:
-        """As `Backend` says; a server knows whole ids alone."""
+        """See `Backend`; a server accepts whole ids only."""
         return self._client.conversations.log(id)
 
     def give_feedback(self, item: Feedback) -> None:
-        """As `Backend` says."""
+        """See `Backend`."""
         self._client.feedback.add([item])
 
 
@@ -223,23 +228,23 @@ def open_backend(
     by_environment: bool = True,
     make: bool = False,
 ) -> Iterator[Backend]:
-    """What is to be looked at: what is named, or else what `ratchet.init` here would send to.
+    """Open the named store or server; by default the one that `ratchet.init` here would use.
 
     Args:
-        folder: The project's.
+        folder: The project's folder.
         store: URL of a store.
         server: Address of a server.
-        by_environment: Whether RATCHET_URL names it where nothing else does.
-        make: Whether a store that is not there yet is made: to wait for what comes.
+        by_environment: Use RATCHET_URL when neither is given.
+        make: Create the store if it does not exist, to wait for new traces.
 
     Raises:
-        InputError: Both are named, or there is no such folder.
+        InputError: Both are given, or the folder does not exist.
         RatchetError: It cannot be opened.
     """
     from ratchet.client import Client
 
     if store is not None and server is not None:
-        raise InputError("Say either --store or --server.")
+        raise InputError("Give either --store or --server, not both.")
     format_feedback = server or ""
     if by_environment and store is None and server is None:
         format_feedback = os.environ.get(URL_VARIABLE, "").strip()
@@ -259,17 +264,18 @@ def open_backend(
 
 
 def price(call: ModelCall) -> float | None:
-    """What a call costs by published prices, which are read when they are first needed."""
+    """Cost of a call by published prices, which are loaded on first use."""
     from ratchet.llm import price as published
 
     return published(call)
 
 
 def parse_time(text: str, now: float) -> int:
-    """Unix nanoseconds of a moment, such as `90s`, `15m`, `1h`, `2d` ago, or a date or time.
+    """Parse a time into Unix nanoseconds: an age such as `90s`, `15m`, `1h`, `2d`, or a date or
+    time.
 
     Raises:
-        InputError: It is none.
+        InputError: The text is neither.
     """
     found = re.fullmatch(r"([0-9]{1,9})([smhdw])", text.strip().lower())
     if found:
@@ -278,13 +284,13 @@ def parse_time(text: str, now: float) -> int:
         return int(datetime.fromisoformat(text.strip()).astimezone().timestamp() * 1e9)
     except (ValueError, OverflowError, OSError):
         raise InputError(
-            f"{text!r} is no moment.",
-            hint="Write how long ago, such as 15m, 1h or 2d; or when, such as 2026-03-01T09:30.",
+            f"{text!r} is not a time.",
+            hint="Give an age, such as 15m, 1h or 2d, or a time, such as 2026-03-01T09:30.",
         ) from None
 
 
 def spent(trace: Trace) -> str:
-    """What a trace's model calls cost, for people; nothing where no model was called."""
+    """Cost of a trace's model calls as text; empty when no model was called."""
     cost = trace.cost
     if not cost.unpriced:
         return dollars_text(cost.known_usd) if cost.known_usd or trace.models else ""

@@ -1,4 +1,4 @@
-"""Candidates as a tree: which came from which, what each was worth, and why it was kept."""
+"""Render a run's candidates as a tree with their scores and why each was kept."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class CandidateTree:
     """The proposals of a run, by candidate.
 
     Args:
-        proposals: In the order they were judged; of several of one candidate, the last with the
-            most tasks holds.
+        proposals: In the order they were judged. For a candidate with several, the last one with
+            the most tasks counts.
         baseline_id: The source's own candidate.
-        chosen_id: The candidate that learning chose in the end, by val; none while it goes on.
+        chosen_id: The candidate that learning selected on val; empty while learning runs.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class CandidateTree:
 
     @property
     def best(self) -> Proposal | None:
-        """The chosen one; before there is one, the best that was not given up early, or of all."""
+        """The selected candidate; before selection, the best one, if possible not pruned early."""
         if self.chosen_id in self.by_id and self.chosen_id != self.baseline_id:
             return self.by_id[self.chosen_id]
         others = [p for id, p in self.by_id.items() if id != self.baseline_id and not p.refused]
@@ -47,7 +47,7 @@ class CandidateTree:
         return max(full or others, key=lambda p: (p.value, -p.number), default=None)
 
     def shown(self, most: int) -> set[str]:
-        """Ids of the candidates worth a line: kept ones and the best, with their ancestors."""
+        """Ids of the candidates to show: kept ones and the best, with their ancestors."""
         best = self.best
         ranked = sorted(
             (p for id, p in self.by_id.items() if id != self.baseline_id),
@@ -62,7 +62,7 @@ class CandidateTree:
         return chosen
 
     def tree(self, most: int, *, metric: str = "", reasons: bool = True) -> Tree:
-        """The tree with so many candidates at most; how many each branch leaves out is said."""
+        """The tree with at most `most` candidates; each branch states how many it leaves out."""
         base = self.by_id.get(self.baseline_id)
         label = Text("source", "bold")
         if base is not None:
@@ -107,7 +107,7 @@ class CandidateTree:
         return text
 
     def _parent(self, proposal: Proposal) -> str:
-        """The parent that the tree hangs it under: the first that is known and no child of it."""
+        """The parent to show it under: the first known parent that is not its own descendant."""
         for parent in proposal.parents:
             if parent == self.baseline_id or parent in self.by_id:
                 return parent
@@ -132,7 +132,7 @@ class CandidateTree:
 
 
 def score_text(proposal: Proposal) -> str:
-    """The mean of a candidate with its interval and on how many tasks."""
+    """Mean score of a candidate, its interval, and its number of tasks."""
     text = number(proposal.value)
     if proposal.low is not None and proposal.high is not None:
         text += f" [{number(proposal.low)}, {number(proposal.high)}]"

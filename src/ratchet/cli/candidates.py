@@ -1,4 +1,4 @@
-"""`ratchet candidates`: what a run has tried, as a tree, a plot, or JSON."""
+"""`ratchet candidates`: the candidates of a run, as a tree, a plot, or JSON."""
 
 from __future__ import annotations
 
@@ -34,19 +34,24 @@ def candidates(
     run: Annotated[
         str | None, typer.Option(help="Start of a run's id; the newest run by default.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Candidates in the tree at most.")] = SHOWN,
-    plot: Annotated[bool, typer.Option("--plot", help="Draw the score here too.")] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, help="Maximum number of candidates in the tree.")
+    ] = SHOWN,
+    plot: Annotated[
+        bool, typer.Option("--plot", help="Also plot the score in the terminal.")
+    ] = False,
     png: Annotated[
-        Path | None, typer.Option(help="Write the score over rollouts and dollars to this file.")
+        Path | None,
+        typer.Option(help="Write a plot of score over rollouts and dollars to this file."),
     ] = None,
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Show the candidates of a run: which came from which, their scores, and why each was kept.
+    """Show the candidates of a run: their ancestry, scores, and why each was kept.
 
-    What never ran stands below: candidates that the checks refused and answers of the coach that
-    could not be used, by reason. The JSON holds every candidate in the order they were judged, with
-    the rollouts, coach calls and dollars that had been spent by then.
+    Candidates refused by the checks, and coach answers that could not be used, are listed below
+    the tree by reason. The JSON holds every candidate in the order they were judged, with the
+    rollouts, coach calls and dollars spent up to then.
 
     Examples:
 
@@ -66,7 +71,7 @@ def candidates(
     metric = _metric(outcome)
     if png is not None:
         if not proposals:
-            raise InputError("There is nothing to draw yet: no candidate was judged.")
+            raise InputError("There is nothing to plot yet: no candidate has been judged.")
         png_plot(proposals, metric, png)
     if json:
         print_json(_for_machines(outcome, notes, refusals))
@@ -109,12 +114,12 @@ def _run(store: Store, prefix: str | None) -> Run:
     found = store.runs.find(prefix)
     if len(found) != 1:
         how = "no run" if not found else f"{len(found)} runs"
-        raise InputError(f"{prefix!r} names {how}.", hint="See: ratchet status")
+        raise InputError(f"{prefix!r} matches {how}.", hint="See: ratchet status")
     return found[0]
 
 
 def _chosen(run: Run) -> str:
-    """Id of the candidate that learning chose; empty when it kept the source, or has not ended."""
+    """Id of the candidate that learning selected; empty if it kept the source or is not done."""
     return run.best_id if run.best_id != run.baseline_id else ""
 
 
@@ -144,7 +149,7 @@ def _for_machines(outcome: RunOutcome, notes: list[Any], refusals: list[Refusal]
 
 
 def _candidate(proposal: Proposal) -> dict[str, Any]:
-    """A proposal, whose dollars are null when the price of a call is unknown."""
+    """A proposal as JSON; dollars are null when a call's price is unknown."""
     cost = proposal.cost
     fields: dict[str, Any] = msgspec.to_builtins(proposal)
     return {**fields, "dollars": cost.usd, "known_dollars": cost.known_usd}

@@ -1,4 +1,4 @@
-"""What commands print: text for people, JSON for machines, errors on standard error."""
+"""Console output: text for people, JSON for machines, errors on standard error."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ out = Console(highlight=False, soft_wrap=False)
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of text.")]
 Folder = Annotated[
     Path,
-    typer.Option("--project", "-C", help="A folder of the project; by default the one you are in."),
+    typer.Option("--project", "-C", help="A folder of the project; by default the current one."),
 ]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines of the task file out.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip malformed lines of the task file.")]
 
 
 def project_in(folder: Path) -> Project:
@@ -36,13 +36,13 @@ def project_in(folder: Path) -> Project:
 
 
 def print_json(value: Any) -> None:
-    """One JSON object on one line."""
+    """Print a JSON object on one line."""
     plain = msgspec.to_builtins(value, str_keys=True)
     sys.stdout.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 class Interrupted(RatchetError):
-    """Ctrl-C."""
+    """The user pressed Ctrl-C."""
 
     exit_code = 130
 
@@ -51,7 +51,7 @@ def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
     """Run a coroutine to its end.
 
     Raises:
-        Interrupted: By Ctrl-C; what runs has been stopped and given back by then.
+        Interrupted: On Ctrl-C, after running work has been stopped and returned to the queue.
     """
     try:
         import asyncio
@@ -59,12 +59,12 @@ def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run(work)
     except KeyboardInterrupt:
         raise Interrupted(
-            "Interrupted. What had ended is kept; the same command goes on from there."
+            "Interrupted. Finished work is saved; run the same command again to continue."
         ) from None
 
 
 def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """An empty table in the house's style; columns named in `right` hold numbers."""
+    """An empty table in Ratchet's style; columns named in `right` are right-aligned."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
         made.add_column(column, justify="right" if column in right else "left", overflow="fold")
@@ -75,7 +75,7 @@ WIDEST = 240
 
 
 def print_table(rows: Table) -> None:
-    """Print a table; a file or another program has room for all of it."""
+    """Print a table; unlimited in width when the output is not a terminal."""
     width = out.width
     if not out.is_terminal:
         out.width = max(width, WIDEST)
@@ -86,18 +86,18 @@ def print_table(rows: Table) -> None:
 
 
 def display_path(path: str | Path) -> str:
-    """A path as seen from here, when that is shorter."""
+    """A path relative to the current folder, when that is shorter."""
     relative = os.path.relpath(path)
     return relative if len(relative) < len(str(path)) else str(path)
 
 
 def short(identity: str) -> str:
-    """The first digits of an id, enough to name it."""
+    """The first digits of an id, enough to identify it."""
     return identity[:8]
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number for people; a dash when there is none."""
+    """A number as text; a dash for None."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
@@ -105,24 +105,24 @@ _CONTROL = dict.fromkeys((*range(32), 127, *range(128, 160)), "\ufffd") | {9: "\
 
 
 def printable(text: str) -> str:
-    """A text that cannot drive a terminal, wherever it comes from; tabs and line ends stay."""
+    """Strip control characters that could drive a terminal; tabs and newlines stay."""
     return text if text.isprintable() else text.translate(_CONTROL)
 
 
 def counted(count: int, thing: str) -> str:
-    """A number of things in words, such as `1 span` or `2 spans`."""
+    """A count with its noun, such as `1 span` or `2 spans`."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def one_line(value: Any, width: int = 72) -> str:
-    """A value on one line."""
+    """A value as one line of text."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = " ".join(printable(text).split())
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def format_time(ns: int) -> str:
-    """A moment for people, in local time."""
+    """Format a time as local time."""
     try:
         return f"{datetime.fromtimestamp(ns / 1e9).astimezone():%Y-%m-%d %H:%M:%S}"
     except (ValueError, OverflowError, OSError):
@@ -130,7 +130,7 @@ def format_time(ns: int) -> str:
 
 
 def format_recent_time(ns: int, now: float) -> str:
-    """A moment for people, as short as it can be: of today the time alone."""
+    """Format a time as short as possible: without the date if it is today."""
     full = format_time(ns)
     today = format_time(int(now * 1e9))
     if full[:10] == today[:10]:
@@ -139,7 +139,7 @@ def format_recent_time(ns: int, now: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """How long something took, for people."""
+    """Format a duration."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 1:
@@ -152,19 +152,19 @@ def format_duration(seconds: float) -> str:
 
 
 def format_dollars(cost: float | None) -> str:
-    """Dollars for people; nothing where they are not known."""
+    """Format a cost in dollars; empty for None."""
     return "" if cost is None else dollars_text(cost)
 
 
 def format_count(number: int) -> str:
-    """A number for people."""
+    """Format a large number."""
     if number < 10_000:
         return str(number)
     return f"{number / 1e3:.1f}k" if number < 1_000_000 else f"{number / 1e6:.1f}M"
 
 
 def format_feedback(value: Any) -> str:
-    """A worst value of feedback, for people."""
+    """Format the worst feedback value of a trace."""
     if value is None:
         return ""
     return {0.0: "down", 1.0: "up"}.get(value, f"{value:.2g}")

@@ -1,4 +1,4 @@
-"""`ratchet conversations`: who goes on talking with the agents, those first that went on last."""
+"""`ratchet conversations`: conversations with agents, most recently active first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def conversations(
     server: ServerUrl = None,
     json: Json = False,
 ) -> None:
-    """List conversations, those first that went on last; ratchet show ID reads one.
+    """List conversations, most recently active first; ratchet show ID prints one.
 
     Examples:
 
@@ -46,11 +46,11 @@ def conversations(
         print_json({"conversations": found, "more": cursor is not None})
         return
     if not found and agent is not None:
-        out.print(f"No conversation fits in {backend.label}.", markup=False)
+        out.print(f"No conversation in {backend.label} matches.", markup=False)
         return
     if not found:
         out.print(
-            f"No conversation yet in {backend.label}. A span belongs to one by"
+            f"No conversation yet in {backend.label}. A span joins one by its attribute"
             " gen_ai.conversation.id or session.id; in Python: with ratchet.conversation(ID).",
             markup=False,
         )
@@ -68,6 +68,6 @@ def conversations(
             Text(format_recent_time(held.last_ns, now)),
             Text(said, style="red" if bad else ""),
         )
-    for column in rows.columns:  # what is to be copied stays whole
+    for column in rows.columns:  # ids must stay whole, to be copied
         column.no_wrap = column.header != "agent"
     print_table(rows)

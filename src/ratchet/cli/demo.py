@@ -1,4 +1,4 @@
-"""`ratchet demo`: the whole loop on a real agent, in a folder of its own."""
+"""`ratchet demo`: the whole loop on an example agent in its own folder."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ from ratchet.ship import check_clean
 from ratchet.types import ConfigError, ShipError
 
 MARK = "demo.json"
-"""In the state folder: says that the folder is a demo's, and which kind."""
+"""File in the state folder that marks a demo's folder and records its variant."""
 
 
 def demo(
     folder: Annotated[
-        Path | None, typer.Argument(help="Where to; by default ratchet-demo in this folder.")
+        Path | None, typer.Argument(help="Folder to create; by default ratchet-demo.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the search and the order of the test tasks.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the search and of the order of test tasks.")
+    ] = 0,
     shuffle_answers: Annotated[
         bool,
         typer.Option(
             "--shuffle-answers",
-            help="Negative control: give each question another one's answers. Nothing can be"
+            help="Negative control: assign answers to questions at random. Nothing can be"
             " learned then, and nothing may be shipped.",
         ),
     ] = False,
 ) -> None:
-    """Watch a real agent get better, from baseline to git branch. No API key, no network.
+    """Improve an example agent, from baseline to git branch. No API key, no network.
 
     The agent finds the function or class of Python's standard library that a question is about. It
-    is copied into a folder and made a git repository; its knobs are tuned, the best candidate is
-    proved on questions that learning never saw, and shipped as a branch. A second run goes on from
-    where things stand. The last line printed is JSON.
+    is copied into a folder and committed to a new git repository. Its parameters are tuned, the
+    best candidate is proved on questions that learning never saw, and shipped as a branch. A second
+    run continues where the first ended. The last line printed is JSON.
 
     Examples:
 
@@ -64,7 +66,7 @@ def demo(
     metric = project.config.evaluators[0].use
     png = show_plot(project, outcome, metric, project.state / f"score-seed-{seed}.png")
     if png is not None:
-        out.print(f"[dim]The same plot as a picture: {display_path(png)}[/]")
+        out.print(f"[dim]The same plot as an image: {display_path(png)}[/]")
     print_outcome(outcome)
     _show_patch(root, outcome)
     sys.stdout.flush()
@@ -72,9 +74,9 @@ def demo(
 
 
 def _introduce(root: Path, fresh: bool, shuffled: bool) -> None:
-    where = "made" if fresh else "found, going on there"
+    where = "created" if fresh else "found; continuing there"
     out.print(
-        f"[bold]An agent in a git repository of its own[/]: {root} ({where})", highlight=False
+        f"[bold]Example agent in its own git repository[/]: {root} ({where})", highlight=False
     )
     with (root / "tasks.jsonl").open(encoding="utf-8") as file:
         lines = [jsonlib.loads(line) for line in file]
@@ -107,7 +109,7 @@ def _last_line(outcome: RunOutcome) -> dict[str, Any]:
 
 
 def _prepare(root: Path, shuffled: bool) -> bool:
-    """Make the demo's folder, or recognise it; tell whether it was made."""
+    """Create the demo's folder, or check the existing one; return whether it was created."""
     mark = root / ".ratchet" / MARK
     if mark.is_file():
         if jsonlib.loads(mark.read_text())["shuffled"] != shuffled:
@@ -118,13 +120,13 @@ def _prepare(root: Path, shuffled: bool) -> bool:
         return False
     if root.exists() and any(root.iterdir()):
         raise ConfigError(
-            f"{root} is not empty, and holds no demo.", hint="Name a folder that does not exist."
+            f"{root} is not empty and holds no demo.", hint="Name a folder that does not exist."
         )
     if shutil.which("git") is None:
         raise ShipError(
             "git is not installed, and the demo ships a git branch.", hint="Install git first."
         )
-    # Built aside and renamed: a folder of the demo's name is always a whole demo.
+    # Built aside and renamed, so that a folder of this name always holds a complete demo.
     building = root.with_name(f".{root.name}.{os.getpid()}")
     try:
         _build(building, shuffled)
@@ -187,12 +189,12 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def example_folder() -> Path:
-    """The example agent: inside the installed package, or beside it in a checkout."""
+    """The example agent's folder: in the installed package, or beside it in a checkout."""
     packaged = Path(str(files("ratchet"))) / "_examples" / "stdlib_helper"
     checkout = Path(str(files("ratchet"))).parents[1] / "examples" / "stdlib_helper"
     for folder in (packaged, checkout):
         if (folder / "ratchet.toml").is_file():
             return folder
     raise ConfigError(
-        "The example agent is missing from this installation.", hint="Install Ratchet again."
+        "The example agent is missing from this installation.", hint="Reinstall Ratchet."
     )

@@ -1,4 +1,4 @@
-"""`ratchet diff`: what changes from one candidate to another."""
+"""`ratchet diff`: compare two candidates."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ratchet.types import Candidate, Code, Params, PromptTemplate, Resource
 def diff(
     before: Annotated[str, typer.Argument(help="source, best, or the start of an id.")] = "source",
     after: Annotated[str, typer.Argument(help="source, best, or the start of an id.")] = "best",
-    patch: Annotated[bool, typer.Option("--patch", help="Print the patch alone.")] = False,
+    patch: Annotated[bool, typer.Option("--patch", help="Print only the patch.")] = False,
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Show what changes from one candidate to another: prompts word by word, code by lines.
+    """Compare two candidates: prompts word by word, code line by line.
 
-    From source, it ends with the patch of the files. Where output is no terminal, words that went
-    stand in [-…-] and words that came in {+…+}.
+    When the first is source, the patch of the files follows. Where output is not a terminal,
+    removed words are written [-…-] and added words {+…+}.
 
     Examples:
 
@@ -64,7 +64,7 @@ def diff(
         return
     if not changed:
         if not patch:
-            out.print("They are the same.")
+            out.print("The candidates are identical.")
         return
     if not patch:
         if other.reason:
@@ -120,17 +120,17 @@ ChangeOp = Literal["same", "out", "in"]
 WordChange = tuple[ChangeOp, str]
 
 MAX_WORDS = 6_000
-"""Words that differ, of both texts together, above which lines are compared instead."""
+"""Maximum number of differing words in both texts; beyond it lines are compared instead."""
 
 CONTEXT = 160
-"""Characters of unchanged text that are shown on each side of a change."""
+"""Characters of unchanged text shown on each side of a change."""
 
 STYLES: dict[ChangeOp, str] = {"same": "", "out": "red strike", "in": "green underline"}
 MARKS: dict[ChangeOp, tuple[str, str]] = {"same": ("", ""), "out": ("[-", "-]"), "in": ("{+", "+}")}
 
 
 def word_changes(before: str, after: str) -> list[WordChange]:
-    """The pieces of both texts in order; those that are `same` or `in` make up the second.
+    """Split two texts into pieces in order; those that are `same` or `in` make up the second text.
 
     Args:
         before: The first text.
@@ -146,7 +146,7 @@ def word_changes(before: str, after: str) -> list[WordChange]:
     if are_many:
         one = "".join(one).splitlines(keepends=True)
         other = "".join(other).splitlines(keepends=True)
-    # Lines that stand everywhere tell nothing in a long text, and would take minutes.
+    # Common lines carry no information in a long text, and would take minutes to match.
     matcher = difflib.SequenceMatcher(None, one, other, autojunk=are_many)
     changes: list[WordChange] = [("same", begin)]
     for op, i, j, k, m in matcher.get_opcodes():
@@ -159,7 +159,7 @@ def word_changes(before: str, after: str) -> list[WordChange]:
 
 
 def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many of the first are the same."""
+    """Length of the common prefix."""
     for number, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
             return number
@@ -167,7 +167,7 @@ def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _joined(changes: Sequence[WordChange]) -> Iterator[WordChange]:
-    """Changes with nothing but white space or a mark between them are one."""
+    """Merge changes that have only white space or a punctuation mark between them."""
     gone, new = "", ""
     for number, (op, text) in enumerate(changes):
         is_gap = op == "same" and (gone or new) and not re.search(r"\w", text)
@@ -187,21 +187,21 @@ def _joined(changes: Sequence[WordChange]) -> Iterator[WordChange]:
 
 
 def folded(changes: Sequence[WordChange], context: int = CONTEXT) -> list[WordChange]:
-    """The same with long unchanged stretches cut in their middle."""
+    """Shorten long unchanged stretches by cutting their middle."""
     shown: list[WordChange] = []
     for number, (op, text) in enumerate(changes):
         head = context if number else 0
         tail = context if number + 1 < len(changes) else 0
         if op == "same" and len(text) > head + tail + 40:
             left_out = len(text) - head - tail
-            middle = f" […{left_out} characters as before…] "
+            middle = f" […{left_out} unchanged characters…] "
             text = text[:head] + middle + (text[-tail:] if tail else "")
         shown.append((op, text))
     return shown
 
 
 def colored(changes: Sequence[WordChange]) -> Text:
-    """For a terminal."""
+    """The changes in colour, for a terminal."""
     text = Text()
     for op, piece in changes:
         text.append(piece, STYLES[op])
@@ -209,5 +209,5 @@ def colored(changes: Sequence[WordChange]) -> Text:
 
 
 def marked(changes: Sequence[WordChange]) -> str:
-    """For anything else: what went in [-…-], what came in {+…+}."""
+    """The changes as plain text: removed [-…-], added {+…+}."""
     return "".join(f"{MARKS[op][0]}{piece}{MARKS[op][1]}" for op, piece in changes)

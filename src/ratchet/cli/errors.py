@@ -1,4 +1,4 @@
-"""How an error is told: a sentence, and what to do next, on standard error."""
+"""Print errors to standard error: a sentence, and what to do next."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ err = Console(stderr=True, highlight=False)
 
 
 def fail(message: str, hint: str | None = None) -> None:
-    """An error, in a sentence or two."""
-    whole = not err.is_terminal  # a log or a pipe wants each sentence on a line of its own
+    """Print an error and a hint."""
+    whole = not err.is_terminal  # in a log or pipe each sentence goes on its own line
     err.print("[bold red]error:[/] ", end="")
     err.print(message, markup=False, soft_wrap=whole)
     if hint:

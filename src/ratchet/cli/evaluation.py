@@ -38,9 +38,11 @@ def evaluate(
         list[str] | None,
         typer.Option("--candidate", "-c", help="Start of a candidate's id, or source; repeatable."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many tasks.")] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Rollouts of each task.")] = 1,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what ran before.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of tasks.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Rollouts per task.")] = 1,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ignore cached rollouts and run them again.")
+    ] = False,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -165,12 +167,12 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
         for entry in row["evaluators"]:
             if entry["errors"]:
                 out.print(
-                    f"{entry['evaluator']} could not say {entry['errors']} times; the first:"
+                    f"{entry['evaluator']} failed {entry['errors']} times; the first:"
                     f" {entry['first_error']}",
                     style="yellow",
                     markup=False,
                 )
     if split == "test":
         out.print(
-            "The test tasks prove candidates; choosing by them spoils the proof.", style="yellow"
+            "Test tasks are for proof: selecting candidates by them invalidates it.", style="yellow"
         )

@@ -1,4 +1,4 @@
-"""`ratchet extract`: stage a function with all that it needs, so that it runs alone."""
+"""`ratchet extract`: stage a function with everything it needs, so that it runs on its own."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from ratchet.source.targets import target_named, targets_in
 from ratchet.types import InputError
 
 LOAD_S = 60.0
-"""How long a staged function may take to load."""
+"""Timeout for loading a staged function, in seconds."""
 
 
 def extract(
     target: Annotated[
         str | None,
         typer.Argument(
-            help="A function that evolves, or MODULE:FUNCTION; all that evolve if left out."
+            help="A function marked to evolve, or MODULE:FUNCTION; by default all marked ones."
         ),
     ] = None,
     folder: Folder = Path("."),
     to: Annotated[
-        Path | None, typer.Option("--out", help="Where to; by default .ratchet/extract.")
+        Path | None, typer.Option("--out", help="Output folder; by default .ratchet/extract.")
     ] = None,
-    check: Annotated[bool, typer.Option(help="See whether it loads there.")] = True,
+    check: Annotated[bool, typer.Option(help="Check that it loads there.")] = True,
     json: Json = False,
 ) -> None:
-    """Stage a function with the closure of what it needs, so that it runs alone.
+    """Stage a function with everything it needs, so that it runs on its own.
 
     Works in any folder of Python sources; a ratchet.toml is not needed.
 
@@ -64,7 +64,7 @@ def extract(
         staged = stage(tree, one, own, private=private)
         fault = _fault(staged) if check else ""
         if fault:
-            # Often modules that import one another in a circle, which pruning has cut elsewhere.
+            # Often modules that import one another in a cycle, which pruning has cut elsewhere.
             staged = stage(tree, one, own, private=private, whole=True)
             if _fault(staged):
                 staged = stage(tree, one, own, private=private)
@@ -84,7 +84,7 @@ def _path(config: Config | None) -> Sequence[str]:
 
 
 def _fault(staged: StagedFunction) -> str:
-    """Why it does not load alone; empty when it does."""
+    """Why the staged function does not load on its own; empty when it does."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "run.py", "--check"],
@@ -133,7 +133,7 @@ def _print(staged: StagedFunction, fault: str | None) -> None:
     for one in staged.left_out:
         say(f"  left out: {one.what}: {one.why}", "yellow")
     if fault:
-        say(f"  It does not load alone: {fault}", "red")
+        say(f"  It does not load on its own: {fault}", "red")
     elif fault is not None:
-        say("  It loads alone.", "green")
+        say("  It loads on its own.", "green")
     say(f"  Run it: cd {display_path(staged.folder)} && {staged.command}")

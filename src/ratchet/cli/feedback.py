@@ -1,4 +1,4 @@
-"""`ratchet feedback`: say how good a trace, a conversation or a rollout was."""
+"""`ratchet feedback`: rate a trace, a conversation or a rollout."""
 
 from __future__ import annotations
 
@@ -22,26 +22,24 @@ def feedback(
         str,
         typer.Argument(
             metavar="ID",
-            help="A trace, by the start of its id; or a conversation, or a rollout of this store.",
+            help="Start of a trace's id, or the id of a conversation or a rollout in the store.",
         ),
     ],
     thumbs: Annotated[Literal["up", "down"] | None, typer.Option(help="Good or not.")] = None,
-    rating: Annotated[
-        float | None, typer.Option(min=0, max=1, help="How good, from 0 to 1.")
-    ] = None,
+    rating: Annotated[float | None, typer.Option(min=0, max=1, help="Rating from 0 to 1.")] = None,
     correction: Annotated[
-        str | None, typer.Option(help="The answer that would have been right; text or JSON.")
+        str | None, typer.Option(help="The correct answer, as text or JSON.")
     ] = None,
-    comment: Annotated[str, typer.Option(help="In words.")] = "",
+    comment: Annotated[str, typer.Option(help="Free text.")] = "",
     span: Annotated[
-        str, typer.Option(help="The step of the trace that it is about, by the start of its id.")
+        str, typer.Option(help="Start of the id of the step (span) of the trace it is about.")
     ] = "",
     folder: Folder = Path("."),
     store: StoreUrl = None,
     server: ServerUrl = None,
     json: Json = False,
 ) -> None:
-    """Say how good something was that an agent did.
+    """Give feedback on a trace, a conversation or a rollout.
 
     Examples:
 
@@ -53,9 +51,9 @@ def feedback(
     if correction is not None:
         said.append("correction")
     if len(said) > 1:
-        raise InputError(f"Say either --{' or --'.join(said)}.")
+        raise InputError(f"Give either --{' or --'.join(said)}.")
     if not said and not comment:
-        raise InputError("It says nothing.", hint="Give --thumbs, --rating, --correction, …")
+        raise InputError("The feedback is empty.", hint="Give --thumbs, --rating, --correction, …")
     kinds: dict[str, FeedbackKind] = {
         "thumbs": "thumbs",
         "rating": "rating",
@@ -83,7 +81,7 @@ def feedback(
         ("conversation", item.conversation_id),
         ("rollout", item.rollout_id),
     )
-    out.print(f"Noted on {next(f'{noun} {id}' for noun, id in abouts if id)}.", markup=False)
+    out.print(f"Recorded for {next(f'{noun} {id}' for noun, id in abouts if id)}.", markup=False)
 
 
 def _about(backend: Backend, identity: str, span: str) -> dict[str, str]:
@@ -92,7 +90,7 @@ def _about(backend: Backend, identity: str, span: str) -> dict[str, str]:
         return {"trace_id": detail.trace.trace_id, "span_id": _step(detail, span)}
     if span:
         raise InputError(
-            f"There is no trace {identity!r} in {backend.label} for --span to be a step of.",
+            f"--span needs a trace, and there is no trace {identity!r} in {backend.label}.",
             hint="See: ratchet traces.",
         )
     log = backend.conversation(identity)
@@ -109,7 +107,7 @@ def _about(backend: Backend, identity: str, span: str) -> dict[str, str]:
 
 
 def _step(detail: TraceDetail, start: str) -> str:
-    """The whole id of a step of the trace, by its start."""
+    """The full id of a step of the trace, from its prefix."""
     if not start:
         return ""
     found = {each.span_id for each in detail.spans if each.span_id.startswith(start.lower())}

@@ -1,4 +1,4 @@
-"""`ratchet import`: what other tools wrote down, into a store or a server."""
+"""`ratchet import`: import records of other tools from files into a store or a server."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.types import InputError, RatchetError
 
 MAX_REASONS = 20
-"""Reasons that are shown with their line, of each file."""
+"""Maximum number of reasons shown with their line, per file."""
 
 ServerUrl = Annotated[
     str | None,
-    typer.Option("--server", help="Address of a server to send it to, instead of a store."),
+    typer.Option(
+        "--server", help="Address of a server to send the records to, instead of a store."
+    ),
 ]
 
 
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What to read.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files to read.")],
     format: Annotated[
         str,
         typer.Option(
@@ -53,7 +55,7 @@ def import_(
         ),
     ] = "auto",
     agent: Annotated[
-        str | None, typer.Option(help="What to call the agent; by default what the file says.")
+        str | None, typer.Option(help="Name of the agent; by default the one in the file.")
     ] = None,
     folder: Folder = Path("."),
     store: StoreUrl = None,
@@ -63,12 +65,12 @@ def import_(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Take in traces, conversations and judged trajectories that lie in files.
+    """Import traces, conversations and scored trajectories from files.
 
-    OTLP in JSON; chat messages in OpenAI's and Anthropic's form, one conversation a line;
-    trajectories with rewards; and what Langfuse, Phoenix and MLflow export, as JSON, JSON Lines or
-    CSV. The same again is stored once. A run that was killed goes on where it stood. What cannot
-    be read is left out, and told of with its line.
+    Reads OTLP in JSON; chat messages in OpenAI's and Anthropic's form, one conversation per line;
+    trajectories with rewards; and exports of Langfuse, Phoenix and MLflow as JSON, JSON Lines or
+    CSV. Records that are already stored are not stored again. A killed import continues where it
+    stopped. Records that cannot be read are skipped and reported with their line.
 
     Examples:
 
@@ -101,14 +103,14 @@ def import_(
                 )
             except KeyboardInterrupt:
                 raise Interrupted(
-                    f"Interrupted while {display_path(file)} was read. What is stored is kept;"
-                    " the same command goes on from there."
+                    f"Interrupted while reading {display_path(file)}. Stored records are kept;"
+                    " run the same command again to continue."
                 ) from None
     _print_reports(reports, dry_run, json)
     if not any(report["read"].get("spans") or report["read"].get("feedback") for report in reports):
         raise InputError(
             "Nothing was imported.",
-            hint="See why above. The formats are in docs/import.md; name one with --format.",
+            hint="See the reasons above. docs/import.md lists the formats; --format selects one.",
         )
 
 
@@ -121,9 +123,9 @@ def _formats() -> dict[str, Format]:
 
 def _check(files: list[Path], store: str | None, server: str | None) -> None:
     if store is not None and server is not None:
-        raise InputError("It goes to a store or to a server: leave --store or --server out.")
+        raise InputError("Give either --store or --server, not both.")
     if server is not None and not is_server(server):
-        raise InputError(f"{server!r} is no address of a server.", hint="Such as http://host:8765.")
+        raise InputError(f"{server!r} is not a server address.", hint="Such as http://host:8765.")
     for file in files:
         if file.is_dir():
             raise InputError(
@@ -133,16 +135,16 @@ def _check(files: list[Path], store: str | None, server: str | None) -> None:
             raise InputError(f"There is no file {file}.")
         if not file.is_file():
             raise InputError(
-                f"{file} is no file.",
-                hint="Write what comes through a pipe to one: it is read"
-                " twice, and a run that was killed goes on in it.",
+                f"{file} is not a regular file.",
+                hint="Save piped input to a file first: it is read"
+                " twice, and a killed import continues in it.",
             )
 
 
 def _target(
     stack: ExitStack, folder: Path, store: str | None, server: str | None, dry_run: bool
 ) -> tuple[Any, str]:
-    """Where it goes, and how that place is known."""
+    """The destination and its label; (None, "") for a dry run."""
     if dry_run:
         return None, ""
     if server is not None:
@@ -163,21 +165,21 @@ def _redactor(folder: Path) -> Redactor:
 
 
 class _Skipped:
-    """What of a file was left out, and why."""
+    """Records of a file that were skipped, and why."""
 
     def __init__(self) -> None:
         self.reasons: Counter[str] = Counter()
         self.lines: list[dict[str, Any]] = []
 
     def add(self, line: int, why: str) -> None:
-        # Of one kind are those that differ in what stands behind a colon alone.
+        # Group reasons by the text before a colon; the rest differs for each record.
         self.reasons[why.partition(":")[0][:80]] += 1
         if len(self.lines) < MAX_REASONS:
             self.lines.append({"line": line, "why": why[:500]})
 
 
 class _Importer:
-    """Reads files and stores what they hold."""
+    """Reads files and stores their records."""
 
     def __init__(
         self, formats: dict[str, Format], redactor: Redactor, target: Any, bookmarks: Bookmarks
@@ -188,7 +190,7 @@ class _Importer:
         self._bookmarks = bookmarks
 
     def read(self, file: Path, context: ImportContext, destination: str) -> dict[str, Any]:
-        """Read a file and store it; return what became of it."""
+        """Import a file and return its report."""
         writer = ImportWriter(self._target, self._redactor)
         skipped = _Skipped()
         used: Counter[str] = Counter()
@@ -227,17 +229,17 @@ class _Importer:
         }
 
     def _values(self, value: Any) -> list[Any]:
-        """The value, or what it holds when it is nothing but a wrapping."""
+        """The records in a value: itself, or its rows when it is only a wrapper."""
         rows = rows_of(value)
         if rows or format_of(value, self._formats) is not None:
             return rows or [value]
         return unwrapped(value) or [value]
 
     def _read(self, value: Any, context: ImportContext) -> tuple[str, ImportedRecords]:
-        """The format of a value, and what is read of it.
+        """The format of a value, and the records read from it.
 
         Raises:
-            Unfit: It has none of the formats, or not quite.
+            FormatMismatch: It matches no format, or violates the one it matches.
         """
         name = format_of(value, self._formats)
         if len(self._formats) == 1:
@@ -252,9 +254,9 @@ class _Importer:
         except RatchetError as error:
             raise FormatMismatch(error.message) from None
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            # A shape that nobody thought of costs this value, and not those behind it.
+            # An unforeseen shape costs this value only, not those after it.
             raise FormatMismatch(
-                f"it is not what {name} writes: {type(error).__name__}: {error}"
+                f"it is not valid {name}: {type(error).__name__}: {error}"
             ) from None
         except RecursionError:
             raise FormatMismatch("nested too deeply") from None
@@ -271,12 +273,12 @@ def _print_reports(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> 
         line = f"{display_path(report['file'])} ({formats}): {counts}"
         out.print(line, markup=False, soft_wrap=True)
         if report["begun_at"]:
-            out.print(f"  went on after {report['begun_at']} values that are stored", markup=False)
+            out.print(f"  continued after {report['begun_at']} values already stored", markup=False)
         if not dry_run and read:
-            new = _counts(report["new"]) or "nothing: all of it was there"
+            new = _counts(report["new"]) or "nothing: all of it was stored before"
             out.print(f"  new in the store: {new}", markup=False)
         if report["skipped"]:
-            out.print(f"  left out: {report['skipped']}", markup=False)
+            out.print(f"  skipped: {report['skipped']}", markup=False)
             for one in report["lines"]:
                 out.print(f"    line {one['line']}: {one['why']}", markup=False, soft_wrap=True)
             if report["skipped"] > len(report["lines"]):
@@ -295,7 +297,7 @@ _NOUNS = {
 
 
 def _counts(counted: dict[str, int]) -> str:
-    """How much of each noun, in words."""
+    """Counts of each noun, as text."""
     several = {"feedback": "statements of feedback"}
     return ", ".join(
         f"{counted[noun]} {one if counted[noun] == 1 else several.get(noun, noun)}"
@@ -306,14 +308,14 @@ def _counts(counted: dict[str, int]) -> str:
 
 BOOKMARKS = "imports.json"
 LONG_BYTES = 4 * 1024 * 1024
-"""A larger file has a bar."""
+"""Files larger than this get a progress bar."""
 
 PLAIN_EVERY_S = 10.0
-"""How often a log that is no terminal hears of progress."""
+"""Interval of progress lines, in seconds, where output is not a terminal."""
 
 
 class ReadProgress:
-    """A bar of how much of a file is read; a line now and then where there is no terminal."""
+    """Progress of reading a file: a bar, or a line every few seconds where there is no terminal."""
 
     def __init__(self, file: Path) -> None:
         self._name = file.name
@@ -336,7 +338,7 @@ class ReadProgress:
         return self
 
     def at(self, read: int) -> None:
-        """Tell how many bytes are read."""
+        """Report the number of bytes read."""
         if self._bar is not None:
             self._bar.update(self._task, completed=min(read, self._size))
         elif time.monotonic() - self._printed_at > PLAIN_EVERY_S:
@@ -355,14 +357,14 @@ class ReadProgress:
 
 
 class Bookmarks:
-    """Where in each file a run stands that has not come to its end.
+    """Positions of unfinished imports, by file.
 
-    A bookmark holds for the same file, unchanged, into the same place, and only while what it says
-    to be stored is there.
+    A bookmark is valid for the same unchanged file and the same destination, and only while the
+    records it counts are still stored.
 
     Args:
-        state: The state folder; None keeps none.
-        target: Where it is stored.
+        state: The state folder; None stores no bookmarks.
+        target: Destination of the records.
     """
 
     def __init__(self, state: Path | None, target: Any) -> None:
@@ -371,7 +373,7 @@ class Bookmarks:
         self._key = ""
 
     def begin(self, file: Path, destination: str) -> int:
-        """How many values of the file are stored already."""
+        """Number of values of the file that are stored already."""
         status = file.stat()
         self._key = f"{file.resolve()} {status.st_size} {status.st_mtime_ns} {destination}"
         found = self._read().get(self._key)
@@ -383,12 +385,12 @@ class Bookmarks:
         return number if self._target.spans.of_trace(trace) else 0
 
     def put(self, values: int, trace: str) -> None:
-        """Note that so many values are stored, the last of them in that trace."""
+        """Record that so many values are stored, the last of them in this trace."""
         if trace:
             self._write({**self._read(), self._key: {"values": values, "trace": trace}})
 
     def end(self) -> None:
-        """The file is read to its end."""
+        """Delete the bookmark: the file was read to its end."""
         bookmarks = self._read()
         if bookmarks.pop(self._key, None) is not None:
             self._write(bookmarks)
@@ -406,7 +408,7 @@ class Bookmarks:
         if self._path is None:
             return
         fresh = self._path.with_suffix(f".{os.getpid()}.tmp")
-        # Without a bookmark the next run reads what is stored again, and stores it once.
+        # Without a bookmark the next run reads stored records again and skips them.
         with contextlib.suppress(OSError):
             fresh.write_text(json.dumps(bookmarks))
             fresh.replace(self._path)

@@ -1,4 +1,4 @@
-"""OTLP in files as a format of `ratchet import`: requests in JSON, as the server takes them."""
+"""OTLP JSON files as a format of `ratchet import`: the same requests that the server accepts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def matches(value: Any) -> bool:
 
 
 def read(value: Any, context: ImportContext) -> ImportedRecords:
-    """A request's spans, which are live traffic here, whatever rollouts they name.
+    """A request's spans, imported as live traffic whatever rollouts they name.
 
     Raises:
-        Unfit: It is no request, or holds no span that can be stored.
+        FormatMismatch: It is not a request, or holds no span that can be stored.
     """
     try:
         groups = otlp_json.decode(msgspec.json.encode(value))

@@ -1,4 +1,4 @@
-"""`ratchet improve`: once around the loop."""
+"""`ratchet improve`: run the loop once."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from ratchet.cli.run_outcome import RunOutcome, outcome_of, print_outcome
 def improve(
     folder: Folder = Path("."),
     seed: Annotated[
-        int | None, typer.Option(help="Of the search and the order of the test tasks.")
+        int | None, typer.Option(help="Seed of the search and of the order of test tasks.")
     ] = None,
     algorithm: Annotated[
-        str | None, typer.Option(help="How to learn: auto, evolve, apo, …")
+        str | None, typer.Option(help="Learning algorithm: auto, evolve, apo, …")
     ] = None,
     rollouts: Annotated[
-        int | None, typer.Option(min=1, help="Rollouts that learning may spend.")
+        int | None, typer.Option(min=1, help="Maximum number of rollouts for learning.")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=1, help="Seconds that learning may take.")
+        float | None, typer.Option(min=1, help="Maximum duration of learning, in seconds.")
     ] = None,
-    ship: Annotated[bool, typer.Option(help="Make the branch, or stop before it.")] = True,
+    ship: Annotated[bool, typer.Option(help="Create the branch, or stop before it.")] = True,
     unsafe_no_sandbox: Annotated[
         bool,
         typer.Option(
-            "--unsafe-no-sandbox", help="Run the code of candidates where no sandbox can be made."
+            "--unsafe-no-sandbox",
+            help="Run candidates' code without a sandbox where none is available.",
         ),
     ] = False,
     skip_bad: SkipBad = False,
@@ -43,8 +44,8 @@ def improve(
 ) -> None:
     """Learn a better candidate, prove it on held-out tasks, and ship it as a branch.
 
-    Ends well also without a gain: then nothing is shipped, and it says so.
-    Killed or interrupted, the same command goes on from where it stood.
+    A run without a gain succeeds too: it reports so and ships nothing. After an interruption, the
+    same command continues where the run stopped.
 
     Examples:
 
@@ -69,7 +70,7 @@ def improve(
 def improve_project(
     project: Project, *, seed: int | None, ship: bool, skip_bad: bool, quiet: bool
 ) -> RunOutcome:
-    """Go around the loop with a view for people, on standard error when `quiet`."""
+    """Run the loop with progress output, on standard error when `quiet`."""
     with project.open_store() as store, TerminalWatcher(err if quiet else out) as watcher:
         run = wait_for(
             go_around(project, store, watcher=watcher, seed=seed, skip_bad=skip_bad, ship_it=ship)
@@ -78,12 +79,12 @@ def improve_project(
 
 
 def show_plot(project: Project, outcome: RunOutcome, metric: str, path: Path) -> Path | None:
-    """Draw the score over trials in the terminal and write it as a PNG; None without trials."""
+    """Plot the score over trials in the terminal and write it as a PNG; None without trials."""
     if not outcome.proposals:
         return None
     out.print()
     plot = text_plot(outcome.proposals, metric, color=out.is_terminal)
-    # The plot brings its own terminal codes: rich must not read brackets in it.
+    # The plot contains terminal codes: rich must not parse its brackets.
     out.file.write(plot + "\n")
     baseline = next((p.value for p in outcome.proposals if p.number == 0), None)
     png_plot(outcome.proposals, metric, path, baseline=baseline)
@@ -91,7 +92,7 @@ def show_plot(project: Project, outcome: RunOutcome, metric: str, path: Path) ->
 
 
 def _learning_by(project: Project, algorithm: str | None) -> Project:
-    """The project with another algorithm; the options of the one it names are not that one's."""
+    """The project with another algorithm, without the options of the configured one."""
     config = project.config
     if algorithm is None or algorithm == config.improve.algorithm:
         return project

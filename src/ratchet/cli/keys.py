@@ -1,4 +1,4 @@
-"""`ratchet keys`: who may use the servers of a store."""
+"""`ratchet keys`: API keys for the servers of a store."""
 
 from __future__ import annotations
 
@@ -26,37 +26,35 @@ _UNITS = {"h": 3600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 _LONGEST_S = 100 * 366 * 86_400.0
 
 keys = typer.Typer(
-    help="Make, list and revoke the keys that servers of a store ask for.", no_args_is_help=True
+    help="Create, list and revoke API keys for the servers of a store.", no_args_is_help=True
 )
 
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What to call it, such as who will use it.")],
+    name: Annotated[str, typer.Argument(help="Name of the key, such as its user's.")],
     scope: Annotated[
         list[str],
-        typer.Option(help=f"What it allows: {', '.join(SCOPES)}. May be given several times."),
+        typer.Option(help=f"Scope: {', '.join(SCOPES)}. Repeatable."),
     ],
-    expires: Annotated[
-        str | None, typer.Option(help="From when on it is refused, such as 12h, 90d or 8w.")
-    ] = None,
+    expires: Annotated[str | None, typer.Option(help="Lifetime, such as 12h, 90d or 8w.")] = None,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Make a key and print it, this once.
+    """Create a key and print it once.
 
-    Its scopes say what it allows:
+    Its scopes set what it allows:
 
-      feedback  give feedback, nothing else; such a key may stand in a page
+      feedback  give feedback only; such a key may be embedded in a web page
 
       ingest    send spans, use the gateway
 
       run       create and run rollouts, and what ingest allows
 
-      read      look at everything
+      read      read everything
 
-      admin     all of it, and keys, agents and releases
+      admin     everything, including keys, agents and releases
 
     Examples:
 
@@ -73,11 +71,11 @@ def create(
     if json:
         print_json({"key": key, "secret": secret})
         return
-    # Alone on standard output, so that a shell can catch it.
+    # Only the key goes to standard output, so that a shell can capture it.
     typer.echo(secret)
     err.print(
         f"Key {key.name!r} ({key.id}) allows {', '.join(key.scopes)}, {_until(key)}. It is shown"
-        " this once: the store keeps its hash alone.\n"
+        " only once: the store holds its hash.\n"
         "Send it as 'Authorization: Bearer rk_…'. Ratchet's own commands read RATCHET_KEY, and"
         " OpenAI's and Anthropic's clients take it as their API key.",
         markup=False,
@@ -101,7 +99,7 @@ def show(folder: Folder = Path("."), store: StoreUrl = None, json: Json = False)
         print_json({"keys": found})
         return
     if not found:
-        out.print("No key yet. Make one: ratchet keys create NAME --scope run")
+        out.print("No key yet. Create one: ratchet keys create NAME --scope run")
         return
     _print(found, time.time())
 
@@ -131,9 +129,9 @@ def revoke(
 
 
 def open_store(folder: Path, url: str | None) -> Store:
-    """The store of that URL, or else of the project that the folder belongs to.
+    """Open the store at a URL, or that of the project that the folder belongs to.
 
-    As for `ratchet serve`, a folder without a `ratchet.toml` is a project of its own.
+    As for `ratchet serve`, a folder without a `ratchet.toml` is its own project.
 
     Raises:
         ConfigError: `ratchet.toml` is malformed.
@@ -146,11 +144,11 @@ def open_store(folder: Path, url: str | None) -> Store:
 
 
 def store_in(folder: Path, url: str | None) -> tuple[str, Path | None]:
-    """URL of that store, and the folder of the project whose state folder is made for it.
+    """The store's URL, and the project folder whose state folder it needs.
 
     Raises:
         ConfigError: `ratchet.toml` is malformed.
-        InputError: There is no such folder.
+        InputError: The folder does not exist.
     """
     if url is not None:
         return url, None
@@ -163,16 +161,16 @@ def store_in(folder: Path, url: str | None) -> tuple[str, Path | None]:
 
 
 def duration(text: str) -> float:
-    """Seconds of a duration such as 12h, 90d or 8w.
+    """Parse a duration such as 12h, 90d or 8w into seconds.
 
     Raises:
-        InputError: It is none, or longer than a century.
+        InputError: It is malformed, or longer than a century.
     """
     found = re.fullmatch(r"([0-9]{1,9})([hdw])", text.strip().lower())
     seconds = int(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 0.0 < seconds <= _LONGEST_S:
         raise InputError(
-            f"{text!r} is no duration.", hint="Write hours, days or weeks: 12h, 90d, 8w."
+            f"{text!r} is not a duration.", hint="Give hours, days or weeks: 12h, 90d, 8w."
         )
     return seconds
 

@@ -1,4 +1,4 @@
-"""The score of candidates over what was spent, in the terminal and as a PNG."""
+"""Plots of candidates' scores over what was spent: text for the terminal, and PNG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ratchet.learn import Proposal
 
 
 def best_so_far(proposals: Sequence[Proposal]) -> list[float]:
-    """Best value after each candidate, of those that were not given up early."""
+    """Best value up to each candidate, among those not pruned early."""
     best: list[float] = []
     for proposal in proposals:
         candidates = [] if proposal.pruned else [proposal.value]
@@ -21,7 +21,7 @@ def best_so_far(proposals: Sequence[Proposal]) -> list[float]:
 def text_plot(
     proposals: Sequence[Proposal], metric: str, *, width: int = 70, color: bool = True
 ) -> str:
-    """The plot as lines of text: a dot for each candidate, a line for the best so far."""
+    """The plot as text: a dot for each candidate, a line for the best so far."""
     import plotille
 
     figure = plotille.Figure()
@@ -44,9 +44,10 @@ def text_plot(
 def png_plot(
     proposals: Sequence[Proposal], metric: str, path: Path, *, baseline: float | None = None
 ) -> None:
-    """Write the plot as a PNG: candidates by how far they came, the best so far, the baseline.
+    """Write the plot as a PNG: candidates by how far they were evaluated, the best so far, the
+    baseline.
 
-    One panel over the rollouts that were spent, and one over dollars where there were any.
+    One panel over rollouts, and one over dollars when any were spent.
     """
     import matplotlib
 
@@ -91,7 +92,7 @@ def _panel(
             [spent(p) for p in some], [p.value for p in some], s=size, color=color, label=label
         )
         if pruned or len(some) > 60:
-            continue  # intervals of hundreds would hide what they are about
+            continue  # the intervals of hundreds of candidates would hide the points
         known = [p for p in some if p.low is not None and p.high is not None]
         axes.vlines(
             [spent(p) for p in known],

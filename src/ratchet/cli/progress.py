@@ -1,7 +1,7 @@
-"""The terminal's view of the loop: a heading for each stage, a bar, and a line at its end.
+"""Terminal progress of the loop: a heading for each stage, a bar, and a result line.
 
-While candidates are searched for, the best so far stands under the bar with its interval and what
-was spent, and a small tree of the candidates worth looking at.
+During learning, the best candidate so far with its interval and the cost are shown under the bar,
+and a small tree of the best candidates.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ TITLES: dict[Stage, str] = {
 }
 
 SHOWN = 6
-"""Candidates in the tree while it runs: it must not fill the screen."""
+"""Candidates in the live tree, so that it does not fill the screen."""
 
 PLAIN_EVERY_S = 10.0
-"""How often a log that is no terminal hears of progress."""
+"""Interval of progress lines, in seconds, where output is not a terminal."""
 
 
 class TerminalWatcher(Watcher):
-    """Shows the loop on a terminal; on anything else, a line now and then.
+    """Shows the loop on a terminal; elsewhere prints a line every few seconds.
 
     Args:
-        console: Where to.
+        console: Where to print.
     """
 
     def __init__(self, console: Console) -> None:
@@ -92,8 +92,8 @@ class TerminalWatcher(Watcher):
         self._console.print(f"  {text}", style="dim", markup=False)
 
     def entered(self, run: Run, stage: Stage, resumed: bool) -> None:
-        """A heading for each stage."""
-        again = " [dim](going on where it stood)[/]" if resumed else ""
+        """Print the stage's heading."""
+        again = " [dim](resumed)[/]" if resumed else ""
         self._console.print(f"[bold]{TITLES[stage]}[/]{again}")
         if self._bar is not None:
             self._progress.remove_task(self._bar)
@@ -104,12 +104,12 @@ class TerminalWatcher(Watcher):
         self._note = ""
 
     def expects(self, rollouts: int) -> None:
-        """A bar of that length; of none when nobody knows."""
+        """Start a bar of that length; an indeterminate one for 0."""
         self._expected = rollouts
         self._bar = self._progress.add_task("rollouts", total=rollouts or None, note="")
 
     def rollout(self, rollout: Rollout) -> None:
-        """One step of the bar."""
+        """Advance the bar."""
         self._seen.add(rollout.id)
         if self._bar is not None:
             self._progress.update(self._bar, completed=len(self._seen), note=self._note)
@@ -119,11 +119,11 @@ class TerminalWatcher(Watcher):
             self._console.print(f"  {len(self._seen)}{of} rollouts  {self._note}", markup=False)
 
     def baseline(self, value: float, tasks: int) -> None:
-        """The baseline's mean."""
+        """Print the baseline's mean."""
         self._console.print(f"  mean score [bold]{number(value)}[/] over {tasks} val tasks")
 
     def proposal(self, proposal: Proposal) -> None:
-        """The best so far, and the tree of candidates."""
+        """Update the best so far and the tree of candidates."""
         self._proposals.append(proposal)
         spent = ""
         if proposal.coach_calls:
@@ -133,7 +133,7 @@ class TerminalWatcher(Watcher):
         self._note = f"candidate {proposal.number + 1}, best {number(proposal.best)}{spent}"
 
     def found(self, finding: Finding) -> None:
-        """What learning came to."""
+        """Print the result of learning."""
         self._console.print(f"  {finding.sentence}", markup=False)
         if finding.best_val > finding.baseline_val:
             self._console.print(
@@ -143,7 +143,7 @@ class TerminalWatcher(Watcher):
             )
 
     def _view(self) -> RenderableType:
-        """What stands at the bottom of the terminal now."""
+        """The content of the live area."""
         if self._run is None or not self._proposals:
             return self._progress
         lineage = CandidateTree(self._proposals, self._run.baseline_id)
@@ -159,7 +159,7 @@ class TerminalWatcher(Watcher):
         return Group(*lines)
 
     def pair(self, comparison: Comparison, total: int) -> None:
-        """Evidence as it gathers."""
+        """Update the evidence."""
         baseline, candidate = comparison.means
         self._note = (
             f"pair {comparison.scored}: {number(baseline)} → {number(candidate)},"
@@ -167,10 +167,10 @@ class TerminalWatcher(Watcher):
         )
 
     def decided(self, decision: Decision, evidence: str) -> None:
-        """The decision in words."""
+        """Print the decision."""
         style = "green" if decision.verdict == "promote" else "yellow"
         self._console.print(f"  {decision.sentence}", style=style, markup=False)
 
     def released(self, release: Release) -> None:
-        """The branch."""
+        """Print the branch."""
         self._console.print(f"  branch [bold]{release.branch}[/] at {release.commit[:10]}")

@@ -1,4 +1,4 @@
-"""What an agent's recorded calls say: its system prompts, and which are registered already."""
+"""System prompts in an agent's recorded calls: which are registered, and proposals for the rest."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from ratchet.types import Candidate, InputError, PromptTemplate, Resource, Span
 
 PAGE = 500
 NEWEST_VERSIONS = 100
-"""Versions of a registered prompt that are recognised."""
+"""Number of newest versions of a registered prompt that are recognised."""
 
 
 class RegisteredPromptCount(msgspec.Struct, frozen=True):
-    """A registered prompt that was found in what was recorded."""
+    """A registered prompt that was found in recorded calls."""
 
     name: str
     version: str
     count: int
-    """How often."""
+    """Number of occurrences."""
 
 
 class RecordedPrompts(msgspec.Struct, frozen=True):
-    """What recorded calls hold."""
+    """System prompts in recorded calls."""
 
     calls: int
-    """Calls that had instructions."""
+    """Calls with instructions."""
     prompts: int
-    """Instructions in them."""
+    """Instructions in those calls."""
     registered: tuple[RegisteredPromptCount, ...]
-    """The most frequent first."""
+    """Most frequent first."""
     cut: int
-    """Instructions that were too long to be recorded whole."""
+    """Instructions that were truncated when recorded."""
     discovery: Discovery
-    """Of what is neither registered nor cut."""
+    """Proposals from instructions that are neither registered nor truncated."""
 
 
 def recorded_prompts(store: Store, agent: str, limit: int) -> RecordedPrompts:
-    """Look at an agent's newest calls.
+    """Read the prompts in an agent's newest calls.
 
     Args:
         store: The store.
-        agent: Name of the live agent, and of the queue whose rollouts are looked at.
-        limit: Calls at most.
+        agent: Name of the live agent, and of the queue whose rollouts are read.
+        limit: Maximum number of calls.
     """
     recogniser = registered_prompts(store, agent)
     counts: dict[str, int] = {}
@@ -88,7 +88,7 @@ def recorded_prompts(store: Store, agent: str, limit: int) -> RecordedPrompts:
 
 
 def registered_prompts(store: Store, agent: str) -> Recogniser:
-    """Recognises the registered prompts of an agent."""
+    """A recogniser of the agent's registered prompts."""
     return Recogniser(
         RegisteredPrompt(name, version, template)
         for name in prompt_names(store, agent)
@@ -97,7 +97,7 @@ def registered_prompts(store: Store, agent: str) -> Recogniser:
 
 
 def prompt_names(store: Store, agent: str) -> list[str]:
-    """Names of an agent's prompts: those that begin with its own, and those of what is active."""
+    """Names of an agent's prompts: those with its name as prefix, and its active candidate's."""
     active = active_candidate(store, agent)
     own = set(active.resources) if active else set()
     return [
@@ -108,13 +108,13 @@ def prompt_names(store: Store, agent: str) -> list[str]:
 
 
 def active_candidate(store: Store, agent: str) -> Candidate | None:
-    """The candidate that the agent runs with outside of rollouts."""
+    """The candidate that is active for the agent's live traffic."""
     activation = store.agents.active(agent)
     return store.candidates.get(activation.candidate_id) if activation else None
 
 
 def prompt_versions(store: Store, name: str, newest: int) -> Iterator[tuple[str, PromptTemplate]]:
-    """Versions of a prompt with their templates, oldest first."""
+    """Newest versions of a prompt with their templates, oldest first."""
     for version, _ in store.resources.versions(name)[-newest:]:
         resource = store.resources.get(version)
         if isinstance(resource, PromptTemplate):
@@ -122,10 +122,10 @@ def prompt_versions(store: Store, name: str, newest: int) -> Iterator[tuple[str,
 
 
 def _spans(store: Store, agent: str, limit: int) -> Iterator[Span]:
-    """Spans of live traffic and of rollouts, in turns, newest first; a bounded number."""
+    """Spans of live traffic and of rollouts, alternating, newest first; a bounded number."""
     live = _live(store, agent)
     rolled = _rolled(store, agent)
-    # Most spans of an agent are no model calls; so many are looked at, and no more.
+    # Most spans are not model calls, so the number of spans read is bounded too.
     left = 50 * limit
     ended: set[Iterator[Span]] = set()
     while len(ended) < 2 and left > 0:
@@ -164,21 +164,22 @@ SHOWN_LINES = 30
 def named_proposals(
     store: Store, agent: str, proposals: Sequence[TemplateProposal], wanted: Sequence[str]
 ) -> list[tuple[str, TemplateProposal]]:
-    """The proposals with their names: those wanted, then ones that are free.
+    """The proposals with their names: the requested names first, then generated free ones.
 
     Raises:
-        InputError: A wanted name is malformed, stands there twice, or is no prompt's.
+        InputError: A requested name is malformed, repeated, or taken by another kind of resource.
     """
     known = store.resources.names()
     others = set(known) - set(store.resources.names("prompt"))
     for number, name in enumerate(wanted):
         if not name or not all(c.isalnum() or c in "_-." for c in name):
             raise InputError(
-                f"{name!r} cannot name a prompt.", hint="Use letters, digits, '_', '-' and '.'."
+                f"{name!r} is not a valid prompt name.",
+                hint="Use letters, digits, '_', '-' and '.'.",
             )
         if name in wanted[:number] or name in others:
             what = "is given twice" if name in wanted[:number] else "belongs to something else"
-            raise InputError(f"The name {name!r} {what}.", hint="Give each prompt its own.")
+            raise InputError(f"The name {name!r} {what}.", hint="Choose another name.")
     taken = {*known, *wanted}
     free = (
         name
@@ -194,7 +195,7 @@ def named_proposals(
 def register_proposals(
     store: Store, agent: str, named: Sequence[tuple[str, TemplateProposal]]
 ) -> Candidate:
-    """Store the proposals, and a candidate that holds them beside what is active."""
+    """Store the proposals, and a candidate that adds them to the active one."""
     active = active_candidate(store, agent)
     resources: dict[str, Resource] = dict(active.resources) if active else {}
     resources |= {name: proposal.template for name, proposal in named}
@@ -214,7 +215,7 @@ def for_machines(
     named: Sequence[tuple[str, TemplateProposal]],
     candidate: Candidate | None,
 ) -> dict[str, Any]:
-    """All of it, for `--json`."""
+    """The result of `prompts discover` as JSON."""
     versions = candidate.versions() if candidate else {}
     return {
         "agent": agent,
@@ -240,7 +241,7 @@ def for_machines(
 
 
 def print_recorded_prompts(agent: str, found: RecordedPrompts, rare: int) -> None:
-    """What was looked at, and what of it needs no proposal."""
+    """Print what was found, and which prompts need no proposal."""
     if not found.prompts:
         out.print(
             f"No call of {agent} with a system prompt is recorded. Let the agent call its model"
@@ -252,16 +253,16 @@ def print_recorded_prompts(agent: str, found: RecordedPrompts, rare: int) -> Non
     for one in found.registered:
         out.print(f"  {one.count} are {one.name} {short(one.version)}, registered.", markup=False)
     for reason, count in found.discovery.left_out.items():
-        out.print(f"  {count} are left out: {reason}.", markup=False)
+        out.print(f"  {count} are skipped: {reason}.", markup=False)
     if found.cut:
-        out.print(f"  {found.cut} were too long to be recorded whole.")
+        out.print(f"  {found.cut} were truncated when recorded.")
     if rare:
         out.print(f"  {rare} rare proposals are not shown; --least 0 shows them.")
     out.print()
 
 
 def print_proposal(number: int, name: str, proposal: TemplateProposal) -> None:
-    """A proposal with its slots and what fills them."""
+    """Print a proposal with its slots and their values."""
     times = f"{proposal.count} times" if proposal.count != 1 else "once"
     texts = f"{proposal.texts} different texts" if proposal.texts != 1 else "always the same text"
     out.print(
@@ -282,7 +283,7 @@ def print_proposal(number: int, name: str, proposal: TemplateProposal) -> None:
 
 
 def highlighted(template: PromptTemplate) -> Text:
-    """A template's text with its slots in colour."""
+    """A template's text with its slots highlighted."""
     text = Text(template.text)
     pattern = r"\{\{.*?\}\}" if template.engine == "jinja2" else r"(?<!\{)(?:\{\{)*\{(?!\{)[^{}]*\}"
     text.highlight_regex(pattern, "bold cyan")

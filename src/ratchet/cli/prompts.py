@@ -1,4 +1,4 @@
-"""`ratchet prompts`: the prompts of agents whose code is not changed."""
+"""`ratchet prompts`: find and replace the prompts of agents without changing their code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ratchet.store import Store
 from ratchet.types import AgentSettings, Candidate, InputError, PromptTemplate
 
 prompts = typer.Typer(
-    help="Find the prompts of an agent whose code is not changed, and have them replaced.",
+    help="Find an agent's prompts in its recorded calls, and replace them through the gateway.",
     no_args_is_help=True,
 )
 
@@ -43,29 +43,33 @@ def discover(
     agent: Annotated[
         str, typer.Option(help="Name of the live agent, and of the queue of its rollouts.")
     ],
-    limit: Annotated[int, typer.Option(min=1, help="Newest calls to look at.")] = 2000,
+    limit: Annotated[int, typer.Option(min=1, help="Number of newest calls to read.")] = 2000,
     least: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of the prompts that a proposal covers.")
+        float,
+        typer.Option(min=0.0, max=1.0, help="Minimum share of the prompts that a proposal covers."),
     ] = 0.01,
     register: Annotated[
-        bool, typer.Option("--register", help="Store the proposals, so that they are recognised.")
+        bool,
+        typer.Option(
+            "--register", help="Store the proposals, so that the gateway recognises them."
+        ),
     ] = False,
     name: Annotated[
         list[str] | None,
         typer.Option(
-            help="What to call a proposal, in their order; by default AGENT.system, and so on."
+            help="Name of a proposal, in order; by default AGENT.system, and so on. Repeatable."
         ),
     ] = None,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
 ) -> None:
-    """Propose prompt templates from recorded calls: constant text, and slots for what differs.
+    """Propose prompt templates from recorded calls: constant text, with slots for what varies.
 
-    The calls are those that an agent made through the gateway, or that its telemetry reported.
-    With --register the templates are stored under names of their own. Then a candidate can have
-    other texts of these names, and the gateway puts them in the place of what it recognises once
-    that is switched on (ratchet prompts on AGENT).
+    Calls are recorded by the gateway or reported by the agent's telemetry. With --register the
+    templates are stored under their own names. Candidates can then hold other texts for these
+    names, and the gateway substitutes them for the prompts it recognises, once that is switched on
+    (ratchet prompts on AGENT).
 
     Examples:
 
@@ -89,13 +93,13 @@ def discover(
         print_proposal(number, chosen, proposal)
     if candidate is not None:
         out.print(
-            f"Registered. Candidate {short(candidate.id)} holds the agent's prompts as they stand;"
+            f"Registered. Candidate {short(candidate.id)} holds the agent's current prompts;"
             " others can be derived from it.\n"
-            f"Have the gateway replace them: ratchet prompts on {agent}",
+            f"Replace them in the gateway: ratchet prompts on {agent}",
             markup=False,
         )
     elif named:
-        out.print("Nothing is registered yet. Do so with --register.")
+        out.print("Nothing is registered yet. Register the proposals with --register.")
 
 
 @prompts.command("list")
@@ -187,7 +191,7 @@ def show(
 def on(
     agent: AgentName, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
 ) -> None:
-    """Have the gateway replace an agent's registered prompts by the candidate's.
+    """Replace an agent's registered prompts in the gateway by those of a candidate.
 
     In rollouts of the queue AGENT it is the rollout's candidate, in live traffic the active one.
 
@@ -202,7 +206,7 @@ def on(
 def off(
     agent: AgentName, folder: Folder = Path("."), store: StoreUrl = None, json: Json = False
 ) -> None:
-    """Have the gateway pass an agent's prompts on as they come.
+    """Stop replacing an agent's prompts in the gateway.
 
     Examples:
 
@@ -212,12 +216,12 @@ def off(
 
 
 def check_name(agent: str) -> None:
-    """Raise InputError when a path of the gateway cannot hold the agent's name."""
+    """Raise InputError if the agent's name cannot be part of a gateway path."""
     allowed = string.ascii_letters + string.digits + "._-"
     if not 1 <= len(agent) <= 100 or not set(agent) <= set(allowed):
         raise InputError(
-            f"{agent!r} cannot name an agent.",
-            hint="Names hold letters, digits, '.', '_' and '-', 100 at most.",
+            f"{agent!r} is not a valid agent name.",
+            hint="Use letters, digits, '.', '_' and '-', 100 characters at most.",
         )
 
 
@@ -250,11 +254,11 @@ def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -
         )
         return
     if not on:
-        out.print(f"Off: the prompts of {agent} pass as they come, within 2 s.", markup=False)
+        out.print(f"Off: within 2 s the prompts of {agent} pass unchanged.", markup=False)
         return
     lines = [
-        "On, within 2 s, at every server of this store, for calls through the gateway.",
-        f"Rollouts of the queue {agent}: what is recognised becomes the text of the rollout's"
+        "On: takes effect within 2 s at every server of this store, for calls through the gateway.",
+        f"Rollouts of the queue {agent}: recognised prompts become those of the rollout's"
         " candidate.",
         _live_line(agent, active, held),
     ]
@@ -292,7 +296,7 @@ def _row(store: Store, name: str) -> dict[str, Any]:
 
 
 def _chosen(store: Store, name: str, version: str | None) -> tuple[str, PromptTemplate]:
-    """The version that is meant, and its template."""
+    """The requested version and its template."""
     known = list(prompt_versions(store, name, 10_000 if version else 1))
     if not known:
         raise InputError(f"No prompt is named {name!r}.", hint="List them: ratchet prompts list.")

@@ -1,4 +1,4 @@
-"""`ratchet prune`: delete what is old and not needed any more, as a server does once an hour."""
+"""`ratchet prune`: delete data past its retention, as a server does once an hour."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ratchet.server.retention import Pruner, Retention
 
 
 def prune(folder: Folder = Path("."), json: Json = False) -> None:
-    """Delete what is older than retention in ratchet.toml says, and nothing that is needed.
+    """Delete data older than retention in ratchet.toml allows, unless it is still needed.
 
-    Runs that may go on, experiments, releases and active candidates keep what they refer to.
+    Resumable runs, experiments, releases and active candidates protect the records they refer to.
 
     Examples:
 
@@ -29,7 +29,7 @@ def prune(folder: Folder = Path("."), json: Json = False) -> None:
             out.print(f"{noun}: {counted(rows, 'row')} deleted")
     if not any(deleted.values()):
         out.print(
-            "Nothing was deleted: nothing is older than \\[retention] in ratchet.toml says,"
+            "Nothing was deleted: nothing is older than \\[retention] in ratchet.toml allows,"
             " or all of it is still needed."
         )
 

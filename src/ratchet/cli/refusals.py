@@ -1,4 +1,4 @@
-"""What a run turned away, and why: candidates that its checks refused, answers of no use."""
+"""Rejected work of a run: candidates that its checks refused, and unusable coach answers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ratchet.learn import Proposal
 from ratchet.store import Store
 
 SHOWN = 8
-"""Reasons that are shown, at most."""
+"""Maximum number of reasons shown."""
 
 WIDTH = 240
-"""Characters of a reason that are shown."""
+"""Maximum length of a reason, in characters."""
 
 VERDICTS = ("check/", "test/")
-"""Beginnings of the keys of verdicts on candidates in the journal."""
+"""Key prefixes of verdicts on candidates in the journal."""
 
 ANSWERS = "unusable/"
-"""Beginning of the keys of answers that held nothing usable."""
+"""Key prefix of unusable answers in the journal."""
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A candidate that was refused, or an answer of the coach that held none."""
+    """A refused candidate, or an unusable answer of the coach."""
 
     why: str
     candidate_id: str = ""
@@ -35,11 +35,11 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def refusals_in(entries: Sequence[tuple[str, Any]]) -> list[Refusal]:
-    """The refusals among a journal's entries, in their order."""
+    """The refusals among a journal's entries, in order."""
     found = []
     for key, why in entries:
         if not why:
-            continue  # a verdict that found nothing wrong
+            continue  # the candidate passed
         if key.startswith(VERDICTS):
             found.append(Refusal(str(why), key.partition("/")[2]))
         elif key.startswith(ANSWERS):
@@ -48,7 +48,7 @@ def refusals_in(entries: Sequence[tuple[str, Any]]) -> list[Refusal]:
 
 
 def print_refusals(refusals: Sequence[Refusal]) -> None:
-    """The reasons, the most frequent first, each with how often it was one."""
+    """Print the reasons with their counts, most frequent first."""
     if not refusals:
         return
     answers = sum(not refusal.candidate_id for refusal in refusals)
@@ -59,7 +59,7 @@ def print_refusals(refusals: Sequence[Refusal]) -> None:
     if answers:
         parts.append(f"{counted(answers, 'answer')} of the coach could not be used")
     out.print()
-    out.print(f"Turned away: {', '.join(parts)}")
+    out.print(f"Rejected: {', '.join(parts)}")
     ranked = Counter(refusal.why for refusal in refusals).most_common()
     rows = table("times", "why", *(["such as"] if candidates else []), right=("times",))
     for why, times in ranked[:SHOWN]:
@@ -73,9 +73,9 @@ def print_refusals(refusals: Sequence[Refusal]) -> None:
 
 
 def print_judgement(store: Store, candidate_id: str) -> None:
-    """What became of a candidate in the newest run that knows it: its scores, or why it has none.
+    """Print a candidate's scores in the newest run that judged it, or why it was refused.
 
-    Of a candidate that no run has judged nothing is said.
+    Prints nothing for a candidate that no run has judged.
     """
     for run in store.runs.list():
         entries = store.journal.read(run.id)
@@ -104,5 +104,5 @@ def _print_proposal(proposal: Proposal) -> None:
 
 
 def failing(proposal: Proposal) -> str:
-    """How many of a candidate's rollouts failed, and what most of them said."""
+    """Number of a candidate's failed rollouts, and their most frequent error."""
     return f"{counted(proposal.failed, 'rollout')} failed: {one_line(proposal.error, WIDTH)}"

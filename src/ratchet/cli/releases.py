@@ -19,7 +19,7 @@ from ratchet.types import InputError, Release
 
 
 def releases(folder: Folder = Path("."), json: Json = False) -> None:
-    """List the releases, with what became of each in the repository."""
+    """List the releases and their state in the repository."""
     project = project_in(folder)
     with project.open_store() as store:
         found = _refreshed(project, store)
@@ -27,7 +27,7 @@ def releases(folder: Folder = Path("."), json: Json = False) -> None:
         print_json({"releases": found})
         return
     if not found:
-        out.print("No release yet. Make one: ratchet improve")
+        out.print("No release yet. Create one: ratchet improve")
         return
     rows = table("release", "made", "candidate", "state", "branch", "rollback")
     for release in found:
@@ -52,7 +52,7 @@ def rollback(
 ) -> None:
     """Undo a release: delete its branch, or make a branch that reverts it once it is merged.
 
-    Nothing is lost: the commit's hash is told, and the branch can be made again from it.
+    Nothing is lost: the commit's hash is printed, so that the branch can be made again from it.
 
     Examples:
 
@@ -70,9 +70,9 @@ def rollback(
         return
     out.print(f"[bold green]Rolled back[/] release {short(undone.id)}: {undone.rollback}")
     if not undone.rollback.startswith("ratchet/"):
-        out.print(f"Make the branch again with: git branch {undone.branch} {undone.commit}")
+        out.print(f"Recreate the branch with: git branch {undone.branch} {undone.commit}")
     else:
-        out.print(f"Take the reverting branch with: git merge {undone.rollback}")
+        out.print(f"Merge the reverting branch with: git merge {undone.rollback}")
 
 
 def _refreshed(project: Project, store: Store) -> list[Release]:
@@ -85,13 +85,13 @@ def _refreshed(project: Project, store: Store) -> list[Release]:
     return found
 
 
-def _chosen(found: list[Release], wanted: str | None) -> Release:
-    if wanted is None:
+def _chosen(found: list[Release], prefix: str | None) -> Release:
+    if prefix is None:
         if not found:
             raise InputError("There is no release to roll back.")
         return found[0]
-    matching = [release for release in found if release.id.startswith(wanted)]
+    matching = [release for release in found if release.id.startswith(prefix)]
     if len(matching) != 1:
         how = "no release" if not matching else f"{len(matching)} releases"
-        raise InputError(f"{wanted!r} names {how}.", hint="List them: ratchet releases.")
+        raise InputError(f"{prefix!r} matches {how}.", hint="List them: ratchet releases.")
     return matching[0]

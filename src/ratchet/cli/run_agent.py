@@ -1,4 +1,4 @@
-"""`ratchet run`: run the agent on one input, or on some tasks, and look at what it did."""
+"""`ratchet run`: run the agent on one input or on some tasks, and show the results."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ from ratchet.types import AgentError, InputError, Task, content_hash
 
 def run(
     given: Annotated[
-        str | None, typer.Argument(metavar="[INPUT]", help="Text, or JSON of an object or list.")
+        str | None, typer.Argument(metavar="[INPUT]", help="Text, or a JSON object or list.")
     ] = None,
     folder: Folder = Path("."),
     task: Annotated[str | None, typer.Option(help="Id of a task of the task file.")] = None,
     split: Annotated[str | None, typer.Option(help="train, val, test or all.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Tasks at most, with --split.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of tasks, with --split.")] = 10,
     candidate: Annotated[
         str, typer.Option("--candidate", "-c", help="source, best, or the start of an id.")
     ] = "source",
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
-    """Run the agent on an input of yours, on one task, or on some tasks of a split.
+    """Run the agent on an input, on one task, or on some tasks of a split.
 
     Examples:
 
@@ -88,7 +88,7 @@ def _ad_hoc(given: str) -> Task:
         try:
             value = jsonlib.loads(given)
         except jsonlib.JSONDecodeError as error:
-            raise InputError(f"The input begins like JSON and is none: {error}.") from None
+            raise InputError(f"The input looks like JSON but cannot be parsed: {error}.") from None
     return Task(content_hash([value, time.time()])[:12], value)
 
 
@@ -98,7 +98,7 @@ async def _run(
     agent = project.load_agent()
     chosen = select_candidate(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()
-    queue = f"run-{uuid4().hex}"  # its own: nobody else takes from it
+    queue = f"run-{uuid4().hex}"  # a unique queue: no other runner claims from it
     async with open_runner(
         project, store, agent, queue, watcher.message, take_over=False
     ) as runner:

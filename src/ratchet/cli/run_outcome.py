@@ -1,4 +1,4 @@
-"""How a run stands, in one value: what the last lines of `improve` and `demo` and `status` show."""
+"""A run's state and results: what `improve`, `demo` and `status` print at their end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ratchet.types import Cost, Decision, GuardrailResult, Release, Run, total_c
 
 
 class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run has taken so far, in all of its stages."""
+    """What a run has spent so far, in all stages."""
 
     rollouts: int = 0
     coach_calls: int = 0
@@ -33,7 +33,7 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
         return "; ".join(parts)
 
     def for_machines(self) -> dict[str, Any]:
-        """The same as JSON; dollars are null when the price of a call is unknown."""
+        """The costs as JSON; dollars are null when a call's price is unknown."""
         return {
             "rollouts": self.rollouts,
             "coach_calls": self.coach_calls,
@@ -45,7 +45,7 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A run with what it led to."""
+    """A run with its experiment, evidence and release."""
 
     run: Run
     decision: Decision | None
@@ -77,7 +77,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outcome_of(store: Store, run: Run) -> RunOutcome:
-    """Read what a run led to."""
+    """Read the outcome of a run from the store."""
     experiment = store.experiments.get(run.experiment_id) if run.experiment_id else None
     entries = store.journal.read(run.id)
     proposals = [
@@ -108,7 +108,7 @@ def _costs(store: Store, run: Run, entries: Sequence[tuple[str, Any]]) -> RunCos
 
 
 def print_decision(decided: Decision) -> None:
-    """The table of a decision: scores and guardrails, before and after."""
+    """Print a decision as a table: scores and guardrails, before and after."""
     low, high = decided.interval
     rows = table("", "baseline", "candidate", "change", "e-value", right=("baseline", "candidate"))
     rows.add_row(
@@ -131,7 +131,7 @@ def print_decision(decided: Decision) -> None:
 
 
 def standing(guardrail: GuardrailResult) -> str:
-    """How a guardrail stands, for people."""
+    """State of a guardrail, as text."""
     if not guardrail.measured:
         return "not measured"
     return "holds" if guardrail.passed else "not proved to hold"
@@ -142,7 +142,7 @@ def _mean(value: float | None) -> str:
 
 
 def print_outcome(outcome: RunOutcome) -> None:
-    """The end of a run, for people: what came of it and what to do next."""
+    """Print the result of a run and what to do next."""
     run, decided, release = outcome.run, outcome.decision, outcome.release
     out.print()
     if decided is not None:
@@ -150,13 +150,15 @@ def print_outcome(outcome: RunOutcome) -> None:
         print_decision(decided)
         out.print()
     if release is not None:
-        out.print("[bold green]Proved better and shipped as a branch.[/] Your work is untouched.")
+        out.print(
+            "[bold green]Proved better and shipped as a branch.[/] Your working tree is unchanged."
+        )
         steps = table("", "")
         steps.show_header = False
         steps.add_row("what changed", f"git diff {release.base[:10]} {release.branch}")
         steps.add_row("the pull request's text", display_path(release.pull_request))
         steps.add_row("check every number", f"ratchet verify {display_path(outcome.evidence)}")
-        steps.add_row("take it", f"git merge {release.branch}")
+        steps.add_row("merge it", f"git merge {release.branch}")
         steps.add_row("undo it", f"ratchet rollback {short(release.id)}")
         out.print(steps)
     elif run.stage == "ship":
@@ -164,4 +166,4 @@ def print_outcome(outcome: RunOutcome) -> None:
     elif run.stage == "no_gain":
         out.print("[bold yellow]No significant gain: nothing is shipped.[/]")
         out.print(run.message, markup=False)
-    out.print(f"It took {outcome.costs}.", markup=False, style="dim")
+    out.print(f"Spent: {outcome.costs}.", markup=False, style="dim")

@@ -33,13 +33,13 @@ from ratchet.types import (
 )
 
 RETRY_S = 2.0
-"""How long the server may be busy or away before that is worth a word."""
+"""The runner reports an unreachable or busy server after this many seconds."""
 
 JOIN_S = 30.0
-"""How long the server may be away when the runner wants to join it."""
+"""How long a runner retries when it joins an unreachable server, in seconds."""
 
 NOTICE_AFTER_S = 3.0
-"""When that is told."""
+"""When it prints a notice of that, in seconds."""
 
 
 def runner(
@@ -57,51 +57,57 @@ def runner(
         str | None,
         typer.Option(metavar="ADDRESS", help="Run on Ray: local, auto, HOST:PORT or ray://…"),
     ] = None,
-    queue: Annotated[str, typer.Option(help="The queue to take rollouts from.")] = "default",
+    queue: Annotated[str, typer.Option(help="Queue to claim rollouts from.")] = "default",
     concurrency: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Attempts at once.")
+        int | None, typer.Option(min=1, max=4096, help="Concurrent attempts.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds that one attempt may take [120].")
+        float | None, typer.Option(min=0.001, help="Timeout of one attempt in seconds [120].")
     ] = None,
     path: Annotated[
-        list[Path] | None, typer.Option(help="Folder to import --agent from; may be repeated.")
+        list[Path] | None, typer.Option(help="Folder to import --agent from. Repeatable.")
     ] = None,
     executor: Annotated[
         Kind,
         typer.Option(
-            help="async: many at once in each worker. process: one at a time. inline: right here."
+            help="async: many in each worker. process: one at a time. inline: in this process."
         ),
     ] = "auto",
     gateway: Annotated[
         bool,
         typer.Option(
-            "--gateway", help="Lead the agent's model calls through the server's gateway."
+            "--gateway", help="Route the agent's model calls through the server's gateway."
         ),
     ] = False,
     key_env: Annotated[
         str, typer.Option(help="Environment variable with the server's key.")
     ] = KEY_VARIABLE,
     lease: Annotated[
-        float, typer.Option(min=1, max=86_400, help="Seconds that a claim outlives this runner.")
+        float,
+        typer.Option(
+            min=1,
+            max=86_400,
+            help="Lease in seconds; after it, rollouts of a dead runner are retried.",
+        ),
     ] = 60.0,
     drain: Annotated[
-        float, typer.Option(min=0, help="Seconds that attempts may still run when told to end.")
+        float,
+        typer.Option(min=0, help="Seconds that running attempts may take to finish on shutdown."),
     ] = 20.0,
     max_idle: Annotated[
-        float | None, typer.Option(min=0, help="End after so many seconds without work.")
+        float | None, typer.Option(min=0, help="Exit after so many seconds without work.")
     ] = None,
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
     """Run rollouts of a server's queue, until Ctrl-C or SIGTERM.
 
-    When told to end it takes no more, lets what runs end for --drain seconds, gives the rest back
-    to the queue, and exits with 0. A second Ctrl-C gives back at once. While the server is away,
-    what runs goes on, and is reported when it is back.
+    On the first signal it stops claiming, lets running attempts finish for --drain seconds, returns
+    the rest to the queue, and exits with 0. A second Ctrl-C returns them at once. While the server
+    is unreachable, running attempts continue and are reported when it is back.
 
     A --command gets its task as JSON on standard input and prints its result on standard output.
-    OPENAI_BASE_URL and ANTHROPIC_BASE_URL lead its model calls through the server's gateway.
+    OPENAI_BASE_URL and ANTHROPIC_BASE_URL route its model calls through the server's gateway.
 
     Examples:
 
@@ -143,11 +149,11 @@ def runner(
         if json:
             print_json({"server": client.url, "queue": queue, **progress.figures()})
     if session.was_cut:
-        raise Interrupted("Ended at once; what ran was given back to the queue.")
+        raise Interrupted("Stopped at once; unfinished attempts were returned to the queue.")
 
 
 class _RunnerSession:
-    """A runner from joining to leaving."""
+    """A runner from joining a server to leaving it."""
 
     def __init__(
         self,
@@ -172,7 +178,7 @@ class _RunnerSession:
         self.was_cut = False
 
     async def do(self, setup: RunnerSetup) -> None:
-        """Join, serve until told to end, and leave."""
+        """Join, serve until stopped, and leave."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
@@ -188,19 +194,19 @@ class _RunnerSession:
             redactor=setup.redactor,
         )
         async with self._client, runner:
-            # Only now: an agent that does not load must not be seen at the server.
+            # Join only now: an agent that does not load must not appear at the server.
             await self._join(runner, setup)
             if not self._stop.is_set():
                 await runner.serve(self._stop, max_idle_s=self._max_idle_s)
                 if not self._stop.is_set():
-                    say(f"Nothing to do for {self._max_idle_s:g} s.")
-        say(f"Left: {self._progress.summary('given back')}.")
+                    say(f"No work for {self._max_idle_s:g} s.")
+        say(f"Left: {self._progress.summary('returned to the queue')}.")
 
     async def _join(self, runner: Runner, setup: RunnerSetup) -> None:
-        """See that the server is there and takes the key.
+        """Check that the server is reachable and accepts the key.
 
         Raises:
-            StoreError: It cannot be reached.
+            StoreError: It is unreachable.
             ConfigError: It refuses the key.
         """
         async with AsyncClient(self._client.url, self._key, patience_s=JOIN_S) as patient:
@@ -210,7 +216,7 @@ class _RunnerSession:
             first = asyncio.FIRST_COMPLETED
             done, _ = await asyncio.wait(either, timeout=NOTICE_AFTER_S, return_when=first)
             if not done:
-                self._progress.say(f"No answer from {self._client.url} yet; trying on.", "yellow")
+                self._progress.say(f"No answer from {self._client.url} yet; retrying.", "yellow")
                 done, _ = await asyncio.wait(either, return_when=first)
             stopped.cancel()
             if asking not in done:
@@ -223,12 +229,12 @@ class _RunnerSession:
         )
 
     def _on_signal(self) -> None:
-        """SIGINT or SIGTERM came."""
+        """Handle SIGINT or SIGTERM."""
         if not self._stop.is_set():
             self._stop.set()
             self._progress.say(
-                f"Told to end: no more is taken, what runs may end for {self._drain_s:g} s."
-                " Once more ends it at once."
+                f"Stopping: no more claims; running attempts have {self._drain_s:g} s to finish."
+                " A second signal stops at once."
             )
         elif not self.was_cut and self._runner is not None:
             self.was_cut = True
@@ -236,10 +242,10 @@ class _RunnerSession:
 
 
 def _take_key(variable: str) -> ClientKey:
-    """The server's key; it is taken out of the environment, which is the agent's too.
+    """Read the server's key and remove it from the environment, which the agent inherits.
 
     Raises:
-        ConfigError: The variable was named and holds nothing.
+        ConfigError: The named variable is empty.
     """
     key = os.environ.pop(variable, "")
     os.environ.pop(KEY_VARIABLE, None)
@@ -249,7 +255,7 @@ def _take_key(variable: str) -> ClientKey:
 
 
 async def _report_load_error(url: str, key: ClientKey, queue: str, error: RatchetError) -> None:
-    """Leave a note of an agent that does not load, where somebody looks for its rollouts."""
+    """Record a failed load of the agent where its rollouts are looked for."""
     now = time.time_ns()
     span = Span(
         trace_id=uuid4().hex,
@@ -260,20 +266,20 @@ async def _report_load_error(url: str, key: ClientKey, queue: str, error: Ratche
         status="error",
         message=str(error)[:4_000],
     )
-    with suppress(RatchetError):  # the error itself is told here in any case
+    with suppress(RatchetError):  # the error itself is printed here in any case
         async with AsyncClient(url, key, patience_s=0.0, timeout_s=5.0) as client:
             await client.spans.put([SpanRecord(span=span, agent=queue)])
 
 
 PRINT_EVERY_S = 10.0
-"""How often figures are printed, when they have changed."""
+"""Interval of printed counts, in seconds, when they have changed."""
 
 
 class RunnerProgress(RunnerWatcher):
-    """A line now and then, and one whenever something happens that people should know.
+    """Prints counts at intervals, and notable events at once.
 
     Args:
-        console: Where to.
+        console: Where to print.
     """
 
     def __init__(self, console: Console) -> None:
@@ -292,12 +298,12 @@ class RunnerProgress(RunnerWatcher):
         self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
     def claimed(self, number: int) -> None:
-        """Count."""
+        """Count claims."""
         self._claimed += number
         self._now_and_then()
 
     def ended(self, outcome: Outcome, status: RolloutStatus | None) -> None:
-        """Count; the first failure is told, so that nobody waits for a thousand of them."""
+        """Count the outcome; print the first failure at once."""
         self._ended["refused" if status is None else outcome.status] += 1
         if self._first_failure and outcome.status in ("failed", "crashed", "timed_out"):
             self._first_failure = False
@@ -306,23 +312,23 @@ class RunnerProgress(RunnerWatcher):
         self._now_and_then()
 
     def lost(self, number: int) -> None:
-        """Tell."""
+        """Print a notice of lost leases."""
         self._lost += number
         self.say(f"{number} stopped: cancelled, or claimed by another runner meanwhile.", "yellow")
 
     def away(self, error: StoreError) -> None:
-        """Tell."""
+        """Print that the server is unreachable."""
         self.say(
-            f"{error.message} What runs goes on and is reported later; trying again until then.",
+            f"{error.message} Running attempts continue and are reported later; retrying.",
             "yellow",
         )
 
     def back(self, after_s: float) -> None:
-        """Tell."""
+        """Print that the server is back."""
         self.say(f"The server is back, after {after_s:.0f} s.")
 
     def figures(self) -> dict[str, Any]:
-        """Counts since the beginning."""
+        """Counts since the start."""
         ended = sum(self._ended.values())
         return {
             "claimed": self._claimed,
@@ -338,10 +344,10 @@ class RunnerProgress(RunnerWatcher):
         }
 
     def summary(self, unfinished: str) -> str:
-        """The counts in words.
+        """The counts as text.
 
         Args:
-            unfinished: What those are that were claimed and have not ended.
+            unfinished: Label of attempts that were claimed and have not ended.
         """
         figures = self.figures()
         parts = [f"{figures['claimed']} claimed", f"{figures['succeeded']} succeeded"]
@@ -355,7 +361,7 @@ class RunnerProgress(RunnerWatcher):
         now = time.monotonic()
         if now - self._printed_at < PRINT_EVERY_S:
             return
-        summary = self.summary("under way")
+        summary = self.summary("running")
         if summary != self._printed:
             self._printed_at, self._printed = now, summary
             self.say(f"  {summary}", "dim")

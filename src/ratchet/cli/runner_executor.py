@@ -1,4 +1,4 @@
-"""Which executor `ratchet runner` runs rollouts with, as its options and `ratchet.toml` say."""
+"""Choose the executor of `ratchet runner` from its options and `ratchet.toml`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ratchet.types import AgentError, ConfigError
 
 
 class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line asks for."""
+    """Command-line options of the runner."""
 
     folder: Path
     agent: str | None = None
@@ -34,18 +34,18 @@ class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a runner joins a server with."""
+    """Configuration that a runner joins a server with."""
 
     executor: Executor
     what: str
-    """The agent or command, for people."""
+    """Label of the agent or command."""
     state: Path
     """Folder of this runner's own files."""
     redactor: Redactor
-    """Takes secrets out of spans before they leave this machine."""
+    """Removes secrets from spans before they leave this machine."""
 
     def clean(self) -> None:
-        """Delete this runner's scratch files; its logs stay until the next one starts."""
+        """Delete this runner's scratch files; its logs stay until the next runner starts."""
         shutil.rmtree(self.state / "tmp", ignore_errors=True)
         for folder in (self.state / "logs", self.state):
             with contextlib.suppress(OSError):  # not empty
@@ -53,16 +53,16 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
-    """The executor, not started yet.
+    """Build the executor, without starting it.
 
     Args:
-        options: What the command line asks for.
+        options: The command-line options.
         url: The server's address.
         key: Its key, for workers that outlive this process; empty for none.
 
     Raises:
-        ConfigError: The options contradict one another, there is no agent, or [redaction] says
-            something that cannot be done.
+        ConfigError: The options contradict one another, there is no agent, or [redaction] cannot
+            be applied.
         AgentError: The agent does not import.
     """
     _check(options)
@@ -74,7 +74,7 @@ def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
     elif options.agent is None and options.command is None:
         raise ConfigError(
             f"There is no agent to run: no {FILE_NAME} is in {options.folder.resolve()} or above.",
-            hint='Say --agent module:function or --command "node agent.js".',
+            hint='Give --agent module:function or --command "node agent.js".',
         )
     project_folder = root or options.folder.resolve()
     state = _own_state(prepare_state(project_folder))
@@ -112,7 +112,7 @@ def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
         )
         what = f"{spec.entry} on Ray {options.ray}"
         try:
-            # The cluster's machines need not have a sandbox: this one contains code.
+            # The cluster's machines may lack a sandbox, so candidates with code run here.
             mixed = _contained(project_folder, config, options, load_agent(spec), on_ray)
         except AgentError:
             mixed = on_ray
@@ -146,7 +146,7 @@ def _contained(
     agent: Agent,
     usual: Executor,
 ) -> Executor:
-    """Candidates of code run in a sandbox: as ratchet.toml describes it, or the usual one."""
+    """Run candidates with code in a sandbox: the one in ratchet.toml, or the default one."""
     if options.agent is not None:
         folders = options.path or (Path("."),)
         path = tuple(str((options.folder / folder).resolve()) for folder in folders)
@@ -162,7 +162,9 @@ def _contained(
 
 def _check(options: RunnerOptions) -> None:
     if options.agent is not None and options.command is not None:
-        raise ConfigError("A runner runs an agent or a command: say --agent or --command.")
+        raise ConfigError(
+            "A runner runs an agent or a command: give --agent or --command, not both."
+        )
     if options.command is not None:
         for option, given in (
             ("--ray", options.ray is not None),
@@ -172,19 +174,19 @@ def _check(options: RunnerOptions) -> None:
             if given:
                 raise ConfigError(f"{option} is for agents in Python, not for --command.")
     if options.path and options.agent is None:
-        raise ConfigError("--path goes with --agent; ratchet.toml has a path of its own.")
+        raise ConfigError("--path needs --agent; ratchet.toml sets its own path.")
     if options.ray is not None and options.executor != "auto":
-        raise ConfigError("--ray and --executor say two things; leave one out.")
+        raise ConfigError("--ray and --executor exclude each other; leave one out.")
     if options.gateway and options.executor in ("async", "inline"):
         raise ConfigError(
-            "--gateway needs a process for each attempt that runs: environment variables lead"
-            " there, and attempts in one process would share them.",
+            "--gateway needs a process for each running attempt: it is set by environment"
+            " variables, and attempts in one process would share them.",
             hint=f"Leave --executor {options.executor} out.",
         )
 
 
 def _own_state(state: Path) -> Path:
-    """A folder for this runner alone; those of runners that are gone are deleted."""
+    """A folder for this runner alone; folders of dead runners are deleted."""
     runners = state / "runners"
     make_folder(runners)
     for folder in runners.iterdir():
@@ -200,6 +202,6 @@ def _lives(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # it belongs to another user
         return True
     return True

@@ -1,4 +1,4 @@
-"""What a person names on the command line: tasks by split, candidates by the start of their id."""
+"""Resolve command-line arguments: tasks by split, candidates by the start of their id."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def select_tasks(
     """
     dataset, bad = project.dataset(skip_bad=skip_bad)
     for sentence in bad:
-        say(f"Left out: {sentence}")
+        say(f"Skipped: {sentence}")
     for known in SPLITS:
         if split == known:
             return list(dataset.split(known)[:limit])
@@ -37,16 +37,16 @@ def select_tasks(
 def select_candidates(
     project: Project, store: Store, agent: Agent, names: Sequence[str]
 ) -> list[Candidate]:
-    """Candidates by `source`, `best` (of the newest run) or the start of an id.
+    """Resolve candidates named `source`, `best` (of the newest run) or by the start of an id.
 
     Raises:
-        InputError: A name fits none, or several.
+        InputError: A name matches none, or several.
     """
     return [select_candidate(project, store, agent, name) for name in names]
 
 
 def select_candidate(project: Project, store: Store, agent: Agent, name: str) -> Candidate:
-    """One candidate; see `select_candidates`."""
+    """Resolve one candidate; see `select_candidates`."""
     if name == "source":
         return project.source_candidate(agent)
     if name == "best":
@@ -58,6 +58,6 @@ def select_candidate(project: Project, store: Store, agent: Agent, name: str) ->
     if len(found) != 1:
         how = "no candidate" if not found else f"{len(found)} candidates"
         raise InputError(
-            f"{name!r} names {how}.", hint="Use source, best, or more digits of a candidate's id."
+            f"{name!r} matches {how}.", hint="Use source, best, or more digits of a candidate's id."
         )
     return found[0]

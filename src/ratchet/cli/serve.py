@@ -25,7 +25,7 @@ from ratchet.store import Store
 from ratchet.types import ConfigError
 
 OPEN_TIMEOUT_S = 10.0
-"""How long a server waits for a database that starts beside it."""
+"""How long a server waits for a database that starts at the same time, in seconds."""
 
 
 def serve(
@@ -37,15 +37,15 @@ def serve(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one [8765].")
     ] = None,
-    tls_cert: Annotated[Path | None, typer.Option(help="Certificate, to speak HTTPS.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, to serve HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,
     json: Json = False,
 ) -> None:
     """Serve the API, the gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.
 
-    On loopback no key is needed. On any other address it refuses to start before there is one
-    (ratchet keys create). Of a ratchet.toml, when there is one, the sections server, retention,
-    redaction, upstreams.NAME, prices.MODEL and store are read.
+    On loopback no key is needed. On any other address the server refuses to start until a key
+    exists (ratchet keys create). It reads the sections server, retention, redaction,
+    upstreams.NAME, prices.MODEL and store of ratchet.toml, if there is one.
 
     Examples:
 
@@ -76,7 +76,7 @@ def serve(
             f"            ANTHROPIC_BASE_URL={address}/gateway/AGENT/anthropic\n"
             f"  traces    OTEL_EXPORTER_OTLP_ENDPOINT={address}\n"
             f"  API       {address}/openapi.json\n"
-            "Ctrl-C ends it.",
+            "Stop with Ctrl-C.",
             highlight=False,
             markup=False,
             style="dim",
@@ -85,11 +85,11 @@ def serve(
 
     run(Store.open(store, patience_s=OPEN_TIMEOUT_S), settings, on_ready=ready)
     if not json:
-        err.print("Ended; everything that was acknowledged is stored.")
+        err.print("Stopped; everything that was acknowledged is stored.")
 
 
 def _project_folder(folder: Path) -> tuple[Path, ServerConfig]:
-    """The project's folder and what its `ratchet.toml` says; the defaults when there is none."""
+    """The project's folder and its configuration; the defaults without a `ratchet.toml`."""
     root = folder_with_config(folder)
     if root is None:
         return folder.resolve(), ServerConfig()
@@ -99,9 +99,9 @@ def _project_folder(folder: Path) -> tuple[Path, ServerConfig]:
 def _settings(
     config: ServerConfig, host: str | None, port: int | None, cert: Path | None, key: Path | None
 ) -> ServeSettings:
-    """What the file says, and the command line instead where it says something."""
+    """The file's settings, overridden by the command line's."""
     if (cert is None) != (key is None):
-        raise ConfigError("HTTPS takes both --tls-cert and --tls-key.")
+        raise ConfigError("HTTPS needs both --tls-cert and --tls-key.")
     for file in (cert, key):
         if file is not None and not file.is_file():
             raise ConfigError(f"There is no file {file}.")

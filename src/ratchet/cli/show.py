@@ -1,4 +1,4 @@
-"""`ratchet show`: one thing by its id, whatever it is."""
+"""`ratchet show`: show any object by its id."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ratchet.types.trace import ConversationLog, TraceDetail
 Shown = Run | Candidate | Rollout | Experiment | Release | TraceDetail | ConversationLog
 
 SMALL = 60
-"""Steps of a rollout up to which each is shown with what went in and came out."""
+"""Up to this many steps, a rollout's steps are shown with their inputs and outputs."""
 
 
 def show(
@@ -47,11 +47,11 @@ def show(
         bool,
         typer.Option(
             "--full",
-            help="With messages, inputs, outputs and ids; of a conversation all, and whole.",
+            help="Include messages, inputs, outputs and ids; do not shorten a conversation.",
         ),
     ] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Fold nothing: each step on a line of its own.")
+        bool, typer.Option("--all", help="Fold nothing: show each step on its own line.")
     ] = False,
     folder: Folder = Path("."),
     store: StoreUrl = None,
@@ -60,8 +60,8 @@ def show(
 ) -> None:
     """Show a trace, conversation, rollout, run, candidate, experiment or release by its id.
 
-    The start of the id will do. A trace is shown as a tree with times, tokens and costs, a
-    conversation as what was said, a rollout with its trace and scores, an experiment with its
+    The start of the id is enough. A trace is shown as a tree with times, tokens and costs, a
+    conversation as its messages, a rollout with its trace and scores, an experiment with its
     decision.
 
     Examples:
@@ -93,7 +93,7 @@ def show(
 
 
 def _addresses(folder: Path, store: str | None, server: str | None) -> list[str | None]:
-    """Addresses of servers to look at, None for a store: what is here comes first."""
+    """Addresses of servers to query, None for a store; the local one first."""
     if store is not None or server is not None:
         return [server]
     named = os.environ.get(URL_VARIABLE, "").strip()
@@ -113,7 +113,7 @@ def _find(backend: Backend, identity: str) -> Shown | None:
         if trace is not None:
             found.append(trace)
     if not found:
-        # Their ids are their owners': of any length, and seldom meant when something else fits.
+        # Users choose conversation ids, so any prefix may match one: they come last.
         return backend.conversation(identity)
     if len(found) == 1:
         return found[0]
@@ -194,7 +194,7 @@ def _print_noun(
 def print_rollout(
     store: Store, rollout: Rollout, *, full: bool = False, everything: bool = False
 ) -> None:
-    """A rollout with its answer, scores and trace."""
+    """Print a rollout with its answer, scores and trace."""
     out.print(
         f"[bold]Rollout {short(rollout.id)}[/] of task {escape(rollout.task_id)}: {rollout.status}"
     )

@@ -1,4 +1,4 @@
-"""How a trace is shown: its figures, its tree with times, tokens and costs, and its messages."""
+"""Print traces and conversations: figures, the span tree with times, tokens and costs, messages."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _VALUES = (
 
 
 def print_trace(detail: TraceDetail, *, full: bool = False, everything: bool = False) -> None:
-    """Show a trace.
+    """Print a trace.
 
     Args:
         detail: The trace.
-        full: With what was said: messages, inputs and outputs.
-        everything: Each step on a line of its own, however many there are.
+        full: Include messages, inputs and outputs.
+        everything: Show each step on its own line, however many there are.
     """
     _print_head(detail.trace)
     for item in detail.feedback:
@@ -51,14 +51,14 @@ def print_trace(detail: TraceDetail, *, full: bool = False, everything: bool = F
 
 
 def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = False) -> None:
-    """Show spans as a tree; arguments as for `print_trace`."""
+    """Print spans as a tree; arguments as for `print_trace`."""
     shown: list[Text] = []
     for line in tree_lines(forest(spans), folded=not everything):
         shown.append(_line(line, ids=full))
         if full and line.span is not None:
             for said in _content(line.span):
                 beside = Text(f"{bars(line.last)}   ", style="dim")
-                # What has lines of its own stays beside the branches.
+                # Multi-line content stays beside the branches.
                 said.plain = said.plain.replace("\n", f"\n{beside.plain}")
                 shown.append(beside.append_text(said))
         if len(shown) >= _LINES_AT_ONCE:
@@ -69,7 +69,7 @@ def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = 
 
 
 _LINES_AT_ONCE = 200
-"""Lines that are printed at once: to begin takes longer than a line does."""
+"""Lines printed per call: a call costs more than a line."""
 
 
 def _print_head(trace: Trace) -> None:
@@ -97,7 +97,7 @@ def _print_head(trace: Trace) -> None:
 
 
 def feedback_line(item: Feedback) -> Text:
-    """One statement on a line."""
+    """One item of feedback as a line."""
     line = Text("feedback ", style="dim").append(item.kind, style="not dim")
     if item.value is not None:
         worth = format_feedback(item.value) if item.kind == "thumbs" else f"{item.value:.2g}"
@@ -141,7 +141,7 @@ def _line(line: TreeLine, *, ids: bool = False) -> Text:
 
 
 def _content(span: Span) -> Iterator[Text]:
-    """What a step was given and what it made."""
+    """Input and output of a step."""
     for key in ("gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages"):
         value = span.attributes.get(key)
         if value is None:
@@ -153,7 +153,7 @@ def _content(span: Span) -> Iterator[Text]:
             said = parts_text(message["parts"])
             yield Text.assemble((f"{one_line(message['role'], 40)} ", "bold"), said)
         if cut:
-            yield Text("… it was cut when it was recorded", style="dim")
+            yield Text("… truncated when recorded", style="dim")
     for word, key in _VALUES:
         value = span.attributes.get(key)
         if value is not None:
@@ -163,7 +163,7 @@ def _content(span: Span) -> Iterator[Text]:
 STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
 
 MAX_CHARACTERS = 2_000
-"""Characters of a message that are shown, unless all is asked for."""
+"""Maximum length of a message, in characters, without `full`."""
 
 
 def parts_text(parts: Iterable[Any], limit: int = MAX_CHARACTERS) -> str:
@@ -197,11 +197,11 @@ def _arguments(given: Any) -> str:
 
 
 def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
-    """Show a conversation as a log with roles.
+    """Print a conversation as a log with roles.
 
     Args:
         log: The conversation.
-        full: Also what agents said to one another, and long messages whole.
+        full: Include messages between agents, and do not shorten messages.
     """
     head = log.conversation
     out.print(
@@ -227,7 +227,7 @@ def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
     if hidden:
         out.print(f"{hidden} messages between agents are shown by --full.", style="dim")
     if log.cut:
-        out.print("Something is missing: it was too long when it was recorded.", style="dim")
+        out.print("Incomplete: some messages were truncated when recorded.", style="dim")
 
 
 def _message_line(message: ConversationMessage, limit: int) -> Text:

@@ -1,4 +1,4 @@
-"""`ratchet status`: where things stand, at a glance."""
+"""`ratchet status`: a summary of the project."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ratchet.store import Store
 from ratchet.types import Stage
 
 NEXT: dict[Stage, str] = {
-    "baseline": "ratchet improve goes on with it",
-    "learn": "ratchet improve goes on with it",
-    "prove": "ratchet improve goes on with it",
+    "baseline": "ratchet improve continues it",
+    "learn": "ratchet improve continues it",
+    "prove": "ratchet improve continues it",
     "ship": "ratchet improve ships it",
     "shipped": "look at the branch, merge it, or: ratchet rollback",
     "no_gain": "change the agent or its tasks, or try another search: ratchet improve --seed 1",
-    "failed": "mend the cause; ratchet improve goes on with it",
+    "failed": "fix the cause; ratchet improve continues it",
 }
 
 
 def status(folder: Folder = Path("."), json: Json = False) -> None:
-    """Show what is in the store, how the newest run stands, and what to do next."""
+    """Show the store's contents, the state of the newest run, and what to do next."""
     project = project_in(folder)
     with project.open_store() as store:
         summary = store.summary()
@@ -89,7 +89,7 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any]) -> None:
             f"  on {tasks}: {number(learning['baseline_val'])} → {number(learning['best_val'])}"
         )
     if outcome.costs.rollouts or outcome.costs.coach_calls:
-        out.print(f"  it has taken {outcome.costs}", markup=False)
+        out.print(f"  spent: {outcome.costs}", markup=False)
     if run.message:
         out.print(f"  {run.message}", markup=False)
     if outcome.release:

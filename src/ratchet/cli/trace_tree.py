@@ -1,4 +1,4 @@
-"""A trace as a tree of lines: who called what, folded where the same comes again and again."""
+"""A trace as a tree of lines, with repeated steps folded."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import NamedTuple
 from ratchet.types import Span
 
 SHOWN = 5
-"""Steps of the same name under one parent that are shown one by one."""
+"""Steps of the same name under one parent that are shown before folding."""
 
 FAILED = 3
-"""Further ones that are shown since they failed."""
+"""Failed steps shown beyond those."""
 
 MAX_DEPTH = 40
-"""Levels that are shown."""
+"""Maximum number of levels shown."""
 
 MAX_LINES = 500
-"""Lines that are shown."""
+"""Maximum number of lines shown."""
 
 
 class TreeLine(NamedTuple):
-    """One line of a tree: a span, or a word about spans that are folded."""
+    """One line of a tree: a span, or a summary of folded spans."""
 
     depth: int
     last: tuple[bool, ...]
-    """For each level whether it is the last of its siblings; what the branches are drawn by."""
+    """For each level, whether it is the last of its siblings; the branches are drawn from it."""
     span: Span | None
     note: str = ""
-    """Of a span what is unusual about it; of a fold what is in it."""
+    """Anomaly of a span, or summary of a fold."""
 
 
 class SpanForest(NamedTuple):
-    """Who called whom, whatever the parents say."""
+    """Spans linked to their parents."""
 
     spans: Sequence[Span]
     roots: list[int]
@@ -43,19 +43,19 @@ class SpanForest(NamedTuple):
 
 
 def forest(spans: Sequence[Span]) -> SpanForest:
-    """Put spans under their parents.
+    """Link spans to their parents.
 
-    A span whose parent is unknown is a root, and so is the first of those that are each other's
-    parents. Of several with the same id the first one has the children.
+    A span with an unknown parent is a root. In a cycle of parents the first span becomes a root. Of
+    several spans with the same id the first one gets the children.
 
     Args:
-        spans: In the order they started.
+        spans: Ordered by start time.
     """
     indexes: dict[tuple[str, str], int] = {}
     notes: dict[int, str] = {}
     for index, span in enumerate(spans):
         if indexes.setdefault((span.trace_id, span.span_id), index) != index:
-            notes[index] = "its id is there twice"
+            notes[index] = "duplicate id"
     children: list[list[int]] = [[] for _ in spans]
     parents: list[int] = []
     roots: list[int] = []
@@ -66,11 +66,11 @@ def forest(spans: Sequence[Span]) -> SpanForest:
             if parent == index:
                 parent, notes[index] = -1, "it is its own parent"
             elif parent < 0:
-                notes[index] = "its parent is not here"
+                notes[index] = "its parent is missing"
         parents.append(parent)
         (roots if parent < 0 else children[parent]).append(index)
     _cut_rings(parents, roots, children, notes)
-    # Clocks of some languages know milliseconds: of those that begin at once the shorter is first.
+    # Some languages' clocks have millisecond resolution: of equal starts the shorter comes first.
     for siblings in children:
         siblings.sort(key=lambda index: (spans[index].start_ns, spans[index].end_ns))
     return SpanForest(spans, roots, children, notes)
@@ -79,7 +79,7 @@ def forest(spans: Sequence[Span]) -> SpanForest:
 def _cut_rings(
     parents: list[int], roots: list[int], children: list[list[int]], notes: dict[int, str]
 ) -> None:
-    """Make a root of the first of those that are each other's parents."""
+    """Break cycles by making their first span a root."""
     reached = bytearray(len(parents))
     stack = list(roots)
     at = 0
@@ -94,7 +94,7 @@ def _cut_rings(
         if at == len(parents):
             return
         children[parents[at]].remove(at)
-        notes[at] = "it is below itself"
+        notes[at] = "it is its own ancestor"
         roots.append(at)
         stack.append(at)
 
@@ -105,10 +105,10 @@ def tree_lines(
     """The lines of a tree, from the top.
 
     Args:
-        trees: Who called whom.
-        folded: Whether what comes again and again, is deep or is much stands as a word about it.
-        most: Lines at most, when folded.
-        deepest: Levels at most, when folded.
+        trees: The linked spans.
+        folded: Summarise steps that are repeated, too deep or too many.
+        most: Maximum number of lines, when folded.
+        deepest: Maximum number of levels, when folded.
     """
     spans, notes = trees.spans, trees.notes
     entries = _entries(trees, trees.roots, folded)
@@ -121,7 +121,7 @@ def tree_lines(
             stack.pop()
             continue
         what, is_last = entry
-        # Levels beyond the deepest are drawn alike: a line is not to be longer than its tree.
+        # Levels beyond the deepest share one indentation, so that lines stay short.
         last = (*above, is_last) if len(above) < deepest else above
         if isinstance(what, str):
             yield TreeLine(len(stack) - 1, last, None, what)
@@ -146,7 +146,7 @@ def tree_lines(
 def _entries(
     trees: SpanForest, indexes: list[int], folded: bool
 ) -> Iterator[tuple[int | str, bool]]:
-    """Indexes and words about folds, in order, each with whether it is the last one."""
+    """Span indexes and fold summaries in order, each with whether it is the last."""
     found = list(_folded(trees, indexes) if folded else indexes)
     for number, what in enumerate(found):
         yield what, number == len(found) - 1
@@ -182,14 +182,14 @@ def _fold(trees: SpanForest, name: str, indexes: list[int]) -> str:
     seconds = sum(max(0, span.end_ns - span.start_ns) for span in spans) / 1e9
     errors = sum(span.status == "error" for span in spans)
     below = sum(_below(trees, index) for index in indexes)
-    said = f"… {len(indexes)} more {name}, {seconds:.2f} s together"
+    summary = f"… {len(indexes)} more {name}, {seconds:.2f} s in total"
     if errors:
-        said += f", {errors} failed"
-    return said + (f", {below} steps below them" if below else "")
+        summary += f", {errors} failed"
+    return summary + (f", {below} steps below them" if below else "")
 
 
 def _below(trees: SpanForest, index: int) -> int:
-    """How many stand under one."""
+    """Number of descendants."""
     number = 0
     stack = list(trees.children[index])
     while stack:
@@ -199,12 +199,12 @@ def _below(trees: SpanForest, index: int) -> int:
 
 
 def branches(last: Sequence[bool]) -> str:
-    """The branches that lead to a line."""
+    """The branch characters in front of a line."""
     if not last:
         return ""
     return bars(last[:-1]) + ("└─ " if last[-1] else "├─ ")
 
 
 def bars(last: Sequence[bool]) -> str:
-    """The branches that pass by what stands below a line."""
+    """The branch characters in front of what is below a line."""
     return "".join("   " if ended else "│  " for ended in last)

@@ -1,4 +1,4 @@
-"""`ratchet traces`: what ran live, one line a run; also as it happens."""
+"""`ratchet traces`: list live traces, one per line, or follow new ones."""
 
 from __future__ import annotations
 
@@ -36,58 +36,60 @@ from ratchet.types import InputError
 from ratchet.types.trace import Sort, Trace, TraceFilter, first_of
 
 POLL_S = 1.0
-"""How often is looked for new traces."""
+"""Polling interval for new traces, in seconds."""
 
 ROOT_WAIT_S = 10.0
-"""After so long a trace is shown whose root has not come: it is somebody else's, or runs long."""
+"""Seconds after which a trace is shown without its root span: the root may belong to another
+process, or still be open.
+"""
 
 MAX_PAGES = 20
-"""Pages that are looked through for what is rare."""
+"""Maximum number of pages searched."""
 
 _REMEMBERED = 20_000
 
 
 def traces(
-    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only traces of this agent.")] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Only those in which a step failed.")
+        bool, typer.Option("--errors", help="Only traces with a failed step.")
     ] = False,
     since: Annotated[
-        str | None, typer.Option(help="Only those that began since, such as 15m, 1h, 2d, a date.")
+        str | None, typer.Option(help="Only traces that began since: 15m, 1h, 2d, or a date.")
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Only those that began before.")] = None,
-    name: Annotated[str | None, typer.Option(help="Only those whose name has this in it.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only traces that began before.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only traces whose name contains this.")] = None,
     conversation: Annotated[
-        str | None, typer.Option(help="Only those of this conversation.")
+        str | None, typer.Option(help="Only traces of this conversation.")
     ] = None,
     feedback: Annotated[
-        bool, typer.Option("--feedback", help="Only those that somebody said something of.")
+        bool, typer.Option("--feedback", help="Only traces with feedback.")
     ] = False,
     min_duration: Annotated[
-        float | None, typer.Option(min=0, help="Only those that took at least so many seconds.")
+        float | None, typer.Option(min=0, help="Only traces of at least so many seconds.")
     ] = None,
     min_cost: Annotated[
-        float | None, typer.Option(min=0, help="Only those that cost at least so many dollars.")
+        float | None, typer.Option(min=0, help="Only traces of at least so many dollars.")
     ] = None,
-    rollouts: Annotated[bool, typer.Option("--rollouts", help="Those of rollouts, too.")] = False,
-    sort: Annotated[
-        Sort, typer.Option(help="newest; slowest or costliest of those that fit.")
-    ] = "newest",
+    rollouts: Annotated[
+        bool, typer.Option("--rollouts", help="Include traces of rollouts.")
+    ] = False,
+    sort: Annotated[Sort, typer.Option(help="Order: newest, slowest or costliest.")] = "newest",
     slow: Annotated[bool, typer.Option("--slow", help="The same as --sort slowest.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 30,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Show new ones as they come, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Show new traces as they arrive, until Ctrl-C.")
     ] = False,
     folder: Folder = Path("."),
     store: StoreUrl = None,
     server: ServerUrl = None,
     json: Json = False,
 ) -> None:
-    """List what agents did live, newest first.
+    """List traces of live traffic, newest first.
 
-    Costs are those that were recorded, or else by published prices. Durations, costs, names and
-    errors are computed when you ask: such a search, or such an order, looks at 40,000 traces, and
-    says so when there are more.
+    Costs are the recorded ones, or computed from published prices. Durations, costs, names and
+    errors are computed at query time: filters and orders by them read at most 40,000 traces, and
+    the output states when there are more.
 
     Examples:
 
@@ -111,10 +113,10 @@ def traces(
         rollouts=rollouts,
     )
     if slow and sort == "costliest":
-        raise InputError("Say either --slow or --sort costliest.")
+        raise InputError("Give either --slow or --sort costliest, not both.")
     order: Sort = "slowest" if slow else sort
     if follow and order != "newest":
-        raise InputError("--follow shows traces as they come; leave the order out.")
+        raise InputError("--follow shows traces as they arrive; leave the order out.")
     with open_backend(folder, store, server, make=follow) as backend:
         if follow:
             _follow(backend, filters, json)
@@ -122,22 +124,22 @@ def traces(
         found, looked_back_to = _search(backend, filters, order, limit)
     more = looked_back_to is not None
     if json:
-        # Whether there are others that might have been listed: older ones, or of an order any.
+        # Whether more traces might match: older ones, or with an order any.
         print_json({"traces": found, "more": more, "looked_back_to_ns": looked_back_to})
         return
     if not found:
         out.print(
-            f"No trace {'yet' if filters == TraceFilter() else 'fits'} in {backend.label}."
+            f"No trace {'yet' if filters == TraceFilter() else 'matches'} in {backend.label}."
             f"{_NONE if filters == TraceFilter() else ''}",
             markup=False,
         )
     else:
         _print(found)
     if looked_back_to is not None and (order != "newest" or len(found) < limit):
-        # A second later: those that began within it may not have been looked at.
+        # One second later: traces that began within it may not have been read.
         until = format_time(looked_back_to + 10**9).replace(" ", "T")
         err.print(
-            f"Looked back to {format_time(looked_back_to)}; --until {until} goes on from there.",
+            f"Searched back to {format_time(looked_back_to)}; --until {until} continues there.",
             style="dim",
         )
 
@@ -151,7 +153,7 @@ _NONE = (
 def _search(
     backend: Backend, filters: TraceFilter, sort: Sort, limit: int
 ) -> tuple[list[Trace], int | None]:
-    """So many traces, and how far was looked for them; None when all were looked at."""
+    """Up to `limit` traces, and how far back the search went; None when it read all."""
     found: list[Trace] = []
     cursor: str | None = None
     for _ in range(MAX_PAGES):
@@ -177,16 +179,16 @@ _COLUMNS = (
 )
 _RIGHT = ("took", "spans", "errors", "tokens", "cost")
 _BROAD = {"agent": 6, "name": 12}
-"""Columns that are cut where there is no room, and what is left of them at least."""
+"""Columns that are shortened when the terminal is narrow, and their minimum width."""
 
 
 def _print(found: Iterable[Trace]) -> None:
     now = time.time()
     cells = [_cells(trace, now) for trace in found]
-    # What nothing is known of would only take the room.
+    # Empty columns would only waste width.
     shown = [n for n, _ in enumerate(_COLUMNS) if any(row[n].plain for row in cells)]
     rows = _table(cells, shown)
-    if not out.is_terminal:  # a file or another program has room for all of it
+    if not out.is_terminal:  # unlimited width in a file or pipe
         print_table(rows)
         return
     for name in _FIRST_TO_GO:
@@ -198,13 +200,13 @@ def _print(found: Iterable[Trace]) -> None:
 
 
 _SLACK = 4
-"""Characters that rich leaves to what could be cut further."""
+"""Width that rich reserves for columns it could shorten further."""
 _FIRST_TO_GO = ("spans", "tokens", "agent", "errors", "cost", "started")
-"""Columns that are left out where there is no room for all: half a number is a wrong one."""
+"""Columns to drop in this order when the terminal is narrow: half a number is a wrong one."""
 
 
 def _needed(cells: list[list[Text]], shown: list[int]) -> int:
-    """Characters that a line takes at least."""
+    """Minimum width of a line, in characters."""
     needed = 0
     for n in shown:
         widest = max(len(_COLUMNS[n]), *(row[n].cell_len for row in cells))
@@ -254,10 +256,10 @@ def _print_line(trace: Trace) -> None:
 
 
 class TraceFollower:
-    """Decides when a trace that is being stored is shown: once, when its root is there.
+    """Decides when to show a trace that is being stored: once, when its root span has arrived.
 
     Args:
-        root_wait_s: After so long it is shown without.
+        root_wait_s: Seconds after which it is shown without a root.
     """
 
     def __init__(self, root_wait_s: float = ROOT_WAIT_S) -> None:
@@ -266,16 +268,16 @@ class TraceFollower:
         self._pending: dict[tuple[str, str, int], tuple[Trace, float]] = {}
 
     def skip(self, found: Iterable[Trace]) -> None:
-        """Leave out what was there before."""
+        """Mark existing traces as shown."""
         for trace in found:
             self._shown[_key(trace)] = None
 
     def ready(self, found: Iterable[Trace], now: float) -> list[Trace]:
-        """What is to be shown now.
+        """Traces to show now.
 
         Args:
-            found: Traces of which something new was stored, as they are now.
-            now: Seconds, from any beginning, never going back.
+            found: Traces with new spans, in their current state.
+            now: Monotonic time in seconds.
         """
         for trace in found:
             if _key(trace) not in self._shown:
@@ -305,7 +307,7 @@ def _follow(backend: Backend, filters: TraceFilter, json: bool) -> None:
         before, _ = backend.after(mark, msgspec.structs.replace(filters, since_ns=None))
         follower.skip(before)
         if not json:
-            err.print("Waiting for traces; Ctrl-C ends.", style="dim")
+            err.print("Waiting for traces; stop with Ctrl-C.", style="dim")
         while True:
             found, mark = backend.after(mark, filters)
             for trace in follower.ready(found, time.monotonic()):

@@ -1,4 +1,4 @@
-"""`ratchet verify`: recompute what evidence states."""
+"""`ratchet verify`: recompute the numbers of an evidence file."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def _newest(folder: Path) -> Path:
             if experiment.evidence_path:
                 return Path(experiment.evidence_path)
     raise InputError(
-        "There is no experiment with evidence here yet.", hint="Make one: ratchet improve."
+        "There is no experiment with evidence here yet.", hint="Create one: ratchet improve."
     )

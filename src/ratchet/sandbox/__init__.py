@@ -1,4 +1,4 @@
-"""Hostile code, contained: generated functions, evaluators and test commands."""
+"""Run untrusted code in a sandbox: generated functions, evaluators and test commands."""
 
 from ratchet.sandbox.commands import CommandResult, run
 from ratchet.sandbox.function_calls import CallResult, call, function_pool

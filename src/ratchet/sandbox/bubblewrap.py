@@ -1,4 +1,4 @@
-"""The command line of bubblewrap for a view of the file system."""
+"""Build the `bwrap` command line for a view of the file system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from ratchet.sandbox.view import DEVICES, FileView
 
 SCRATCH = "/ratchet-scratch"
-"""Where the scratch folder lies inside."""
+"""Path of the scratch folder inside the sandbox."""
 TEMPORARY, SHARED_MEMORY = "/tmp", "/dev/shm"  # noqa: S108 - they are the sandbox's own
 _SHARED_BYTES = 64 * 1024 * 1024
 
@@ -29,15 +29,15 @@ def command_line(
     commands: bool = False,
     files: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """The words that start a program in namespaces of its own, up to that program.
+    """The command line that starts a program in its own namespaces, up to that program.
 
     Args:
-        view: What it sees of the file system.
-        scratch_bytes: Size of its scratch folder, which is memory.
-        network: It is left in this machine's network.
-        commands: It gets /tmp and shared memory, as test commands need.
-        files: Files that it sees beside them, by descriptors that hold their content. With them
-            its first process may listen on every port of its own network.
+        view: The visible part of the file system.
+        scratch_bytes: Size of its scratch folder, which is in memory.
+        network: Stay in this machine's network.
+        commands: Provide /tmp and shared memory, as test commands need.
+        files: Additional files, by descriptors that hold their content. With them the first process
+            may listen on every port of its own network.
     """
     found = program()
     assert found is not None
@@ -57,12 +57,12 @@ def command_line(
     if commands:
         mounts.append((TEMPORARY, 0, _memory(TEMPORARY, scratch_bytes, "1777")))
         mounts.append((SHARED_MEMORY, 0, _memory(SHARED_MEMORY, _SHARED_BYTES, "1777")))
-    # Read-only: to root, the kernel's settings in it are writable from any namespace.
+    # Read-only: root could otherwise change the kernel's settings in it from any namespace.
     mounts.append(("/proc", 0, ["--proc", "/proc", "--remount-ro", "/proc"]))
     mounts += [(device, 0, ["--dev-bind", device, device]) for device in DEVICES]
     for path, fd in (files or {}).items():
         mounts.append((path, 2, ["--ro-bind-data", str(fd), path]))
-    # Parents before what lies in them, and what is shown before what of it is masked.
+    # Parents before their children, and shown paths before the masks on them.
     for _, _, mount in sorted(mounts, key=lambda each: (each[0].count("/"), each[1], each[0])):
         words += mount
     for name, target in _STREAMS if commands else ():
@@ -86,6 +86,6 @@ def _masked(path: str) -> list[str]:
     if os.path.isdir(path):
         return [*_memory(path, 4096, "0000"), "--remount-ro", path]
     if os.path.exists(path):
-        # A device on a mount that has none: it cannot be opened.
+        # A device on a nodev mount cannot be opened.
         return ["--ro-bind", "/dev/null", path]
     return []

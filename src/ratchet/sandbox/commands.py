@@ -25,20 +25,21 @@ _END_S = 5.0
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command ended."""
+    """Result of a command."""
 
     status: Literal["ended", "timed_out", "memory", "flooded", "crashed"]
-    """ended: by itself, whatever its exit code. flooded: it started or wrote too much. crashed:
-    the sandbox around it ended."""
+    """ended: by itself, whatever its exit code. flooded: it started or wrote too much. crashed: the
+    sandbox around it ended.
+    """
     code: int | None
-    """Its exit code, negative when a signal ended it; None when it did not end by itself."""
+    """Its exit code, negative for a signal; None when it did not end by itself."""
     error: str = ""
-    """Why it was ended, in a sentence; empty when it ended by itself."""
+    """Why it was ended, as a sentence; empty when it ended by itself."""
     output: str = ""
     """Head and tail of stdout and stderr together."""
     seconds: float = 0.0
     level: Level = "none"
-    """How it was contained."""
+    """The sandbox level it ran at."""
 
 
 def run(
@@ -54,27 +55,27 @@ def run(
     unsafe: bool = False,
     network: bool = False,
 ) -> CommandResult:
-    """Run a command to its end, without a shell. It blocks; await it in a thread.
+    """Run a command to its end, without a shell. Blocks; await it in a thread.
 
-    Of its output, head and tail are kept, `limits.output_bytes` together; it is not ended for
-    printing more. Its memory is measured, not limited beforehand, since runtimes such as that of
-    JavaScript reserve far more address space than they use.
+    Head and tail of its output are retained, `limits.output_bytes` together; printing more does not
+    end it. Its memory is measured, not limited beforehand, since runtimes such as JavaScript's
+    reserve far more address space than they use.
 
     Args:
         command: Program and arguments.
         cwd: Its working folder, which it may read.
-        environment: Variables beside the few that are passed on; HOME and TMPDIR are the scratch
+        environment: Variables in addition to the allowed ones; HOME and TMPDIR are the scratch
             folder.
         writable: Folders that it may write to.
-        read: More folders and files that it may read.
-        hide: Folders and files that it must not read, wherever they lie.
-        limits: What it may take; a file that it writes may have `scratch_bytes`.
-        level: How it is contained; `auto` for the strongest that this machine can make.
-        unsafe: Run with limits alone where there is no sandbox.
+        read: Additional folders and files that it may read.
+        hide: Folders and files that it must not read, wherever they are.
+        limits: Its limits; a file that it writes may have `scratch_bytes`.
+        level: The sandbox level; `auto` for the strongest available.
+        unsafe: Run with limits alone where no sandbox is available.
         network: It may use the network.
 
     Raises:
-        SandboxUnavailable: No sandbox can be made here.
+        SandboxUnavailable: No sandbox is available on this machine.
         SandboxFailed: The sandbox or the program in it cannot be started.
     """
     got = resolve_level(level, unsafe=unsafe)
@@ -116,7 +117,7 @@ def run(
 def _wait(
     started: SandboxProcess, printed: _HeadAndTail, seconds: float
 ) -> tuple[int, bytes] | None:
-    """Read what it prints until it tells that it has ended; None when it does not."""
+    """Read its output until it reports its end; None when it does not."""
     received = bytearray()
     deadline = time.monotonic() + seconds
     with selectors.DefaultSelector() as both:
@@ -146,7 +147,7 @@ def _frame(received: bytearray) -> tuple[int, bytes] | None:
 
 
 def _end(started: SandboxProcess, printed: _HeadAndTail) -> None:
-    """End the sandbox and all that is in it, and read what it printed last."""
+    """End the sandbox and everything in it, and read the remaining output."""
     started.end()
     try:
         started.process.wait(_END_S)
@@ -189,7 +190,7 @@ def _ended(
     if verdict == protocol.TOO_MUCH_MEMORY:
         return made("memory", None, f"It took more than {limits.memory_bytes} bytes of memory.")
     if verdict == protocol.TOO_MANY_PROCESSES:
-        said = f"It ran more than {limits.processes} processes and threads at a time."
+        said = f"It ran more than {limits.processes} concurrent processes and threads."
         return made("flooded", None, said)
     if verdict == protocol.TOO_MUCH_SCRATCH:
         return made("flooded", None, f"It wrote more than {limits.scratch_bytes} bytes.")
@@ -197,7 +198,7 @@ def _ended(
 
 
 class _HeadAndTail:
-    """Head and tail of a stream of any length."""
+    """Retains the head and tail of a stream of any length."""
 
     def __init__(self, most: int) -> None:
         self._half = max(1, most // 2)
@@ -206,7 +207,7 @@ class _HeadAndTail:
         self._dropped = 0
 
     def read(self, fd: int, *, once: bool = False) -> bool:
-        """Take what has come; whether more may come (`once`: whether something had come)."""
+        """Read available bytes; return whether more may come (`once`: whether any came)."""
         try:
             chunk = os.read(fd, 65_536)
         except BlockingIOError:
@@ -220,6 +221,6 @@ class _HeadAndTail:
         return bool(chunk)
 
     def text(self) -> str:
-        """What is kept, and how much is not."""
-        gap = f"\n… {self._dropped} bytes left out …\n".encode() if self._dropped else b""
+        """The retained text, with the number of omitted bytes."""
+        gap = f"\n… {self._dropped} bytes omitted …\n".encode() if self._dropped else b""
         return bytes(self._head + gap + self._tail).decode(errors="replace")

@@ -13,15 +13,15 @@ from ratchet.sandbox.pool import SandboxPool
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call ended."""
+    """Result of a call."""
 
     status: SandboxStatus
     value: Any = None
     """What the function returned; None unless the status is ok."""
     error: str = ""
-    """What went wrong, in a sentence; empty when the status is ok."""
+    """Error message as a sentence; empty when the status is ok."""
     output: str = ""
-    """What it printed, the traceback of an error among it."""
+    """Its output, including the traceback of an error."""
     seconds: float = 0.0
 
 
@@ -33,17 +33,17 @@ def function_pool(
     level: Level | str = "auto",
     unsafe: bool = False,
 ) -> SandboxPool:
-    """A pool for `call`, to be entered with `async with` and handed to it as `pool`.
+    """Create a pool for `call`; enter it with `async with` and pass it as `pool`.
 
     Args:
         path: Folders that the sources may import from, beside the standard library.
-        limits: See `SandboxPool`, as for the others.
-        slots: How many calls run at a time.
-        level: How they are contained.
-        unsafe: Run with limits alone where there is no sandbox.
+        limits: See `SandboxPool`, as for the other arguments.
+        slots: Maximum number of concurrent calls.
+        level: The sandbox level.
+        unsafe: Run with limits alone where no sandbox is available.
 
     Raises:
-        SandboxUnavailable: No sandbox can be made here.
+        SandboxUnavailable: No sandbox is available on this machine.
     """
     return SandboxPool(
         "inside.functions:handle",
@@ -67,23 +67,23 @@ async def call(
     level: Level | str = "auto",
     unsafe: bool = False,
 ) -> CallResult:
-    """Run one function of a source text in a process of its own.
+    """Run one function of a source text in its own process.
 
-    Nothing stays from one call to the next: the source is executed anew each time.
+    No state is shared between calls: the source is executed anew each time.
 
     Args:
         source: The text of a module.
         function: The name of a function in it; it may be a coroutine function.
-        args: Its positional arguments, as JSON can hold them.
-        kwargs: Its arguments by name.
+        args: Its positional arguments, as JSON values.
+        kwargs: Its keyword arguments, as JSON values.
         pool: A pool made by `function_pool`; without one a sandbox is started for this call.
-        limits: Of this call.
-        level: How it is contained, where no pool is given.
-        unsafe: Run with limits alone where there is no sandbox and no pool is given.
+        limits: Limits of this call.
+        level: The sandbox level, without a pool.
+        unsafe: Run with limits alone where no sandbox is available, without a pool.
 
     Raises:
-        SandboxUnavailable: No sandbox can be made here.
-        TypeError: JSON cannot hold the arguments.
+        SandboxUnavailable: No sandbox is available on this machine.
+        TypeError: The arguments are not JSON values.
     """
     request = {"source": source, "function": function, "args": args, "kwargs": kwargs or {}}
     body = msgspec.json.encode(request)
@@ -101,6 +101,6 @@ async def call(
         value = msgspec.json.decode(answer.body)
     except (msgspec.DecodeError, RecursionError) as error:
         return msgspec.structs.replace(
-            result, status="crashed", error=f"Its answer is no JSON: {error}."
+            result, status="crashed", error=f"Its answer is not JSON: {error}."
         )
     return msgspec.structs.replace(result, value=value)

@@ -1,4 +1,4 @@
-"""Start the first process of a sandbox, with a socket to it and its output in a pipe."""
+"""Start the first process of a sandbox, with a control socket and an output pipe."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ from ratchet.sandbox.relay import RelayAddress, hosts_file
 from ratchet.sandbox.view import FileView, landlock_rules
 
 COMPILED = (command, entry, functions, zygote)
-"""Imported so that their bytecode is written: in a sandbox nothing is, and it starts from it."""
+"""Imported so that their bytecode is cached: a sandbox can only read the cache."""
 
 _BOOT = Path(__file__).parent / "inside" / "boot.py"
 _NAMES = ("/etc/hosts", "/etc/nsswitch.conf")
-"""Where a program looks names of hosts up."""
+"""Files that a program resolves host names with."""
 _ALLOWED = frozenset({"PATH", "LANG", "LANGUAGE", "TZ"})
-"""Names of variables that code in a sandbox gets from here, beside those of the locale."""
+"""Environment variables passed on to sandboxed code, in addition to the locale's."""
 
 _REPRODUCIBLE = {"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "MALLOC_ARENA_MAX": "2"}
-"""Sets and dictionaries of strings are ordered alike in every evaluation; few memory arenas, as
-each takes address space."""
+"""Fixed string hashes order sets the same in every evaluation; few memory arenas, since each
+reserves
+address space.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,21 +43,21 @@ class SandboxProcess:
 
     process: subprocess.Popen[bytes]
     control: socket.socket
-    """Our end; when it is closed, the sandbox ends."""
+    """Our end; closing it ends the sandbox."""
     output: int
-    """Descriptor of a pipe with what it prints outside of a request."""
+    """Descriptor of a pipe with its output outside of requests."""
     scratch: str
-    """A folder to remove when it has ended, if it has not itself; empty when there is none."""
+    """A folder to remove after its end if it did not do so itself; empty for none."""
     level: Level
 
     def end(self) -> None:
-        """Have it end: at once where the kernel ends all the rest with it, else by itself."""
+        """End it: at once where the kernel ends its descendants too, else by its own cleanup."""
         self.control.close()
         if self.level == "bubblewrap":
             self.process.kill()
 
     def ended(self) -> None:
-        """Kill what is left after its first process was killed rather than ended by itself."""
+        """Clean up after its first process was killed instead of ending by itself."""
         if self.level != "bubblewrap" and self.process.returncode < 0:
             end_session(self.process.pid)
         if self.scratch:
@@ -63,7 +65,7 @@ class SandboxProcess:
 
 
 def scrubbed_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of code in a sandbox: what is on the allow-list, and what was given."""
+    """The environment of sandboxed code: the allowed variables, and the given ones."""
     kept = {k: v for k, v in os.environ.items() if k in _ALLOWED or k.startswith("LC_")}
     return {"PATH": os.defpath, **kept, **(given or {})}
 
@@ -78,17 +80,17 @@ def start(
     network: str = "none",
     reached: Sequence[RelayAddress] = (),
 ) -> SandboxProcess:
-    """Start it. What it is to do stands in the configuration.
+    """Start the process, with its task in the configuration.
 
     Args:
         config: See `inside.entry`; the rules are added to it. `landlock` is the newest version of
             Landlock to use.
-        level: How it is contained.
-        view: The files that it sees.
+        level: The sandbox level.
+        view: The visible files.
         scratch_bytes: Size of its scratch folder.
         environ: Its environment.
         network: See `inside.policy.base`.
-        reached: Addresses that it reaches through listeners of its own.
+        reached: Addresses that it reaches through relay listeners.
 
     Raises:
         SandboxFailed: It cannot be started.
@@ -126,7 +128,7 @@ def start(
             commands=commands,
             files=held,
         )
-    # -P and -S: nothing but the standard library can be imported; -s: nor what the user installed.
+    # -P and -S: only the standard library can be imported; -s: no user site-packages either.
     words += [sys.executable, "-s", "-P", "-S", "-B", str(_BOOT)]
     words += [str(theirs.fileno()), str(written)]
     try:
@@ -168,7 +170,7 @@ def _rules(view: FileView, scratch: str, level: Level, commands: bool) -> list[t
 
 
 def _file_of(content: bytes) -> int:
-    """A descriptor of a file without a name, at its start."""
+    """A descriptor of an unnamed file, positioned at its start."""
     fd = os.memfd_create("ratchet-sandbox", 0)
     with os.fdopen(os.dup(fd), "wb") as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""Which kind of sandbox this machine can make."""
+"""Detect which sandbox levels this machine supports."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _TRY_S = 10.0
 
 
 def best_level() -> Level:
-    """The strongest kind of sandbox that this machine can make; `none` where it can make none."""
+    """The strongest sandbox level available on this machine; `none` where there is none."""
     if why_no_bubblewrap() == "":
         return "bubblewrap"
     return "landlock" if why_no_landlock() == "" else "none"
 
 
 def resolve_level(level: Level | str, *, unsafe: bool) -> Level:
-    """The level to use for a wish.
+    """Resolve a requested level to the one to use.
 
     Args:
-        level: One of the levels, or `auto` for the strongest there is.
-        unsafe: Where there is no sandbox, run with limits alone.
+        level: One of the levels, or `auto` for the strongest available.
+        unsafe: Run with limits alone where no sandbox is available.
 
     Raises:
-        SandboxUnavailable: It cannot be had, and `unsafe` does not allow to do without.
+        SandboxUnavailable: It is not available, and `unsafe` is not set.
         ValueError: There is no such level.
     """
     if level not in ("auto", "bubblewrap", "landlock", "none"):
@@ -61,7 +61,7 @@ _HINT = (
 
 @cache
 def why_no_bubblewrap() -> str:
-    """Why bubblewrap cannot be used, as part of a sentence; empty when it can."""
+    """Why bubblewrap cannot be used, as a clause; empty when it can."""
     from ratchet.sandbox import bubblewrap
     from ratchet.sandbox.view import file_view
 
@@ -92,7 +92,7 @@ def why_no_bubblewrap() -> str:
 
 @cache
 def why_no_landlock() -> str:
-    """Why Landlock cannot be used, as part of a sentence; empty when it can."""
+    """Why Landlock cannot be used, as a clause; empty when it can."""
     if sys.platform != "linux":
         return "it needs Linux"
     if landlock.version() < 1:

@@ -1,4 +1,4 @@
-"""How much a sandboxed process may take, and how its work ended."""
+"""Limits of a sandboxed process, and the result of its work."""
 
 from __future__ import annotations
 
@@ -9,58 +9,65 @@ import msgspec
 from ratchet.types import RatchetError
 
 Level = Literal["bubblewrap", "landlock", "none"]
-"""How a sandbox is made: namespaces and mounts; the process's own rules; limits alone."""
+"""How code is contained: by namespaces and mounts, by rules on its own process, or by limits alone.
+"""
 
 SandboxStatus = Literal["ok", "raised", "timed_out", "memory", "crashed", "flooded", "refused"]
-"""ok: the handler returned. raised: it raised an exception. timed_out, memory: it took too much.
+"""ok: the handler returned. raised: it raised an exception. timed_out, memory: it exceeded that
+limit.
 flooded: it wrote, answered or started too much. crashed: its process ended before it answered.
-refused: the sandbox did not run it."""
+refused: the sandbox did not run it.
+"""
 
 KIB, MIB = 1024, 1024 * 1024
 
 
 class SandboxUnavailable(RatchetError):
-    """No sandbox can be made here."""
+    """No sandbox is available on this machine."""
 
     exit_code = 2
 
 
 class SandboxFailed(RatchetError):
-    """A sandbox could not be started, or what it should import or prepare failed."""
+    """A sandbox could not be started, or its imports or preparation failed."""
 
     exit_code = 3
 
 
 class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request may take."""
+    """Limits of one request."""
 
     seconds: float = 10.0
-    """Of wall time."""
+    """Wall time."""
     cpu_seconds: float | None = None
-    """Of processor time, of each process with its threads, in whole seconds; None: what all cores
-    give in `seconds`."""
+    """Processor time of each process with its threads, in whole seconds; None for what all cores
+    give in
+    `seconds`.
+    """
     memory_bytes: int = 512 * MIB
-    """That it adds to what its imports take: address space of each process, and resident memory
-    of all together."""
+    """Memory in addition to that of the imports: address space of each process, and resident memory
+    of
+    all together.
+    """
     processes: int = 16
-    """Processes and threads at a time."""
+    """Concurrent processes and threads."""
     output_bytes: int = MIB
-    """On standard output and standard error together."""
+    """Bytes on standard output and standard error together."""
     scratch_bytes: int = 64 * MIB
-    """In the scratch folder."""
+    """Bytes in the scratch folder."""
     result_bytes: int = 8 * MIB
-    """Of what the handler returns."""
+    """Bytes returned by the handler."""
 
 
 class SandboxResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request ended."""
+    """Result of a request."""
 
     status: SandboxStatus
     body: bytes = b""
     """What the handler returned; empty unless the status is ok."""
     error: str = ""
-    """What went wrong, in a sentence; empty when the status is ok."""
+    """Error message as a sentence; empty when the status is ok."""
     output: str = ""
-    """What it printed, on both streams, up to the limit; the traceback of an error among it."""
+    """Its output on both streams, up to the limit, including the traceback of an error."""
     seconds: float = 0.0
-    """Wall time from the request to the answer."""
+    """Wall time from request to answer."""

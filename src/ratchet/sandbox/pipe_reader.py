@@ -9,13 +9,13 @@ _READ_BYTES = 65_536
 
 
 class PipeReader:
-    """What comes out of a pipe. It is closed at its end, or when it has brought too much.
+    """Reads a pipe and closes it at its end or past the limit.
 
     Args:
-        fd: A descriptor that does not block; it is closed here.
-        limit: Bytes that are kept.
+        fd: A non-blocking descriptor; it is closed here.
+        limit: Bytes retained.
         stop: Set when more than that came.
-        tail: Keep the last bytes and read on, rather than the first and stop.
+        tail: Retain the last bytes and read on, instead of the first.
     """
 
     def __init__(self, fd: int, limit: int, stop: asyncio.Event, *, tail: bool = False) -> None:
@@ -29,7 +29,7 @@ class PipeReader:
         self._loop.add_reader(fd, self._read)
 
     def content(self) -> bytes:
-        """What has come so far, within the limit."""
+        """The bytes read so far, within the limit."""
         return bytes(self._received)
 
     async def ended(self) -> None:

@@ -1,4 +1,4 @@
-"""A pool of sandboxes with the imports loaded, each of which forks a process for a request."""
+"""A pool of sandboxes with preloaded imports, which fork a process per request."""
 
 from __future__ import annotations
 
@@ -20,35 +20,36 @@ from ratchet.sandbox.worker import SandboxWorker
 
 
 class SandboxPool:
-    """Runs a handler on requests, each in a process of its own inside a sandbox.
+    """Runs a handler on requests, each in its own process inside a sandbox.
 
-    The handler's module is imported once in each sandbox, and its `prepare(setup: bytes)`, if it
-    has one, is called once. A request forks that process and calls `handler(state, body: bytes)`,
-    which returns bytes, with what `prepare` returned. Processes that `prepare` leaves behind are
-    ended; what a request changes, no other request sees.
+    The handler's module is imported once per sandbox, and its `prepare(setup: bytes)`, if defined,
+    is
+    called once. A request forks that process and calls `handler(state, body: bytes)`, which returns
+    bytes; `state` is the return value of `prepare`. Processes that `prepare` leaves behind are
+    ended. Requests do not see one another's changes.
 
     Args:
         handler: `module:function`.
-        setup: Handed to `prepare`.
+        setup: Passed to `prepare`.
         path: Folders to import from, before those of this interpreter.
-        root: The folder of the project, which may be read, but for what holds secrets by its name.
-        read: More folders and files that may be read.
-        hide: Folders and files that must not be read, wherever they lie.
-        limits: For each request that brings no others. The scratch folder of bubblewrap has this
-            size for all.
-        slots: How many requests run at a time.
-        level: `auto` for the strongest that this machine can make.
-        unsafe: Run with limits alone where there is no sandbox.
-        environment: Variables beside the few that are passed on.
+        root: The project's folder, which may be read except for files named like secrets.
+        read: Additional folders and files that may be read.
+        hide: Folders and files that must not be read, wherever they are.
+        limits: Default limits of a request. Under bubblewrap the scratch folder has this size for
+            all requests.
+        slots: Maximum number of concurrent requests.
+        level: `auto` for the strongest available.
+        unsafe: Run with limits alone where no sandbox is available.
+        environment: Variables in addition to the allowed ones.
         bare: Import from `path` and the standard library only.
-        start_seconds: How long the imports and `prepare` may take.
-        connect: Hosts and ports that requests may reach; nothing else can be. With Landlock only
-            those of this machine can, and their ports then are open on every host.
-        landlock: The newest version of Landlock to use, to try what an older kernel would do.
+        start_seconds: Timeout of the imports and `prepare`.
+        connect: Hosts and ports that requests may reach; no others can be. Landlock supports only
+            ports of this machine, which are then open on every host.
+        landlock: The newest version of Landlock to use, to test the behaviour of older kernels.
 
     Raises:
-        SandboxUnavailable: No sandbox can be made here.
-        SandboxFailed: It cannot show or reach what it should.
+        SandboxUnavailable: No sandbox is available on this machine.
+        SandboxFailed: A path cannot be shown, or an address cannot be reached.
     """
 
     def __init__(
@@ -115,17 +116,17 @@ class SandboxPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the sandboxes, and requests that still run."""
+        """End the sandboxes and the requests in them."""
         await self._close()
 
     async def request(self, body: bytes, limits: SandboxLimits | None = None) -> SandboxResult:
         """Run the handler once, as soon as a sandbox is free.
 
-        A cancelled request ends the process that ran it.
+        Cancelling a request ends its process.
 
         Args:
-            body: What the handler gets.
-            limits: For this request.
+            body: The handler's input.
+            limits: Limits of this request.
         """
         if self._closed:
             raise SandboxFailed("This sandbox is closed.", hint="Use it inside `async with`.")
@@ -155,7 +156,7 @@ class SandboxPool:
         if worker.alive or self._closed:
             self._free.put_nowait(worker)
             return
-        # The next request should not wait for the imports.
+        # Restart at once, so that the next request does not wait for the imports.
         again = asyncio.create_task(self._reopen(worker))
         self._tasks.add(again)
         again.add_done_callback(self._tasks.discard)
@@ -164,7 +165,7 @@ class SandboxPool:
         try:
             await worker.open()
         except SandboxFailed:
-            pass  # the next request tries again, and tells
+            pass  # the next request retries and raises
         finally:
             self._free.put_nowait(worker)
 
@@ -198,5 +199,5 @@ class SandboxPool:
         )
 
     def _relayed(self) -> list[RelayAddress]:
-        """The addresses that are relayed; elsewhere than in a network of its own none has to be."""
+        """The addresses to relay; empty without a separate network, where none is needed."""
         return self._reached if self.level == "bubblewrap" else []

@@ -1,8 +1,8 @@
-"""The only addresses that a sandbox may reach, reached for it from outside.
+"""Relay TCP connections from a sandbox to the few addresses it may reach.
 
-A sandbox with a network of its own listens there for each address, and hands the listening sockets
-out before any code runs in it. Connections to them are accepted here, and carried to where they are
-meant to go. In it, `/etc/hosts` leads each name to its listener.
+A sandbox with its own network listens there for each address, and passes the listening sockets out
+before any code runs in it. Connections to them are accepted here and forwarded to their
+destination. In the sandbox, `/etc/hosts` maps each name to its listener.
 """
 
 from __future__ import annotations
@@ -19,37 +19,39 @@ from ratchet.sandbox.limits import Level, SandboxFailed, SandboxUnavailable
 
 _LOCAL = ("localhost", "127.0.0.1")
 _MOST = 64
-"""Connections at a time."""
+"""Maximum concurrent connections."""
 _CONNECT_S = 20.0
 _CHUNK = 65_536
 
 
 class RelayAddress(NamedTuple):
-    """Where an address leads."""
+    """An address that a sandbox may reach."""
 
     inside: str
-    """The loopback address that stands for it in the sandbox."""
+    """The loopback address that represents it in the sandbox."""
     host: str
     port: int
 
 
 def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) -> list[RelayAddress]:
-    """Check the addresses that a sandbox is to reach, and give each a place inside.
+    """Check the addresses that a sandbox may reach, and assign each an address inside.
 
     Args:
         connect: Hosts and ports.
-        level: How the sandbox is made.
+        level: The sandbox level.
         version: The version of Landlock.
 
     Raises:
         SandboxFailed: One of them cannot be relayed at this level.
-        SandboxUnavailable: Nothing can be at this level with this kernel.
+        SandboxUnavailable: None can be relayed at this level with this kernel.
     """
     names: dict[str, str] = {}
     made = []
     for host, port in connect:
         if not 0 < port < 65_536:
-            raise SandboxFailed(f"connect: {host}:{port} is no address; ports are 1 to 65535.")
+            raise SandboxFailed(
+                f"connect: {host}:{port} is not a valid address; ports are 1 to 65535."
+            )
         if host in _LOCAL:
             inside = "127.0.0.1"
         elif level == "landlock":
@@ -68,7 +70,7 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
         made.append(RelayAddress(inside, host, port))
     if made and level == "landlock" and version < landlock.TCP_FROM:
         raise SandboxUnavailable(
-            "connect needs bubblewrap here: this kernel's Landlock knows no network.",
+            "connect needs bubblewrap here: this kernel's Landlock has no network rules.",
             hint="Install bubblewrap, or use Linux 6.7 or newer.",
         )
     if len(names) > 250:
@@ -91,7 +93,7 @@ def _is_number(host: str) -> bool:
 
 
 class TcpRelay:
-    """Carries connections from the listeners of one sandbox to where they lead."""
+    """Forwards connections from the listeners of one sandbox to their destinations."""
 
     def __init__(self) -> None:
         self._servers: list[asyncio.Server] = []
@@ -104,8 +106,8 @@ class TcpRelay:
         """Accept connections.
 
         Args:
-            listeners: Listening sockets, which are closed with this.
-            reached: Where each of them leads.
+            listeners: Listening sockets, which are closed with this relay.
+            reached: The destination of each.
         """
         for listener, address in zip(listeners, reached, strict=True):
             listener.setblocking(False)
@@ -125,7 +127,7 @@ class TcpRelay:
             self._servers.append(await asyncio.start_server(carry, sock=listener))
 
     async def close(self) -> None:
-        """End all connections and listen no more."""
+        """Close all connections and listeners."""
         for server in self._servers:
             server.close()
         running = list(self._running)
@@ -145,7 +147,7 @@ async def _carry(
             both.create_task(_copy(reader, there))
             both.create_task(_copy(back, writer))
     except (OSError, TimeoutError, ExceptionGroup):
-        pass  # who connected sees that it was closed
+        pass  # the sandbox sees that the connection was closed
     finally:
         for each in (writer, there):
             if each is not None:

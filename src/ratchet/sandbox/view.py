@@ -1,4 +1,4 @@
-"""Which files a sandbox shows: an allow-list, less what is hidden."""
+"""The files that a sandbox can see: an allow-list, less hidden paths."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SYSTEM = (
     "/etc/ssl/openssl.cnf",
     "/etc/timezone",
 )
-"""What programs and their libraries need on any machine, and nothing that is somebody's."""
+"""What programs and their libraries need on any machine; no user data."""
 
 _FOR_COMMANDS = (
     "/opt",
@@ -47,28 +47,28 @@ _FOR_COMMANDS = (
     "/etc/services",
     "/etc/protocols",
 )
-"""What a test command may need beside it."""
+"""Additional paths that a test command may need."""
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 ABOUT_THE_MACHINE = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg")
-"""Files of /proc that tell of no process."""
+"""Files of /proc that reveal nothing about processes."""
 
 _MOST_RULES = 20_000
 
 
 @dataclass(frozen=True)
 class FileView:
-    """The files that a sandbox shows, as absolute paths without symbolic links."""
+    """The files that a sandbox can see, as absolute paths without symbolic links."""
 
     read: tuple[str, ...]
-    """Folders and files that may be read and executed, none inside another."""
+    """Folders and files that may be read and executed; none contains another."""
     write: tuple[str, ...] = ()
     """Folders that may be written to."""
     hide: tuple[str, ...] = ()
     """Folders and files below those that may not be read; they need not exist yet."""
     links: tuple[tuple[str, str], ...] = ()
-    """Symbolic links on the way to what is shown, that lie outside it: their place and target."""
+    """Symbolic links outside the visible folders that lead to them: path and target."""
 
 
 def file_view(
@@ -80,26 +80,27 @@ def file_view(
     hide: Iterable[str | Path] = (),
     commands: bool = False,
 ) -> FileView:
-    """The view for these wishes, the system and this interpreter.
+    """The view for these paths, the system and this interpreter.
 
-    Files that hold secrets by their names are hidden unasked: all of the project's, those directly
-    in another folder that is shown, and those of the user's home.
+    Files named like secrets are always hidden: all in the project, those directly in another
+    visible
+    folder, and those of the user's home.
 
     Args:
-        path: What Python imports from.
-        root: The folder of the project, all of whose secrets are hidden.
-        read: More to read.
+        path: Python's import path.
+        root: The project's folder, all of whose secrets are hidden.
+        read: Additional paths to read.
         write: Folders to write to.
-        hide: What must not be read wherever it lies; it wins over everything else.
-        commands: Show what test commands may need, too.
+        hide: Paths that must not be read wherever they are; takes precedence over everything else.
+        commands: Also show what test commands may need.
 
     Raises:
-        SandboxFailed: A path would show the whole file system.
+        SandboxFailed: A path would expose the whole file system.
     """
     read, write = list(read), list(write)
     hidden = [_resolved(each) for each in hide]
     if root is not None:
-        # Those that do not exist yet, too.
+        # Including those that do not exist yet.
         named = (os.path.join(_resolved(root), name) for name in sorted(SECRET_NAMES))
         hidden += [each for each in named if not _is_environment(each)]
         hidden += map(_resolved, secret_files(root))
@@ -131,10 +132,10 @@ def file_view(
 
 
 def importable(repository: Path) -> list[Path]:
-    """Where this interpreter imports from, but for a repository whose copy stands for it.
+    """This interpreter's import path, without a repository that a copy replaces.
 
-    An environment inside the repository stays. A folder above it is left out as well: it would
-    show the repository.
+    An environment inside the repository stays. A folder above the repository is left out too: it
+    would show the repository.
     """
     root = repository.resolve()
     folders = [Path(entry).resolve() for entry in sys.path if entry and Path(entry).exists()]
@@ -148,9 +149,9 @@ def importable(repository: Path) -> list[Path]:
 
 
 def _secrets_beside(read: Iterable[str | Path], write: Iterable[str | Path]) -> list[str]:
-    """Secrets directly in folders that are read and not written, and those of the home folder.
+    """Secrets directly in read-only folders, and those of the home folder.
 
-    Left out is what holds a path that was named itself, or this interpreter.
+    Except those that contain an explicitly named path or this interpreter.
     """
     readable, writable = {_resolved(each) for each in read}, {_resolved(each) for each in write}
     needed = {_resolved(each) for each in (sys.prefix, sys.base_prefix, sys.executable)}
@@ -173,10 +174,10 @@ def _is_environment(folder: str) -> bool:
 def landlock_rules(
     view: FileView, scratch: str, *, more_write: Iterable[str] = ()
 ) -> list[tuple[str, str]]:
-    """The view as rules of Landlock, which can only allow: around what is hidden, each neighbour.
+    """The view as Landlock rules, which can only allow: hiding a path means allowing its siblings.
 
     Raises:
-        SandboxFailed: So many neighbours that it would take seconds.
+        SandboxFailed: There are so many siblings that it would take seconds.
     """
     from ratchet.sandbox.inside.landlock import DEVICE, LIST, READ, WRITE
 
@@ -187,7 +188,8 @@ def landlock_rules(
         for path, whole in _around(folder, view.hide):
             made.append((path, READ if whole else LIST))
     for folder in (*view.write, *more_write):
-        # New entries of a folder that holds something hidden can be made only deeper inside it.
+        # In a folder that contains something hidden, new entries can only be made in its
+        # subfolders.
         made += [(path, WRITE) for path, whole in _around(folder, view.hide) if whole]
     if len(made) > _MOST_RULES:
         raise SandboxFailed(
@@ -198,7 +200,7 @@ def landlock_rules(
 
 
 def _around(folder: str, hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """The parts of a folder that are not hidden, and whether each is shown whole."""
+    """The parts of a folder that are not hidden, and whether each is completely visible."""
     if folder in hidden:
         return
     below = [each for each in hidden if _within(each, {folder})]
@@ -212,12 +214,12 @@ def _around(folder: str, hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
         return
     for name in names:
         inner = os.path.join(folder, name)
-        if not os.path.islink(inner):  # what a link leads to has a rule of its own, or none
+        if not os.path.islink(inner):  # a link's target has its own rule, or none
             yield from _around(inner, below)
 
 
 def _links(path: str) -> Iterator[tuple[str, str]]:
-    """The symbolic links that are met on the way to a path."""
+    """The symbolic links along a path."""
     place = "/"
     parts = [part for part in path.split("/") if part]
     for _ in range(40 + len(parts)):

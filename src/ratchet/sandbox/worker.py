@@ -1,4 +1,4 @@
-"""One sandboxed zygote: started, asked one thing at a time, replaced when it dies."""
+"""One sandboxed zygote: started, sent one request at a time, replaced when it dies."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from ratchet.sandbox.pipe_reader import PipeReader
 from ratchet.sandbox.relay import RelayAddress, TcpRelay
 
 _GRACE_S = 2.0
-"""How much later than the sandbox itself the process outside ends a request."""
+"""Seconds after the sandbox's own timeout at which the outer process ends a request."""
 _END_S = 5.0
-"""How long a sandbox may take to end when it is told to."""
+"""Seconds that a sandbox may take to end when asked to."""
 _STRAY_OUTPUT_BYTES = 16_384
 
 
 class _Ended(NamedTuple):
-    """What a zygote tells of a request that is over."""
+    """A zygote's report of an ended request."""
 
     verdict: int
     code: int
     cpu_seconds: float
     last: bool
-    """The zygote could not clean up after it, and is to be replaced."""
+    """The zygote could not clean up after it, and must be replaced."""
 
 
 class SandboxWorker:
-    """A place for one zygote.
+    """Runs one zygote at a time.
 
     Args:
         start: Starts the first process of a sandbox.
-        start_seconds: How long imports and `prepare` may take.
-        reached: Where the listeners lead that the zygote hands out.
+        start_seconds: Timeout of the imports and `prepare`.
+        reached: Destinations of the listeners that the zygote passes out.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class SandboxWorker:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it accepts requests."""
         return self._started is not None
 
     async def open(self) -> None:
         """Start the zygote and wait until it has loaded the handler.
 
         Raises:
-            SandboxFailed: It did not get so far.
+            SandboxFailed: It did not start, or the handler did not load.
         """
         started = self._started = self._start()
         self._stray_output = PipeReader(
@@ -90,7 +90,7 @@ class SandboxWorker:
             await self.close()
             raise
         if kind != protocol.READY:
-            said = content.decode(errors="replace") or "it did not say why"
+            said = content.decode(errors="replace") or "it gave no reason"
             printed = self._stray_output.content().decode(errors="replace").strip()
             await self.close()
             tail = f"\n{printed[-2000:]}" if printed else ""
@@ -115,15 +115,15 @@ class SandboxWorker:
         """Run the handler once.
 
         Args:
-            body: What it gets.
-            limits: What it may take.
-            stop: When this is set, the request is ended; it is set here when too much came out.
+            body: Its input.
+            limits: Its limits.
+            stop: Ends the request when set; it is set here when the output exceeds its limit.
 
         Raises:
             SandboxFailed: There is no zygote, and none can be started.
         """
         if self._started is not None and self._started.process.poll() is not None:
-            await self.close()  # it was killed while it waited
+            await self.close()  # it was killed while idle
         if self._started is None:
             await self.open()
         begun = time.monotonic()
@@ -142,7 +142,7 @@ class SandboxWorker:
                     os.close(fd)
             ended = await self._until_ended(limits.seconds, stop)
             if ended is not None:
-                # All that could write is gone, so these are at their ends.
+                # All writers are gone, so these are at their ends.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(1.0):
                         await asyncio.gather(answer.ended(), output.ended())
@@ -173,7 +173,7 @@ class SandboxWorker:
         )
 
     async def close(self) -> None:
-        """End the sandbox and all that is in it."""
+        """End the sandbox and everything in it."""
         started, self._started = self._started, None
         if started is None:
             return
@@ -205,12 +205,12 @@ class SandboxWorker:
         }
         content = marshal.dumps(request)
         control = self._started.control
-        # A header is 5 bytes on an idle socket: it goes out whole, with the descriptors.
+        # A header is 5 bytes on an idle socket: it is sent whole, with the descriptors.
         socket.send_fds(control, [protocol.HEADER.pack(protocol.RUN, len(content))], fds)
         await asyncio.get_running_loop().sock_sendall(control, content)
 
     async def _until_ended(self, seconds: float, stop: asyncio.Event) -> _Ended | None:
-        """Wait for the request's end, and bring it about where it has to be; None: no zygote."""
+        """Wait for the request's end, enforcing the timeout and `stop`; None if the zygote died."""
         assert self._started is not None
         control = self._started.control
         receiving = asyncio.create_task(_receive(control))
@@ -235,7 +235,7 @@ class SandboxWorker:
         return _Ended(verdict, code, cpu_seconds, last) if number == self._number else None
 
     async def _lost(self, begun: float, limits: SandboxLimits) -> tuple[SandboxStatus, bytes, str]:
-        """The zygote did not say how the request ended."""
+        """The result of a request whose end the zygote did not report."""
         late = time.monotonic() - begun >= limits.seconds
         words = await self._exit_report()
         if late:
@@ -243,7 +243,7 @@ class SandboxWorker:
         return "crashed", b"", f"The sandbox ended during the request: {words}"
 
     async def _exit_report(self) -> str:
-        """End what is left of the sandbox; how it ended and what it printed last, as text."""
+        """End the sandbox's remains; return how it ended and what it printed last, as text."""
         started, stray_output = self._started, self._stray_output
         assert started is not None
         assert stray_output is not None
@@ -258,7 +258,7 @@ class SandboxWorker:
 
 
 def _cpu_seconds(limits: SandboxLimits) -> float:
-    """Processor time of one process: what all cores give in the time, if nothing else is said."""
+    """Processor time of one process; by default what all cores give in the wall time."""
     if limits.cpu_seconds is not None:
         return limits.cpu_seconds
     return limits.seconds * (os.cpu_count() or 1)
@@ -270,7 +270,7 @@ def _reading(fd: int) -> int:
 
 
 def _fill(fd: int, content: bytes) -> None:
-    """Write a file in memory that nobody can change afterwards."""
+    """Write an in-memory file and seal it against changes."""
     import fcntl
 
     left = memoryview(content)
@@ -291,11 +291,11 @@ async def _readable(control: socket.socket) -> None:
 
 
 async def _receive(control: socket.socket) -> tuple[int, bytes]:
-    """The next frame from a sandbox.
+    """Receive the next frame from a sandbox.
 
     Raises:
         EOFError: It has ended.
-        ValueError: That is no frame.
+        ValueError: The bytes are not a frame.
     """
     kind, length = protocol.HEADER.unpack(await _exactly(control, protocol.HEADER.size))
     if length > protocol.MOST_TEXT:
@@ -315,7 +315,7 @@ async def _exactly(control: socket.socket, count: int) -> bytes:
 
 
 async def _has_exited(started: SandboxProcess, seconds: float) -> bool:
-    """Whether the process has ended within so many seconds."""
+    """Whether the process ends within so many seconds."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     if started.process.poll() is not None:
@@ -337,7 +337,7 @@ async def _has_exited(started: SandboxProcess, seconds: float) -> bool:
 def _judged(
     ended: _Ended, frame: bytes, nonce: bytes, limits: SandboxLimits
 ) -> tuple[SandboxStatus, bytes, str]:
-    """Status, body and error of a request, from what the zygote and the process told."""
+    """Status, body and error of a request, from the reports of the zygote and the process."""
     if ended.verdict == protocol.TIMED_OUT:
         return "timed_out", b"", f"It did not end within {limits.seconds:g} s."
     if ended.verdict == protocol.TOO_MUCH_MEMORY:
@@ -351,11 +351,11 @@ def _judged(
             f"It wrote more than {limits.scratch_bytes} bytes, or too many files.",
         )
     if ended.verdict == protocol.STOPPED:
-        return "crashed", b"", "It was told to end."
+        return "crashed", b"", "It was stopped."
     told = _unpacked(frame, nonce)
     if told is None:
         if frame and ended.code == 0:
-            return "crashed", b"", "What its process answered is no answer to this request."
+            return "crashed", b"", "Its process sent an invalid answer."
         return _without_answer(ended, limits)
     kind, content = told
     if kind == protocol.ANSWERED:
@@ -369,7 +369,7 @@ def _judged(
 
 
 def _unpacked(frame: bytes, nonce: bytes) -> tuple[int, bytes] | None:
-    """What a process answered, or None when that is no answer to this request."""
+    """A process's answer, or None when it does not answer this request."""
     if len(frame) < protocol.FRAME.size:
         return None
     signed, kind, length = protocol.FRAME.unpack_from(frame)
@@ -381,7 +381,7 @@ def _unpacked(frame: bytes, nonce: bytes) -> tuple[int, bytes] | None:
 
 def _without_answer(ended: _Ended, limits: SandboxLimits) -> tuple[SandboxStatus, bytes, str]:
     allowed = _cpu_seconds(limits)
-    # The kernel counts the limit in ticks, and what was used more finely: they may differ much.
+    # The kernel counts the limit in ticks, but usage more finely: they may differ much.
     ignored = ended.code == -signal.SIGKILL and ended.cpu_seconds >= 0.5 * allowed
     if ended.code == -signal.SIGXCPU or ignored:
         return "timed_out", b"", f"It used more than {allowed:g} s of processor time."

@@ -1,4 +1,4 @@
-"""Ship: patch the source that holds a resource, test it, make a branch of it, and undo it."""
+"""Ship a proved candidate: patch the source, test it, commit it to a branch, and roll it back."""
 
 from ratchet.ship.check import TestCommand, TestReport
 from ratchet.ship.edit import PatchTarget, SourceEdit

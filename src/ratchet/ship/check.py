@@ -1,4 +1,4 @@
-"""Run a repository's own tests on a commit, away from the user's work tree."""
+"""Run a repository's own tests on a commit, outside the user's work tree."""
 
 from __future__ import annotations
 
@@ -24,34 +24,36 @@ TestOutcome = Literal["passed", "failed", "timed_out", "not_configured"]
 
 _ALLOWED = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "TERM", "TZ"})
 _KEEP_BYTES = 32_768
-"""Bytes of output kept, half of them from the head."""
+"""Bytes of output retained, half of them from the head."""
 _PROCESSES = 2048
 _MEMORY_SHARE, _SCRATCH_SHARE = 0.75, 0.25
-"""How much of the machine's memory tests may take, and how much of it their scratch folder."""
+"""Share of the machine's memory that tests may use, and that of their scratch folder."""
 
 
 @dataclass(frozen=True)
 class TestCommand:
-    """The repository's own tests, and what they may have."""
+    """The repository's own test command and its permissions."""
 
     __test__ = False
 
     command: str | None = None
-    """As a shell would split it, run without a shell; `{python}` stands for this interpreter. None
-    or blank: nothing is run."""
+    """Split as a shell would, run without a shell; `{python}` stands for this interpreter. None or
+    blank: no tests are run.
+    """
     timeout_s: float = 600.0
-    """Seconds for one run; everything it started is killed then."""
+    """Timeout of one run in seconds; everything it started is killed then."""
     environment: tuple[str, ...] = ()
-    """Names of further environment variables to hand on."""
+    """Names of additional environment variables to pass on."""
     network: bool = False
     """The tests may use the network."""
     sandbox: bool = True
     """False runs them without a sandbox."""
     hide: tuple[Path, ...] = ()
-    """Files and folders that they must not read; those of the repository are not in their work
-    tree either. Secrets by their names are hidden unasked."""
+    """Files and folders that they must not read. Those in the repository are removed from the work
+    tree, too. Files named like secrets are always hidden.
+    """
     read: tuple[Path, ...] = ()
-    """Files and folders that they may read; a secret by its name that is named here as well."""
+    """Files and folders that they may read, including files named like secrets if listed here."""
 
 
 NO_TESTS = TestCommand()
@@ -59,7 +61,7 @@ NO_TESTS = TestCommand()
 
 @dataclass(frozen=True)
 class TestReport:
-    """How a test command ended."""
+    """Result of a test command."""
 
     __test__ = False
 
@@ -71,29 +73,33 @@ class TestReport:
     """Head and tail of stdout and stderr together."""
     timeout_s: float = 0.0
     base: TestOutcome | None = None
-    """How the same command ended without the patch; None when it was not tried."""
+    """Result of the same command without the patch; None when it was not run."""
     contained: str = ""
-    """How the command was contained, as in "in a sandbox without network"."""
+    """How the command was sandboxed, as in "in a sandbox without network"."""
     advice: str = ""
-    """What may help beside mending the tests, in a sentence; empty when nothing is known."""
+    """A sentence on what may help, other than fixing the tests; empty when nothing is known."""
 
     def sentence(self) -> str:
-        """The report in one sentence."""
+        """The result in one sentence."""
         if self.outcome == "not_configured":
             return "No test command is configured, so no tests were run on this change."
-        said = _said(self.outcome, self.exit_code, self.timeout_s)
-        without = f"; without it they {_said(self.base, None, self.timeout_s)}" if self.base else ""
+        said = _outcome_text(self.outcome, self.exit_code, self.timeout_s)
+        without = (
+            f"; without it they {_outcome_text(self.base, None, self.timeout_s)}"
+            if self.base
+            else ""
+        )
         where = f", {self.contained}" if self.contained else ""
         return f"`{self.command}`{where}: the tests {said} on this change{without}."
 
     def hint(self) -> str | None:
-        """What to do when the tests fail without the patch, too; None when they do not."""
+        """What to do when the tests fail without the patch as well; None when they pass."""
         if self.base in (None, "passed"):
             return None
-        return f"They fail without the change too: mend them first. {self.advice}".strip()
+        return f"They fail without the change too: fix them first. {self.advice}".strip()
 
     def tail(self) -> str:
-        """The last lines of the output, long ones cut."""
+        """The last lines of the output, with long lines cut."""
         lines = self.output.strip().splitlines()[-12:]
         return "\n".join(line if len(line) <= 200 else f"{line[:200]}…" for line in lines)
 
@@ -101,13 +107,13 @@ class TestReport:
 def run_tests(repository: Repository, commit: str, base: str, tests: TestCommand) -> TestReport:
     """Run the test command in a temporary work tree of a commit; on failure also of its base.
 
-    It runs in a sandbox where this machine can make one: a candidate's code is in that commit.
+    It runs in a sandbox where one is available, because the commit holds a candidate's code.
 
     Args:
-        repository: Whose commit it is.
+        repository: The commit's repository.
         commit: Full hash of the patched commit.
         base: Full hash of the commit without the patch.
-        tests: The command, and what it may have.
+        tests: The command and its permissions.
 
     Raises:
         ShipError: The command is malformed or its program does not exist.
@@ -121,7 +127,7 @@ def run_tests(repository: Repository, commit: str, base: str, tests: TestCommand
     return replace(report, base=_run_on(repository, base, tests, level).outcome)
 
 
-def _said(outcome: TestOutcome | None, exit_code: int | None, timeout_s: float) -> str:
+def _outcome_text(outcome: TestOutcome | None, exit_code: int | None, timeout_s: float) -> str:
     if outcome == "timed_out":
         return f"did not end within {timeout_s:g} s"
     if outcome == "failed":
@@ -174,8 +180,9 @@ def _take_out(tree: Path, root: Path, tests: TestCommand) -> list[str]:
     """Remove from a work tree what the tests must not read.
 
     Returns:
-        What was removed, by path relative to the tree. It is not only made unreadable: where a
-        folder holds something unreadable, Landlock lets nothing be made in it.
+        Removed paths relative to the tree. Hiding them is not enough: Landlock allows no new
+        entries
+        in a folder that holds something hidden.
     """
     shown = [path.resolve() for path in tests.read]
     secret = [path.relative_to(tree) for path in secret_files(tree)]
@@ -189,7 +196,7 @@ def _take_out(tree: Path, root: Path, tests: TestCommand) -> list[str]:
     for path in dict.fromkeys(taken):
         there = tree / path
         if path == Path(".git"):
-            continue  # a file that names a folder, which is not shown
+            continue  # a file naming a hidden folder
         if there.is_dir() and not there.is_symlink():
             shutil.rmtree(there)
         elif os.path.lexists(there):
@@ -208,7 +215,7 @@ _NO_SOCKETS = (
 
 
 def _advice(output: str, hidden: list[str], tests: TestCommand, level: Level) -> str:
-    """What may help tests that failed in a sandbox, by what they printed."""
+    """What may help tests that failed in a sandbox, judging by their output."""
     missed = [path for path in hidden if Path(path).name in output]
     if missed:
         names = ", ".join(f"`{path}`" for path in missed)
@@ -218,13 +225,13 @@ def _advice(output: str, hidden: list[str], tests: TestCommand, level: Level) ->
             f" expected answers or a secret. If your tests need it, set show = [{listed}] under"
             " [ship]."
         )
-    # The output looks as if a test had been refused a socket.
+    # The output looks as if the tests were denied a socket.
     refused = os.strerror(errno.EPERM) in output
     return _NO_SOCKETS if refused and level == "landlock" and not tests.network else ""
 
 
 _OVER = ("memory", "flooded", "crashed")
-"""Ways to end that only the sandbox can tell of."""
+"""Statuses that only a sandbox reports."""
 
 
 def _run(
@@ -238,7 +245,7 @@ def _run(
     from ratchet.sandbox import SandboxFailed, SandboxLimits, importable, run
 
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    # The work tree stands for the repository: the user's own copy of it is not shown.
+    # The work tree replaces the repository: the user's copy of it is not visible.
     read = [*importable(repository.root), Path(environment.get("VIRTUAL_ENV") or sys.prefix)]
     try:
         return run(
@@ -273,7 +280,7 @@ def _environment(repository: Repository, tree: Path, names: Collection[str]) -> 
         if name in _ALLOWED or name.startswith("LC_") or name in names
     }
     # A package installed in editable mode would otherwise be imported from the user's work tree,
-    # and the tests would pass on code without the patch.
+    # and the tests would run on code without the patch.
     mine = [tree / repository.prefix, tree / repository.prefix / "src", tree, tree / "src"]
     given = [_moved(Path(p), repository.root, tree) for p in _python_path(kept)]
     paths = dict.fromkeys(str(path) for path in [*mine, *given] if path.is_dir())

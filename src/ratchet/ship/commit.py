@@ -1,4 +1,4 @@
-"""Release commits: their messages, and how one is recognised again."""
+"""Release commits: write their messages, and recognise them later."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def release_message(
     experiment_id: str,
     targets: Sequence[PatchTarget],
 ) -> str:
-    """What the release commit says: the measured gain, and trailers that name what it is."""
+    """Message of the release commit: the measured gain, and trailers that identify the release."""
     names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
     gain = decision.candidate - decision.baseline
     low, high = decision.interval
@@ -60,7 +60,7 @@ def release_message(
 
 
 def rollback_message(release: Release, targets: Sequence[PatchTarget], note: str) -> str:
-    """What the rollback commit says."""
+    """Message of the rollback commit."""
     names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
     said = f"\n\n{note}" if note else ""
     trailers = [f"{_ROLLBACK}: {release.id}", *_resource_trailers(targets)]
@@ -101,10 +101,10 @@ def is_rollback_of(repository: Repository, commit: str, release: Release) -> boo
 
 
 def targets_of(repository: Repository, commit: str) -> tuple[PatchTarget, ...]:
-    """The resources that a release commit says it changed.
+    """The resources that a release commit changed, from its trailers.
 
     Raises:
-        ShipError: It is no release commit.
+        ShipError: It is not a release commit.
     """
     found = _trailers(repository.message(commit)).get(_RESOURCE, [])
     try:
@@ -112,12 +112,12 @@ def targets_of(repository: Repository, commit: str) -> tuple[PatchTarget, ...]:
     except (ValueError, TypeError):
         targets = ()
     if not targets:
-        raise ShipError(f"Commit {commit} does not say which resources it changed.")
+        raise ShipError(f"Commit {commit} does not name the resources it changed.")
     return targets
 
 
 def changes_of(repository: Repository, base: str, commit: str) -> list[SlotChange]:
-    """What a release commit changed, slot by slot.
+    """Changes of a release commit, by slot.
 
     Raises:
         ShipError: The commits do not hold the resources they name.
@@ -136,10 +136,10 @@ def changes_of(repository: Repository, base: str, commit: str) -> list[SlotChang
 def slots_at(
     repository: Repository, commit: str, target: PatchTarget
 ) -> dict[str, tuple[SourceFile, SourceSlot]]:
-    """The slots of a resource in a commit, with the file they stand in.
+    """The slots of a resource in a commit, with their file.
 
     Raises:
-        ShipError: The file or the declaration is not there.
+        ShipError: The file or the declaration is missing.
     """
     data = repository.content(commit, target.file)
     if data is None:
@@ -158,10 +158,10 @@ def store_release_commit(
     message: str,
     now: float,
 ) -> str:
-    """Write a commit and check that it changes these files only.
+    """Store a commit and check that it changes only these files.
 
     Raises:
-        ShipError: It does not, which a filter of the user's git may cause.
+        ShipError: It changes others, which one of the user's git filters may cause.
     """
     commit = repository.store_commit(parent, blobs, message, now)
     changed = repository.changed_paths(parent, commit)

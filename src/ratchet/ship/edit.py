@@ -1,4 +1,4 @@
-"""One edit of the source: how a new value is written in its slot, and that it reads back."""
+"""Edits of source slots: write a new value, and verify that it reads back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ratchet.types import Code, Model, Params, PromptTemplate, Resource, ShipErr
 
 @dataclass(frozen=True)
 class PatchTarget:
-    """A resource's place, in words that outlive line numbers."""
+    """A resource's location, independent of line numbers."""
 
     kind: str
     name: str
@@ -41,23 +41,23 @@ class SourceEdit:
 
     target: PatchTarget
     key: str
-    """The knob or field; `text` for a prompt, `source` for a function."""
+    """The parameter or field; `text` for a prompt, `source` for a function."""
     span: Span
-    """Byte offsets in the old file, the end excluded."""
+    """Byte offsets in the old file, end excluded."""
     line: int
     """1-based line of the span's start in the old file."""
     old: bytes
     new: bytes
     before: Any
-    """Value at the baseline; source text for a function."""
+    """Value in the baseline; source text for a function."""
     after: Any
-    """Value at the candidate; source text for a function."""
+    """Value in the candidate; source text for a function."""
     reads: Any
-    """What the slot must read back as: the value, or a function's meaning."""
+    """Expected value of the slot after the edit: the value, or a function's meaning."""
 
 
 def values_of(resource: Resource) -> dict[str, Any]:
-    """Value by slot key."""
+    """A resource's values by slot key."""
     match resource:
         case Params():
             return dict(resource.values)
@@ -75,15 +75,15 @@ def values_of(resource: Resource) -> dict[str, Any]:
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Equal in value and type: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    """Equality of value and type: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
     return repr(one) == repr(other)
 
 
 def holds_value(source: SourceFile, slot: SourceSlot, value: Any, resource: Resource) -> bool:
-    """Whether a slot says what a resource's value is."""
+    """Whether a slot holds a resource's value."""
     if same_value(slot.value, value):
         return True
-    # Dedenting may have changed a multi-line string inside a method; the text tells.
+    # Dedenting may have changed a multi-line string inside a method; so compare the text.
     return isinstance(resource, Code) and function_text(
         source, slot
     ).strip() == resource.source.strip().replace("\r\n", "\n")
@@ -95,7 +95,7 @@ def write_edit(
     """The smallest edit of a slot that reads back as the new value.
 
     Raises:
-        ShipError: There is none.
+        ShipError: There is no such edit.
     """
     if isinstance(old, Code) and isinstance(new, Code):
         ways = function_edits(source, slot, old.source, new.source)
@@ -131,7 +131,7 @@ def write_edit(
 
 
 def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[Span, str]]:
-    """Ways to write a prompt: inside its dedent or strip, else in the place of all of it."""
+    """Ways to write a prompt: inside its dedent or strip call, or replacing all of it."""
     assert isinstance(slot.node, ast.expr)
     inner, wrappers = unwrap(source, slot.node)
     ways: list[tuple[Span, str]] = []
@@ -161,7 +161,7 @@ def _lines(text: str) -> str:
 
 
 def verify(source: SourceFile, data: bytes, edits: list[SourceEdit]) -> None:
-    """The new file parses, says what was wanted, and differs from the old nowhere else."""
+    """Check that the new file parses, holds the new values, and differs nowhere else."""
     result = read_source(data, source.path)
     masked_old: set[int] = set()
     masked_new: set[int] = set()
@@ -206,7 +206,7 @@ def _masked(tree: ast.Module, nodes: set[int]) -> str:
 
 
 def function_text(source: SourceFile, slot: SourceSlot) -> str:
-    """The function's text, dedented and without decorators, as `Code.source` holds it."""
+    """The function's text, dedented and without decorators, as in `Code.source`."""
     start = source.starts[slot.node.lineno - 1]
     return textwrap.dedent(_normal(source.data[start : slot.span[1]].decode())).strip("\n")
 
@@ -218,12 +218,12 @@ def function_edits(
 
     Args:
         source: The file.
-        slot: The function's place in it.
+        slot: The function's slot.
         baseline: Source of the function as measured.
         candidate: Source of the function to write, dedented, without decorators.
 
     Returns:
-        (span, text) each; the caller takes the first whose result means what the candidate means.
+        (span, text) pairs; the caller uses the first that reads back with the candidate's meaning.
     """
     assert isinstance(slot.node, FunctionNode)
     start = source.starts[slot.node.lineno - 1]
@@ -242,7 +242,7 @@ def _normal(text: str) -> str:
 
 
 def _matching(source: SourceFile, slot: SourceSlot, baseline: str) -> tuple[Span, list[str]] | None:
-    """The lines of the file that the baseline's lines are, one by one."""
+    """The file's lines that match the baseline's lines one by one, and their span."""
     wanted = baseline.strip("\n").split("\n")
     first = slot.node.lineno
     last = min(first + len(wanted) - 1, len(source.starts))
@@ -251,7 +251,7 @@ def _matching(source: SourceFile, slot: SourceSlot, baseline: str) -> tuple[Span
     text = _normal(source.data[start:end].decode())
     if textwrap.dedent(text).rstrip() != baseline.strip("\n").rstrip():
         return None
-    # The last line's trailing blanks may differ; everything else is the same text.
+    # Trailing blanks of the last line may differ; everything else is the same text.
     return (slot.span[0], end), text.split("\n")
 
 
@@ -265,11 +265,11 @@ def _by_lines(old: list[str], baseline: list[str], new: list[str], indent: str) 
 
 
 def _indented(lines: list[str], indent: str) -> list[str]:
-    """Each line with the indent before it, but not inside a string, where it would be content."""
+    """Indent each line, except inside a string, where the indent would become content."""
     inside: set[int] = set()
     text = "\n".join(lines) + "\n"
     for token in tokenize.generate_tokens(io.StringIO(text, newline="\n").readline):
-        # From Python 3.12 on an f-string is several tokens; its text parts span its lines.
+        # Since Python 3.12 an f-string is several tokens; its text parts span its lines.
         if token.type == tokenize.STRING or tokenize.tok_name[token.type].startswith("FSTRING"):
             inside.update(range(token.start[0] + 1, token.end[0] + 1))
     return [

@@ -1,4 +1,4 @@
-"""How a value is written as a Python literal, in the style of the literal it replaces."""
+"""Write a value as a Python literal, in the style of the literal it replaces."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PREFIX = re.compile(r"(?P<prefix>[A-Za-z]*)(?P<quote>'''|\"\"\"|'|\")")
 
 
 def write_value(value: Any, old: str) -> str:
-    """A number, boolean or string (or a list or dict of them) as a literal on one line.
+    """Write a number, boolean or string (or a list or dict of them) as a literal on one line.
 
     Args:
-        value: What the literal must evaluate to, exactly.
+        value: The exact value of the literal.
         old: Source of the literal that it replaces; a string keeps its quotes.
     """
     if not isinstance(value, str):
@@ -28,19 +28,19 @@ def write_value(value: Any, old: str) -> str:
 
 
 def write_text(text: str, old: str) -> str:
-    """A prompt's text as a string literal, with line ends as `\\n`.
+    """Write a prompt's text as a string literal, with line ends as `\\n`.
 
     Args:
-        text: What the literal must evaluate to, exactly.
-        old: Source of the string literal, or of the implicit concatenation, that it replaces,
-            with line ends as `\\n`. Its quotes, its `r` and its untouched pieces stay.
+        text: The exact value of the literal.
+        old: Source of the string literal, or implicit concatenation, that it replaces, with line
+            ends as `\\n`. Its quotes, `r` prefix and unchanged pieces stay.
     """
     pieces = _pieces(old)
     if not pieces:
         return _write_piece(text, '""', multiline=True)
     if len(pieces) == 1:
         return _write_piece(text, pieces[0][2], multiline=True)
-    # Whole pieces at both ends that the new text keeps are left as they are.
+    # Pieces at both ends that the new text keeps are left as they are.
     first, last = 0, len(pieces)
     while first < last - 1 and text.startswith(pieces[first][3]):
         text = text[len(pieces[first][3]) :]
@@ -62,18 +62,18 @@ def write_text(text: str, old: str) -> str:
 
 
 def first_piece(old: str) -> str:
-    """The first string token of an implicit concatenation: the style of the whole."""
+    """The first string token of an implicit concatenation, whose style the new literal copies."""
     pieces = _pieces(old)
     return pieces[0][2] if pieces else '""'
 
 
 def rewrap(text: str, old: str, evaluate: Any) -> str | None:
-    """The literal's text that dedent or strip turn into `text`, laid out as `old` is.
+    """Find the literal that dedent or strip turns into `text`, laid out like `old`.
 
     Args:
-        text: The wanted result.
+        text: The required result.
         old: The literal's present text.
-        evaluate: What is done to the literal: text → text.
+        evaluate: The function applied to the literal: text → text.
 
     Returns:
         None when no layout gives exactly `text`.

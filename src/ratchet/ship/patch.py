@@ -35,7 +35,7 @@ from ratchet.types.knobs import domain
 
 @dataclass(frozen=True)
 class Patch:
-    """Edits of files, none of them written yet."""
+    """Edits of files, not written yet."""
 
     files: Mapping[str, tuple[bytes, bytes]]
     """(old, new) content by path relative to the root."""
@@ -43,7 +43,7 @@ class Patch:
 
     @property
     def targets(self) -> tuple[PatchTarget, ...]:
-        """The resources that change, in order."""
+        """The changed resources, in order."""
         return tuple(dict.fromkeys(edit.target for edit in self.edits))
 
     def diff(self) -> str:
@@ -57,17 +57,17 @@ def make_patch(
     declarations: Mapping[str, Declaration],
     root: Path,
 ) -> Patch:
-    """Work out the edit; nothing is written.
+    """Compute the edit, without writing it.
 
     Args:
-        baseline: What was measured as the source's own state.
-        candidate: What the source shall say.
-        declarations: Where each resource stands, by name.
+        baseline: The source's own state, as measured.
+        candidate: The required state of the source.
+        declarations: Location of each resource, by name.
         root: The folder that may be edited, usually the repository's root.
 
     Raises:
-        ShipError: A resource cannot be rewritten with certainty, stands outside `root`, or the
-            source is no longer what the baseline was measured with.
+        ShipError: A resource cannot be rewritten safely, is outside `root`, or the source changed
+            since the baseline was measured.
     """
     names = candidate.changed_from(baseline)
     if not names:
@@ -97,7 +97,7 @@ def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile]) -> P
     """Apply edits to their files in memory and check the result.
 
     Raises:
-        ShipError: The edited file would not say exactly what was wanted.
+        ShipError: The edited file would not hold exactly the new values.
     """
     files: dict[str, tuple[bytes, bytes]] = {}
     for path in sorted({edit.target.file for edit in edits}):
@@ -106,9 +106,9 @@ def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile]) -> P
         for one, other in itertools.pairwise(mine):
             if one.span[1] > other.span[0]:
                 raise ShipError(
-                    f"{path}:{other.line}: {one.target.name!r} and {other.target.name!r} stand in"
-                    " the same place of the source.",
-                    hint="Declare each on its own.",
+                    f"{path}:{other.line}: {one.target.name!r} and {other.target.name!r} share"
+                    " one literal in the source.",
+                    hint="Declare each separately.",
                 )
         data = source.data
         for edit in reversed(mine):
@@ -120,7 +120,7 @@ def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile]) -> P
 
 def _target(declaration: Declaration, root: Path, sources: dict[str, SourceFile]) -> PatchTarget:
     name = declaration.name
-    # `<stdin>` and its like are what Python calls a source that has no file.
+    # Python uses names such as `<stdin>` for sources without a file.
     if declaration.file is None or declaration.file.startswith("<"):
         raise ShipError(
             f"Resource {name!r} was not declared in a file, so there is nothing to patch.",
@@ -154,7 +154,7 @@ def _check_untouched(
     root: Path,
     sources: dict[str, SourceFile],
 ) -> None:
-    """The proof holds for all resources together: those that stay must still be as measured."""
+    """Check the unchanged resources: the proof holds for all of them together, as measured."""
     if declaration is None:
         return
     if not _agree(values_of(declaration.resource), values_of(resource)):
@@ -164,7 +164,7 @@ def _check_untouched(
         source = sources[target.file]
         slots = find_slots(source, target.kind, name, target.qualname)
     except ShipError:
-        return  # What cannot be read cannot be compared, and it is not edited either.
+        return  # Unreadable values cannot be compared, and are not edited either.
     for key, value in values_of(resource).items():
         slot = slots.get(key)
         if slot and slot.value is not UNREADABLE and not holds_value(source, slot, value, resource):

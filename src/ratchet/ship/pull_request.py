@@ -1,6 +1,6 @@
-"""The pull request's text: what changes, the proof, how to check it and how to undo it.
+"""The pull request's text: the change, the proof, how to verify it and how to undo it.
 
-Every number in it is taken from the Decision; nothing is rounded up or made better here.
+All numbers come from the Decision, without rounding up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pull_request(
     tests: TestReport,
     notes: Sequence[str] = (),
 ) -> str:
-    """Markdown text of a pull request."""
+    """The pull request as Markdown."""
     names = candidate.changed_from(baseline)
     gain = decision.candidate - decision.baseline
     title = (
@@ -91,10 +91,10 @@ def pull_request(
 
 
 def write_text_file(path: Path, text: str) -> None:
-    """Write a file so that it is there as a whole or not at all.
+    """Write a file atomically.
 
     Raises:
-        ShipError: The folder cannot be written, or the disk is full.
+        ShipError: The folder is not writable, or the disk is full.
     """
     temporary = ""
     try:
@@ -115,7 +115,7 @@ def write_text_file(path: Path, text: str) -> None:
 
 
 def code(text: Any) -> str:
-    """Inline code that no content can end, in a table or out of it."""
+    """Format inline code that no content can terminate, in tables and in text."""
     flat = " ".join(str(text).split()) or " "
     if len(flat) > _CELL:
         flat = flat[:_CELL] + "…"
@@ -126,15 +126,15 @@ def code(text: Any) -> str:
 
 
 def fence(text: str, language: str) -> str:
-    """A fenced block that no content can end."""
+    """Format a fenced block that no content can terminate."""
     longest = max((len(run) for run in _RUN.findall(text)), default=0)
     ticks = "`" * max(3, longest + 1)
     return f"{ticks}{language}\n{text.rstrip(chr(10))}\n{ticks}"
 
 
 def plain(text: str) -> str:
-    """Prose on one line with Markdown's signs escaped."""
-    # The zero-width space keeps a person from being mentioned by a generated text.
+    """Escape Markdown in one line of prose."""
+    # The zero-width space prevents a generated text from mentioning a user.
     return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("@", "@\u200b")
 
 

@@ -1,4 +1,4 @@
-"""Ship a promoted candidate: patch, tests, a commit, a branch and the pull request's text."""
+"""Ship a promoted candidate: patch, tests, commit, branch and the pull request's text."""
 
 from __future__ import annotations
 
@@ -40,30 +40,29 @@ def ship(
     agent_entry: str = "",
     notes: Sequence[str] = (),
 ) -> Release:
-    """Make the branch of a promoted candidate, or find the one that is already there.
+    """Make the branch of a promoted candidate, or find the existing one.
 
-    The user's work tree, index and current branch are never touched. The branch appears last:
-    killed before that, nothing is there and the same call starts over; killed after it, the same
-    call finds it.
+    The user's work tree, index and current branch are not touched. The branch is created last: a
+    call killed before that leaves nothing and is repeated; one killed after it is found again.
 
     Args:
         repo: Folder of the agent, in a git repository.
-        baseline: What the source says now.
-        candidate: What was proved better.
-        declarations: Where each resource stands, by name.
+        baseline: The source's present state.
+        candidate: The candidate that was proved better.
+        declarations: Location of each resource, by name.
         decision: The experiment's outcome; its verdict must be `promote`.
         evidence_path: The evidence file that the pull request names.
         experiment_id: Id of the experiment.
         out_dir: Folder for the pull request's text; its files do not count as uncommitted work.
         now: Unix seconds, the time of the commit.
-        tests: The repository's own tests; where there are none, the pull request says so.
+        tests: The repository's own tests; the pull request states it if there are none.
         agent_entry: The agent, as MODULE:FUNCTION.
         notes: Sentences to add to the pull request.
 
     Raises:
-        ShipError: Not promoted, no usable repository, uncommitted work, no certain patch, failing
-            tests, or a branch of that name with another content.
-        Conflict: Another process shipped the same candidate at the same moment.
+        ShipError: Not promoted, no usable repository, uncommitted work, no safe patch, failing
+            tests, or a branch of that name with other content.
+        Conflict: Another process shipped the same candidate at the same time.
     """
     if decision.verdict != "promote":
         raise ShipError(
@@ -73,7 +72,7 @@ def ship(
     if not evidence_path.is_file():
         raise ShipError(
             f"The evidence file {evidence_path} does not exist.",
-            hint="A release needs it, to check its numbers by; run the experiment again.",
+            hint="A release needs it to verify its numbers; run the experiment again.",
         )
     repository = Repository.open(repo)
     branch = branch_name(baseline, candidate)
@@ -127,10 +126,10 @@ def ship(
         notes=notes,
     )
     write_text_file(text_path, text)
-    # The second reference keeps the commit when the branch is deleted or squashed away.
+    # The second reference protects the commit when the branch is deleted or squashed.
     if not tip and not repository.create_branch(branch, made.commit, release_ref(release.id)):
         raise Conflict(
-            f"Another process made the branch {branch} at the same moment.",
+            f"Another process made the branch {branch} at the same time.",
             hint="Run the same command again: it finds that branch.",
         )
     return release
@@ -146,13 +145,13 @@ def branch_name(baseline: Candidate, candidate: Candidate) -> str:
 
 
 def release_ref(release_id: str) -> str:
-    """The reference that keeps a release's commit."""
+    """The git reference that protects a release's commit from garbage collection."""
     return f"refs/ratchet/releases/{release_id}"
 
 
 @dataclass(frozen=True)
 class _Made:
-    """The release commit, new or found."""
+    """The release commit, new or existing."""
 
     commit: str
     base: str
@@ -181,7 +180,7 @@ def _existing(
 ) -> _Made:
     if not is_release_of(repository, tip, baseline, candidate):
         raise ShipError(
-            f"A branch named {branch} exists with another content (its tip is {tip[:12]}).",
+            f"A branch named {branch} exists with other content (its tip is {tip[:12]}).",
             hint=f"Rename it with `git branch -m {branch} NEW_NAME`, then run this again.",
         )
     base = repository.parents(tip)[0]

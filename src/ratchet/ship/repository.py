@@ -1,4 +1,4 @@
-"""A user's git repository: read it, and add commits and branches without touching their work."""
+"""A user's git repository: read it, and add commits and branches without touching the work tree."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Blob:
 
 @dataclass(frozen=True)
 class Repository:
-    """A git work tree that commits can be added to. Make one with `Repository.open`."""
+    """A git work tree that commits can be added to; create it with `Repository.open`."""
 
     root: Path
     """Top folder of the work tree."""
     prefix: str
-    """The folder that was opened, relative to the root, with a trailing slash; or empty."""
+    """The opened folder relative to the root, with a trailing slash; or empty."""
 
     @classmethod
     def open(cls, folder: Path) -> Repository:
-        """Find the repository that holds a folder.
+        """Find the repository that contains a folder.
 
         Raises:
             ShipError: There is no git, no repository, no commit yet, no work tree, or it is a
@@ -92,7 +92,7 @@ class Repository:
         return repository
 
     def text(self, *arguments: str) -> str:
-        """Output of a git command, stripped.
+        """Run a git command and return its output, stripped.
 
         Raises:
             ShipError: It failed.
@@ -100,7 +100,7 @@ class Repository:
         return self._run(*arguments).stdout.decode(errors="surrogateescape").strip()
 
     def check_idle(self) -> None:
-        """Raise ShipError in the middle of a merge, rebase, cherry-pick, revert or bisect."""
+        """Raise ShipError during a merge, rebase, cherry-pick, revert or bisect."""
         for name, what in _UNDER_WAY.items():
             path = self.root / self.text("rev-parse", "--git-path", name)
             if path.exists():
@@ -124,7 +124,7 @@ class Repository:
                 continue
             state, path = entry[:2], entry[3:]
             if "R" in state or "C" in state:
-                next(entries, None)  # the path it came from
+                next(entries, None)  # the original path of a rename
             absolute = self.root / path
             if state == "??" and any(absolute.is_relative_to(folder) for folder in folders):
                 continue
@@ -155,16 +155,16 @@ class Repository:
         return self.text("rev-list", "--parents", "-n", "1", commit).split()[1:]
 
     def first_commit(self) -> str | None:
-        """Hash of the commit that the first parents of HEAD lead back to; None in a shallow clone.
+        """Hash of the root commit of HEAD's first-parent history; None in a shallow clone.
 
-        It is the same in every clone, on every branch that was not begun without a parent.
+        It is the same in every clone and on every branch, except orphan branches.
         """
         if self.text("rev-parse", "--is-shallow-repository") == "true":
             return None
         return self.text("rev-list", "--first-parent", "--max-parents=0", "HEAD")
 
     def head_branch(self) -> str | None:
-        """The branch that is checked out, or None when HEAD is detached."""
+        """The current branch, or None when HEAD is detached."""
         found = self._run("symbolic-ref", "--quiet", "--short", "HEAD", ok=(0, 1))
         return found.stdout.decode().strip() or None
 
@@ -195,7 +195,7 @@ class Repository:
         return self.text("show", "--no-patch", "--format=%B", commit)
 
     def committed_at(self, commit: str) -> float:
-        """When a commit was made, unix seconds."""
+        """Time of a commit in Unix seconds."""
         return float(self.text("show", "--no-patch", "--format=%ct", commit))
 
     def changed_paths(self, old: str, new: str) -> list[str]:
@@ -204,16 +204,16 @@ class Repository:
         return [path for path in os.fsdecode(output).split("\0") if path]
 
     def store_blob(self, data: bytes, path: str | None) -> str:
-        """Write a blob and return its hash; with a path, as `git add` of that path would.
+        """Store a blob and return its hash; with a path, converted as `git add` of that path would.
 
-        The path decides which line-ending conversion and filters of the user's apply.
+        The path selects the user's line-ending conversion and filters.
         """
         filters = ["--path", path] if path else ["--no-filters"]
         done = self._run("hash-object", "-w", "--stdin", *filters, stdin=data)
         return done.stdout.decode().strip()
 
     def store_commit(self, parent: str, blobs: Mapping[str, Blob], message: str, now: float) -> str:
-        """Write a commit that replaces files of its parent; no branch and no index moves.
+        """Store a commit that replaces files of its parent, without moving a branch or the index.
 
         Args:
             parent: Full hash of the parent.
@@ -243,7 +243,7 @@ class Repository:
         return done.stdout.decode().strip()
 
     def _replaced(self, tree: str, parts: Sequence[str], blob: Blob) -> str:
-        # Tree by tree instead of through an index: nothing temporary is left when killed.
+        # Tree by tree instead of through an index: a killed process leaves no temporary file.
         lines: list[bytes] = []
         for entry in self._run("ls-tree", "-z", tree).stdout.split(b"\0"):
             meta, _, name = entry.partition(b"\t")
@@ -260,13 +260,14 @@ class Repository:
         return done.stdout.decode().strip()
 
     def create_branch(self, branch: str, commit: str, keep: str | None = None) -> bool:
-        """Create a branch; False when one of that name exists.
+        """Create a branch; return False when one of that name exists.
 
         Args:
             branch: Its name.
             commit: Full hash of its tip.
-            keep: A reference that is set to the commit in the same step, to keep it from being
-                collected when the branch goes.
+            keep: A reference to set to the commit in the same transaction, to protect it from
+                garbage
+                collection when the branch is deleted.
 
         Raises:
             ShipError: git refuses for another reason.
@@ -307,11 +308,11 @@ class Repository:
         return found
 
     def prune_worktrees(self) -> None:
-        """Forget work trees whose folders are gone."""
+        """Remove the records of work trees whose folders are gone."""
         self._run("worktree", "prune", ok=(0, 1, 128))
 
     def _identity(self) -> list[str]:
-        """The user's own identity when git knows one, else Ratchet's."""
+        """The user's own git identity, or Ratchet's when none is configured."""
         done = self._run("var", "GIT_COMMITTER_IDENT", ok=(0, 1, 128), strict_identity=True)
         author = self._run("var", "GIT_AUTHOR_IDENT", ok=(0, 1, 128), strict_identity=True)
         if not done.returncode and not author.returncode:
@@ -362,11 +363,12 @@ def check_clean(repo: Path, ignoring: Sequence[Path] = ()) -> None:
 
     Args:
         repo: A folder of the repository.
-        ignoring: Folders whose untracked files do not count; `.ratchet` in `repo` never does.
+        ignoring: Folders whose untracked files do not count; those of `.ratchet` in `repo` never
+            do.
 
     Raises:
-        ShipError: There is no usable repository, something is under way in it, or the work tree
-            differs from the last commit; the sentence says what.
+        ShipError: There is no usable repository, a merge or the like is in progress, or the work
+            tree differs from the last commit; the message names the cause.
     """
     repository = Repository.open(repo)
     repository.check_idle()
@@ -378,7 +380,7 @@ def _verb(arguments: Sequence[str]) -> str:
 
 
 def _environment() -> dict[str, str]:
-    # Variables such as GIT_DIR, set when Ratchet is started from a hook, would redirect everything.
+    # Variables such as GIT_DIR, set when Ratchet runs in a git hook, would redirect every command.
     kept = {
         name: value
         for name, value in os.environ.items()

@@ -1,4 +1,4 @@
-"""Undo a release: delete its branch, or make a branch that restores the source from before it."""
+"""Undo a release: delete its branch, or make a branch that restores the previous source."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ratchet.types import Conflict, Release, ShipError
 
 
 def refresh(release: Release, repo: Path) -> Release:
-    """What became of a release in the repository, by people's own hands too.
+    """Update a release's state from the repository, including changes made by hand.
 
     A release is merged when its commit is in HEAD's history, or when HEAD's source holds its
     values (a squash or a cherry-pick). It is rolled back when its branch was deleted unmerged, or
     when it was merged and HEAD's source holds the old values again.
 
     Args:
-        release: As last known.
+        release: The last recorded state.
         repo: Folder of the repository.
 
     Returns:
@@ -77,12 +77,12 @@ def rollback(
 ) -> Release:
     """Undo a release.
 
-    An unmerged one loses its branch; `git branch NAME HASH` with the release's branch and commit
-    brings it back. Of a merged one a branch is made on HEAD that restores the old source of the
-    resource and leaves all other lines as they are; the user merges it.
+    An unmerged release loses its branch; `git branch NAME HASH` with its branch and commit restores
+    it. For a merged one a branch is made on HEAD that restores the old source of the resource and
+    leaves all other lines as they are, for the user to merge.
 
     Args:
-        release: The release, as last known.
+        release: The last recorded state.
         repo: Folder of the repository.
         now: Unix seconds, the time of the commit.
         tests: As for `ship`.
@@ -122,7 +122,7 @@ def rollback(
         tip = repository.commit_of(f"refs/heads/{branch}")
     if tip is None or not is_rollback_of(repository, tip, release):
         raise ShipError(
-            f"A branch named {branch} exists with another content.",
+            f"A branch named {branch} exists with other content.",
             hint=f"Rename it with `git branch -m {branch} NEW_NAME`, then run this again.",
         )
     return msgspec.structs.replace(release, state="rolled_back", rollback=branch)
@@ -139,8 +139,8 @@ def _delete_branch(repository: Repository, release: Release) -> None:
     if tip != release.commit:
         raise ShipError(
             f"The branch {branch} is at {tip and tip[:12]}, not at the release's own commit"
-            f" {release.commit[:12]}: somebody committed to it.",
-            hint=f"Keep that work elsewhere, then delete it with `git branch -D {branch}`.",
+            f" {release.commit[:12]}: it has other commits.",
+            hint=f"Save that work elsewhere, then delete it with `git branch -D {branch}`.",
         )
     repository.delete_ref(f"refs/heads/{branch}", release.commit)
 
@@ -173,7 +173,7 @@ def _rollback_commit(
             f"Rolling back release {release.id[:12]} breaks the tests: {report.sentence()}"
             f" No branch was made.\n{report.tail()}",
         )
-    # The tests are broken anyway: that must not keep a bad release in place.
+    # The tests fail anyway: that must not block the rollback of a bad release.
     return commit_with("The repository's tests fail with and without this rollback.")
 
 
@@ -212,14 +212,14 @@ def _restored(
         )
     restored = {path: new for path, (_, new) in apply_edits(edits, sources).files.items()}
     for path in restored:
-        # Where nothing else was touched since, the file returns byte by byte.
+        # If nothing else was touched since, the file is restored byte by byte.
         if repository.blob(head, path) == repository.blob(release.commit, path):
             restored[path] = repository.content(release.base, path) or restored[path]
     return restored
 
 
 def _holds(repository: Repository, head: str, release: Release) -> str:
-    """Whether HEAD's source has the release's values (`new`), the ones before it, or others."""
+    """Whether HEAD's source has the release's values (`new`), the previous ones, or others."""
     try:
         changes = changes_of(repository, release.base, release.commit)
         found = [slots_at(repository, head, c.target).get(c.key) for c in changes]

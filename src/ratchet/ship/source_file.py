@@ -1,4 +1,4 @@
-"""A Python file as bytes with its syntax tree: byte spans, line ends, and where names come from."""
+"""A Python file as bytes with its syntax tree: byte spans, line ends, and import origins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from ratchet.types import ShipError
 
 Span: TypeAlias = tuple[int, int]
-"""Start and end in bytes, the end excluded."""
+"""Start and end in bytes, end excluded."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _NEWLINE: Final = re.compile(rb"\r\n|\r|\n")
@@ -31,7 +31,7 @@ class SourceFile:
     """A Python file as bytes with its syntax tree."""
 
     path: str
-    """How messages name it: relative to the repository's root."""
+    """Path for messages: relative to the repository's root."""
     data: bytes
     tree: ast.Module
     starts: tuple[int, ...]
@@ -39,10 +39,10 @@ class SourceFile:
     newline: str
     """The file's own line ending."""
     imports: Mapping[str, str] = field(repr=False)
-    """Dotted origin by local name."""
+    """Dotted import origin by local name."""
 
     def offset(self, line: int, column: int) -> int:
-        """Byte offset of a 1-based line and a column in utf-8 bytes."""
+        """Byte offset of a 1-based line and a column in UTF-8 bytes."""
         return self.starts[line - 1] + column
 
     def span(self, node: ast.expr | ast.stmt) -> Span:
@@ -65,7 +65,7 @@ class SourceFile:
         return self.data[span[0] : span[1]].decode()
 
     def origin(self, node: ast.AST) -> str:
-        """Dotted name that an expression was imported as, or an empty string."""
+        """Dotted import origin of an expression, or an empty string."""
         if isinstance(node, ast.Name):
             return self.imports.get(node.id, "")
         if isinstance(node, ast.Attribute):
@@ -83,7 +83,7 @@ def read_source(data: bytes, path: str) -> SourceFile:
     """Parse a file.
 
     Raises:
-        ShipError: It is generated, not utf-8, or not Python that this interpreter parses.
+        ShipError: It is generated, not UTF-8, or not Python that this interpreter parses.
     """
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
@@ -101,7 +101,7 @@ def read_source(data: bytes, path: str) -> SourceFile:
         marker = found.group().decode(errors="replace")
         raise ShipError(
             f"{path} says it is generated ({marker!r}): a patch would get lost.",
-            hint="Declare the resource in a file that people edit.",
+            hint="Declare the resource in a file that is edited by hand.",
         )
     bom = len(_BOM) if data.startswith(_BOM) else 0
     try:

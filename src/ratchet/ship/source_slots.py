@@ -1,7 +1,7 @@
-"""Where a resource stands in a Python file: the declaring call or `def`, found by name in the AST.
+"""Locate a resource in a Python file: the declaring call or `def`, found by name in the AST.
 
-Everything here reads; nothing is imported or run. A `SourceSlot` is one editable place: a knob's
-default, a prompt's text, a model's field or a function's source, with its byte span and its value.
+Nothing is imported or run. A `SourceSlot` is one editable location: a parameter's default, a
+prompt's text, a model's field or a function's source, with its byte span and its value.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class NotLiteral(Exception):
 
 @dataclass(frozen=True)
 class SourceSlot:
-    """One place of a declaration that a patch may rewrite."""
+    """One part of a declaration that a patch may rewrite."""
 
     key: str
-    """The knob's or field's name; `text` for a prompt, `source` for a function."""
+    """Name of the parameter or field; `text` for a prompt, `source` for a function."""
     node: ast.expr | FunctionNode
     span: Span
-    """Byte offsets in the file, the end excluded."""
+    """Byte offsets in the file, end excluded."""
     line: int
     """1-based."""
     value: Any
-    """What the source says now; UNREADABLE when it is not a literal."""
+    """The present value in the source; UNREADABLE when it is not a literal."""
     as_float: bool = False
-    """The knob is a Float, so an integer literal stands for a float."""
+    """The parameter is a Float, so an integer literal stands for a float."""
     problem: str = ""
     """Why it cannot be rewritten, as a clause; empty when it can."""
 
@@ -62,13 +62,13 @@ def find_slots(
     """The slots of one declaration, by key.
 
     Args:
-        source: The file that holds it.
+        source: The file that contains it.
         kind: One of prompt, params, model, code.
         name: The resource's name.
         qualname: For code, the function's qualified name.
 
     Raises:
-        ShipError: The declaration is not there, or stands there more than once.
+        ShipError: The declaration is missing or ambiguous.
     """
     if kind == "code":
         node = find_function(source, qualname or name)
@@ -187,7 +187,7 @@ def _literal(node: ast.expr) -> Any:
 
 
 def _follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
-    """The module-level value that a plain name stands for, and why it may not be rewritten."""
+    """The module-level value that a plain name refers to, and why it may not be rewritten."""
     if not isinstance(node, ast.Name):
         return node, ""
     values = [
@@ -231,7 +231,7 @@ def _bindings(tree: ast.Module, name: str) -> int:
 
 
 def unwrap(source: SourceFile, node: ast.expr) -> tuple[ast.expr, tuple[str, ...]]:
-    """The literal inside `dedent(…)`, `cleandoc(…)` and `.strip()`, and these, innermost first."""
+    """The literal inside `dedent(…)`, `cleandoc(…)`, `.strip()`, and the calls, innermost first."""
     wrappers: list[str] = []
     while isinstance(node, ast.Call) and not node.keywords:
         origin = source.origin(node.func)
@@ -247,7 +247,7 @@ def unwrap(source: SourceFile, node: ast.expr) -> tuple[ast.expr, tuple[str, ...
 
 
 def apply_wrappers(text: str, wrappers: tuple[str, ...]) -> str:
-    """What the wrappers of `unwrap` make of a literal's text."""
+    """Apply the wrappers found by `unwrap` to a literal's text."""
     for wrapper in wrappers:
         if wrapper == "textwrap.dedent":
             text = textwrap.dedent(text)
@@ -262,7 +262,7 @@ def fold_text(source: SourceFile, node: ast.expr) -> str:
     """Evaluate a text expression made of literals.
 
     Raises:
-        NotLiteral: It holds anything else.
+        NotLiteral: It contains anything else.
     """
     inner, wrappers = unwrap(source, node)
     if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
@@ -307,7 +307,7 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, FunctionNode]]
 
 
 def _function_slot(source: SourceFile, node: FunctionNode) -> SourceSlot:
-    # A def owns its last line to the end, so a trailing comment there is part of it.
+    # A trailing comment on the last line belongs to the function.
     assert node.end_lineno is not None
     span = (source.span(node)[0], source.line_end(node.end_lineno))
     return SourceSlot("source", node, span, node.lineno, meaning_of_node(node))
@@ -320,14 +320,14 @@ def meaning_of_node(node: FunctionNode) -> str:
     if bare.body and isinstance(bare.body[0], ast.Expr):
         first = bare.body[0].value
         if isinstance(first, ast.Constant) and isinstance(first.value, str):
-            # Dedenting a method dedents its docstring too: only its indentation differs.
+            # Dedenting a method dedents its docstring too; ignore the docstring's indentation.
             cleaned = ast.Expr(ast.Constant(inspect.cleandoc(first.value)))
             bare.body = [cleaned, *bare.body[1:]]
     return ast.dump(bare)
 
 
 def meaning_of(code: Code) -> str:
-    """The same of a resource's source."""
+    """The meaning of a code resource's source; see `meaning_of_node`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         node = ast.parse(code.source).body[0]

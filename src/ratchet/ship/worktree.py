@@ -1,4 +1,4 @@
-"""Temporary checkouts of a commit, and the removal of those that killed processes left behind."""
+"""Temporary checkouts of a commit, and removal of those left behind by killed processes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _PREFIX = "ratchet-ship-"
 
 @contextlib.contextmanager
 def checkout(repository: Repository, commit: str) -> Iterator[Path]:
-    """A temporary work tree of a commit, removed at the end.
+    """A temporary work tree of a commit, removed at exit.
 
     Raises:
         ShipError: git cannot check the commit out.
     """
     sweep(repository)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-    # Held while this process lives: a folder whose lock is free was left behind. It gets its name
-    # when it is held, so that nobody finds it free in between.
+    # The lock is held while this process lives: a folder with a free lock is abandoned. The folder
+    # gets its name after the lock is taken, so that no process sees it unlocked.
     lock = os.open(folder / "lock.new", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -39,9 +39,9 @@ def checkout(repository: Repository, commit: str) -> Iterator[Path]:
 
 
 def sweep(repository: Repository) -> None:
-    """Remove the temporary work trees of processes that were killed."""
+    """Remove the temporary work trees of killed processes."""
     mine = [tree.parent for tree, _ in repository.worktrees()]
-    # One killed before git knew of it is not in git's list.
+    # One killed before git registered it is not in git's list.
     mine += [lock.parent for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/lock")]
     for scratch in mine:
         if scratch.name.startswith(_PREFIX) and not _is_held(scratch / "lock"):

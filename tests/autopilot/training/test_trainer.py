@@ -213,7 +213,7 @@ def test_a_budget_is_kept() -> None:
         ({"train_dataset": []}, "train_dataset is empty"),
         ({"train_dataset": None}, "needs a train_dataset"),
         ({"train_dataset": "tasks.jsonl"}, "a list of tasks, not str"),
-        ({"train_dataset": TASKS[:1]}, "none left to choose by"),
+        ({"train_dataset": TASKS[:1]}, "none is left for val"),
         ({"val_dataset": TASKS[:3]}, "in train_dataset and in val_dataset"),
     ],
 )

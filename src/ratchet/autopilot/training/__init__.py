@@ -1,4 +1,4 @@
-"""The trainer form: an agent as an object, datasets as lists, and `fit`."""
+"""The trainer API: an agent as an object, datasets as lists, and `fit`."""
 
 from ratchet.autopilot.training.trainer import Trained, Trainer
 

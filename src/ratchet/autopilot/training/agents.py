@@ -1,7 +1,7 @@
-"""Agents of the trainer form: functions and classes that take a task and resources.
+"""Agents for the trainer: functions and classes that take a task and resources.
 
-Each becomes one function of the task alone. Its resources come from the binding of the rollout that
-it runs in, and it is given the very objects that the dataset holds, not their JSON.
+Each is wrapped as a function of the task alone. Its resources come from the binding of the current
+rollout, and it gets the dataset's own objects, not their JSON.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ratchet.run.lit_agent import LitAgent, RolloutInfo
 from ratchet.types import InputError, Model, Params, PromptTemplate, Resource
 
 BY_KIND: dict[str, type] = {"prompt_template": PromptTemplate, "llm": Model}
-"""Parameters that take the one resource of a kind, whatever its name."""
+"""Parameters that take the only resource of a kind, whatever its name."""
 
 
 def trainable(agent: Any, resources: Mapping[str, Resource], items: Items) -> Agent:
-    """The agent as a runner takes it.
+    """Wrap the agent for a runner.
 
     Args:
         agent: A function `(task, resource…) -> reward`, sync or async, or a LitAgent.
@@ -32,7 +32,7 @@ def trainable(agent: Any, resources: Mapping[str, Resource], items: Items) -> Ag
         items: The datasets' items.
 
     Raises:
-        InputError: It is neither, or it asks for a resource that is not there.
+        InputError: It is neither, or a parameter names no resource.
     """
     call = _of_class(agent, items) if _is_lit(agent) else _of_function(agent, resources, items)
     module = str(getattr(agent, "__module__", None) or type(agent).__module__)
@@ -123,7 +123,9 @@ def _of_class(agent: LitAgent, items: Items) -> Callable[..., Any]:
 
 
 def _call(method: Callable[..., Any], task: Any, info: RolloutInfo) -> Any:
-    if "rollout_id" in inspect.signature(method).parameters:  # the form of its first versions
+    if (
+        "rollout_id" in inspect.signature(method).parameters
+    ):  # the signature of LitAgent's first versions
         return method(task=task, rollout_id=info.candidate_id, resources=_bound())
     return method(task, _bound(), info)
 
@@ -133,7 +135,7 @@ def _marked(call: Callable[..., Any], agent: Any) -> Callable[..., Any]:
     call.__module__ = str(getattr(agent, "__module__", None) or type(agent).__module__)
     if getattr(agent, ENTRY_MARK, None) is None:
         return mark_rollout(call)
-    setattr(call, ENTRY_MARK, "rollout")  # its own decorator makes the root span
+    setattr(call, ENTRY_MARK, "rollout")  # LitAgent's own decorator makes the root span
     return call
 
 
@@ -161,7 +163,7 @@ def _is_filled(parameter: inspect.Parameter) -> bool:
 def _source(
     function: Any, parameter: inspect.Parameter, resources: Mapping[str, Resource]
 ) -> str | None:
-    """Name of the resource that fills a parameter; None when its own default does."""
+    """Name of the resource for a parameter; None when the parameter's default applies."""
     if parameter.name in resources:
         return parameter.name
     if parameter.name == "rollout":

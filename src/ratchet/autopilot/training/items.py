@@ -1,4 +1,4 @@
-"""Datasets of the trainer form: any items, as tasks, and back."""
+"""Datasets of the trainer: maps arbitrary items to tasks and back."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ratchet.observe import plain
 from ratchet.types import Dataset, InputError, Split, Task, content_hash
 
 VAL_SHARE = 1 / 3
-"""Share of the train items that become val when no val dataset is given."""
+"""Share of the train items used as val when no val dataset is given."""
 
 
 class Items:
-    """The items of a train and a val dataset, and the tasks that stand for them.
+    """The items of a train and a val dataset, and their tasks.
 
     Args:
         train: Items to learn from; anything that can be iterated or indexed.
-        val: Items to choose by; a third of train when left out.
-        seed: Of the draw of that third.
+        val: Items to select by; a third of train by default.
+        seed: Seed of that split.
 
     Raises:
-        InputError: A dataset is empty or none, or an item is in both.
+        InputError: A dataset is empty or missing, or an item is in both.
     """
 
     def __init__(self, train: Any, val: Any, *, seed: int) -> None:
@@ -30,7 +30,7 @@ class Items:
         if val is None:
             if len(learn_from) < 2:
                 raise InputError(
-                    "train_dataset has one item: there is none left to choose by.",
+                    "train_dataset has one item: none is left for val.",
                     hint="Give more items, or a val_dataset.",
                 )
             random.Random(seed).shuffle(learn_from)  # noqa: S311 - reproducible, not secret
@@ -51,11 +51,11 @@ class Items:
         return Dataset(name="trainer", tasks=(*self.train, *self.val), splits=splits)
 
     def of(self, given: Any) -> Any:
-        """The item that a task's input stands for."""
+        """The item of a task's input."""
         return self._items.get(content_hash(given), given)
 
     def mode(self, given: Any) -> Literal["train", "val"]:
-        """Which dataset it is from."""
+        """The dataset it belongs to."""
         return self._modes.get(content_hash(given), "train")
 
     def _tasks(self, mode: Literal["train", "val"], items: Sequence[Any]) -> tuple[Task, ...]:
@@ -66,10 +66,10 @@ class Items:
             if self._modes.get(key, mode) != mode:
                 raise InputError(
                     f"An item is in train_dataset and in val_dataset: {str(item)[:200]}",
-                    hint="Take it out of one of them: what was learned from proves nothing.",
+                    hint="Remove it from one of them: an item used for learning proves nothing.",
                 )
             self._items[key], self._modes[key] = item, mode
-            # The same item twice is one task: it would be run once in any case.
+            # Equal items are one task: rollouts of equal tasks are shared anyway.
             tasks[key] = Task(id=f"{mode}-{key[:12]}", input=stands_for)
         return tuple(tasks.values())
 
@@ -83,7 +83,7 @@ def _listed(name: str, given: Any) -> list[Any]:
         raise InputError(f"{name} is a list of tasks, not {type(given).__name__}.")
     if isinstance(given, Iterable):
         items = list(given)
-    else:  # what has a length and takes an index, such as a map-style dataset of PyTorch
+    else:  # sized and indexed, such as a map-style dataset of PyTorch
         items = [given[index] for index in range(len(given))]
     if not items:
         raise InputError(f"{name} is empty.")

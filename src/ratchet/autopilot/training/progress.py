@@ -1,4 +1,4 @@
-"""How a fit goes on, said on standard error."""
+"""Progress of a fit, printed to standard error."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ratchet.learn import Finding, Proposal
 from ratchet.types import Rollout
 
 EVERY_S = 5.0
-"""How often the count of rollouts is said."""
+"""Interval of the printed rollout count, in seconds."""
 
 
 class Progress:
-    """Hears nothing; subclasses override what they want to hear."""
+    """Ignores all events; subclasses override methods."""
 
     def rollout(self, rollout: Rollout) -> None:
-        """A rollout ended, or was found ended already."""
+        """A rollout ended, or was found cached."""
 
     def proposal(self, proposal: Proposal) -> None:
         """A candidate was judged."""
 
     def message(self, text: str) -> None:
-        """Something to tell a person."""
+        """A message for the user."""
 
     def found(self, finding: Finding) -> None:
         """Learning has ended."""
 
 
 class StderrProgress(Progress):
-    """A line for each candidate that is the best so far, and one now and then.
+    """Prints each new best candidate, and the rollout count at intervals.
 
     Args:
-        clock: Seconds.
+        clock: Returns seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -43,13 +43,13 @@ class StderrProgress(Progress):
         self._best = float("-inf")
 
     def rollout(self, rollout: Rollout) -> None:
-        """Count it."""
+        """Count the rollout."""
         self._seen.add(rollout.id)
         if self._clock() - self._printed_at >= EVERY_S:
             self._print(f"{len(self._seen)} rollouts")
 
     def proposal(self, proposal: Proposal) -> None:
-        """Say it when it is the best so far."""
+        """Print the proposal if it is the best so far."""
         if proposal.best > self._best:
             self._best = proposal.best
             self._print(
@@ -59,11 +59,11 @@ class StderrProgress(Progress):
             )
 
     def message(self, text: str) -> None:
-        """Say it."""
+        """Print the message."""
         self._print(text)
 
     def found(self, finding: Finding) -> None:
-        """Say how it ended."""
+        """Print the result."""
         self._print(
             f"{finding.sentence} Mean reward on val:"
             f" {finding.baseline_val:.3f} → {finding.best_val:.3f}"

@@ -1,8 +1,8 @@
-"""`Trainer`: learn for an agent given as an object, without a project around it.
+"""`Trainer`: improve an agent given as an object, without a project.
 
-The form is that of Agent Lightning's trainer, so that its users change an import. Underneath are
-the same lab, runner, journal and store as under `ratchet improve`: a killed `fit` goes on where it
-stood when the same program is started again.
+The API follows Agent Lightning's trainer, so that its users only change an import. It uses the same
+lab, runner, journal and store as `ratchet improve`: a killed `fit` resumes when the same program is
+started again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ratchet.types import (
 )
 
 OBJECTIVE = "reward"
-"""What rises: the reward that the agent returns or emits."""
+"""The objective: the reward that the agent returns or emits."""
 
 T = TypeVar("T")
 L = TypeVar("L", bound=Lab)
@@ -54,24 +54,24 @@ ATTEMPTS = 2
 DEV_TASKS = 5
 
 _IDENTITY_TYPES = (str, int, float, bool, tuple, list, dict, type(None), msgspec.Struct)
-"""Options whose text says what they are; that of other objects may hold an address."""
+"""Option types whose text identifies their value; other objects' text may contain an address."""
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fit came to."""
+    """Result of a fit."""
 
     best: dict[str, Resource]
-    """The best candidate's resources by name; the initial ones when nothing was better."""
+    """The best candidate's resources by name; the initial ones when none was better."""
     baseline_val: float
     """Mean reward of the initial resources on val."""
     best_val: float
-    """Mean reward of the best on val."""
+    """Mean reward of the best candidate on val."""
     candidate_id: str
     run_id: str
     rollouts: int
     coach_calls: int
     dollars: float | None
-    """Of rollouts and coach calls; None when the price of a call is unknown."""
+    """Cost of rollouts and coach calls; None when a call's price is unknown."""
     sentence: str
     """What was done and why it ended."""
 
@@ -80,22 +80,23 @@ class Trainer:
     """Learns better resources for an agent.
 
     Args:
-        algorithm: What proposes candidates, such as `APO(…)`, `Evolve(…)`, `FewShot(…)`, `Tune(…)`.
-        n_runners: Rollouts at once.
-        initial_resources: Resource by name; a plain text is a prompt template. Left out, those that
-            the agent's source declares (`ratchet.prompt` and its like).
-        max_rollouts: Rollouts that learning may spend.
+        algorithm: Proposes candidates, such as `APO(…)`, `Evolve(…)`, `FewShot(…)`, `Tune(…)`.
+        n_runners: Concurrent rollouts.
+        initial_resources: Resource by name; a plain text is a prompt template. By default those
+            that
+            the agent's source declares (`ratchet.prompt` and the like).
+        max_rollouts: Maximum rollouts for learning.
         budget: All limits, in place of `max_rollouts`.
-        coach: Asked by algorithms that need one; made from the algorithm's own options when left
-            out.
-        seed: Of all randomness.
-        timeout_s: Seconds that one rollout may take.
-        store: `file` keeps everything in ./.ratchet, so that a killed fit goes on; `memory` keeps
-            nothing; or the URL of a store.
-        progress: Says how it goes on standard error; False is silent.
-        n_workers: Another name of `n_runners`.
-        unsafe_code: Also let functions change. Their candidates then run in this process, with its
-            rights, and could give themselves any reward; a project runs them in a sandbox.
+        coach: The coach for algorithms that need one; by default made from the algorithm's own
+            options.
+        seed: Seed of all randomness.
+        timeout_s: Timeout of one rollout in seconds.
+        store: `file` stores in ./.ratchet, so that a killed fit resumes; `memory` does not persist;
+            or the URL of a store.
+        progress: Prints progress to standard error; False is silent.
+        n_workers: Alias of `n_runners`.
+        unsafe_code: Also change functions. Their candidates then run in this process, with its
+            permissions, and could give themselves any reward; a project runs them in a sandbox.
 
     Example:
         trainer = ratchet.Trainer(
@@ -146,24 +147,24 @@ class Trainer:
         self._progress: Progress = StderrProgress() if progress else Progress()
 
     def fit(self, agent: Any, train_dataset: Any, val_dataset: Any = None) -> Trained:
-        """Learn on train, choose by val.
+        """Learn on train, select by val.
 
         Args:
             agent: A function `(task, resource…) -> reward`, sync or async, or a LitAgent.
             train_dataset: Tasks to learn from: a list, or anything with items.
-            val_dataset: Tasks to choose by; a third of train when left out.
+            val_dataset: Tasks to select by; a third of train by default.
 
         Raises:
             InputError: The agent, the resources or the datasets cannot be used.
             AgentError: The agent failed on every val task.
-            BudgetExhausted: The budget does not reach for one step; nothing was spent.
-            CoachUnavailable: The algorithm's coach cannot be asked.
-            Conflict: The same fit is running already.
+            BudgetExhausted: The budget is too small for one step; nothing was spent.
+            CoachUnavailable: The algorithm's coach does not answer.
+            Conflict: The same fit is already running.
         """
         return _run(self.fit_async(agent, train_dataset, val_dataset))
 
     async def fit_async(self, agent: Any, train_dataset: Any, val_dataset: Any = None) -> Trained:
-        """The same, for programs that have an event loop."""
+        """Async form of `fit`, for programs with an event loop."""
         algorithm = self._algorithm
         if algorithm is None:
             raise InputError(
@@ -189,9 +190,9 @@ class Trainer:
                 )
             lab = await stack.enter_async_context(self._lab(work, items, coach))
             try:
-                await _mean_of(lab, lab.val[:DEV_TASKS], "val")  # before a coach is paid
+                await _mean_of(lab, lab.val[:DEV_TASKS], "val")  # before a coach call is paid for
             except AgentError:
-                # What it failed for may be mended by then: the next fit runs it again.
+                # The cause of the failures may be fixed by then: the next fit runs them again.
                 key = f"again/{work.again + 1:03d}"
                 work.store.journal.append(work.run_id, key, True, time.time())
                 raise
@@ -213,20 +214,20 @@ class Trainer:
     def dev(
         self, agent: Any, train_dataset: Any, val_dataset: Any = None, *, tasks: int = DEV_TASKS
     ) -> float:
-        """Try the agent on a few train tasks as it is, without learning.
+        """Run the agent on a few train tasks, without learning.
 
         Returns:
             Its mean reward.
 
         Raises:
-            AgentError: It failed on all of them; the first error is shown.
+            AgentError: It failed on all of them; the message shows the first error.
         """
         return _run(self._dev(agent, train_dataset, val_dataset, tasks))
 
     async def _dev(self, agent: Any, train: Any, val: Any, tasks: int) -> float:
         items = Items(train, val, seed=self._seed)
         async with AsyncExitStack() as stack:
-            # A look is no part of a fit: the next one runs the agent again.
+            # Not part of a fit: the next fit runs the agent again.
             work = await self._begin(stack, agent, items, ["dev", time.time()])
             lab = self._lab(work, items, None)
             return await _mean_of(lab, lab.train[:tasks], "train")
@@ -235,7 +236,7 @@ class Trainer:
         self, stack: AsyncExitStack, agent: Any, items: Items, identity: Any
     ) -> _Opened:
         store, state = self._open_store(stack)
-        # Loaded before the resources are looked at: what its source declares is there by now.
+        # Load the agent before reading the resources, because its source may declare some.
         loaded, baseline = self._agent(agent, items)
         targets = self._targets(baseline)
         dataset = items.dataset
@@ -265,9 +266,9 @@ class Trainer:
         return _Opened(run_id, store, runner, baseline, targets)
 
     async def _dry_run(self, algorithm: Algorithm, work: _Opened, items: Items) -> None:
-        """Have the algorithm refuse now what it would refuse once the agent has run."""
+        """Let the algorithm refuse now what it would refuse after the agent has run."""
         if not type(algorithm).__module__.startswith("ratchet."):
-            return  # what one of the user's own does before it asks for anything, nobody knows
+            return  # a user's own algorithm may do anything before its first request
         asked = self._coach is not None or uses_coach(CoachSection(), algorithm)
         lab = self._lab_of(DryRunLab, work, items, NoRunner() if asked else None)
         await dry_run(copy.copy(algorithm), lab)
@@ -286,7 +287,7 @@ class Trainer:
                 " Trainer(unsafe_code=True).",
             )
         self._progress.message(
-            f"{names} stays as it is: Trainer has no sandbox for code. A project has one; see"
+            f"{names} stays unchanged: Trainer has no sandbox for code. A project has one; see"
             " ratchet improve."
         )
         return [name for name in baseline.resources if name not in code]
@@ -345,7 +346,7 @@ class Trainer:
 
 
 class _Opened:
-    """What a fit works with while it is open."""
+    """State of a fit while it is open."""
 
     def __init__(
         self,
@@ -361,7 +362,7 @@ class _Opened:
         self.runner = runner
         self.baseline = baseline
         self.again = 0
-        """How often the agent had failed on everything before."""
+        """Number of earlier fits in which the agent failed on every task."""
         while store.journal.get(run_id, f"again/{self.again + 1:03d}"):
             self.again += 1
 
@@ -399,7 +400,7 @@ def _resources(given: Mapping[str, Resource | str] | None) -> dict[str, Resource
 
 
 def _algorithm_identity(algorithm: Algorithm) -> list[Any]:
-    """What tells one set-up of an algorithm from another: its name and its options."""
+    """Identity of an algorithm: its name and its options."""
     options = {
         key: repr(value)
         for key, value in sorted(vars(algorithm).items())

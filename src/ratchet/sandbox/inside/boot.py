@@ -1,4 +1,4 @@
-"""Start what runs inside a sandbox: `python boot.py CONTROL CONFIG`, two open descriptors."""
+"""Start the code inside a sandbox: `python boot.py CONTROL CONFIG`, two open descriptors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One request, in a process forked for it: limits, rules, the handler, the answer."""
+"""Handle one request in a process forked for it: limits, rules, the handler, the answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import confine, kernel, protocol
 from .confine import Confinement
 from .process_gate import ProcessGate
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     import types
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 ANSWER_FD, BODY_FD = 3, 4
-"""Descriptors of a request's process, beside the three that every process has."""
+"""Descriptors of a request's process, in addition to the standard three."""
 FAILED = 70
 """Exit code of a process that could not be confined."""
 
@@ -36,17 +36,17 @@ def run(
     gate: ProcessGate,
     mapped: int,
 ) -> NoReturn:
-    """Run the handler and tell what it returned; never comes back.
+    """Run the handler and send its result; never returns.
 
     Args:
         request: `nonce`, `scratch` (its folder), `limits`.
-        fds: Where the answer goes, where the output goes, where the body lies.
+        fds: Descriptors for the answer, the output and the body.
         nothing: /dev/null.
-        handler: What is run.
-        state: What `prepare` returned.
-        rules: What this process is put under.
-        gate: Where it asks for new processes.
-        mapped: Bytes of address space that the parent has.
+        handler: The handler.
+        state: The return value of `prepare`.
+        rules: The rules to apply to this process.
+        gate: Limits new processes.
+        mapped: Bytes of address space that the parent has mapped.
     """
     code = FAILED
     try:
@@ -58,7 +58,7 @@ def run(
     except Exception as error:
         protocol.write_all(2, f"The sandbox failed: {type(error).__name__}: {error}\n".encode())
     finally:
-        # Not `sys.exit`: what was registered to run at exit, and other threads, end here.
+        # Not `sys.exit`: this also skips exit handlers and ends other threads.
         os._exit(code)
 
 
@@ -121,24 +121,24 @@ def _frame(nonce: bytes, kind: int, content: bytes) -> bytes:
 
 
 def describe_error(error: BaseException) -> bytes:
-    """The error in a line; its traceback goes to the output."""
-    _flush()  # so that what was printed before stands before the traceback
+    """The error on one line; its traceback goes to the output."""
+    _flush()  # so that earlier output precedes the traceback
     try:
         import traceback
 
         traceback.print_exception(type(error), error, _theirs(error), limit=-20)
-    except BaseException:  # noqa: S110 - the error may refuse to be shown, and is still an error
+    except BaseException:  # noqa: S110 - even an error that cannot be formatted is an error
         pass
     try:
         message = str(error)[:2000]
     except BaseException:
-        message = "(it has no text)"
+        message = "(no message)"
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return text.encode(errors="replace")
 
 
 def _theirs(error: BaseException) -> types.TracebackType | None:
-    """The traceback from the first line on that is not the sandbox's own."""
+    """The traceback from the first line that is not the sandbox's own."""
     own = os.path.dirname(os.path.abspath(__file__))
     whole = left = error.__traceback__
     while left is not None and (

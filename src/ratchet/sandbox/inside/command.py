@@ -1,4 +1,4 @@
-"""Run one command in a sandbox, and watch over all that it starts."""
+"""Run one command in a sandbox, and watch over the processes it starts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from .confine import Confinement
 from .process_gate import ProcessGate, program
 from .watch import ProcessWatch
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
 def run(control: int, config: dict[str, Any]) -> NoReturn:
-    """Run the command to its end, tell how it ended, and end too.
+    """Run the command to its end, report the result, and exit.
 
-    This process runs nothing but this. In a process namespace it is the first one, elsewhere it
-    adopts what loses its parent: nothing that the command starts is left when it has ended.
+    This process runs nothing else. It is the first process of its namespace, or else adopts
+    orphaned
+    descendants: none of the command's processes outlives it.
 
     Args:
         control: The descriptor of the control socket.
@@ -58,17 +59,17 @@ def run(control: int, config: dict[str, Any]) -> NoReturn:
 
 
 def _started(config: dict[str, Any], gate: ProcessGate) -> int:
-    """Start the command; its process id.
+    """Start the command and return its process id.
 
     Raises:
         OSError: It cannot be executed.
     """
-    told, telling = os.pipe()  # closed by a successful exec
+    error_reader, error_writer = os.pipe()  # closed by a successful exec
     pid = os.fork()
     if pid:
         gate.forked()
-        os.close(telling)
-        with os.fdopen(told, "rb") as reading:
+        os.close(error_writer)
+        with os.fdopen(error_reader, "rb") as reading:
             failed = reading.read()
         if failed:
             os.waitpid(pid, 0)
@@ -86,7 +87,10 @@ def _started(config: dict[str, Any], gate: ProcessGate) -> int:
             and config["network"] == "none"
             and network.enter_own_network()
         ):
-            config |= {"network": "open", "ports": None}  # all that can be reached is its own
+            config |= {
+                "network": "open",
+                "ports": None,
+            }  # its network contains nothing else to reach
         Confinement(config).on_command()
         gate.enter()
         for each in range(1, signal.NSIG):
@@ -96,9 +100,9 @@ def _started(config: dict[str, Any], gate: ProcessGate) -> int:
                 continue
         os.execvpe(config["command"][0], config["command"], environ)  # noqa: S606
     except OSError as error:
-        os.write(telling, f"{error.errno or 0} {error.strerror or error}".encode())
+        os.write(error_writer, f"{error.errno or 0} {error.strerror or error}".encode())
     except BaseException as error:
-        os.write(telling, f"0 {error}".encode())
+        os.write(error_writer, f"0 {error}".encode())
     finally:
         os._exit(127)
 

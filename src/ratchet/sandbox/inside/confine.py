@@ -1,4 +1,4 @@
-"""Put limits and rules on this process; what it starts inherits them."""
+"""Apply limits and rules to this process, which its children inherit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import resource
 
 from . import kernel, landlock, policy, seccomp
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
 
 class Confinement:
-    """The rules of one sandbox, made once and put on its processes.
+    """The rules of one sandbox, created once and applied to its processes.
 
     Args:
         config: `level`, `network`, `landlock` (version, 0 for none), `rules`, `ports`.
@@ -37,12 +37,12 @@ class Confinement:
             ports = tuple(config["ports"]) if config["ports"] is not None else None
             rules = [tuple(rule) for rule in config["rules"]]
             self._files = landlock.Ruleset(rules, ports=ports, api=self._api)
-            # Who watches over the others reads about them in /proc; they do not.
+            # The watcher reads about the others in /proc; they must not.
             watching = [*rules, ("/proc", landlock.READ)]
             self._whole = landlock.Ruleset(watching, ports=ports, api=self._api)
 
     def on_watcher(self) -> None:
-        """For the process that imports the code and starts the requests.
+        """Confine the process that imports the code and forks the requests.
 
         Raises:
             OSError: The kernel refused a rule.
@@ -57,7 +57,7 @@ class Confinement:
         seccomp.install(self._program)
 
     def on_request(self, own: int) -> None:
-        """For a request's process, which comes from a watcher.
+        """Confine a request's process, forked by a watcher.
 
         Raises:
             OSError: The kernel refused a rule.
@@ -74,11 +74,11 @@ class Confinement:
         )
         if more:
             seccomp.install(seccomp.compiled(more))
-        # Its own watcher may look at its descriptors; nobody else can.
+        # Only its own watcher may read its descriptors.
         kernel.dumpable(self._level != "bubblewrap")
 
     def on_command(self) -> None:
-        """For a command, which comes from a keeper that is under no rules.
+        """Confine a command, started by a keeper that is not confined.
 
         Raises:
             OSError: The kernel refused a rule.
@@ -94,7 +94,7 @@ class Confinement:
 
 
 def limit(which: int, value: int, warning: int = 0) -> None:
-    """Set a resource limit, or leave a harder one that stands.
+    """Set a resource limit, unless a stricter one is set.
 
     Args:
         which: The resource.
@@ -108,14 +108,14 @@ def limit(which: int, value: int, warning: int = 0) -> None:
 
 
 def limit_request(limits: dict[str, Any], mapped: int) -> None:
-    """The resource limits of a request's process.
+    """Set the resource limits of a request's process.
 
     Args:
         limits: `memory`, `cpu` and `scratch`.
-        mapped: Bytes of address space that it has already.
+        mapped: Bytes of address space that it has mapped already.
     """
     limit(resource.RLIMIT_AS, mapped + limits["memory"])
-    # The soft limit is told by a signal of its own; who ignores that is killed at the hard one.
+    # The soft limit sends a signal of its own; a process that ignores it is killed at the hard one.
     limit(resource.RLIMIT_CPU, limits["cpu"], warning=1)
     limit(resource.RLIMIT_FSIZE, limits["scratch"])
     limit(resource.RLIMIT_NOFILE, 256)

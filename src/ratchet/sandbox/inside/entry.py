@@ -1,4 +1,4 @@
-"""What a sandbox starts with: read the configuration and become what it says."""
+"""Entry point inside a sandbox: read the configuration and act on it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import signal
 
 from . import kernel, process_table, scratch
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
 def guard(control: int, folder: str) -> None:
-    """Split in two: the guarded process returns, the keeper never does.
+    """Fork: the guarded process returns, the keeper never does.
 
     Args:
-        control: A socket whose other end the process outside holds.
-        folder: The scratch folder, which is removed in the end.
+        control: The control socket; the outer process holds its other end.
+        folder: The scratch folder, which is removed at the end.
     """
     kernel.adopt_orphans()
     pid = os.fork()
@@ -29,7 +29,7 @@ def guard(control: int, folder: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     poll = select.poll()
-    poll.register(control, 0)  # only that it was hung up
+    poll.register(control, 0)  # only for a hang-up
     pidfd = os.pidfd_open(pid)
     poll.register(pidfd, select.POLLIN)
     poll.poll()
@@ -48,8 +48,8 @@ def main(control: int, config: int) -> NoReturn:
 
     Args:
         control: The descriptor of the control socket.
-        config: The descriptor of a file that holds the marshalled configuration, which the
-            process outside wrote.
+        config: The descriptor of a file with the marshalled configuration, written by the outer
+            process.
     """
     with os.fdopen(config, "rb") as file:
         read: dict[str, Any] = marshal.load(file)  # noqa: S302

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
 NAME = "candidate"
-"""Name of the module that the source becomes, and of its file in a traceback."""
+"""Name of the source's module, and of its file in a traceback."""
 
 
 def handle(_state: object, body: bytes) -> bytes:
@@ -20,11 +20,11 @@ def handle(_state: object, body: bytes) -> bytes:
         body: JSON of `source`, `function`, `args` and `kwargs`.
 
     Returns:
-        What it returned, as JSON.
+        Its return value, as JSON.
 
     Raises:
         BaseException: Whatever the source raises.
-        TypeError: It returned something that JSON cannot hold.
+        TypeError: It returned something other than a JSON value.
     """
     asked = json.loads(body)
     module = _module(asked["source"])
@@ -39,7 +39,7 @@ def handle(_state: object, body: bytes) -> bytes:
     try:
         return json.dumps(returned, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"what {asked['function']!r} returned is no JSON: {error}") from None
+        raise TypeError(f"the result of {asked['function']!r} is not JSON: {error}") from None
 
 
 async def _awaited(coroutine: Any) -> Any:
@@ -47,7 +47,7 @@ async def _awaited(coroutine: Any) -> Any:
 
 
 class _Source:
-    """Shows a traceback the lines of the source, without `linecache` being imported for it."""
+    """Provides the source's lines to tracebacks without importing `linecache`."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,4 +1,4 @@
-"""The kernel's own controls that Python has no function for: prctl, capabilities, raw calls."""
+"""Kernel controls that Python has no function for: prctl, capabilities, raw system calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINUX = sys.platform == "linux"
 
 
 class _Libc:
-    """The C library, loaded once."""
+    """Holds the C library, loaded once."""
 
     handle: ctypes.CDLL | None = None
 
@@ -37,7 +37,7 @@ def libc() -> ctypes.CDLL:
 
 
 def system_call(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_char] | None) -> int:
-    """One system call by its number.
+    """Make one system call by its number.
 
     Raises:
         OSError: The kernel refused it.
@@ -50,7 +50,7 @@ def system_call(number: int, *arguments: int | bytes | ctypes.Array[ctypes.c_cha
 
 
 def control(option: int, first: int, second: int = 0) -> int:
-    """One `prctl`.
+    """Make one `prctl` call.
 
     Raises:
         OSError: The kernel refused it.
@@ -65,41 +65,41 @@ def control(option: int, first: int, second: int = 0) -> int:
 
 
 def no_new_privileges() -> None:
-    """No program that is executed from here on gives more rights than this process has."""
+    """No program executed from here on gains privileges that this process lacks."""
     control(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def dumpable(yes: bool) -> None:
-    """Whether others of the same user may look into this process, and whether it leaves a core."""
+    """Set whether processes of the same user may inspect this one, and whether it dumps core."""
     control(_PR_SET_DUMPABLE, int(yes))
 
 
 def die_with_parent(signal_number: int) -> None:
-    """This process gets a signal when the thread that started it ends."""
+    """Send this process a signal when the thread that started it ends."""
     control(_PR_SET_PDEATHSIG, signal_number)
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parents end become children of this process."""
+    """Make descendants whose parents end children of this process."""
     control(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def prefer_for_oom_kill() -> None:
-    """When the machine runs out of memory, this and what it starts are ended before others."""
+    """Prefer this process and its children as victims when the machine runs out of memory."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("500")
     except OSError:
-        pass  # a wish, not a rule
+        pass  # optional
 
 
 def drop_capabilities() -> None:
-    """Give up all that root may and others may not; nothing executed later gets it back."""
+    """Drop all capabilities; programs executed later cannot regain them."""
     for capability in range(64):
         try:
             control(_PR_CAPBSET_DROP, capability)
         except OSError:
-            break  # the last one was the highest, or this process may not
+            break  # past the last capability, or not permitted
     for attempt in (
         (_PR_SET_SECUREBITS, _SECUREBITS),
         (_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL),

@@ -1,4 +1,4 @@
-"""Landlock: what a process may do with files, TCP ports and signals, set by the process itself.
+"""Landlock: restrict this process's access to files, TCP ports and signals.
 
 Source: `Documentation/userspace-api/landlock.rst` of the kernel.
 """
@@ -12,7 +12,7 @@ import struct
 from . import kernel
 from .syscalls import architecture
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -20,27 +20,27 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _IOCTL_DEVICE = 1 << 13, 1 << 14, 1 << 15
 _CONNECT_TCP = 1 << 1
 _MAKE = 0b1_1111_1111_0000
-"""All that makes and removes entries of folders."""
+"""All rights to create and remove entries of folders."""
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _BASE = 0b1_1111_1111_1111
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | _TRUNCATE | _IOCTL_DEVICE
 _BOTH_SCOPES = 0b11
-"""Abstract unix sockets and signals."""
+"""Scopes of abstract unix sockets and of signals."""
 _PATH_BENEATH, _NET_PORT = 1, 2
 
 SIGNALS_FROM = 6
-"""The first version that keeps signals inside."""
+"""First version that confines signals."""
 TRUNCATION_FROM = 3
-"""The first version that knows that emptying a file is writing to it."""
+"""First version that treats truncation as writing."""
 TCP_FROM = 4
-"""The first version that knows TCP ports."""
+"""First version with rules for TCP ports."""
 
 READ, LIST, WRITE, DEVICE = "read", "list", "write", "device"
-"""What a rule gives: read and execute; only list folders; all; read and write a device."""
+"""Access of a rule: read and execute; only list folders; everything; read and write a device."""
 
 
 def version() -> int:
-    """The kernel's version of Landlock, 0 where it has none."""
+    """The kernel's Landlock version, 0 without Landlock."""
     known = architecture()
     if known is None or not kernel.LINUX:
         return 0
@@ -51,12 +51,12 @@ def version() -> int:
 
 
 class Ruleset:
-    """Rules that are made once and may be put on many processes.
+    """Rules that are created once and can be applied to many processes.
 
     Args:
-        rules: Paths with what they give (READ, LIST, WRITE, DEVICE). Missing paths are left out.
-        ports: TCP ports on any host that may be connected to; None leaves TCP alone.
-        api: The version of Landlock to use.
+        rules: Paths with their access (READ, LIST, WRITE, DEVICE). Missing paths are skipped.
+        ports: TCP ports on any host that may be connected to; None leaves TCP unrestricted.
+        api: The Landlock version to use.
 
     Raises:
         OSError: The kernel refused it.
@@ -94,7 +94,7 @@ class Ruleset:
         try:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            return  # what is not there needs no permission
+            return  # a missing path needs no permission
         try:
             rights = {
                 READ: EXECUTE | READ_FILE | READ_DIR,
@@ -117,7 +117,7 @@ class Ruleset:
         return self._fd
 
     def restrict(self) -> None:
-        """Put them on this process and all that it starts; needs `no_new_privileges` first.
+        """Apply the rules to this process and its children; needs `no_new_privileges` first.
 
         Raises:
             OSError: The kernel refused it.
@@ -125,5 +125,5 @@ class Ruleset:
         kernel.system_call(self._numbers["landlock_restrict_self"], self._fd, 0)
 
     def close(self) -> None:
-        """Forget the rules; processes under them stay so."""
+        """Close the descriptor; restricted processes stay restricted."""
         os.close(self._fd)

@@ -1,7 +1,8 @@
-"""A network of its own, in which nothing is but this process and what it starts.
+"""A separate network that contains only this process and its children.
 
-With bubblewrap there is always one. Without it, the kernel may still let anybody make one (user
-namespaces: `user_namespaces(7)`); many containers and some distributions do not.
+Bubblewrap always creates one. Without it, the kernel may still allow an unprivileged process to do
+so
+(user namespaces: `user_namespaces(7)`); many containers and some distributions do not.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ _UP = 1
 
 
 def enter_own_network() -> bool:
-    """Move this process, of one thread, into a network of its own, where the kernel lets it.
+    """Move this single-threaded process into its own network, if the kernel allows it.
 
-    It is the same user as before there; its loopback works, and leads nowhere else.
+    Its user stays the same; the loopback interface works and leads nowhere else.
 
     Returns:
-        Whether it did. If not, nothing has changed.
+        Whether it moved. If not, nothing has changed.
     """
-    # First in a process of its own: there is no way back from half of it.
+    # Try in a child process first: a partial move cannot be undone.
     trying = os.fork()
     if not trying:
         try:
@@ -41,7 +42,7 @@ def enter_own_network() -> bool:
 
 
 def _move() -> None:
-    """Do it.
+    """Make the move.
 
     Raises:
         OSError: The kernel refused a step.
@@ -50,7 +51,7 @@ def _move() -> None:
     if known is None:
         raise OSError("system calls of this machine are not known")
     user, group = os.geteuid(), os.getegid()
-    kernel.dumpable(True)  # else the files of /proc about itself are root's
+    kernel.dumpable(True)  # otherwise root owns this process's own files in /proc
     kernel.system_call(known[1]["unshare"], _NEW_USER | _NEW_NETWORK)
     for name, text in (
         ("setgroups", "deny"),

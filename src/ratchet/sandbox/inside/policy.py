@@ -1,4 +1,4 @@
-"""Which system calls are refused inside a sandbox, and what the caller is told."""
+"""The system calls refused inside a sandbox, and the error that each returns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ iopl ioperm modify_ldt execveat memfd_secret mq_open mq_notify
 )
 
 _AS_IF_ABSENT = _names("io_uring_setup io_uring_enter io_uring_register memfd_create")
-"""Programs ask for these first and have another way where they are missing."""
+"""Programs try these first and have a fallback when they are missing."""
 
 _SYSTEM_V = _names("shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl")
 
@@ -40,10 +40,10 @@ setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr re
 file_setattr
 """
 )
-"""Landlock does not know these; where no mount is read-only they would reach every file."""
+"""Landlock does not cover these; without read-only mounts they would reach every file."""
 
 _OF_OTHERS = _names("prlimit64 sched_setaffinity sched_setscheduler sched_setparam sched_setattr")
-"""Calls whose first argument names a process, 0 for the caller."""
+"""Calls whose first argument is a process id, 0 for the caller."""
 
 _IOCTL_FAKES_INPUT = (0x5412, 0x541C)
 _IOCTL_ATTRIBUTES = (0x40086602, 0x401C5820)
@@ -54,18 +54,19 @@ _STREAM, _DATAGRAM = 1, 2
 
 
 def base(*, mounts: bool, network: str, truncation: bool = True) -> tuple[Rule, ...]:
-    """The rules for all that runs in a sandbox.
+    """The rules for everything in a sandbox.
 
     Args:
-        mounts: The file system is a view of its own, with read-only mounts (bubblewrap).
-        network: `none`: no sockets at all; `relay`: TCP sockets; `loopback`: unix and internet
-            sockets, for a network of its own; `open`: those that reach the network.
-        truncation: Landlock knows that emptying a file is writing to it (from its version 3 on).
+        mounts: The file system is a separate view with read-only mounts (bubblewrap).
+        network: `none`: no sockets; `relay`: TCP sockets; `loopback`: unix and internet sockets,
+            for
+            a separate network; `open`: those that reach the network.
+        truncation: Landlock treats truncation as writing (since its version 3).
     """
     rules = [Rule(name) for name in _NEVER]
     rules += [Rule(name, errno.ENOSYS) for name in _AS_IF_ABSENT]
     rules += [
-        # The flags of clone3 and openat2 lie in memory, where a filter cannot see them.
+        # The flags of clone3 and openat2 are in memory, which a filter cannot read.
         Rule("clone3", errno.ENOSYS),
         Rule("clone", argument=0, mask=_NAMESPACES, values=(0,), refuse_these=False),
         Rule("personality", argument=0, values=(0, 0xFFFFFFFF), refuse_these=False),
@@ -91,14 +92,14 @@ def base(*, mounts: bool, network: str, truncation: bool = True) -> tuple[Rule, 
 
 def _sockets(network: str) -> list[Rule]:
     families: tuple[int, ...] = (_INET,)
-    # A datagram socket of a pair can send to any other of the machine that has a path.
+    # A datagram socket of a pair can send to any other socket on the machine that has a path.
     rules = [Rule("socketpair", argument=1, mask=0xF, values=(_DATAGRAM,))]
     if network == "none":
         return [Rule("socket"), Rule("connect"), Rule("bind"), *rules]
     if network == "relay":
         rules += [Rule("socket", argument=1, mask=0xF, values=(_STREAM,), refuse_these=False)]
         rules += [Rule("socket", argument=2, values=(0, 6), refuse_these=False)]
-        # With this flag a TCP connection is made by sending, which Landlock does not look at.
+        # With this flag sending opens a TCP connection, which Landlock does not check.
         rules += [
             Rule(name, argument=at, mask=_FAST_OPEN, values=(_FAST_OPEN,))
             for name, at in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
@@ -111,16 +112,16 @@ def _sockets(network: str) -> list[Rule]:
 
 
 def new_processes() -> tuple[Rule, ...]:
-    """The calls that make processes and threads, which are asked about."""
+    """Rules that submit the creation of processes and threads to the gate."""
     return tuple(Rule(name, notify=True) for name in ("clone", "clone3", "fork", "vfork"))
 
 
 def one_request(*, own: int, scoped: bool, grouped: bool) -> tuple[Rule, ...]:
-    """What a request's process may not do in addition.
+    """Additional rules for a request's process.
 
     Args:
         own: Its process id.
-        scoped: Landlock keeps signals inside; else a process may signal only itself.
+        scoped: Landlock confines signals; else a process may signal only itself.
         grouped: It and its descendants stay in one process group, by which they are ended.
     """
     rules: list[Rule] = []

@@ -1,7 +1,8 @@
-"""A limit on processes and threads that holds for root too: the kernel asks before each new one.
+"""A limit on processes and threads that also holds for root: the kernel asks before each new one.
 
-RLIMIT_NPROC does nothing for root, and for others counts what they run elsewhere. So the calls that
-make processes are held by a seccomp filter until the watcher has counted and answered.
+RLIMIT_NPROC does not limit root, and counts a user's processes outside the sandbox too. So a
+seccomp
+filter holds the calls that create processes until the watcher has counted and answered.
 Source: `Documentation/userspace-api/seccomp_filter.rst` of the kernel, "Userspace Notification".
 """
 
@@ -15,7 +16,7 @@ import struct
 
 from . import policy, seccomp
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,7 +27,7 @@ _ASKED_BYTES = 80
 
 
 def program() -> bytes:
-    """The filter of all gates; empty where system calls are not known."""
+    """The filter of all gates; empty on an unknown architecture."""
     try:
         return seccomp.compiled(policy.new_processes())
     except OSError:
@@ -34,10 +35,10 @@ def program() -> bytes:
 
 
 class ProcessGate:
-    """The watcher's end. Make it before the fork, and `enter` in the child.
+    """The watcher's end of a gate. Create it before the fork, and `enter` it in the child.
 
     Args:
-        compiled: What `program` returned.
+        compiled: The result of `program`.
     """
 
     def __init__(self, compiled: bytes) -> None:
@@ -46,13 +47,13 @@ class ProcessGate:
         self._listener = -1
 
     def enter(self) -> None:
-        """In the process to be limited: from here on, what it starts is asked about."""
+        """Install the filter, in the process to be limited."""
         if not self._program:
             return
         try:
             listener = seccomp.install(self._program, listen=True)
         except OSError:
-            return  # the kernel is too old, or something outside listens already; it is counted
+            return  # an old kernel, or an outer filter listens: processes are counted instead
         try:
             socket.send_fds(self._theirs, [b"!"], [listener])
         finally:
@@ -61,21 +62,21 @@ class ProcessGate:
             self._ours.close()
 
     def forked(self) -> None:
-        """In the watcher, after the fork."""
+        """Receive the filter's descriptor, in the watcher after the fork."""
         self._theirs.close()
 
     def fileno(self) -> int:
-        """The descriptor to wait on."""
+        """The descriptor to poll."""
         return self._ours.fileno() if self._listener < 0 else self._listener
 
     def answer(self, may: Callable[[], bool]) -> bool:
-        """Answer what was asked.
+        """Answer a pending request.
 
         Args:
-            may: Whether there may be one more.
+            may: Returns whether one more process is allowed.
 
         Returns:
-            Whether `fileno` is another one now.
+            Whether `fileno` has changed.
         """
         if self._listener < 0:
             _, fds, _, _ = socket.recv_fds(self._ours, 1, 1)
@@ -85,7 +86,7 @@ class ProcessGate:
         try:
             fcntl.ioctl(self._listener, _RECEIVE, asked)
         except OSError:
-            return False  # it was killed while it waited
+            return False  # the caller was killed while it waited
         number = struct.unpack_from("=Q", asked)[0]
         if may():
             told = struct.pack("=QqiI", number, 0, 0, _CONTINUE)
@@ -98,7 +99,7 @@ class ProcessGate:
         return False
 
     def close(self) -> None:
-        """No more answers: what still asks is told that there is no such call."""
+        """Stop answering: pending and later calls fail as not implemented."""
         self._ours.close()
         if self._listener >= 0:
             os.close(self._listener)

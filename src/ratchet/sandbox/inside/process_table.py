@@ -1,4 +1,4 @@
-"""Which processes a sandbox has, and what they take, read from /proc."""
+"""Processes of a sandbox and their resource usage, read from /proc."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def processes(root: int) -> list[int]:
-    """The living descendants of a process; in a process namespace of its own, all but it."""
+    """The living descendants of a process; in its own process namespace, all others."""
     if root == 1:
         return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
     found: list[int] = []
@@ -49,7 +49,7 @@ def _by_parent(parent: int) -> Iterator[int]:
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """The fields of a process behind its name; the first is its state."""
+    """The fields after the process name in its stat file; the first is its state."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             return file.read(1024).rpartition(b")")[2].split()
@@ -58,11 +58,11 @@ def _stat(pid: int) -> list[bytes] | None:
 
 
 def usage(pids: list[int], shared: int = 0) -> tuple[int, int]:
-    """What these processes take: the number of tasks, threads too, and bytes of memory.
+    """Usage of these processes: number of tasks, threads included, and bytes of memory.
 
     Args:
         pids: Their ids.
-        shared: Bytes that each has from its parent and does not count.
+        shared: Bytes of each that are shared with its parent and not counted.
     """
     tasks = memory = 0
     for pid in pids:
@@ -85,7 +85,7 @@ def address_space() -> int:
 
 
 def end_group(group: int) -> None:
-    """Kill a process group at one stroke: the kernel holds forks back meanwhile."""
+    """Kill a process group atomically: the kernel blocks forks meanwhile."""
     try:
         os.killpg(group, signal.SIGKILL)
     except OSError:
@@ -98,14 +98,14 @@ def end_all(root: int, timeout_s: float = 5.0) -> bool:
     Args:
         root: This process's id. 1 means that it is the first of a namespace, and that all others
             in it are its descendants.
-        timeout_s: After so many seconds it is given up.
+        timeout_s: Seconds after which it gives up.
 
     Returns:
         Whether none is left.
     """
     give_up = time.monotonic() + timeout_s
     while True:
-        # The kernel goes through the whole namespace at once: nothing forks away meanwhile.
+        # The kernel signals the whole namespace atomically: no process can fork away.
         for pid in [-1] if root == 1 else processes(root):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -119,7 +119,7 @@ def end_all(root: int, timeout_s: float = 5.0) -> bool:
 
 
 def end_session(session: int, timeout_s: float = 5.0) -> None:
-    """Kill all of a session, from outside, when the process that should have done so was killed."""
+    """Kill all processes of a session from outside, after its own watcher was killed."""
     give_up = time.monotonic() + timeout_s
     while time.monotonic() < give_up:
         found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
@@ -135,7 +135,7 @@ def end_session(session: int, timeout_s: float = 5.0) -> None:
 
 
 def _reap() -> bool:
-    """Collect children that have ended; whether others are left."""
+    """Reap ended children; return whether others are left."""
     while True:
         try:
             pid, _ = os.waitpid(-1, os.WNOHANG)

@@ -1,7 +1,8 @@
-"""What a sandbox and the process outside say to each other, as frames on a stream socket.
+"""Frames between a sandbox and the process outside, on a stream socket.
 
-Into the sandbox go marshalled dictionaries: they come from the trusted side, and need no import.
-Out of it come bytes of known length, numbers, and text: nothing that comes out is unmarshalled.
+The sandbox receives marshalled dictionaries: they come from the trusted side, and need no import.
+It
+sends bytes of known length, numbers and text: nothing that it sends is unmarshalled.
 """
 
 from __future__ import annotations
@@ -11,55 +12,57 @@ import os
 import socket
 import struct
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
 HEADER = struct.Struct("=BI")
-"""Kind and length of what follows."""
+"""Kind and length of the frame's content."""
 
 READY, FAILED, ENDED = 1, 2, 3
-"""Out: it can take requests; it cannot, and why; a request's processes are gone."""
+"""From the sandbox: ready for requests; failed, with the reason; a request's processes are gone."""
 RUN, STOP = 1, 2
-"""In: run a request (its descriptors come along); end the one that runs."""
+"""Sent to the sandbox: run a request (with its descriptors); stop the running one."""
 
 END = struct.Struct("=QBid?")
-"""Number of the request, verdict, exit status as `os.waitstatus_to_exitcode` has it, CPU seconds,
-and whether that was the last request that this sandbox can take."""
+"""Request number, verdict, exit status as from `os.waitstatus_to_exitcode`, CPU seconds, and
+whether it
+was the last request that this sandbox can run.
+"""
 
 EXITED, TIMED_OUT, TOO_MUCH_MEMORY, TOO_MANY_PROCESSES, TOO_MUCH_SCRATCH, STOPPED = range(6)
 """Why a request's processes ended."""
 
 FRAME = struct.Struct("=16sBQ")
-"""Of an answer: the request's nonce, what it is, and the length of the body that follows."""
+"""Header of an answer: the request's nonce, its kind, and the length of its body."""
 
 ANSWERED, RAISED, OUT_OF_MEMORY, NOT_BYTES = 1, 2, 3, 4
 
 MOST_TEXT = 65_536
-"""Bytes of a FAILED message."""
+"""Maximum length of a FAILED message in bytes."""
 
 
 class ControlSocket:
-    """The inner end of the control socket."""
+    """The sandbox's end of the control socket."""
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
 
     def fileno(self) -> int:
-        """The descriptor, to wait on."""
+        """The descriptor to poll."""
         return self._socket.fileno()
 
     def send(self, kind: int, body: bytes = b"", fds: tuple[int, ...] = ()) -> None:
         """Send a frame, with descriptors."""
         frame = HEADER.pack(kind, len(body)) + body
         if fds:
-            # So short a frame on an idle socket goes out whole.
+            # A frame this short is sent whole on an idle socket.
             socket.send_fds(self._socket, [frame], fds)
         else:
             self._socket.sendall(frame)
 
     def receive(self) -> tuple[int, dict[str, Any], list[int]] | None:
-        """The next frame: kind, content and descriptors; None when the other side is gone."""
+        """Receive a frame: kind, content and descriptors; None when the outer process is gone."""
         try:
             head, fds, _, _ = socket.recv_fds(self._socket, HEADER.size, 8)
         except OSError:
@@ -86,7 +89,7 @@ class ControlSocket:
 
 
 def write_all(fd: int, *parts: bytes) -> None:
-    """Write all of it to a descriptor."""
+    """Write all bytes to a descriptor."""
     for part in parts:
         left = memoryview(part)
         while left:

@@ -1,4 +1,4 @@
-"""The scratch folder of a sandbox: how much lies in it, and emptying it whatever lies there."""
+"""The scratch folder of a sandbox: measure it, and empty it whatever it contains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import stat
 
 MOST_ENTRIES = 20_000
-"""More files than that are too much, whatever their size."""
+"""Maximum number of files, whatever their size."""
 
 
 def size(folder: str) -> tuple[int, int]:
@@ -31,7 +31,7 @@ def size(folder: str) -> tuple[int, int]:
 
 
 def unlinked(pids: list[int]) -> int:
-    """Bytes of files that processes hold open though they have no name any more."""
+    """Bytes of deleted files that processes hold open."""
     used = 0
     for pid in pids:
         try:
@@ -45,9 +45,9 @@ def unlinked(pids: list[int]) -> int:
 
 
 def empty(folder: str) -> bool:
-    """Remove all that lies in a folder, however deep; nothing may write there meanwhile.
+    """Remove everything in a folder, however deep; nothing may write there meanwhile.
 
-    Folders are lifted out of one another rather than entered, so that no depth is too deep.
+    Folders are moved up rather than entered, so that no depth is too deep.
 
     Returns:
         Whether it is empty now.
@@ -57,7 +57,7 @@ def empty(folder: str) -> bool:
     except OSError:
         return False
     lifted = 0
-    mark = os.urandom(8).hex()  # a name that nobody took beforehand
+    mark = os.urandom(8).hex()  # a name that sandboxed code cannot have guessed
     try:
         while names := os.listdir(top):
             for name in names:
@@ -83,7 +83,7 @@ def empty(folder: str) -> bool:
 
 
 def remove(folder: str) -> None:
-    """Remove a scratch folder that lies outside of a sandbox, and the folder made to hold it."""
+    """Remove a scratch folder outside a sandbox, and the folder created to contain it."""
     try:
         if empty(folder):
             os.rmdir(folder)
@@ -103,7 +103,7 @@ def _opened(at: int, name: str) -> int:
     except PermissionError:
         os.chmod(name, 0o700, dir_fd=at)
         inner = os.open(name, flags, dir_fd=at)
-    # A folder that may not be written to cannot be emptied; one that is lifted is written to.
+    # Emptying or moving a folder requires write permission on it.
     os.fchmod(inner, 0o700)
     for deeper in os.listdir(inner):
         if _is_folder(inner, deeper):

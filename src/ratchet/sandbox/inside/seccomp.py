@@ -1,4 +1,4 @@
-"""Filters of system calls, written as rules and compiled to the kernel's BPF.
+"""System call filters, written as rules and compiled to the kernel's BPF.
 
 Source: `Documentation/userspace-api/seccomp_filter.rst` of the kernel.
 """
@@ -19,7 +19,7 @@ _ERROR = 0x00050000
 _KILL_PROCESS = 0x80000000
 _NOTIFY = 0x7FC00000
 _X32 = 0x40000000
-"""Calls of x86_64's second, 32-bit interface have this bit."""
+"""Calls of x86_64's x32 interface have this bit."""
 _SET_MODE_FILTER = 1
 _NEW_LISTENER = 1 << 3
 _GET_ACTION_AVAIL = 2
@@ -27,16 +27,16 @@ ALL_BITS = 0xFFFFFFFF
 
 
 class Rule:
-    """One call that is refused, always or by one of its arguments.
+    """One system call that is refused, always or depending on one argument.
 
     Args:
         name: The call.
-        error: What the caller is told; 0 says "done" and does nothing.
-        argument: Which argument decides (its lower 32 bits); None refuses every call.
-        mask: Which of its bits.
-        values: What they are compared with.
-        refuse_these: Refused when they are among the values; False: when they are not.
-        notify: Not refused: whoever listens to the filter decides on each call.
+        error: The errno that the caller gets; 0 reports success and does nothing.
+        argument: The argument that decides (its lower 32 bits); None refuses every call.
+        mask: The bits of it to compare.
+        values: The values to compare with.
+        refuse_these: Refuse when it is among the values; False: when it is not.
+        notify: Do not refuse: the filter's listener decides on each call.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class Rule:
 
 
 def compiled(rules: tuple[Rule, ...]) -> bytes:
-    """The filter: an array of BPF instructions.
+    """Compile the filter to an array of BPF instructions.
 
     Raises:
-        OSError: The numbers of this machine's calls are not known.
+        OSError: The call numbers of this architecture are unknown.
     """
     known = architecture()
     if known is None:
@@ -91,7 +91,7 @@ def _block(rule: Rule, number: int) -> list[bytes]:
     body = [_step(_LOAD, _ARGUMENTS + 8 * rule.argument)]
     if rule.mask != ALL_BITS:
         body.append(_step(_AND, rule.mask))
-    # After the comparisons stands the refusal, and after it the number is loaded again.
+    # The refusal follows the comparisons; after it the call number is loaded again.
     left = len(rule.values)
     for value in rule.values:
         left -= 1
@@ -108,7 +108,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 
 def install(program: bytes, *, listen: bool = False) -> int:
-    """Filter every later call of this process and of all that it starts.
+    """Filter every later call of this process and its children.
 
     Args:
         program: The filter.
@@ -129,7 +129,7 @@ def install(program: bytes, *, listen: bool = False) -> int:
 
 
 def available() -> bool:
-    """Whether this kernel has seccomp filters, and this machine's call numbers are known."""
+    """Whether this kernel has seccomp filters, and this architecture's call numbers are known."""
     known = architecture()
     if known is None or not kernel.LINUX:
         return False

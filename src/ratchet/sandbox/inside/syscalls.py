@@ -1,4 +1,4 @@
-"""Numbers of the system calls that are named here, for x86_64 and aarch64.
+"""Numbers of the system calls used here, for x86_64 and aarch64.
 
 Source: the kernel's own tables (`asm/unistd_64.h`, `asm-generic/unistd.h`).
 """
@@ -10,7 +10,7 @@ import sys
 
 X86_64 = 0xC000003E
 AARCH64 = 0xC00000B7
-"""The names of architectures that a seccomp filter is told (`AUDIT_ARCH_…`)."""
+"""Identifiers of architectures in seccomp filters (`AUDIT_ARCH_…`)."""
 
 _BOTH = """
 accept4 288 242
@@ -159,7 +159,7 @@ def _table(column: int) -> dict[str, int]:
 
 
 def machine() -> str:
-    """The machine's name, as the kernel has it."""
+    """The machine's name, as the kernel reports it."""
     return os.uname().machine if sys.platform != "win32" else ""
 
 
@@ -173,5 +173,5 @@ _THIS = _known()
 
 
 def architecture() -> tuple[int, dict[str, int]] | None:
-    """This machine's architecture and its numbers by name, or None where they are not known."""
+    """This machine's architecture and its call numbers by name; None if it is unknown."""
     return _THIS

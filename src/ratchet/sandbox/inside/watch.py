@@ -1,4 +1,4 @@
-"""Watch over a process and all that it starts, until it ends or has to."""
+"""Watch a process and its descendants until it ends or exceeds a limit."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ import time
 from . import process_table, protocol, scratch
 from .process_gate import ProcessGate
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
 TICK_S = 0.02
-"""How often is looked at what the processes take."""
+"""Interval of measuring the processes' usage, in seconds."""
 _SCRATCH_TICKS = 5
-"""Every so many ticks the scratch folder is measured, where it is not limited by its mount."""
+"""Ticks between measurements of the scratch folder, where its mount does not limit it."""
 _SLACK = 2
-"""Several threads may be let through the gate at one time; more than so many times the limit is
-somebody who found a way around it."""
+"""Several threads may pass the gate at once; usage beyond this multiple of the limit means that the
+gate was bypassed.
+"""
 
 
 class ProcessWatch:
-    """One watch.
+    """Watches one process.
 
     Args:
-        pid: The process; a child of this one, and not reaped by anybody else.
-        control: The control socket: anything that comes there ends the process.
-        gate: Where it asks for new processes.
+        pid: The process; a child of this one, which only the caller reaps.
+        control: The control socket: any input on it ends the process.
+        gate: Limits new processes.
         limits: `seconds`, `processes`, `memory`, `scratch`.
         folder: Its scratch folder.
-        mounted: That is a file system of its own, of limited size.
-        shared: Bytes of memory that each process has from this one and that do not count.
+        mounted: The folder is a separate file system of limited size.
+        shared: Bytes of memory of each process that are shared with this one and not counted.
     """
 
     def __init__(
@@ -57,10 +58,10 @@ class ProcessWatch:
         self._own = os.getpid()
 
     def until_ended(self) -> tuple[int, bool]:
-        """Wait, and kill the process if it has to end; it still is to be reaped.
+        """Wait, and kill the process if it must end; the caller reaps it.
 
         Returns:
-            Why it ended (see `wire`), and whether the process outside is still there.
+            Why it ended (see `protocol`), and whether the outer process is still there.
         """
         pidfd = os.pidfd_open(self._pid)
         try:
@@ -111,7 +112,7 @@ class ProcessWatch:
         return len(pids) < most and process_table.usage(pids)[0] < most
 
     def _over(self, looks: int) -> int | None:
-        """Which limit the processes are over."""
+        """The limit that the processes exceed, if any."""
         limits = self._limits
         pids = process_table.processes(self._own)
         if len(pids) > _SLACK * limits["processes"]:

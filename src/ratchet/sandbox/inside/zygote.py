@@ -1,4 +1,4 @@
-"""A process with the imports loaded, which forks one child for each request and watches over it."""
+"""A process with the imports loaded, which forks a watched child for each request."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from . import child, confine, kernel, process_gate, process_table, protocol, scr
 from .confine import Confinement
 from .watch import ProcessWatch
 
-TYPE_CHECKING = False  # `typing` takes long to import
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
 
 def serve(control: int, config: dict[str, Any]) -> NoReturn:
-    """Load the handler and answer requests until the other side is gone.
+    """Load the handler and answer requests until the control socket closes.
 
     Args:
         control: The descriptor of the control socket.
-        config: What the outside decided: `level`, `path`, `handler`, `setup`, `scratch`, `rules`,
-            `ports`, `network`, `landlock`, `start_data` (bytes that the imports may take).
+        config: Set by the outer process: `level`, `path`, `handler`, `setup`, `scratch`, `rules`,
+            `ports`, `network`, `landlock`, `start_data` (bytes that the imports may use).
     """
     control_socket = protocol.ControlSocket(control)
     try:
@@ -51,7 +51,7 @@ def serve(control: int, config: dict[str, Any]) -> NoReturn:
     if os.getpid() == 1:
         process_table.end_all(1)
     gc.collect()
-    gc.freeze()  # what is shared with the children stays shared
+    gc.freeze()  # memory shared with the children stays shared
     control_socket.send(protocol.READY, fds=tuple(each.fileno() for each in listeners))
     for each in listeners:
         each.close()
@@ -60,7 +60,7 @@ def serve(control: int, config: dict[str, Any]) -> NoReturn:
 
 
 def _listening(address: str, port: int) -> socket.socket:
-    """A listener in the network of this sandbox, for the process outside to accept from."""
+    """A listener in this sandbox's network, accepted from by the outer process."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     made.bind((address, port))
@@ -100,14 +100,14 @@ class _Zygote:
         self._shared = process_table.resident(self._own)
 
     def loop(self) -> None:
-        """Answer requests until the control socket ends."""
+        """Answer requests until the control socket closes."""
         while (received := self._control.receive()) is not None:
             kind, content, fds = received
             if kind == protocol.RUN and not self._run(content, fds):
                 return
 
     def _run(self, request: dict[str, Any], fds: list[int]) -> bool:
-        """One request; whether this process can take another."""
+        """Run one request; return whether this process can run another."""
         request["scratch"] = f"{self._scratch}/{request['number']}"
         sys.stdout.flush()
         sys.stderr.flush()
@@ -132,7 +132,9 @@ class _Zygote:
         )
         verdict, present = watch.until_ended()
         if not self._mounted:
-            process_table.end_group(pid)  # before it is reaped: its number is still its own
+            process_table.end_group(
+                pid
+            )  # before it is reaped, while its process id is still its own
         _, status, used = os.wait4(pid, 0)
         clean = process_table.end_all(self._own)
         clean = scratch.empty(self._scratch) and clean
