@@ -81,7 +81,7 @@ async def hello(coach: Coach) -> Reply:
 
 def test_an_algorithm_that_needs_a_coach_is_told_that_none_is_named(store: Store) -> None:
     with pytest.raises(
-        CoachUnavailable, match="search asks a coach LLM, and none is named"
+        CoachUnavailable, match="search needs a coach LLM, and none is named"
     ) as told:
         opened(store, Search())
     assert "[coach]" in (told.value.hint or "")
@@ -126,7 +126,7 @@ def test_what_the_algorithm_says_wins(store: Store, endpoint: Endpoint) -> None:
     section = {"models": ({"name": "other"},), "base_url": "http://127.0.0.1:9/v1"}
     assert opened(store, own, **section) == ("gpt-4o-mini",)
     assert opened(store, Search(model=None), model="gpt-4o", base_url=endpoint.url) == ("gpt-4o",)
-    with pytest.raises(ConfigError, match="search has no option 'temprature' of a coach"):
+    with pytest.raises(ConfigError, match="search: the coach has no option 'temprature'"):
         opened(store, Search(temprature=1))
 
 

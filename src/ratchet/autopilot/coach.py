@@ -36,8 +36,8 @@ _OWN_KEYS = frozenset(CoachSection.model_fields)
 
 def wants_coach(algorithm: Algorithm) -> bool | None:
     """Whether an algorithm needs a coach: True, False, or None for optional."""
-    wanted: bool | None = getattr(algorithm, "needs_coach", False)
-    return wanted
+    needed: bool | None = getattr(algorithm, "needs_coach", False)
+    return needed
 
 
 def coach_section(section: CoachSection, algorithm: Algorithm) -> CoachSection:
@@ -58,9 +58,9 @@ def coach_section(section: CoachSection, algorithm: Algorithm) -> CoachSection:
     try:
         return type(section).model_validate({**section.model_dump(), **own})
     except ValidationError as error:
-        said = error.errors()[0]
-        where = ".".join(map(str, said["loc"]))
-        raise ConfigError(f"{algorithm.name}: {where}: {said['msg']}.") from None
+        problem = error.errors()[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise ConfigError(f"{algorithm.name}: {where}: {problem['msg']}.") from None
 
 
 def coach_models(section: CoachSection) -> tuple[CoachModel, ...]:
@@ -135,11 +135,11 @@ async def open_coach(
         CoachUnavailable: The algorithm needs a coach and none is named, or a model does not answer.
         ConfigError: The coach's settings are invalid.
     """
-    wanted = wants_coach(algorithm)
+    needed = wants_coach(algorithm)
     section = coach_section(section, algorithm)
     models = coach_models(section)
     if not models:
-        if wanted:
+        if needed:
             raise CoachUnavailable(
                 f"{algorithm.name} needs a coach LLM, and none is named.",
                 hint='Name one under [coach] in ratchet.toml, such as model = "gpt-5-mini", and'
@@ -165,9 +165,9 @@ async def open_coach(
         notify=say,
     )
     async with traces, coach:
-        if wanted is not False:
-            asked = [[m.name, m.base_url, m.key_env] for m in models]
-            key = content_hash([asked, section.base_url, section.key_env])
+        if needed is not False:
+            identities = [[m.name, m.base_url, m.key_env] for m in models]
+            key = content_hash([identities, section.base_url, section.key_env])
             await _check(coach, store, run_id, f"coach-check/{key}")
         yield coach
 

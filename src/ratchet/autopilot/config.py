@@ -148,9 +148,9 @@ class UpstreamSection(Section):
 
     @model_validator(mode="after")
     def _known_patterns(self) -> UpstreamSection:
-        for asked in self.models:
-            if "*" in asked[:-1]:
-                raise ValueError(f"the model name {asked!r} may end with a star, not hold one")
+        for model in self.models:
+            if "*" in model[:-1]:
+                raise ValueError(f"the model name {model!r} may end with a star, not hold one")
         return self
 
 

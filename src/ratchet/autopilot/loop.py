@@ -122,9 +122,9 @@ class _ImproveRun:
             *coach_identity(self.project.config.coach, self.algorithm),
         ]
         run_id = content_hash(identity)
-        known = self.store.runs.find(run_id)
-        if known:
-            return known[0]
+        existing = self.store.runs.find(run_id)
+        if existing:
+            return existing[0]
         now = time.time()
         self.store.candidates.put(self.baseline, now)
         self.store.datasets.put(self.dataset, now)

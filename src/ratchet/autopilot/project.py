@@ -220,24 +220,24 @@ class Project:
         Raises:
             ConfigError: It is not among the evaluators, or its values are not scores in [0, 1].
         """
-        chosen = self.config.objective.evaluator
+        selected = self.config.objective.evaluator
         by_name = {evaluator.name: evaluator for evaluator in evaluators}
-        if chosen is None:
+        if selected is None:
             own = [section.use for section in self.config.evaluators]
-            chosen = evaluators[0].name if own else "reward"
-        if chosen == "reward" and chosen not in by_name:
-            return chosen
-        if chosen not in by_name:
+            selected = evaluators[0].name if own else "reward"
+        if selected == "reward" and selected not in by_name:
+            return selected
+        if selected not in by_name:
             raise ConfigError(
-                f"objective.evaluator = {chosen!r} names no evaluator; there are {[*by_name]}."
+                f"objective.evaluator = {selected!r} names no evaluator; there are {[*by_name]}."
             )
-        if by_name[chosen].unit:
+        if by_name[selected].unit:
             raise ConfigError(
-                f"The objective {chosen!r} is measured in {by_name[chosen].unit}; what is"
+                f"The objective {selected!r} is measured in {by_name[selected].unit}; what is"
                 " improved is a score in [0, 1].",
                 hint="Give it a limit (within = …), or make it a guardrail.",
             )
-        return chosen
+        return selected
 
     def guardrails(self, evaluators: Sequence[Evaluator]) -> tuple[Guardrail, ...]:
         """The configured guardrails, and the default ones of other metrics.

@@ -82,14 +82,14 @@ def make_executor(
 async def _when_free(lock: FileLock, timeout_s: float, say: Say) -> int | None:
     """Wait until the workers of a killed run have stored their unfinished work and exited."""
     loop = asyncio.get_running_loop()
-    until, told = loop.time() + timeout_s, False
+    until, announced = loop.time() + timeout_s, False
     while True:
         try:
             return lock.acquire()
         except Conflict:
             if loop.time() > until:
                 return None  # leases and fencing tokens still protect the queue
-            if not told:
+            if not announced:
                 say("Waiting for the workers of an interrupted run to store what they finish…")
-                told = True
+                announced = True
             await asyncio.sleep(0.05)

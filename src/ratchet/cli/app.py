@@ -125,8 +125,8 @@ HELP = """Improve an LLM agent from its own traffic, and ship a change only if p
 Start with: ratchet demo. In your own project: ratchet improve."""
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"ratchet {__version__}")
         raise typer.Exit
 
@@ -141,7 +141,7 @@ def _options(
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
     """Build the command line: the requested command imported, the others only listed."""
-    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
+    requested = next((argument for argument in arguments if not argument.startswith("-")), None)
     app = typer.Typer(
         name="ratchet",
         help=HELP,
@@ -153,7 +153,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_options)
     for command, (module, name, summary) in COMMANDS.items():
-        if command != asked:
+        if command != requested:
             app.command(command, help=summary)(_unasked)
             continue
         found = getattr(import_module(f"ratchet.cli.{module}"), name)

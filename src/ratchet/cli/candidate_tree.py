@@ -29,8 +29,8 @@ class CandidateTree:
         self.chosen_id = chosen_id
         self.by_id: dict[str, Proposal] = {}
         for proposal in proposals:
-            known = self.by_id.get(proposal.candidate_id)
-            if known is None or proposal.tasks >= known.tasks:
+            previous = self.by_id.get(proposal.candidate_id)
+            if previous is None or proposal.tasks >= previous.tasks:
                 self.by_id[proposal.candidate_id] = proposal
         self.children: dict[str, list[str]] = {}
         for id, proposal in self.by_id.items():
@@ -53,13 +53,13 @@ class CandidateTree:
             (p for id, p in self.by_id.items() if id != self.baseline_id),
             key=lambda p: (p is not best, not p.accepted, p.pruned, -p.value, p.number),
         )
-        chosen: set[str] = set()
+        selected: set[str] = set()
         for proposal in ranked:
             line = self._ancestors(proposal)
-            if len(chosen | line) > most:
+            if len(selected | line) > most:
                 break
-            chosen |= line
-        return chosen
+            selected |= line
+        return selected
 
     def tree(self, most: int, *, metric: str = "", reasons: bool = True) -> Tree:
         """The tree with at most `most` candidates; each branch states how many it leaves out."""

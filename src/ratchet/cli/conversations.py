@@ -57,16 +57,18 @@ def conversations(
         return
     now = time.time()
     rows = table("conversation", "agent", "turns", "began", "last", "feedback", right=("turns",))
-    for held in found:
-        bad = held.worst is not None and held.worst < 0.5
-        said = format_feedback(held.worst) or (str(held.feedback) if held.feedback else "")
+    for conversation in found:
+        bad = conversation.worst is not None and conversation.worst < 0.5
+        rating = format_feedback(conversation.worst) or (
+            str(conversation.feedback) if conversation.feedback else ""
+        )
         rows.add_row(
-            Text(one_line(held.id, 60)),
-            Text(one_line(held.agent, 24), no_wrap=True, overflow="ellipsis"),
-            Text(str(held.turns)),
-            Text(format_recent_time(held.start_ns, now)),
-            Text(format_recent_time(held.last_ns, now)),
-            Text(said, style="red" if bad else ""),
+            Text(one_line(conversation.id, 60)),
+            Text(one_line(conversation.agent, 24), no_wrap=True, overflow="ellipsis"),
+            Text(str(conversation.turns)),
+            Text(format_recent_time(conversation.start_ns, now)),
+            Text(format_recent_time(conversation.last_ns, now)),
+            Text(rating, style="red" if bad else ""),
         )
     for column in rows.columns:  # ids must stay whole, to be copied
         column.no_wrap = column.header != "agent"

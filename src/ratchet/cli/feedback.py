@@ -47,12 +47,14 @@ def feedback(
 
       ratchet feedback 4bf92f35 --correction "Elm is free."
     """
-    said = [name for name, given in (("thumbs", thumbs), ("rating", rating)) if given is not None]
+    given_kinds = [
+        name for name, given in (("thumbs", thumbs), ("rating", rating)) if given is not None
+    ]
     if correction is not None:
-        said.append("correction")
-    if len(said) > 1:
-        raise InputError(f"Give either --{' or --'.join(said)}.")
-    if not said and not comment:
+        given_kinds.append("correction")
+    if len(given_kinds) > 1:
+        raise InputError(f"Give either --{' or --'.join(given_kinds)}.")
+    if not given_kinds and not comment:
         raise InputError("The feedback is empty.", hint="Give --thumbs, --rating, --correction, …")
     kinds: dict[str, FeedbackKind] = {
         "thumbs": "thumbs",
@@ -62,7 +64,7 @@ def feedback(
     with open_backend(folder, store, server) as backend:
         item = Feedback(
             id=uuid.uuid4().hex,
-            kind=kinds[said[0]] if said else "comment",
+            kind=kinds[given_kinds[0]] if given_kinds else "comment",
             value=rating if thumbs is None else float(thumbs == "up"),
             comment=comment,
             content=None if correction is None else _value(correction),

@@ -85,13 +85,13 @@ def import_(
         raise InputError(
             f"There is no format {format!r}.", hint=f"Known: auto, {', '.join(formats)}."
         )
-    chosen = formats if format == "auto" else {format: formats[format]}
+    selected = formats if format == "auto" else {format: formats[format]}
     _check(files, store, server)
     with ExitStack() as stack:
         target, destination = _target(stack, folder, store, server, dry_run)
         bookmarks = Bookmarks(None if dry_run else _state(folder), target)
         redactor = _redactor(folder)
-        importer = _Importer(chosen, redactor, target, bookmarks)
+        importer = _Importer(selected, redactor, target, bookmarks)
         reports = []
         for file in files:
             context = ImportContext(

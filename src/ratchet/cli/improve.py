@@ -116,5 +116,5 @@ def _with_budget(project: Project, rollouts: int | None, seconds: float | None) 
 
 def _without_sandbox(project: Project) -> Project:
     err.print(UNSAFE_WARNING, style="yellow", markup=False)
-    said = project.config.sandbox.model_copy(update={"unsafe": True})
-    return Project(project.root, project.config.model_copy(update={"sandbox": said}))
+    section = project.config.sandbox.model_copy(update={"unsafe": True})
+    return Project(project.root, project.config.model_copy(update={"sandbox": section}))

@@ -93,11 +93,11 @@ def _panel(
         )
         if pruned or len(some) > 60:
             continue  # the intervals of hundreds of candidates would hide the points
-        known = [p for p in some if p.low is not None and p.high is not None]
+        measured = [p for p in some if p.low is not None and p.high is not None]
         axes.vlines(
-            [spent(p) for p in known],
-            [p.low for p in known],
-            [p.high for p in known],
+            [spent(p) for p in measured],
+            [p.low for p in measured],
+            [p.high for p in measured],
             color=color,
             alpha=0.25,
             linewidth=1,

@@ -162,32 +162,32 @@ SHOWN_LINES = 30
 
 
 def named_proposals(
-    store: Store, agent: str, proposals: Sequence[TemplateProposal], wanted: Sequence[str]
+    store: Store, agent: str, proposals: Sequence[TemplateProposal], requested: Sequence[str]
 ) -> list[tuple[str, TemplateProposal]]:
     """The proposals with their names: the requested names first, then generated free ones.
 
     Raises:
         InputError: A requested name is malformed, repeated, or taken by another kind of resource.
     """
-    known = store.resources.names()
-    others = set(known) - set(store.resources.names("prompt"))
-    for number, name in enumerate(wanted):
+    taken_names = store.resources.names()
+    others = set(taken_names) - set(store.resources.names("prompt"))
+    for number, name in enumerate(requested):
         if not name or not all(c.isalnum() or c in "_-." for c in name):
             raise InputError(
                 f"{name!r} is not a valid prompt name.",
                 hint="Use letters, digits, '_', '-' and '.'.",
             )
-        if name in wanted[:number] or name in others:
-            what = "is given twice" if name in wanted[:number] else "belongs to something else"
+        if name in requested[:number] or name in others:
+            what = "is given twice" if name in requested[:number] else "belongs to something else"
             raise InputError(f"The name {name!r} {what}.", hint="Choose another name.")
-    taken = {*known, *wanted}
+    taken = {*taken_names, *requested}
     free = (
         name
         for number in range(1, len(taken) + len(proposals) + 2)
         if (name := f"{agent}.system" if number == 1 else f"{agent}.system_{number}") not in taken
     )
     return [
-        (wanted[number] if number < len(wanted) else next(free), proposal)
+        (requested[number] if number < len(requested) else next(free), proposal)
         for number, proposal in enumerate(proposals)
     ]
 

@@ -162,11 +162,11 @@ def show(
       ratchet prompts show support.system --version 1a2b3c4d
     """
     with open_store(folder, store) as opened:
-        known = opened.resources.versions(name)
-        chosen, template = _chosen(opened, name, version)
+        stored = opened.resources.versions(name)
+        chosen, template = _select_version(opened, name, version)
     reason = refusal(template)
     if json:
-        versions = [{"version": one, "created_at": at} for one, at in known]
+        versions = [{"version": one, "created_at": at} for one, at in stored]
         print_json(
             {
                 "name": name,
@@ -182,7 +182,7 @@ def show(
     if reason:
         out.print(f"It is never recognised in a request: {reason}", markup=False)
     out.print("Versions:")
-    for one, at in reversed(known):
+    for one, at in reversed(stored):
         when = datetime.fromtimestamp(at).astimezone()
         out.print(f"  {short(one)}  {when:%Y-%m-%d %H:%M}", markup=False)
 
@@ -283,24 +283,24 @@ def _live_line(agent: str, active: Candidate | None, held: Sequence[str]) -> str
 
 
 def _row(store: Store, name: str) -> dict[str, Any]:
-    known = store.resources.versions(name)
-    newest, template = _chosen(store, name, None)
+    stored = store.resources.versions(name)
+    newest, template = _select_version(store, name, None)
     return {
         "name": name,
-        "versions": len(known),
+        "versions": len(stored),
         "newest": newest,
-        "since": known[-1][1],
+        "since": stored[-1][1],
         "text": template.text,
         "slots": sorted(template.placeholders),
     }
 
 
-def _chosen(store: Store, name: str, version: str | None) -> tuple[str, PromptTemplate]:
+def _select_version(store: Store, name: str, version: str | None) -> tuple[str, PromptTemplate]:
     """The requested version and its template."""
-    known = list(prompt_versions(store, name, 10_000 if version else 1))
-    if not known:
+    stored = list(prompt_versions(store, name, 10_000 if version else 1))
+    if not stored:
         raise InputError(f"No prompt is named {name!r}.", hint="List them: ratchet prompts list.")
-    fitting = [one for one in known if one[0].startswith(version or "")]
+    fitting = [one for one in stored if one[0].startswith(version or "")]
     if not fitting:
         raise InputError(
             f"{name!r} has no version that begins with {version!r}.",

@@ -96,9 +96,9 @@ def print_judgement(store: Store, candidate_id: str) -> None:
 
 
 def _print_proposal(proposal: Proposal) -> None:
-    kept = proposal.accepted or ("Given up early." if proposal.pruned else "")
+    verdict = proposal.accepted or ("Given up early." if proposal.pruned else "")
     mean = f"It scored {number(proposal.value)} on {counted(proposal.tasks, 'train task')}."
-    out.print(f"{mean} {kept}".rstrip(), markup=False)
+    out.print(f"{mean} {verdict}".rstrip(), markup=False)
     if proposal.failed:
         out.print(failing(proposal), markup=False)
 

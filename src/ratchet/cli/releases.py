@@ -62,8 +62,8 @@ def rollback(
     """
     project = project_in(folder)
     with project.open_store() as store:
-        chosen = _chosen(_refreshed(project, store), release)
-        undone = undo(chosen, project.root, time.time(), tests=release_tests(project))
+        selected = _select(_refreshed(project, store), release)
+        undone = undo(selected, project.root, time.time(), tests=release_tests(project))
         store.releases.put(undone)
     if json:
         print_json(undone)
@@ -85,7 +85,7 @@ def _refreshed(project: Project, store: Store) -> list[Release]:
     return found
 
 
-def _chosen(found: list[Release], prefix: str | None) -> Release:
+def _select(found: list[Release], prefix: str | None) -> Release:
     if prefix is None:
         if not found:
             raise InputError("There is no release to roll back.")

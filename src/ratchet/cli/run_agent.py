@@ -73,7 +73,7 @@ def run(
                 say=watcher.message,
             )
         if task is not None:
-            tasks = [known for known in tasks if known.id == task]
+            tasks = [each for each in tasks if each.id == task]
             if not tasks:
                 raise InputError(f"There is no task {task!r} in {project.config.tasks.file}.")
         watcher.expects(len(tasks))
@@ -96,14 +96,14 @@ async def _run(
     project: Project, store: Store, watcher: TerminalWatcher, tasks: list[Task], name: str
 ) -> Batch:
     agent = project.load_agent()
-    chosen = select_candidate(project, store, agent, name)
+    selected = select_candidate(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()
     queue = f"run-{uuid4().hex}"  # a unique queue: no other runner claims from it
     async with open_runner(
         project, store, agent, queue, watcher.message, take_over=False
     ) as runner:
         batches = await evaluate_batch(
-            [chosen],
+            [selected],
             tasks,
             evaluators=judged,
             store=store,

@@ -151,8 +151,8 @@ def _contained(
         folders = options.path or (Path("."),)
         path = tuple(str((options.folder / folder).resolve()) for folder in folders)
         section = AgentSection(entry=options.agent, path=path)
-        known = config or Config(agent=section)
-        config = known.model_copy(update={"agent": section})
+        base = config or Config(agent=section)
+        config = base.model_copy(update={"agent": section})
     assert config is not None
     if options.timeout_s is not None:
         run = config.run.model_copy(update={"timeout_s": options.timeout_s})

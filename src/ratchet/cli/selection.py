@@ -26,9 +26,9 @@ def select_tasks(
     dataset, bad = project.dataset(skip_bad=skip_bad)
     for sentence in bad:
         say(f"Skipped: {sentence}")
-    for known in SPLITS:
-        if split == known:
-            return list(dataset.split(known)[:limit])
+    for name in SPLITS:
+        if split == name:
+            return list(dataset.split(name)[:limit])
     if split == "all":
         return list(dataset.tasks[:limit])
     raise InputError(f"There is no split {split!r}; it is train, val, test or all.")

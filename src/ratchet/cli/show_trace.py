@@ -56,11 +56,11 @@ def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = 
     for line in tree_lines(forest(spans), folded=not everything):
         shown.append(_line(line, ids=full))
         if full and line.span is not None:
-            for said in _content(line.span):
+            for block in _content(line.span):
                 beside = Text(f"{bars(line.last)}   ", style="dim")
                 # Multi-line content stays beside the branches.
-                said.plain = said.plain.replace("\n", f"\n{beside.plain}")
-                shown.append(beside.append_text(said))
+                block.plain = block.plain.replace("\n", f"\n{beside.plain}")
+                shown.append(beside.append_text(block))
         if len(shown) >= _LINES_AT_ONCE:
             out.print(Text("\n").join(shown), soft_wrap=True)
             shown = []
@@ -150,8 +150,8 @@ def _content(span: Span) -> Iterator[Text]:
         if not messages and not cut:
             yield Text.assemble(("system ", "bold"), one_line(value, 2_000))
         for message in messages:
-            said = parts_text(message["parts"])
-            yield Text.assemble((f"{one_line(message['role'], 40)} ", "bold"), said)
+            body = parts_text(message["parts"])
+            yield Text.assemble((f"{one_line(message['role'], 40)} ", "bold"), body)
         if cut:
             yield Text("… truncated when recorded", style="dim")
     for word, key in _VALUES:

@@ -190,8 +190,8 @@ def _ended(
     if verdict == protocol.TOO_MUCH_MEMORY:
         return made("memory", None, f"It took more than {limits.memory_bytes} bytes of memory.")
     if verdict == protocol.TOO_MANY_PROCESSES:
-        said = f"It ran more than {limits.processes} concurrent processes and threads."
-        return made("flooded", None, said)
+        message = f"It ran more than {limits.processes} concurrent processes and threads."
+        return made("flooded", None, message)
     if verdict == protocol.TOO_MUCH_SCRATCH:
         return made("flooded", None, f"It wrote more than {limits.scratch_bytes} bytes.")
     return made("ended", code)

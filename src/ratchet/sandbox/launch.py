@@ -66,8 +66,8 @@ class SandboxProcess:
 
 def scrubbed_environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of sandboxed code: the allowed variables, and the given ones."""
-    kept = {k: v for k, v in os.environ.items() if k in _ALLOWED or k.startswith("LC_")}
-    return {"PATH": os.defpath, **kept, **(given or {})}
+    inherited = {k: v for k, v in os.environ.items() if k in _ALLOWED or k.startswith("LC_")}
+    return {"PATH": os.defpath, **inherited, **(given or {})}
 
 
 def start(
@@ -103,7 +103,7 @@ def start(
         os.mkdir(scratch, 0o700)
     ours, theirs = socket.socketpair()
     output, printed = os.pipe()
-    told = {
+    settings = {
         "listen": [],
         **config,
         "level": level,
@@ -114,7 +114,7 @@ def start(
         + [(path, landlock.READ) for path in _NAMES if reached],
         "ports": config.get("ports", ()) if network in ("none", "relay") else None,
     }
-    written = _file_of(marshal.dumps(told))
+    written = _file_of(marshal.dumps(settings))
     given = [written]
     words: list[str] = []
     if level == "bubblewrap":

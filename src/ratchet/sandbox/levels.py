@@ -71,10 +71,10 @@ def why_no_bubblewrap() -> str:
         return "bwrap is not installed"
     if not seccomp.available():
         return "the kernel has no seccomp filters"
-    tried = [*bubblewrap.command_line(file_view(), scratch_bytes=65_536), sys.executable]
+    command = [*bubblewrap.command_line(file_view(), scratch_bytes=65_536), sys.executable]
     try:
         done = subprocess.run(
-            [*tried, "-I", "-S", "-c", ""],
+            [*command, "-I", "-S", "-c", ""],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TRY_S,
@@ -82,11 +82,11 @@ def why_no_bubblewrap() -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bwrap cannot be run ({error})"
-    said = done.stderr.decode(errors="replace").strip().splitlines()
+    printed = done.stderr.decode(errors="replace").strip().splitlines()
     return (
         ""
         if done.returncode == 0
-        else (said[-1] if said else f"bwrap ended with {done.returncode}")
+        else (printed[-1] if printed else f"bwrap ended with {done.returncode}")
     )
 
 

@@ -105,13 +105,13 @@ def file_view(
         hidden += [each for each in named if not _is_environment(each)]
         hidden += map(_resolved, secret_files(root))
     hidden += _secrets_beside([*path, *read], write)
-    wanted = [*_SYSTEM, *(_FOR_COMMANDS if commands else ()), *path, *read, *write]
-    wanted += [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
-    wanted += [Path(__file__).parent / "inside", sys.executable]
+    visible = [*_SYSTEM, *(_FOR_COMMANDS if commands else ()), *path, *read, *write]
+    visible += [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
+    visible += [Path(__file__).parent / "inside", sys.executable]
     if root is not None:
-        wanted.append(root)
+        visible.append(root)
     readable: set[str] = set()
-    for each in wanted:
+    for each in visible:
         resolved = _resolved(each)
         if resolved == "/":
             raise SandboxFailed(
@@ -122,7 +122,7 @@ def file_view(
             readable.add(resolved)
     writable = [w for w in map(_resolved, write) if os.path.isdir(w) and not _within(w, hidden)]
     outermost = tuple(p for p in sorted(readable) if not _within(p, readable - {p}))
-    links = {link for each in wanted for link in _links(os.path.abspath(each))}
+    links = {link for each in visible for link in _links(os.path.abspath(each))}
     return FileView(
         read=outermost,
         write=tuple(sorted(set(writable))),

@@ -90,11 +90,11 @@ class SandboxWorker:
             await self.close()
             raise
         if kind != protocol.READY:
-            said = content.decode(errors="replace") or "it gave no reason"
+            reason = content.decode(errors="replace") or "it gave no reason"
             printed = self._stray_output.content().decode(errors="replace").strip()
             await self.close()
             tail = f"\n{printed[-2000:]}" if printed else ""
-            raise SandboxFailed(f"The handler cannot be loaded in the sandbox: {said}{tail}")
+            raise SandboxFailed(f"The handler cannot be loaded in the sandbox: {reason}{tail}")
 
     async def _first(self, started: SandboxProcess) -> tuple[int, bytes]:
         """The first frame, and the listeners that come with it."""
@@ -352,20 +352,20 @@ def _judged(
         )
     if ended.verdict == protocol.STOPPED:
         return "crashed", b"", "It was stopped."
-    told = _unpacked(frame, nonce)
-    if told is None:
+    reply = _unpacked(frame, nonce)
+    if reply is None:
         if frame and ended.code == 0:
             return "crashed", b"", "Its process sent an invalid answer."
         return _without_answer(ended, limits)
-    kind, content = told
+    kind, content = reply
     if kind == protocol.ANSWERED:
         return "ok", content, ""
     if kind == protocol.RAISED:
         return "raised", b"", content.decode(errors="replace")
     if kind == protocol.OUT_OF_MEMORY:
         return "memory", b"", f"It ran out of memory; {limits.memory_bytes} bytes are allowed."
-    said = content[:200].decode(errors="replace")
-    return "raised", b"", f"TypeError: the handler returned {said}, not bytes"
+    shown = content[:200].decode(errors="replace")
+    return "raised", b"", f"TypeError: the handler returned {shown}, not bytes"
 
 
 def _unpacked(frame: bytes, nonce: bytes) -> tuple[int, bytes] | None:

@@ -83,14 +83,14 @@ class TestReport:
         """The result in one sentence."""
         if self.outcome == "not_configured":
             return "No test command is configured, so no tests were run on this change."
-        said = _outcome_text(self.outcome, self.exit_code, self.timeout_s)
+        result = _outcome_text(self.outcome, self.exit_code, self.timeout_s)
         without = (
             f"; without it they {_outcome_text(self.base, None, self.timeout_s)}"
             if self.base
             else ""
         )
         where = f", {self.contained}" if self.contained else ""
-        return f"`{self.command}`{where}: the tests {said} on this change{without}."
+        return f"`{self.command}`{where}: the tests {result} on this change{without}."
 
     def hint(self) -> str | None:
         """What to do when the tests fail without the patch as well; None when they pass."""
@@ -274,7 +274,7 @@ def _run(
 
 
 def _environment(repository: Repository, tree: Path, names: Collection[str]) -> dict[str, str]:
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if name in _ALLOWED or name.startswith("LC_") or name in names
@@ -282,9 +282,9 @@ def _environment(repository: Repository, tree: Path, names: Collection[str]) -> 
     # A package installed in editable mode would otherwise be imported from the user's work tree,
     # and the tests would run on code without the patch.
     mine = [tree / repository.prefix, tree / repository.prefix / "src", tree, tree / "src"]
-    given = [_moved(Path(p), repository.root, tree) for p in _python_path(kept)]
+    given = [_moved(Path(p), repository.root, tree) for p in _python_path(inherited)]
     paths = dict.fromkeys(str(path) for path in [*mine, *given] if path.is_dir())
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**inherited, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _python_path(environment: dict[str, str]) -> Iterator[str]:

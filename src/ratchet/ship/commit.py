@@ -62,10 +62,10 @@ def release_message(
 def rollback_message(release: Release, targets: Sequence[PatchTarget], note: str) -> str:
     """Message of the rollback commit."""
     names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
-    said = f"\n\n{note}" if note else ""
+    paragraph = f"\n\n{note}" if note else ""
     trailers = [f"{_ROLLBACK}: {release.id}", *_resource_trailers(targets)]
     return (
-        f"Roll back {names}\n\nRestores the source from before {release.commit}.{said}\n\n"
+        f"Roll back {names}\n\nRestores the source from before {release.commit}.{paragraph}\n\n"
         + "\n".join(trailers)
         + "\n"
     )
@@ -75,8 +75,8 @@ def is_release_of(
     repository: Repository, commit: str, baseline: Candidate, candidate: Candidate
 ) -> bool:
     """Whether a commit is a release of this candidate and changes nothing else."""
-    said = _trailers(repository.message(commit))
-    if said.get(_CANDIDATE) != [candidate.id] or said.get(_BASELINE) != [baseline.id]:
+    trailers = _trailers(repository.message(commit))
+    if trailers.get(_CANDIDATE) != [candidate.id] or trailers.get(_BASELINE) != [baseline.id]:
         return False
     if not _is_confined(repository, commit):
         return False
@@ -85,19 +85,19 @@ def is_release_of(
     except ShipError:
         return False
     made = {(c.target.name, c.key): c.commit[1].value for c in changes}
-    wanted = {
+    expected = {
         (name, key): value
         for name in candidate.changed_from(baseline)
         for key, value in values_of(candidate.resources[name]).items()
         if not same_value(value, values_of(baseline.resources[name]).get(key))
     }
-    return made.keys() == wanted.keys() and all(same_value(made[k], wanted[k]) for k in made)
+    return made.keys() == expected.keys() and all(same_value(made[k], expected[k]) for k in made)
 
 
 def is_rollback_of(repository: Repository, commit: str, release: Release) -> bool:
     """Whether a commit is the rollback of this release and changes nothing else."""
-    said = _trailers(repository.message(commit))
-    return said.get(_ROLLBACK) == [release.id] and _is_confined(repository, commit)
+    trailers = _trailers(repository.message(commit))
+    return trailers.get(_ROLLBACK) == [release.id] and _is_confined(repository, commit)
 
 
 def targets_of(repository: Repository, commit: str) -> tuple[PatchTarget, ...]:

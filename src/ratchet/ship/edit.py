@@ -136,13 +136,13 @@ def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[Sp
     inner, wrappers = unwrap(source, slot.node)
     ways: list[tuple[Span, str]] = []
     if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-        wanted: str | None = text
+        literal_text: str | None = text
         if wrappers:
             evaluate: Callable[[str], str] = lambda literal: apply_wrappers(literal, wrappers)  # noqa: E731
-            wanted = rewrap(text, inner.value, evaluate)
-        if wanted is not None:
+            literal_text = rewrap(text, inner.value, evaluate)
+        if literal_text is not None:
             span = source.span(inner)
-            ways.append((span, write_text(wanted, _lines(source.text(span)))))
+            ways.append((span, write_text(literal_text, _lines(source.text(span)))))
     first = next(
         (
             n
@@ -243,9 +243,9 @@ def _normal(text: str) -> str:
 
 def _matching(source: SourceFile, slot: SourceSlot, baseline: str) -> tuple[Span, list[str]] | None:
     """The file's lines that match the baseline's lines one by one, and their span."""
-    wanted = baseline.strip("\n").split("\n")
+    expected = baseline.strip("\n").split("\n")
     first = slot.node.lineno
-    last = min(first + len(wanted) - 1, len(source.starts))
+    last = min(first + len(expected) - 1, len(source.starts))
     end = source.line_end(last)
     start = source.starts[first - 1]
     text = _normal(source.data[start:end].decode())

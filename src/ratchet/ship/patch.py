@@ -197,13 +197,13 @@ def _edits(
     edits: list[SourceEdit] = []
     for key in sorted(before.keys() | after.keys()):
         slot = slots.get(key)
-        wanted = key in after and (key not in before or not same_value(before[key], after[key]))
+        differs = key in after and (key not in before or not same_value(before[key], after[key]))
         if slot is None or key not in before or key not in after:
             if key not in after:
                 raise ShipError(
                     f"{where}: the candidate has no {name}.{key}.", hint="Remove it there by hand."
                 )
-            if wanted:
+            if differs:
                 raise _by_hand(where, name, key, after.get(key), "it is not written out there")
             continue
         if slot.value is not UNREADABLE and not holds_value(source, slot, before[key], old):
@@ -214,7 +214,7 @@ def _edits(
                 )
             found = slot.value if target.kind in ("params", "model") else None
             raise _changed(f"{source.path}:{slot.line}: {name}.{key}", found)
-        if not wanted:
+        if not differs:
             continue
         problem = slot.problem
         if problem or slot.value is UNREADABLE:

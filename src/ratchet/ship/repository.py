@@ -63,13 +63,13 @@ class Repository:
             "rev-parse", "--is-bare-repository", "--is-inside-work-tree", ok=(0, 128)
         )
         if inside.returncode:
-            said = inside.stderr.decode(errors="replace").strip()
+            stderr = inside.stderr.decode(errors="replace").strip()
             if not any((above / ".git").exists() for above in (folder, *folder.parents)):
                 raise ShipError(
                     f"{folder} is not in a git repository.",
                     hint="Run `git init` there and commit the agent's source.",
                 )
-            raise ShipError(f"git cannot read {folder}: {said}")
+            raise ShipError(f"git cannot read {folder}: {stderr}")
         bare, work_tree = inside.stdout.decode().split()
         if bare == "true" or work_tree != "true":
             raise ShipError(
@@ -280,10 +280,10 @@ class Repository:
             return True
         if self.commit_of(f"refs/heads/{branch}"):
             return False
-        said = done.stderr.decode(errors="replace").strip()
+        stderr = done.stderr.decode(errors="replace").strip()
         folder = branch.partition("/")[0]
         raise ShipError(
-            f"git cannot create the branch {branch}: {said}",
+            f"git cannot create the branch {branch}: {stderr}",
             hint=f"A branch named `{folder}` is in the way of `{folder}/…`; rename it."
             if self.commit_of(f"refs/heads/{folder}")
             else None,
@@ -353,8 +353,8 @@ class Repository:
                 hint="Does another process hold the repository?",
             ) from None
         if done.returncode not in ok:
-            said = done.stderr.decode(errors="replace").strip()
-            raise ShipError(f"git {_verb(arguments)} failed in {self.root}: {said}")
+            stderr = done.stderr.decode(errors="replace").strip()
+            raise ShipError(f"git {_verb(arguments)} failed in {self.root}: {stderr}")
         return done
 
 
@@ -381,7 +381,7 @@ def _verb(arguments: Sequence[str]) -> str:
 
 def _environment() -> dict[str, str]:
     # Variables such as GIT_DIR, set when Ratchet runs in a git hook, would redirect every command.
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("GIT_") or name in _KEPT_GIT_VARIABLES
@@ -393,7 +393,7 @@ def _environment() -> dict[str, str]:
         "GIT_LITERAL_PATHSPECS": "1",
         "LC_ALL": "C",
     }
-    return {**kept, **fixed}
+    return {**inherited, **fixed}
 
 
 def _printable(path: str) -> str:

@@ -62,7 +62,7 @@ def _of_function(
     if not parameters:
         raise InputError(f"{_name(function)}() takes no task: it needs a parameter for it.")
     sources = {p.name: _source(function, p, resources) for p in parameters[1:] if _is_filled(p)}
-    wanted = {name: source for name, source in sources.items() if source is not None}
+    filled = {name: source for name, source in sources.items() if source is not None}
 
     def given(task: Any) -> tuple[Any, dict[str, Any]]:
         bound = _bound()
@@ -70,7 +70,7 @@ def _of_function(
             parameter: (
                 _info(task, items) if source == "rollout" else _as_given(source, bound[source])
             )
-            for parameter, source in wanted.items()
+            for parameter, source in filled.items()
         }
         return items.of(task), named
 

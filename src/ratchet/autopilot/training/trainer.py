@@ -269,8 +269,8 @@ class Trainer:
         """Let the algorithm refuse now what it would refuse after the agent has run."""
         if not type(algorithm).__module__.startswith("ratchet."):
             return  # a user's own algorithm may do anything before its first request
-        asked = self._coach is not None or uses_coach(CoachSection(), algorithm)
-        lab = self._lab_of(DryRunLab, work, items, NoRunner() if asked else None)
+        calls_coach = self._coach is not None or uses_coach(CoachSection(), algorithm)
+        lab = self._lab_of(DryRunLab, work, items, NoRunner() if calls_coach else None)
         await dry_run(copy.copy(algorithm), lab)
 
     def _targets(self, baseline: Candidate) -> list[str]:

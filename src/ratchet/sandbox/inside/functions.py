@@ -26,12 +26,12 @@ def handle(_state: object, body: bytes) -> bytes:
         BaseException: Whatever the source raises.
         TypeError: It returned something other than a JSON value.
     """
-    asked = json.loads(body)
-    module = _module(asked["source"])
-    function = getattr(module, asked["function"], None)
+    request = json.loads(body)
+    module = _module(request["source"])
+    function = getattr(module, request["function"], None)
     if not callable(function):
-        raise NameError(f"the source defines no function {asked['function']!r}")
-    returned = function(*asked["args"], **asked["kwargs"])
+        raise NameError(f"the source defines no function {request['function']!r}")
+    returned = function(*request["args"], **request["kwargs"])
     if hasattr(returned, "__await__"):
         import asyncio
 
@@ -39,7 +39,7 @@ def handle(_state: object, body: bytes) -> bytes:
     try:
         return json.dumps(returned, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"the result of {asked['function']!r} is not JSON: {error}") from None
+        raise TypeError(f"the result of {request['function']!r} is not JSON: {error}") from None
 
 
 async def _awaited(coroutine: Any) -> Any:

@@ -41,11 +41,11 @@ READ, LIST, WRITE, DEVICE = "read", "list", "write", "device"
 
 def version() -> int:
     """The kernel's Landlock version, 0 without Landlock."""
-    known = architecture()
-    if known is None or not kernel.LINUX:
+    found = architecture()
+    if found is None or not kernel.LINUX:
         return 0
     try:
-        return kernel.system_call(known[1]["landlock_create_ruleset"], None, 0, 1)
+        return kernel.system_call(found[1]["landlock_create_ruleset"], None, 0, 1)
     except OSError:
         return 0
 
@@ -65,9 +65,9 @@ class Ruleset:
     def __init__(
         self, rules: Iterable[tuple[str, str]], *, ports: tuple[int, ...] | None, api: int
     ) -> None:
-        known = architecture()
-        assert known is not None
-        self._numbers = known[1]
+        found = architecture()
+        assert found is not None
+        self._numbers = found[1]
         self._handled = _BASE
         if api >= 2:
             self._handled |= _REFER

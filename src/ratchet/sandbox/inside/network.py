@@ -47,12 +47,12 @@ def _move() -> None:
     Raises:
         OSError: The kernel refused a step.
     """
-    known = architecture()
-    if known is None:
+    found = architecture()
+    if found is None:
         raise OSError("system calls of this machine are not known")
     user, group = os.geteuid(), os.getegid()
     kernel.dumpable(True)  # otherwise root owns this process's own files in /proc
-    kernel.system_call(known[1]["unshare"], _NEW_USER | _NEW_NETWORK)
+    kernel.system_call(found[1]["unshare"], _NEW_USER | _NEW_NETWORK)
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {user} 1"),
@@ -68,6 +68,6 @@ def _raise_loopback() -> None:
     import socket
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        asked = struct.pack("16sH22x", b"lo", 0)
-        flags = struct.unpack("16sH22x", fcntl.ioctl(any_socket, _GET_FLAGS, asked))[1]
+        request = struct.pack("16sH22x", b"lo", 0)
+        flags = struct.unpack("16sH22x", fcntl.ioctl(any_socket, _GET_FLAGS, request))[1]
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH22x", b"lo", flags | _UP))

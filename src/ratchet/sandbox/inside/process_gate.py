@@ -82,18 +82,18 @@ class ProcessGate:
             _, fds, _, _ = socket.recv_fds(self._ours, 1, 1)
             self._listener = fds[0] if fds else -1
             return True
-        asked = bytearray(_ASKED_BYTES)
+        notification = bytearray(_ASKED_BYTES)
         try:
-            fcntl.ioctl(self._listener, _RECEIVE, asked)
+            fcntl.ioctl(self._listener, _RECEIVE, notification)
         except OSError:
             return False  # the caller was killed while it waited
-        number = struct.unpack_from("=Q", asked)[0]
+        number = struct.unpack_from("=Q", notification)[0]
         if may():
-            told = struct.pack("=QqiI", number, 0, 0, _CONTINUE)
+            response = struct.pack("=QqiI", number, 0, 0, _CONTINUE)
         else:
-            told = struct.pack("=QqiI", number, 0, -errno.EAGAIN, 0)
+            response = struct.pack("=QqiI", number, 0, -errno.EAGAIN, 0)
         try:
-            fcntl.ioctl(self._listener, _SEND, told)
+            fcntl.ioctl(self._listener, _SEND, response)
         except OSError:
             pass
         return False

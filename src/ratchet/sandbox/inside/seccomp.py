@@ -65,10 +65,10 @@ def compiled(rules: tuple[Rule, ...]) -> bytes:
     Raises:
         OSError: The call numbers of this architecture are unknown.
     """
-    known = architecture()
-    if known is None:
+    found = architecture()
+    if found is None:
         raise OSError(errno.ENOSYS, "system calls of this machine are not known")
-    name, numbers = known
+    name, numbers = found
     program = [
         _step(_LOAD, _ARCHITECTURE),
         _step(_EQUAL, name, 1, 0),
