@@ -90,7 +90,7 @@ def test_once_learning_has_chosen_on_val_that_candidate_is_marked_not_the_best_o
     other = next(p for p in FAMILY if p.candidate_id not in ("base", before.candidate_id))
     lineage = CandidateTree(FAMILY, "base", other.candidate_id)
     assert lineage.best == other
-    marked = [line for line in drawn(lineage).splitlines() if "chosen on val" in line]
+    marked = [line for line in drawn(lineage).splitlines() if "selected on val" in line]
     assert len(marked) == 1
     assert other.candidate_id in marked[0]
 

@@ -43,7 +43,7 @@ def test_the_key_stands_alone_on_standard_output_and_works(ratchet: Any, sqlite_
         found = store.keys.by_secret(key.removesuffix("\n"))
     assert found is not None
     assert (found.name, found.scopes, found.expires_at) == ("runners", ("run", "read"), None)
-    assert "this once" in said
+    assert "only once" in said
     assert "Authorization: Bearer" in said
 
 

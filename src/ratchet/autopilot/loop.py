@@ -232,7 +232,7 @@ class _ImproveRun:
             error = next(iter(s.error for s in evaluations[0].scores.values() if s.error), "")
             raise AgentError(
                 f"The objective {self.objective!r} gave no score on any of {len(evaluations)} val"
-                f" tasks. The first says: {error or 'nothing: the agent returned no reward.'}",
+                f" tasks. The first error: {error or 'none; the agent returned no reward.'}",
                 hint="Run one by hand: ratchet run.",
             )
         self.watcher.baseline(value, len(evaluations))

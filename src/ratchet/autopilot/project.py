@@ -158,9 +158,7 @@ class Project:
 
     def source_candidate(self, agent: Agent) -> Candidate:
         """The user's own code in its present state, as a candidate."""
-        return Candidate.of(
-            defaults(agent.declarations), reason="The source's own resources, as they stand."
-        )
+        return Candidate.of(defaults(agent.declarations), reason="The source's own resources.")
 
     def dataset(self, *, skip_bad: bool = False) -> tuple[Dataset, tuple[str, ...]]:
         """The tasks with their splits, and a sentence for each malformed line that was skipped.
@@ -209,7 +207,7 @@ class Project:
         made.extend(make_evaluator(name) for name in ("latency", "cost") if name not in names)
         if not names and agent.kind != "rollout":
             raise ConfigError(
-                "ratchet.toml names no evaluator, so nothing says what a good answer is.",
+                "ratchet.toml names no evaluator, so there is nothing to improve by.",
                 hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n',
             )
         return tuple(made)

@@ -90,7 +90,7 @@ class CandidateTree:
         if proposal.algorithm:
             text += Text(f"  {proposal.algorithm}", "cyan")
         if is_best:
-            text += Text("  chosen on val" if self.chosen_id else "  best", "bold green")
+            text += Text("  selected on val" if self.chosen_id else "  best", "bold green")
         elif proposal.refused:
             text += Text("  refused by the repository's tests", "red")
         elif proposal.pruned:

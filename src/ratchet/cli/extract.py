@@ -131,7 +131,7 @@ def _print(staged: StagedFunction, fault: str | None) -> None:
     for name, version in staged.packages.items():
         say(f"  needs {name} {version or '(not installed)'}")
     for one in staged.left_out:
-        say(f"  left out: {one.what}: {one.why}", "yellow")
+        say(f"  omitted: {one.what}: {one.why}", "yellow")
     if fault:
         say(f"  It does not load on its own: {fault}", "red")
     elif fault is not None:

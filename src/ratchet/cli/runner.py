@@ -314,7 +314,7 @@ class RunnerProgress(RunnerWatcher):
     def lost(self, number: int) -> None:
         """Print a notice of lost leases."""
         self._lost += number
-        self.say(f"{number} stopped: cancelled, or claimed by another runner meanwhile.", "yellow")
+        self.say(f"{number} stopped: cancelled, or claimed by another runner.", "yellow")
 
     def away(self, error: StoreError) -> None:
         """Print that the server is unreachable."""

@@ -55,7 +55,7 @@ def resolve_level(level: Level | str, *, unsafe: bool) -> Level:
 
 _HINT = (
     "Install bubblewrap, or use a kernel with Landlock (5.13 or newer). Running without a sandbox "
-    "has to be asked for; then code has your files, your network and your processes."
+    "must be enabled explicitly; then code can use your files, network and processes."
 )
 
 

@@ -57,7 +57,7 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
         elif level == "landlock":
             raise SandboxFailed(
                 f"connect: {host}:{port} cannot be reached from a Landlock sandbox, which has no "
-                "name service and no network of its own.",
+                "name service and no separate network.",
                 hint="Install bubblewrap, or name a proxy or gateway on localhost.",
             )
         elif _is_number(host) and level == "bubblewrap":

@@ -194,7 +194,7 @@ def landlock_rules(
     if len(made) > _MOST_RULES:
         raise SandboxFailed(
             f"Hiding single files needs {len(made)} rules here, one for each file beside them.",
-            hint="Hide their folder instead, or move them into one of their own.",
+            hint="Hide their folder instead, or move them into a separate folder.",
         )
     return made
 

@@ -79,7 +79,7 @@ class Repository:
         if probe.text("rev-parse", "--show-superproject-working-tree"):
             raise ShipError(
                 f"{folder} is a submodule of another repository.",
-                hint="Run this in a clone of its own.",
+                hint="Run this in a separate clone.",
             )
         root = Path(os.fsdecode(probe._run("rev-parse", "--show-toplevel").stdout.rstrip(b"\n")))
         prefix = os.fsdecode(probe._run("rev-parse", "--show-prefix").stdout.rstrip(b"\n"))

@@ -100,7 +100,7 @@ def read_source(data: bytes, path: str) -> SourceFile:
     if found := _GENERATED.search(head):
         marker = found.group().decode(errors="replace")
         raise ShipError(
-            f"{path} says it is generated ({marker!r}): a patch would get lost.",
+            f"{path} is marked as generated ({marker!r}): a patch would get lost.",
             hint="Declare the resource in a file that is edited by hand.",
         )
     bom = len(_BOM) if data.startswith(_BOM) else 0

@@ -283,7 +283,7 @@ class Trainer:
             raise InputError(
                 f"There is only code to improve ({names}), and Trainer runs candidates in the"
                 " program's own process, where their code could do anything.",
-                hint="Use a project, which runs them in a sandbox (ratchet improve), or say"
+                hint="Use a project, which runs them in a sandbox (ratchet improve), or pass"
                 " Trainer(unsafe_code=True).",
             )
         self._progress.message(
@@ -372,7 +372,7 @@ async def _mean_of(lab: Lab, tasks: Any, split: str) -> float:
     failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
     if len(failed) == len(evaluations):
         raise AgentError(
-            f"The agent failed on all {len(failed)} {split} tasks that were tried."
+            f"The agent failed on all {len(failed)} {split} tasks that ran."
             f" The first: {failed[0].error}"
         )
     value = mean(evaluations)
