@@ -38,8 +38,8 @@ from ratchet.run import (
     AgentSpec,
     AsyncExecutor,
     Executor,
-    LoopExecutor,
     Runner,
+    WorkerExecutor,
     workers_for,
 )
 from ratchet.store import Store
@@ -76,7 +76,7 @@ def inline(function: Any, slots: int) -> Executor:
 
 def in_workers(name: str, url: str, folder: Path, slots: int) -> Executor:
     """Runs one of these agents as `improve` does."""
-    return LoopExecutor(
+    return WorkerExecutor(
         AgentSpec(entry=f"{Path(__file__).stem}:{name}", root=str(Path(__file__).parent)),
         store_url=url,
         state=folder,

@@ -206,7 +206,12 @@ def test_the_help_imports_no_command_and_status_no_model_library(improved: Proje
     assert not {"ratchet.cli.status", "ratchet.store", "sqlalchemy", "pydantic"} & of_help
     of_status = loaded("status")
     assert {"ratchet.cli.status", "sqlalchemy"} <= of_status
-    heavy = {"ratchet.learn.lab", "ratchet.llm", "ratchet.client.sync_client", "ratchet.run.pool"}
+    heavy = {
+        "ratchet.learn.lab",
+        "ratchet.llm",
+        "ratchet.client.sync_client",
+        "ratchet.run.worker_pool",
+    }
     assert not (heavy | {"optuna", "openai", "httpx2", "matplotlib"}) & of_status
 
 

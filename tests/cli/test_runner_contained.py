@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.cli.runner_executor import RunnerOptions, runner_setup
-from ratchet.run.routing import RoutedExecutor
+from ratchet.run.contained import RoutedExecutor
 from ratchet.types import Candidate, Claim, Code, Outcome, Rollout
 from tests.autopilot.code_project import loaded
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ratchet import bind
-from ratchet.run import AgentSpec, ProcessExecutor
+from ratchet.run import AgentSpec, WorkerExecutor
 from ratchet.store import Store
 from ratchet.types import Candidate, Claim, Int, Params, Rollout
 
@@ -93,11 +93,11 @@ def claims(rollouts: Callable[..., list[Rollout]]) -> Callable[..., list[Claim]]
 
 
 @pytest.fixture
-def pool(sqlite_url: str, tmp_path: Path) -> Callable[..., ProcessExecutor]:
+def pool(sqlite_url: str, tmp_path: Path) -> Callable[..., WorkerExecutor]:
     """A process executor for an agent, two slots unless said otherwise."""
 
-    def make(agent: AgentSpec, **fields: Any) -> ProcessExecutor:
+    def make(agent: AgentSpec, **fields: Any) -> WorkerExecutor:
         given = {"slots": 2, "timeout_s": 30.0, "memory_bytes": 2**31, **fields}
-        return ProcessExecutor(agent, store_url=sqlite_url, state=tmp_path / "state", **given)
+        return WorkerExecutor(agent, store_url=sqlite_url, state=tmp_path / "state", **given)
 
     return make

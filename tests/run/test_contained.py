@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from ratchet.run import AgentSpec, AsyncExecutor, load_agent
-from ratchet.run.contained import ContainedExecutor, Containment
-from ratchet.run.routing import RoutedExecutor, differs
+from ratchet.run.contained import ContainedExecutor, Containment, RoutedExecutor, differs
 from ratchet.types import AgentError, Candidate, Claim, Code, Outcome, Resource, Rollout
 
 WriteAgent = Callable[..., AgentSpec]

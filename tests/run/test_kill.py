@@ -52,7 +52,7 @@ PARENT = """
 import asyncio, json, sys
 from pathlib import Path
 import msgspec
-from ratchet.run import AgentSpec, FileLock, LoopExecutor, ProcessExecutor, Runner
+from ratchet.run import AgentSpec, FileLock, Runner, WorkerExecutor
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout
 
@@ -67,10 +67,7 @@ async def main(lock):
         store.candidates.put(candidate)
         options = dict(store_url=given["url"], state=state, slots=2, timeout_s=60,
                        memory_bytes=2**31, keep_open=lock)
-        if given["loops"]:
-            executor = LoopExecutor(agent, workers=given["loops"], **options)
-        else:
-            executor = ProcessExecutor(agent, **options)
+        executor = WorkerExecutor(agent, workers=given["loops"] or None, **options)
         async with Runner(store, "agent", executor) as runner:
             runner.recover()
             print("ready", flush=True)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.run.executing import alive, execute, started, use
 
-from ratchet.run import AgentSpec, LoopExecutor, Runner, workers_for
+from ratchet.run import AgentSpec, Runner, WorkerExecutor, workers_for
 from ratchet.run.messages import KNOWN_CANDIDATES
 from ratchet.store import Store
 from ratchet.types import AgentError, Candidate, Claim, Int, Outcome, Params, Rollout
@@ -21,7 +21,7 @@ from ratchet.types import AgentError, Candidate, Claim, Int, Outcome, Params, Ro
 WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]
 Rollouts = Callable[..., list[Rollout]]
-Loops = Callable[..., LoopExecutor]
+Loops = Callable[..., WorkerExecutor]
 
 AGENT = """
     import asyncio, ctypes, os, subprocess, sys
@@ -111,10 +111,10 @@ AGENT = """
 def loops(tmp_path: Path, sqlite_url: str) -> Loops:
     """An executor for the agent; its workers end with the test."""
 
-    def make(agent: AgentSpec, **options: Any) -> LoopExecutor:
+    def make(agent: AgentSpec, **options: Any) -> WorkerExecutor:
         given: dict[str, Any] = {"slots": 8, "workers": 1, "timeout_s": 30, "memory_bytes": 2**31}
         given |= options
-        return LoopExecutor(agent, store_url=sqlite_url, state=tmp_path / "state", **given)
+        return WorkerExecutor(agent, store_url=sqlite_url, state=tmp_path / "state", **given)
 
     return make
 
@@ -219,7 +219,7 @@ def test_a_loop_that_an_agent_blocks_times_that_agent_out_alone(
     candidate: Candidate,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ratchet.run.loops.SILENCE_S", 0.2)
+    monkeypatch.setattr("ratchet.run.worker_pool.SILENCE_S", 0.2)
     agent = write_agent(AGENT)
     executor = loops(agent, timeout_s=0.5)
     outcomes = execute(executor, claims("a", "block", "b", "c"), candidate)

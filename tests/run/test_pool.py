@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from tests.run.executing import alive, execute, started, use
 
-from ratchet.run import AgentSpec, ProcessExecutor, Runner
+from ratchet.run import AgentSpec, Runner, WorkerExecutor
 from ratchet.store import Store
 from ratchet.types import AgentError, Candidate, Claim, Outcome, Rollout
 
 WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]
-Pool = Callable[..., ProcessExecutor]
+Pool = Callable[..., WorkerExecutor]
 Rollouts = Callable[..., list[Rollout]]
 
 AGENT = """

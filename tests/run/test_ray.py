@@ -15,7 +15,7 @@ from ratchet.types import AgentError, Candidate, Claim, ConfigError, Int, Outcom
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
-from ratchet.run.on_ray import RayExecutor
+from ratchet.run.ray_executor import RayExecutor
 
 pytestmark = pytest.mark.xdist_group("ray")  # what they share is made once
 

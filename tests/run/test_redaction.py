@@ -11,7 +11,7 @@ import pytest
 from tests.observe.redaction import corpus
 
 from ratchet.observe.redaction import RedactionRules, Redactor
-from ratchet.run import AgentSpec, AsyncExecutor, Executor, ProcessExecutor, Runner, load_agent
+from ratchet.run import AgentSpec, AsyncExecutor, Executor, Runner, WorkerExecutor, load_agent
 from ratchet.run.messages import WorkerSetup
 from ratchet.run.worker import _store
 from ratchet.store import Store
@@ -77,7 +77,7 @@ def run(runner: Runner, rollouts: list[Rollout], candidate: Candidate) -> Mappin
 @pytest.mark.parametrize("kind", ["in processes", "in this process"])
 def test_no_planted_secret_of_a_rollout_reaches_the_database(
     write_agent: Callable[..., AgentSpec],
-    pool: Callable[..., ProcessExecutor],
+    pool: Callable[..., WorkerExecutor],
     rollouts: Callable[..., list[Rollout]],
     candidate: Candidate,
     lite: Store,

@@ -15,12 +15,12 @@ import msgspec
 import pytest
 from tests.serving import RunningServer
 
-from ratchet.run import AgentSpec, ProcessExecutor
+from ratchet.run import AgentSpec, WorkerExecutor
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import Claim, Outcome, Rollout
 
-Pool = Callable[..., ProcessExecutor]
+Pool = Callable[..., WorkerExecutor]
 WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]
 
@@ -30,7 +30,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import ratchet
-from ratchet.run import AgentSpec, ProcessExecutor, Runner, RunnerWatcher
+from ratchet.run import AgentSpec, WorkerExecutor, Runner, RunnerWatcher
 from ratchet.run import RetryingTransport, ServerTransport
 
 given = json.loads(sys.argv[1])
@@ -38,7 +38,7 @@ given = json.loads(sys.argv[1])
 async def main():
     key = os.environ["RATCHET_KEY"]
     async with ratchet.AsyncClient(given["url"]) as client:
-        executor = ProcessExecutor(msgspec.convert(given["agent"], AgentSpec),
+        executor = WorkerExecutor(msgspec.convert(given["agent"], AgentSpec),
                                    store_url=given["url"], store_key=key,
                                    state=Path(given["state"]), slots=2,
                                    timeout_s=60, memory_bytes=2**31)
@@ -113,7 +113,7 @@ def test_workers_whose_runner_is_killed_report_to_the_server_themselves(
     assert started.read_text() in ("ab", "ba"), "nothing was run twice"
 
 
-def attempt(executor: ProcessExecutor, claims: list[Claim]) -> list[Outcome]:
+def attempt(executor: WorkerExecutor, claims: list[Claim]) -> list[Outcome]:
     """Run attempts one after another."""
 
     async def main() -> list[Outcome]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.run import AgentSpec, AsyncExecutor, FileLock, ProcessExecutor, Runner, load_agent
+from ratchet.run import AgentSpec, AsyncExecutor, FileLock, Runner, WorkerExecutor, load_agent
 from ratchet.run import runner as runner_module
 from ratchet.store import Store
 from ratchet.types import Candidate, Claim, Conflict, Outcome, Rollout, StoreError
@@ -309,7 +309,7 @@ def test_leaving_the_block_leaves_no_child_process(
     known: Store,
     rollouts: Rollouts,
     candidate: Candidate,
-    pool: Callable[..., ProcessExecutor],
+    pool: Callable[..., WorkerExecutor],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import psutil

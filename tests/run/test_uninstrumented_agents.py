@@ -24,7 +24,7 @@ def answer(question):
 
 SCRIPT = """
 import asyncio, json, sys
-from ratchet.run import AgentSpec, AsyncExecutor, ProcessExecutor, Runner, load_agent
+from ratchet.run import AgentSpec, AsyncExecutor, WorkerExecutor, Runner, load_agent
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, Task
 
@@ -38,7 +38,7 @@ async def main():
             executor = AsyncExecutor(load_agent(spec), slots=1, timeout_s=30)
         else:
             from pathlib import Path
-            executor = ProcessExecutor(
+            executor = WorkerExecutor(
                 spec, store_url=url, state=Path(root), slots=1, timeout_s=30, memory_bytes=1 << 30
             )
         candidate = Candidate.of({})

@@ -18,8 +18,7 @@ from ratchet.learn import Budget, Lab, LabSettings
 from ratchet.learn.evolve import Evolve
 from ratchet.llm import Coach
 from ratchet.run import AgentSpec, AsyncExecutor, Runner, load_agent
-from ratchet.run.contained import ContainedExecutor, Containment
-from ratchet.run.routing import RoutedExecutor
+from ratchet.run.contained import ContainedExecutor, Containment, RoutedExecutor
 from ratchet.store import Store
 from ratchet.types import Candidate, Code, Task
 

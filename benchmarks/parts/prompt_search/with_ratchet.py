@@ -15,7 +15,7 @@ from typing import Any
 from ratchet.evaluate import Scorer, make_evaluator
 from ratchet.learn import Algorithm, Budget, Lab, LabSettings, Proposal
 from ratchet.llm.coach import Coach
-from ratchet.run import AgentSpec, LoopExecutor, Runner, workers_for
+from ratchet.run import AgentSpec, Runner, WorkerExecutor, workers_for
 from ratchet.store import Store
 from ratchet.types import Candidate, PromptTemplate, Task
 
@@ -57,7 +57,7 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     url = f"sqlite:///{folder / 'ratchet.db'}"
     store = Store.open(url)
     workers = workers_for(given["concurrency"], os.cpu_count() or 1)
-    executor = LoopExecutor(
+    executor = WorkerExecutor(
         AgentSpec(entry="room_booking.agent:book", root=str(EXAMPLE)),
         store_url=url,
         state=folder,

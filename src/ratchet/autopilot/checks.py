@@ -29,8 +29,7 @@ from ratchet.learn.checks import (
     keeps_shape,
 )
 from ratchet.run import Agent
-from ratchet.run.contained import SELF_GRADED
-from ratchet.run.routing import differs
+from ratchet.run.contained import SELF_GRADED, differs
 from ratchet.ship import make_patch
 from ratchet.source import SourceTree
 from ratchet.types import Candidate, Code, Declaration, ShipError

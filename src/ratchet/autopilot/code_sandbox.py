@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ratchet.autopilot.project import Project
 from ratchet.run import Agent, Executor
-from ratchet.run.contained import ContainedExecutor, Containment
-from ratchet.run.routing import RoutedExecutor
+from ratchet.run.contained import ContainedExecutor, Containment, RoutedExecutor
 from ratchet.ship import TestCommand
 from ratchet.source import checkouts, secret_files
 from ratchet.store.location import parse

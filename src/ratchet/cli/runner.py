@@ -19,8 +19,7 @@ from ratchet.cli.console import Folder, Interrupted, Json, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.runner_executor import RunnerOptions, RunnerSetup, runner_setup
 from ratchet.client import KEY_VARIABLE, AsyncClient, ClientKey
-from ratchet.run import Kind, RetryingTransport, Runner, ServerTransport
-from ratchet.run.watcher import RunnerWatcher
+from ratchet.run import Kind, RetryingTransport, Runner, RunnerWatcher, ServerTransport
 from ratchet.types import (
     AgentError,
     ConfigError,

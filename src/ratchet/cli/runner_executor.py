@@ -105,7 +105,7 @@ def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
         spec = AgentSpec(entry=config.agent.entry, root=str(project_folder), path=config.agent.path)
     gateway = url if options.gateway else ""
     if options.ray is not None:
-        from ratchet.run.on_ray import RayExecutor
+        from ratchet.run.ray_executor import RayExecutor
 
         on_ray = RayExecutor(
             spec, address=options.ray, slots=cores, timeout_s=timeout_s, gateway=gateway

@@ -11,11 +11,9 @@ if TYPE_CHECKING:
     from ratchet.run.executor import Executor, Kind
     from ratchet.run.inprocess import AsyncExecutor
     from ratchet.run.locks import FileLock
-    from ratchet.run.loops import LoopExecutor
-    from ratchet.run.pool import ProcessExecutor
     from ratchet.run.runner import Runner
-    from ratchet.run.transport import RetryingTransport, ServerTransport
-    from ratchet.run.watcher import RunnerWatcher
+    from ratchet.run.transport import RetryingTransport, RunnerWatcher, ServerTransport
+    from ratchet.run.worker_executor import WorkerExecutor
 
 _LATER = {
     "Agent": "agent",
@@ -24,12 +22,11 @@ _LATER = {
     "Executor": "executor",
     "FileLock": "locks",
     "Kind": "executor",
-    "LoopExecutor": "loops",
     "RetryingTransport": "transport",
-    "ProcessExecutor": "pool",
     "Runner": "runner",
-    "RunnerWatcher": "watcher",
+    "RunnerWatcher": "transport",
     "ServerTransport": "transport",
+    "WorkerExecutor": "worker_executor",
     "executor_for": "choice",
     "load_agent": "agent",
     "workers_for": "choice",
@@ -50,12 +47,11 @@ __all__ = [
     "Executor",
     "FileLock",
     "Kind",
-    "LoopExecutor",
-    "ProcessExecutor",
     "RetryingTransport",
     "Runner",
     "RunnerWatcher",
     "ServerTransport",
+    "WorkerExecutor",
     "executor_for",
     "load_agent",
     "workers_for",

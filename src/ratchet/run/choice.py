@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from ratchet.run.agent import Agent, AgentSpec
 from ratchet.run.executor import Executor, Kind
 from ratchet.run.inprocess import AsyncExecutor
-from ratchet.run.loops import LoopExecutor
-from ratchet.run.pool import ProcessExecutor
+from ratchet.run.worker_executor import WorkerExecutor
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
@@ -64,29 +63,17 @@ def executor_for(
     slots = concurrency or (cores if kind == "process" else AT_ONCE)
     if kind == "inline":
         return AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
-    if kind == "async":
-        loops = workers_for(slots, cores)
-        return LoopExecutor(
-            spec,
-            store_url=store_url,
-            store_key=store_key,
-            state=state,
-            slots=slots,
-            workers=loops,
-            timeout_s=timeout_s,
-            memory_bytes=memory_of_each(memory_mb, loops),
-            keep_open=keep_open,
-            redaction=redaction,
-        )
-    return ProcessExecutor(
+    workers = workers_for(slots, cores) if kind == "async" else slots
+    return WorkerExecutor(
         spec,
         store_url=store_url,
         store_key=store_key,
         gateway=gateway,
         state=state,
         slots=slots,
+        workers=workers,
         timeout_s=timeout_s,
-        memory_bytes=memory_of_each(memory_mb, slots),
+        memory_bytes=memory_of_each(memory_mb, workers),
         keep_open=keep_open,
         redaction=redaction,
     )

@@ -21,9 +21,8 @@ import msgspec
 from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX, capture, plain
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
-from ratchet.run.attempt import MAX_OUTPUT_BYTES, blocked, timed_out
+from ratchet.run.attempt import MAX_OUTPUT_BYTES, AttemptClock, blocked, cut_off, timed_out
 from ratchet.run.child import ChildEnd, ChildProcess
-from ratchet.run.ends import AttemptClock, cut_off
 from ratchet.run.environment import (
     PROVIDER_KEYS,
     STORE_SECRETS,

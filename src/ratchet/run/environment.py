@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
+
+from ratchet.bind import BINDING_VARIABLE, Binding
+from ratchet.observe import BLOCKED_SUFFIX
 from ratchet.observe.ids import traceparent
-from ratchet.types import Claim
+from ratchet.run.attempt import blocked
+from ratchet.types import Claim, Outcome
 
 SECRETS = frozenset({"RATCHET_KEY"})
 """Variables that no agent's process gets: the key of its runner."""
@@ -81,3 +90,48 @@ def trace_variables(environ: Mapping[str, str], server: str, claim: Claim) -> di
         if not environ.get(signal):
             given[signal] = "none"
     return given
+
+
+def binding_file_name(pid: int) -> str:
+    """Name of the file with the binding of a process's attempt."""
+    return f"binding-{pid}.json"
+
+
+class BindingFile:
+    """This process's file in a folder; used as `with Scratch(folder) as scratch`."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = Path(folder) / binding_file_name(os.getpid())
+        self._blocked = self._path.with_name(self._path.name + BLOCKED_SUFFIX)
+
+    def __enter__(self) -> BindingFile:
+        return self
+
+    def publish(self, binding: Binding) -> None:
+        """Make child processes started from now on inherit this binding."""
+        try:
+            with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
+                file.write(msgspec.json.encode(binding))
+            os.replace(file.name, self._path)
+        except OSError as error:
+            print(
+                f"ratchet: child processes will not inherit the candidate: {error}", file=sys.stderr
+            )
+            self._path.unlink(missing_ok=True)
+        # Even without the file it tells child processes that they are part of a rollout.
+        os.environ[BINDING_VARIABLE] = str(self._path)
+
+    def judge(self, outcome: Outcome) -> Outcome:
+        """The outcome, or an inconclusive one when a child process called a blocked tool."""
+        try:
+            tool = self._blocked.read_text()
+            self._blocked.unlink()
+        except OSError:
+            return outcome
+        return msgspec.structs.replace(
+            outcome, status="inconclusive", output=None, error=blocked(tool), scores=()
+        )
+
+    def __exit__(self, *_: object) -> None:
+        for path in (self._path, self._blocked):
+            path.unlink(missing_ok=True)

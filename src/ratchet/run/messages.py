@@ -15,6 +15,9 @@ HEADER = struct.Struct("!I")
 MessagePack a number beyond 64 bits has no form."""
 
 
+AttemptKey: TypeAlias = tuple[str, int]
+"""Rollout id and fence: identifies an attempt."""
+
 KNOWN_CANDIDATES = 32
 """How many candidates' resources a worker that runs many attempts at once keeps."""
 
@@ -31,9 +34,9 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """Address of the server whose gateway the agent's model calls go through; empty for none."""
     timeout_s: float
     memory_bytes: int
-    at_once: int | None = None
-    """How many attempts run in its event loop at the same time; None for one after another, to
-    each of which the whole process belongs."""
+    capacity: int = 1
+    """Attempts at once in the worker's event loop. With 1 they run one after another, and the whole
+    process belongs to each."""
     scratch: str
     """Folder for the worker's own small files."""
     redaction: dict[str, Any] = {}
@@ -53,15 +56,13 @@ class RunAttempt(msgspec.Struct, frozen=True, tag=True):
 class StopAttempt(msgspec.Struct, frozen=True, tag=True):
     """Cancel this attempt: nobody waits for it any more."""
 
-    key: tuple[str, int]
-    """Rollout id and fence."""
+    key: AttemptKey
 
 
 class OutcomesStored(msgspec.Struct, frozen=True, tag=True):
     """These outcomes are in the store: the worker may forget them."""
 
-    keys: list[tuple[str, int]]
-    """Rollout id and fence."""
+    keys: list[AttemptKey]
 
 
 class WorkerReady(msgspec.Struct, frozen=True, tag=True):
@@ -94,8 +95,3 @@ def frame(message: ToWorker | FromWorker) -> bytes:
     """A message with its length in front."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body
-
-
-def binding_file_name(pid: int) -> str:
-    """Name of the scratch file with the binding of a worker's rollout."""
-    return f"binding-{pid}.json"

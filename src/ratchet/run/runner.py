@@ -12,13 +12,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from ratchet.run.attempt import cut_off
 from ratchet.run.candidate_cache import CandidateCache
-from ratchet.run.ends import cut_off
 from ratchet.run.executor import Executor
 from ratchet.run.outcomes import Batch, OutcomeBatcher, preparation, records_calls
 from ratchet.run.pending import Idleness, PendingRollouts, after
-from ratchet.run.transport import FinishResults, RunnerTransport, StoreTransport
-from ratchet.run.watcher import RunnerWatcher
+from ratchet.run.transport import FinishResults, RunnerTransport, RunnerWatcher, StoreTransport
 from ratchet.types import FINAL, Candidate, Claim, InputError, Outcome, Rollout, StoreError
 
 if TYPE_CHECKING:

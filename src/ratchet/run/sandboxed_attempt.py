@@ -16,7 +16,7 @@ from ratchet.bind import SEED_VARIABLE, compiling
 from ratchet.observe import capture_rollouts, carry_context, warm_up
 from ratchet.run.agent import Agent, AgentSpec, load_agent
 from ratchet.run.attempt import Recorder, call_alone
-from ratchet.run.binding_file import BindingFile
+from ratchet.run.environment import BindingFile
 from ratchet.types import Claim, Resource, Rollout
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from ratchet.run.watcher import RunnerWatcher
 from ratchet.types import Candidate, Claim, InputError, Outcome, Rollout, RolloutStatus, StoreError
 
 if TYPE_CHECKING:
@@ -244,6 +243,31 @@ LONGEST_PAUSE_S = 5.0
 
 HURRY_S = 10.0
 """How long is still tried when the runner is being left."""
+
+
+class RunnerWatcher:
+    """Hears what a runner does; this one does nothing about it."""
+
+    def claimed(self, number: int) -> None:
+        """So many rollouts were taken."""
+
+    def ended(self, outcome: Outcome, status: RolloutStatus | None) -> None:
+        """An attempt ended and was reported.
+
+        Args:
+            outcome: How it ended.
+            status: The rollout's status now; None when the report was refused, since the rollout
+                was cancelled or is another runner's.
+        """
+
+    def lost(self, number: int) -> None:
+        """So many attempts were stopped: cancelled, or their leases are another runner's."""
+
+    def away(self, error: StoreError) -> None:
+        """The store cannot be reached; said once until it is back."""
+
+    def back(self, after_s: float) -> None:
+        """The store is back, after so many seconds."""
 
 
 class RetryingTransport(RunnerTransport):

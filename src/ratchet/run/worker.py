@@ -19,26 +19,33 @@ import sys
 import time
 from pathlib import Path
 
-from ratchet.bind import SEED_VARIABLE, Binding
+from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
 from ratchet.observe import capture_rollouts, carry_context, warm_up
 from ratchet.run.agent import Agent, load_agent
 from ratchet.run.attempt import Recorder, call_alone
-from ratchet.run.binding_file import BindingFile
-from ratchet.run.environment import PROVIDER_KEYS, gateway_variables
+from ratchet.run.environment import (
+    PROVIDER_KEYS,
+    BindingFile,
+    binding_file_name,
+    gateway_variables,
+)
+from ratchet.run.inprocess import AsyncExecutor
 from ratchet.run.messages import (
     HEADER,
+    KNOWN_CANDIDATES,
     AgentUnusable,
     AttemptDone,
+    AttemptKey,
     FromWorker,
     OutcomesStored,
     RunAttempt,
+    StopAttempt,
     ToWorker,
     WorkerReady,
     WorkerSetup,
     decode_to_worker,
     frame,
 )
-from ratchet.run.worker_loop import WorkerLoop
 from ratchet.types import Outcome, RatchetError, Resource
 
 BACKSTOP_S = 5.0
@@ -47,6 +54,9 @@ much later."""
 
 ORPHAN_PATIENCE_S = 60.0
 """How long a worker without a parent tries to reach a server that is away."""
+
+TICK_S = 1.0
+"""How often the loop says that it still turns."""
 
 LOG_BYTES = 4 * 1024 * 1024
 """The log of a worker's output is emptied when it grows past this."""
@@ -83,8 +93,8 @@ def main(descriptor: int, *kept_open: int) -> None:
     _limit_memory(setup.memory_bytes)
     with asyncio.Runner() as loop, BindingFile(setup.scratch) as scratch:
         parent.send(WorkerReady())
-        if setup.at_once is not None:
-            left = loop.run(_many(parent, setup, agent).run())
+        if setup.capacity > 1:
+            left = loop.run(_WorkerLoop(parent, setup, agent).run())
         else:
             left = _serve(parent, setup, agent, loop, scratch)
         if left:
@@ -145,7 +155,7 @@ def _serve(
 ) -> list[Outcome]:
     """Run what the parent sends until it is gone; return the outcomes that it has not stored."""
     resources: dict[str, Resource] = {}
-    unstored: dict[tuple[str, int], Outcome] = {}
+    unstored: dict[AttemptKey, Outcome] = {}
     while (message := parent.receive()) is not None:
         if isinstance(message, OutcomesStored):
             for key in message.keys:
@@ -169,12 +179,6 @@ def _serve(
         if outcome.cause == "memory":
             return []  # a heap at its limit fails what comes next: the parent starts a fresh worker
     return list(unstored.values())
-
-
-def _many(parent: _Parent, setup: WorkerSetup, agent: Agent) -> WorkerLoop:
-    return WorkerLoop(
-        parent.connection, parent.gone, setup, agent, backstop_s=BACKSTOP_S, after=_trim_log
-    )
 
 
 def _attempt(recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Outcome:
@@ -249,6 +253,93 @@ def _trim_log() -> None:
     with contextlib.suppress(OSError):
         if os.fstat(2).st_size > LOG_BYTES:
             os.ftruncate(2, 0)
+
+
+class _WorkerLoop:
+    """Runs many attempts at once, as tasks of one event loop, until the parent is gone.
+
+    Args:
+        parent: The other end of the socket.
+        setup: First message of the parent.
+        agent: The loaded agent.
+    """
+
+    def __init__(self, parent: _Parent, setup: WorkerSetup, agent: Agent) -> None:
+        self._parent = parent
+        self._limit_s = setup.timeout_s + BACKSTOP_S
+        self._executor = AsyncExecutor(agent, slots=setup.capacity, timeout_s=setup.timeout_s)
+        self._resources: dict[str, dict[str, Resource]] = {}
+        self._running: dict[AttemptKey, asyncio.Task[None]] = {}
+        self._unstored: dict[AttemptKey, Outcome] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._own = os.getpid()
+        # No attempt owns the environment, so child processes cannot be told which candidate is
+        # theirs; but that they are part of a rollout, in which nothing may act.
+        os.environ[BINDING_VARIABLE] = os.path.join(setup.scratch, binding_file_name(self._own))
+
+    async def run(self) -> list[Outcome]:
+        """Serve; returns the outcomes that the parent has not stored."""
+        await self._executor.start()
+        self._parent.connection.setblocking(False)
+        reader, self._writer = await asyncio.open_connection(sock=self._parent.connection)
+        ticking = asyncio.create_task(self._tick())
+        try:
+            while (message := await _next(reader)) is not None:
+                if isinstance(message, RunAttempt):
+                    if self._parent.gone():
+                        break
+                    self._begin(message)
+                elif isinstance(message, StopAttempt):
+                    if (task := self._running.get(message.key)) is not None:
+                        task.cancel()
+                elif isinstance(message, OutcomesStored):
+                    for key in message.keys:
+                        self._unstored.pop(key, None)
+            # Each of them is bounded by its time-out.
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+        finally:
+            ticking.cancel()
+            faulthandler.cancel_dump_traceback_later()
+        return list(self._unstored.values())
+
+    def _begin(self, work: RunAttempt) -> None:
+        candidate = work.claim.rollout.candidate_id
+        if work.resources is not None:
+            self._resources[candidate] = work.resources
+            while len(self._resources) > KNOWN_CANDIDATES:
+                del self._resources[next(iter(self._resources))]
+        key = (work.claim.rollout.id, work.claim.fence)
+        task = asyncio.create_task(self._attempt(work, self._resources[candidate]))
+        self._running[key] = task
+        task.add_done_callback(lambda _: self._running.pop(key, None))
+
+    async def _attempt(self, work: RunAttempt, resources: dict[str, Resource]) -> None:
+        try:
+            outcome = await self._executor.execute(work.claim, resources)
+        finally:
+            if os.getpid() != self._own:
+                os._exit(0)  # a fork of the agent's came back: the rollout is not its to report
+        self._unstored[outcome.rollout_id, outcome.fence] = outcome
+        _trim_log()
+        assert self._writer is not None
+        with contextlib.suppress(OSError):  # the reader learns that the parent is gone
+            self._writer.write(frame(AttemptDone(outcome)))
+            await self._writer.drain()
+
+    async def _tick(self) -> None:
+        """Keep the interpreter's watchdog, which needs no lock, from ending this process."""
+        while True:
+            faulthandler.dump_traceback_later(self._limit_s, exit=True)
+            await asyncio.sleep(TICK_S)
+
+
+async def _next(reader: asyncio.StreamReader) -> ToWorker | None:
+    """The next message, or None when the parent went away."""
+    try:
+        size = HEADER.unpack(await reader.readexactly(HEADER.size))[0]
+        return decode_to_worker(await reader.readexactly(size))
+    except (asyncio.IncompleteReadError, OSError):
+        return None
 
 
 if __name__ == "__main__":

@@ -1,21 +1,37 @@
-"""The worker processes of an executor: started, watched and ended."""
+"""Worker pool: starts, watches and ends worker processes, and runs attempts in their slots."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
+from ratchet.run.attempt import AttemptClock, timed_out
+from ratchet.run.environment import binding_file_name
+from ratchet.run.inprocess import GRACE_S
 from ratchet.run.messages import (
+    KNOWN_CANDIDATES,
     AgentUnusable,
+    AttemptDone,
+    AttemptKey,
     OutcomesStored,
+    RunAttempt,
+    StopAttempt,
     WorkerReady,
     WorkerSetup,
-    binding_file_name,
 )
 from ratchet.run.worker_process import WorkerProcess
-from ratchet.types import AgentError, Outcome
+from ratchet.types import AgentError, Claim, Outcome, Resource
+
+KILL_AFTER_S = 0.5
+"""How long past its time-out an attempt with a worker of its own may take to end by itself."""
+
+SILENCE_S = 2.0
+"""How long past its time-out and its grace an attempt may stay unanswered in a shared worker: then
+the event loop is blocked, and the worker is killed."""
 
 START_S = 120.0
 """How long a worker may take to load the agent."""
@@ -37,7 +53,7 @@ class WorkerPool:
     """
 
     def __init__(self, setup: WorkerSetup, logs: Path, keep_open: int | None) -> None:
-        self._setup = setup
+        self.setup = setup
         self._logs = logs
         self._keep_open = keep_open
         self._all: set[WorkerProcess] = set()
@@ -47,7 +63,7 @@ class WorkerPool:
 
     def prepare(self) -> None:
         """Make the folders, and begin to watch the logs."""
-        for folder in (self._setup.scratch, self._logs):
+        for folder in (self.setup.scratch, self._logs):
             os.makedirs(folder, exist_ok=True)
         self._watch = asyncio.create_task(self._watch_logs())
 
@@ -64,7 +80,7 @@ class WorkerPool:
             try:
                 async with asyncio.timeout(START_S):
                     await worker.open()
-                    await worker.send(self._setup)
+                    await worker.send(self.setup)
                     message = await worker.receive()
             except TimeoutError:
                 worker.kill()
@@ -83,7 +99,7 @@ class WorkerPool:
             tail = worker.log_tail(0)
             await self.end(worker)
         raise AgentError(
-            f"A worker process for the agent {self._setup.agent.entry!r} {how} while starting."
+            f"A worker process for the agent {self.setup.agent.entry!r} {how} while starting."
             f"{tail}",
             hint=f"Its output is in {self._logs}.",
         )
@@ -96,7 +112,7 @@ class WorkerPool:
         worker.close()
         self._sweep(worker)
 
-    def keeps(self, worker: WorkerProcess, outcome: Outcome) -> None:
+    def hold(self, worker: WorkerProcess, outcome: Outcome) -> None:
         """A worker has handed an outcome over, and keeps it until it is stored."""
         self._kept[outcome.rollout_id, outcome.fence] = worker
 
@@ -126,5 +142,174 @@ class WorkerPool:
 
     def _sweep(self, worker: WorkerProcess) -> None:
         """Delete the scratch files that a worker left because it was killed."""
-        for file in Path(self._setup.scratch).glob(f"{binding_file_name(worker.pid)}*"):
+        for file in Path(self.setup.scratch).glob(f"{binding_file_name(worker.pid)}*"):
             file.unlink(missing_ok=True)
+
+
+class WorkerLost(Exception):
+    """A worker ended or stopped answering while attempts ran in it."""
+
+    def __init__(
+        self, status: Literal["crashed", "timed_out"], error: str, shared: bool, clock: AttemptClock
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.shared = shared
+        """Whether another attempt may be the cause."""
+        self.clock = clock
+
+
+class _Running:
+    """An attempt under way in a worker."""
+
+    def __init__(self) -> None:
+        self.clock = AttemptClock()
+        self.ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+
+class WorkerSlot:
+    """One worker of a pool, replaced when it ends; the next attempt starts a missing one.
+
+    Args:
+        pool: Starts and ends the workers.
+        number: Unique in the executor; names the worker's log.
+    """
+
+    def __init__(self, pool: WorkerPool, number: int) -> None:
+        self.number = number
+        self.load = 0
+        """Attempts assigned to the slot."""
+        self._pool = pool
+        self._timeout_s = pool.setup.timeout_s
+        self._shared = pool.setup.capacity > 1
+        self._limit_s = self._timeout_s + (GRACE_S + SILENCE_S if self._shared else KILL_AFTER_S)
+        self._opening = asyncio.Lock()
+        self._worker: WorkerProcess | None = None
+        self._reading: dict[WorkerProcess, asyncio.Task[None]] = {}
+        self._running: dict[AttemptKey, _Running] = {}
+        self._log_start = 0
+        """Log position at which the output of the running attempts begins."""
+        self._cached: deque[str] = deque(maxlen=KNOWN_CANDIDATES if self._shared else 1)
+        """Candidates whose resources the worker has, in the order in which it evicts them."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its worker has loaded the agent and is alive."""
+        return self._worker is not None
+
+    async def open(self) -> WorkerProcess:
+        """Start a worker unless there is one.
+
+        Raises:
+            AgentError: No worker starts.
+        """
+        async with self._opening:
+            if self._worker is None:
+                worker = await self._pool.start(self.number)
+                self._cached.clear()
+                self._worker = worker
+                reading = self._reading[worker] = asyncio.create_task(self._read(worker))
+                reading.add_done_callback(lambda _: self._reading.pop(worker))
+            return self._worker
+
+    async def run(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        """Run an attempt.
+
+        Raises:
+            WorkerLost: The worker ended, or stopped answering.
+            AgentError: There is no worker, and none starts.
+        """
+        self.load += 1
+        try:
+            if self._worker is not None and not self._running and self._worker.gone():
+                # It ended between two attempts, which is not the fault of the next one.
+                self._drop(self._worker)
+            worker = await self.open()
+            while worker is not self._worker:  # it ended while this attempt waited for the lock
+                worker = await self.open()
+            return await self._run_in(worker, claim, resources)
+        finally:
+            self.load -= 1
+
+    async def _run_in(
+        self, worker: WorkerProcess, claim: Claim, resources: Mapping[str, Resource]
+    ) -> Outcome:
+        candidate = claim.rollout.candidate_id
+        work = RunAttempt(claim, None if candidate in self._cached else dict(resources))
+        if work.resources is not None:
+            self._cached.append(candidate)
+        if not self._running:
+            self._log_start = worker.mark_log()
+        key = (claim.rollout.id, claim.fence)
+        running = self._running[key] = _Running()
+        worker.post(work)
+        try:
+            done, _ = await asyncio.wait({running.ended}, timeout=self._limit_s)
+            if not done:
+                self._lose(worker, "timed_out", timed_out(self._timeout_s))
+            return await running.ended
+        except asyncio.CancelledError:
+            del self._running[key]
+            if not self._shared:
+                self._drop(worker)
+                if reading := self._reading.get(worker):
+                    await asyncio.wait({reading})
+            elif worker is self._worker:
+                worker.post(StopAttempt(key))
+            raise
+        finally:
+            self._running.pop(key, None)
+
+    async def close(self) -> None:
+        """End the worker."""
+        if self._worker is not None:
+            self._drop(self._worker)
+        await asyncio.gather(*self._reading.values(), return_exceptions=True)
+
+    async def _read(self, worker: WorkerProcess) -> None:
+        """Resolve attempts with the outcomes that the worker sends, until it ends."""
+        while isinstance(message := await worker.receive(), AttemptDone):
+            outcome = message.outcome
+            running = self._running.get((outcome.rollout_id, outcome.fence))
+            if outcome.cause == "memory":
+                # A heap at its limit fails what runs beside, too, and what comes next.
+                if running is not None and self._waiting() == [running]:
+                    running.ended.set_result(outcome)
+                self._lose(worker, "crashed", outcome.error, shared=True)
+                break
+            self._pool.hold(worker, outcome)
+            if running is not None and not running.ended.done():
+                running.ended.set_result(outcome)
+        how = await worker.ended()
+        error = f"The process running the agent {how}.{worker.log_tail(self._log_start)}"
+        self._lose(worker, "crashed", error)
+        await self._pool.end(worker)
+
+    def _lose(
+        self,
+        worker: WorkerProcess,
+        status: Literal["crashed", "timed_out"],
+        error: str,
+        shared: bool = False,
+    ) -> None:
+        """Kill the worker, and fail the attempts that run in it."""
+        if worker is not self._worker:
+            return
+        self._drop(worker)
+        waiting = self._waiting()
+        for one in waiting:
+            one.ended.set_exception(
+                WorkerLost(status, error, shared or len(waiting) > 1, one.clock)
+            )
+
+    def _drop(self, worker: WorkerProcess) -> None:
+        """Kill the worker; its reading task ends, and cleans up after it."""
+        if worker is self._worker:
+            self._worker = None
+        worker.kill()
+        worker.close()
+
+    def _waiting(self) -> list[_Running]:
+        """The attempts that have not ended."""
+        return [one for one in self._running.values() if not one.ended.done()]

@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import stat
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from ratchet.run.agent import AgentSpec
-from ratchet.run.attempt import timed_out
-from ratchet.run.ends import AttemptClock, cut_off
-from ratchet.run.pool import KILL_AFTER_S
-from ratchet.run.worker_pool import START_S, START_TRIES
-from ratchet.types import AgentError, Claim, ConfigError, Outcome, Resource
+from ratchet.bind import SEED_VARIABLE, Binding
+from ratchet.observe import carry_context, warm_up
+from ratchet.run.agent import Agent, AgentSpec, load_agent
+from ratchet.run.attempt import AttemptClock, Recorder, call_alone, cut_off, timed_out
+from ratchet.run.environment import PROVIDER_KEYS, SECRETS, BindingFile, gateway_variables
+from ratchet.run.worker_pool import KILL_AFTER_S, START_S, START_TRIES
+from ratchet.types import AgentError, Claim, ConfigError, Outcome, RatchetError, Resource
 
 LEFT_HERE = (".git", ".ratchet", ".venv", "venv", "node_modules", "__pycache__")
 """Folders of the project that are not sent to the cluster."""
@@ -28,6 +31,10 @@ CONNECT_S = 10.0
 """How long a cluster may take to answer the first knock."""
 
 _read_outcome = msgspec.json.Decoder(Outcome).decode
+_read_claim = msgspec.json.Decoder(Claim).decode
+_read_resources: msgspec.json.Decoder[dict[str, Resource]] = msgspec.json.Decoder(
+    dict[str, Resource]
+)
 
 
 class RayExecutor:
@@ -197,8 +204,6 @@ class RayExecutor:
     async def _start_actor(self) -> Any:
         import ray
 
-        from ratchet.run.ray_actor import RayAgentActor
-
         # Where the folder was sent, it is the actor's working folder.
         root = self._agent.root if self._address == "local" else "."
         spec = msgspec.structs.replace(self._agent, root=root)
@@ -253,3 +258,60 @@ class RayExecutor:
 def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:500] if lines else type(error).__name__
+
+
+class RayAgentActor:
+    """Loads the agent and runs its attempts; everything goes in and out as JSON.
+
+    Args:
+        spec: The agent, as an AgentSpec.
+        timeout_s: Seconds that one attempt may take.
+        gateway: Address of the server whose gateway model calls go through; empty for none.
+    """
+
+    def __init__(self, spec: bytes, timeout_s: float, gateway: str) -> None:
+        self._spec = msgspec.json.decode(spec, type=AgentSpec)
+        self._timeout_s = timeout_s
+        self._gateway = gateway
+        self._agent: Agent | None = None
+        self._loop = asyncio.Runner()
+        self._scratch = BindingFile(_own_folder())
+
+    def load(self) -> str:
+        """Load the agent; returns why it does not load, or nothing."""
+        hidden = SECRETS | PROVIDER_KEYS if self._gateway else SECRETS
+        for name in hidden:
+            os.environ.pop(name, None)
+        if self._gateway:
+            os.environ.update(gateway_variables(self._gateway, None))
+        root = os.path.abspath(self._spec.root)
+        try:
+            self._agent = load_agent(msgspec.structs.replace(self._spec, root=root))
+        except RatchetError as error:
+            return str(error)
+        carry_context()
+        warm_up()
+        return ""
+
+    def run(self, claim: bytes, resources: bytes) -> bytes:
+        """Run an attempt; returns its outcome."""
+        assert self._agent is not None
+        given, bound = _read_claim(claim), _read_resources.decode(resources)
+        rollout = given.rollout
+        self._scratch.publish(Binding(resources=bound, candidate_id=rollout.candidate_id))
+        os.environ[SEED_VARIABLE] = str(rollout.seed)
+        if self._gateway:
+            os.environ.update(gateway_variables(self._gateway, given))
+        recorder = Recorder(self._agent, given, bound)
+        outcome = call_alone(recorder, self._loop, self._timeout_s)
+        return msgspec.json.encode(self._scratch.judge(outcome))
+
+
+def _own_folder() -> str:
+    """A folder of this user's alone. It stays: actors are killed, and cannot tidy up."""
+    folder = os.path.join(tempfile.gettempdir(), f"ratchet-ray-{os.getuid()}")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    found = os.lstat(folder)
+    if found.st_uid == os.getuid() and stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077:
+        return folder
+    return tempfile.mkdtemp(prefix="ratchet-ray-")

@@ -1,0 +1,188 @@
+"""The worker executor: attempts run in worker processes, one at a time in each or many at once.
+
+A worker's capacity is the number of attempts it runs at once. It decides what follows:
+
+=====================  ==============================  ===========================================
+what                   capacity 1                      capacity of many
+=====================  ==============================  ===========================================
+how an attempt runs    the process is its own; a sync  task of the worker's event loop; a sync
+                       agent is called in the main     agent is called in a thread of its own
+                       thread
+late attempt           its worker is killed            cancelled in its worker, which is killed
+                       `KILL_AFTER_S` after the        when it is silent `GRACE_S + SILENCE_S`
+                       time-out                        after the time-out
+cancelled attempt      its worker is killed            cancelled in its worker, which goes on
+environment            seed and gateway variables are  never changes: no seed, no gateway; child
+                       set for each attempt; child     processes cannot call tools with side
+                       processes get its candidate     effects, but run the source's resources
+cached resources       of the last candidate           of the last `KNOWN_CANDIDATES` candidates
+worker dies, is        the attempt is `crashed` or     all its attempts run again, alone; an
+silent or has no       `timed_out`; one that ran out   attempt that ends a worker alone is to
+memory left            of memory keeps its outcome     blame, and its task runs alone from then on
+=====================  ==============================  ===========================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ratchet.run.agent import AgentSpec
+from ratchet.run.attempt import cut_off
+from ratchet.run.messages import WorkerSetup
+from ratchet.run.worker_pool import WorkerLost, WorkerPool, WorkerSlot
+from ratchet.types import Claim, Outcome, Resource
+
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import RedactionRules
+
+
+class WorkerExecutor:
+    """Runs attempts in worker processes: a hang, a crash or a memory hog fails one attempt only.
+
+    Workers outlive a killed parent until they have stored what they were running.
+
+    Args:
+        agent: The agent's location; each worker loads it itself.
+        store_url: URL of the store that orphaned workers write to, or of a server.
+        store_key: API key for the server; hidden from the agent.
+        gateway: URL of the server whose gateway serves the agent's model calls. Needs a worker per
+            slot: the variables that lead there change with each attempt. A library's client that
+            was made while the agent was imported does not notice.
+        state: Folder for logs and scratch files.
+        slots: Attempts at once, in all workers together.
+        workers: Number of worker processes; `slots` when left out. With as many workers as slots,
+            each has a capacity of 1. With fewer, each may run all `slots` attempts: one event loop
+            uses one core at most, so a few workers serve many attempts that wait.
+        timeout_s: Seconds that one attempt may take.
+        memory_bytes: Private memory that one worker may use.
+        keep_open: File descriptor that workers hold open while they live, such as a lock's.
+        redaction: Redaction rules of orphaned workers; the built-in rules when left out.
+    """
+
+    def __init__(
+        self,
+        agent: AgentSpec,
+        *,
+        store_url: str,
+        store_key: str = "",
+        gateway: str = "",
+        state: Path,
+        slots: int,
+        workers: int | None = None,
+        timeout_s: float,
+        memory_bytes: int,
+        keep_open: int | None = None,
+        redaction: RedactionRules | None = None,
+    ) -> None:
+        count = slots if workers is None else min(workers, slots)
+        self._capacity = 1 if count == slots else slots
+        if gateway and self._capacity > 1:
+            raise ValueError("A gateway needs as many workers as slots.")
+        setup = WorkerSetup(
+            agent=agent,
+            store_url=store_url,
+            store_key=store_key,
+            gateway=gateway,
+            timeout_s=timeout_s,
+            memory_bytes=memory_bytes,
+            capacity=self._capacity,
+            scratch=str(state / "tmp"),
+            redaction={} if redaction is None else msgspec.to_builtins(redaction),
+        )
+        self._worker_pool = WorkerPool(setup, state / "logs", keep_open)
+        self._slots = slots
+        self._free = asyncio.Semaphore(slots)
+        self._worker_slots = [WorkerSlot(self._worker_pool, number) for number in range(count)]
+        self._isolated = WorkerSlot(self._worker_pool, count)
+        """For attempts that run alone; its worker starts with the first of them."""
+        self._isolating = asyncio.Lock()
+        self._suspects: set[str] = set()
+        """Tasks whose attempts ended a shared worker."""
+        self._opening: set[asyncio.Task[Any]] = set()
+
+    @property
+    def slots(self) -> int:
+        """Attempts at once."""
+        return self._slots
+
+    async def start(self) -> None:
+        """Start the workers; return when the first has loaded the agent.
+
+        Raises:
+            AgentError: The agent does not load.
+        """
+        self._worker_pool.prepare()
+        first, *others = self._worker_slots
+        for slot in others:
+            self._in_background(slot.open())
+        try:
+            await first.open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        """Run one attempt to its end, in the least loaded worker.
+
+        Raises:
+            AgentError: No worker is left, and none starts.
+            asyncio.CancelledError: The awaiting task was cancelled; the attempt is stopped.
+        """
+        async with self._free:
+            if claim.rollout.task_id in self._suspects:
+                return await self._run_alone(claim, resources)
+            free = [slot for slot in self._worker_slots if slot.load < self._capacity]
+            # A worker that is still starting is the last choice.
+            slot = min(free, key=lambda slot: (not slot.ready, slot.load, slot.number))
+            try:
+                return await slot.run(claim, resources)
+            except WorkerLost as lost:
+                self._in_background(slot.open())
+                if lost.shared:
+                    return await self._run_alone(claim, resources)
+                return self._blame(claim, lost)
+
+    async def _run_alone(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        async with self._isolating:
+            try:
+                outcome = await self._isolated.run(claim, resources)
+            except WorkerLost as lost:
+                return self._blame(claim, lost)
+            if outcome.cause == "memory":
+                self._suspects.add(claim.rollout.task_id)
+            return outcome
+
+    def _blame(self, claim: Claim, lost: WorkerLost) -> Outcome:
+        if self._capacity > 1:
+            self._suspects.add(claim.rollout.task_id)
+        return cut_off(claim, lost.status, lost.error, lost.clock)
+
+    def _in_background(self, opening: Coroutine[Any, Any, object]) -> None:
+        """Start a worker; an attempt that needs it raises the error if it does not start."""
+        task = asyncio.create_task(opening)
+        self._opening.add(task)
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            self._opening.discard(task)
+            if not task.cancelled():
+                task.exception()
+
+        task.add_done_callback(ended)
+
+    def stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Let the workers forget these outcomes."""
+        self._worker_pool.stored(outcomes)
+
+    async def close(self) -> None:
+        """End every worker."""
+        for task in list(self._opening):
+            task.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        slots = (*self._worker_slots, self._isolated)
+        await asyncio.gather(*(slot.close() for slot in slots))
+        await self._worker_pool.close()
