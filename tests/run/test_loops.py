@@ -393,6 +393,27 @@ def test_a_worker_that_ends_between_two_attempts_fails_neither(
     assert before.output != after.output
 
 
+def test_with_one_slot_an_attempt_has_its_process_to_itself_and_its_child_processes_the_candidate(
+    write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
+) -> None:
+    agent = write_agent("""
+        import asyncio, sys
+        CHILD = '''
+        import ratchet
+        from ratchet.bind import current_seed
+        print(ratchet.params("knobs", k=ratchet.Int(5, 1, 20)).k, current_seed())
+        '''.replace(" " * 8, "")
+
+        async def run(x):
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", CHILD, stdout=asyncio.subprocess.PIPE
+            )
+            return (await child.communicate())[0].decode().strip()
+    """)
+    (outcome,) = execute(loops(agent, slots=1), claims("a"), candidate)
+    assert outcome.output == "9 1000", outcome.error
+
+
 @pytest.mark.parametrize(
     ("slots", "cores", "workers"), [(1, 8, 1), (8, 8, 1), (9, 8, 2), (16, 2, 2), (256, 4, 4)]
 )

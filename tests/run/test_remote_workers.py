@@ -167,6 +167,13 @@ def test_each_attempt_calls_the_gateway_in_its_own_name(
         assert "a-client-made-while-the-agent-was-imported@0" in imported[0]
 
 
+def test_a_gateway_is_refused_where_attempts_share_an_environment(
+    write_agent: WriteAgent, pool: Pool
+) -> None:
+    with pytest.raises(ValueError, match="as many workers as slots"):
+        pool(write_agent("def run(x): return x"), slots=2, workers=1, gateway="http://server")
+
+
 def test_what_a_child_process_does_without_a_candidate_is_known_to_be_a_rollouts(
     write_agent: WriteAgent, pool: Pool, claims: Claims
 ) -> None:

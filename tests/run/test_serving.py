@@ -211,7 +211,7 @@ def test_outcomes_that_end_while_the_server_is_away_are_reported_when_it_is_back
         await asyncio.to_thread(server.stop)
         await until(lambda: watcher.heard == ["away"])
         setting.gate.set()
-        await until(lambda: runner._reports.pending)
+        await until(lambda: runner._batcher.pending)
         port = int(server.url.rpartition(":")[2])
         again = await asyncio.to_thread(serving, sqlite_url, ServeSettings(port=port))
         await until(lambda: len(watcher.ends) == 3)
@@ -341,10 +341,10 @@ def test_idleness_is_known_once_somebody_said_that_there_is_nothing_to_do() -> N
     idleness = Idleness(lambda: now[0])
     now[0] += 30.0
     assert idleness.left_s(2.0) == UNANSWERED_S + 2.0 - 30.0
-    idleness.in_vain()
+    idleness.claimed_nothing()
     assert idleness.left_s(2.0) == 0.0
     idleness.busy()
-    idleness.in_vain()
+    idleness.claimed_nothing()
     assert idleness.left_s(2.0) == 2.0
     idleness.busy()
     now[0] += UNANSWERED_S + 2.0

@@ -1,4 +1,4 @@
-"""Rollouts: the runner, its executors, and the agent they run."""
+"""Runs rollouts: the runner, its executors, and agents."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LATER = {
     "load_agent": "agent",
     "workers_for": "choice",
 }
-"""Modules by name: each is imported when it is first named."""
+"""Module of each public name; imported on first access."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Loads a user's agent from MODULE:FUNCTION and calls it the way it is declared."""
+"""Loads an agent from MODULE:FUNCTION and maps task inputs to its parameters."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ratchet.types.hashing import HASH_LENGTH
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an agent is."""
+    """Location of an agent."""
 
     entry: str
     """MODULE:FUNCTION."""
     root: str
     """Absolute path of the project folder."""
     path: tuple[str, ...] = (".",)
-    """Folders put in front of `sys.path`, relative to the root."""
+    """Folders prepended to `sys.path`, relative to the root."""
 
 
 class Agent:
@@ -38,7 +38,7 @@ class Agent:
         self.spec = spec
         self.kind: str = getattr(function, ENTRY_MARK, "plain")
         self.is_async = is_async(function) or inspect.isasyncgenfunction(function)
-        # A root span for agents that carry no decorator of their own.
+        # Agents without a decorator of Ratchet get a root span here.
         self.function = function if self.kind != "plain" else trace(function)
         self._signature = inspect.signature(function)
         parameters = self._signature.parameters.values()
@@ -50,13 +50,13 @@ class Agent:
 
     @property
     def declarations(self) -> dict[str, Declaration]:
-        """The resources that the agent's source declares."""
+        """The resources declared in the agent's source, by name."""
         return declarations()
 
     def arguments(
         self, given: Any, resources: Mapping[str, Resource]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments for one task's input.
+        """Map a task's input to positional and keyword arguments.
 
         Raises:
             InputError: The input does not fit the function's parameters.
@@ -67,8 +67,7 @@ class Agent:
         if isinstance(given, dict):
             spread = bool(given) and given.keys() <= self._named.keys()
             if self._takes_any_name:
-                # **inputs takes the keys that no parameter is named after, once the others have
-                # theirs.
+                # **inputs takes the remaining keys once every required parameter has its own.
                 required = {n for n, p in self._named.items() if p.default is p.empty}
                 spread = required <= given.keys()
         if not spread and self._takes_one:
@@ -101,9 +100,9 @@ class Agent:
         return chosen
 
     def source_version(self) -> str:
-        """Hash of the source files of the entry's package and of every module loaded from the root.
+        """Hash the source files of the entry's package and of every module loaded from the root.
 
-        A rollout depends on it: an edited agent is another agent.
+        Part of a rollout's identity: an edited agent is another agent.
         """
         root = Path(self.spec.root).resolve()
         module = sys.modules[self.spec.entry.partition(":")[0]]
@@ -126,9 +125,9 @@ def load_agent(spec: AgentSpec) -> Agent:
     """Import an agent.
 
     Raises:
-        AgentError: The entry is malformed, its module does not import (the module's own error is
-            shown, with its own traceback), or it has no such function.
-        InputError: Comments that mark what evolves have no partner.
+        AgentError: The entry is malformed, its module does not import (the message includes the
+            module's own traceback), or it has no such function.
+        InputError: An evolve marker comment has no counterpart.
     """
     module_name, _, function_name = spec.entry.partition(":")
     if not module_name or not function_name:
@@ -173,7 +172,7 @@ def _folders(spec: AgentSpec) -> Sequence[str]:
 
 def _import_failure(entry: str, error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    # The import machinery and this file are noise: the user's own lines begin after them.
+    # Frames of the import machinery and of this file are noise; the user's own follow them.
     own = [f for f in frames if "importlib" not in f.filename and f.filename != __file__]
     where = "".join(traceback.format_list(own[-4:]))
     what = "".join(traceback.format_exception_only(error)).rstrip()
@@ -181,7 +180,7 @@ def _import_failure(entry: str, error: BaseException) -> str:
 
 
 def _fits(signature: inspect.Signature) -> bool:
-    """Whether a call with one positional argument is possible."""
+    """Whether the function accepts one positional argument."""
     try:
         signature.bind(None)
     except TypeError:

@@ -1,4 +1,4 @@
-"""One attempt of a rollout: bind the candidate, call the agent, and say how it ended."""
+"""Runs one attempt of a rollout: binds the candidate, calls the agent, and makes the outcome."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_OUTPUT_BYTES = 8 * 1024 * 1024
-"""A larger output fails its attempt: it would choke evaluators, stores and people."""
+"""A larger output fails its attempt, to protect evaluators and the store."""
 
 MAX_ERROR_CHARACTERS = 4_000
 
 CAUSES: dict[AttemptStatus, Cause] = {"timed_out": "timeout", "crashed": "crash"}
-"""Causes of the ends of which the status says all."""
+"""Causes that follow from the status alone."""
 
 
 class Recorder:
-    """Holds what one attempt produces until its outcome is made."""
+    """Collects what one attempt produces, and makes its outcome."""
 
     def __init__(self, agent: Agent, claim: Claim, resources: Mapping[str, Resource]) -> None:
         self.agent = agent
@@ -55,14 +55,14 @@ class Recorder:
 
     @contextmanager
     def bound(self) -> Iterator[None]:
-        """Bind candidate and collector in the present context."""
+        """Bind the candidate and the collector in the current context."""
         token = collecting.set(self.collector)
         try:
             with bound(self.binding):
                 self._clock = time.perf_counter()
                 yield
         finally:
-            with suppress(ValueError):  # as with bindings: closed in another context
+            with suppress(ValueError):  # closed in another context, as with bindings
                 collecting.reset(token)
             self.collector.over = True
 
@@ -93,7 +93,7 @@ class Recorder:
         return self._outcome("failed", duration, error=describe_error(error), cause=cause_of(error))
 
     def stopped(self, status: AttemptStatus, error: str) -> Outcome:
-        """The outcome of a call that was cut off from outside."""
+        """The outcome of a call that was stopped from outside."""
         duration = time.perf_counter() - self._clock
         return self._outcome(status, duration, error=error, cause=CAUSES.get(status, ""))
 
@@ -125,22 +125,22 @@ class Recorder:
 
 
 def call_sync(recorder: Recorder) -> Outcome:
-    """Run an attempt of a sync agent in this thread."""
+    """Run an attempt of a sync agent in the current thread."""
     with recorder.bound():
         try:
             args, kwargs = recorder.agent.arguments(
                 recorder.claim.rollout.input, recorder.resources
             )
             result = recorder.agent.function(*args, **kwargs)
-            if inspect.isgenerator(result):  # an agent that streams has done nothing yet
+            if inspect.isgenerator(result):  # a streaming agent runs only when consumed
                 result = list(result)
-        except BaseException as error:  # SystemExit and the like end a rollout, not its runner
+        except BaseException as error:  # SystemExit, too, ends the rollout and not its runner
             return recorder.raised(error)
     return recorder.succeeded(result)
 
 
 async def call_async(recorder: Recorder, timeout_s: float) -> Outcome:
-    """Run an attempt of an async agent in this task, for at most `timeout_s` seconds.
+    """Run an attempt of an async agent in the current task, for at most `timeout_s` seconds.
 
     Raises:
         asyncio.CancelledError: The task was cancelled from outside.
@@ -155,7 +155,7 @@ async def call_async(recorder: Recorder, timeout_s: float) -> Outcome:
                 called = recorder.agent.function(*args, **kwargs)
                 streams = inspect.isasyncgen(called)
                 result = [item async for item in called] if streams else await called
-            late = limit.expired()  # the agent went on after it was cancelled
+            late = limit.expired()  # the agent swallowed its cancellation
         except TimeoutError as error:
             if limit is not None and limit.expired():
                 return recorder.stopped("timed_out", timed_out(timeout_s))
@@ -164,7 +164,7 @@ async def call_async(recorder: Recorder, timeout_s: float) -> Outcome:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            return recorder.raised(error)  # the agent cancelled something of its own
+            return recorder.raised(error)  # the agent cancelled a task of its own
         except BaseException as error:
             if limit is not None and limit.expired():  # raised while it was being cancelled
                 return recorder.stopped("timed_out", timed_out(timeout_s))
@@ -175,7 +175,7 @@ async def call_async(recorder: Recorder, timeout_s: float) -> Outcome:
 
 
 def call_alone(recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Outcome:
-    """Run an attempt in a process that runs no other meanwhile: all of it is the attempt's."""
+    """Run an attempt in a process that runs no other: threads and child processes inherit it."""
     bind_process(recorder.binding)
     collect_process(recorder.collector)
     try:
@@ -188,19 +188,19 @@ def call_alone(recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Ou
 
 
 def timed_out(timeout_s: float) -> str:
-    """The error text of a time-out."""
+    """Error message of a time-out."""
     return f"No answer within {timeout_s:g} s."
 
 
 def cause_of(error: BaseException) -> Cause:
-    """Whether an agent raised for want of memory, in one of its tasks perhaps, or for another."""
+    """The cause for an exception: memory, also inside an exception group, or exception."""
     if isinstance(error, BaseExceptionGroup):
         return "memory" if error.subgroup(MemoryError) else "exception"
     return "memory" if isinstance(error, MemoryError) else "exception"
 
 
 def describe_error(error: BaseException) -> str:
-    """What an agent raised and where, in a line or a few."""
+    """Describe an exception and where it was raised, in a line or a few."""
     what = "".join(traceback.format_exception_only(error)).strip()
     frames = traceback.extract_tb(error.__traceback__)
     if frames:
@@ -210,19 +210,19 @@ def describe_error(error: BaseException) -> str:
 
 
 def blocked(tool: str) -> str:
-    """The error text of a rollout whose agent called a tool with side effects."""
+    """Error message of a rollout whose agent called a tool with side effects."""
     return f"The tool {tool!r} has side effects and no recorded result to replay; it did not act."
 
 
 class AttemptClock:
-    """When an attempt began, and how long it has taken."""
+    """Start time and elapsed time of an attempt."""
 
     def __init__(self) -> None:
         self.started_at = time.time()
         self._clock = time.perf_counter()
 
     def elapsed_s(self) -> float:
-        """Seconds since it began."""
+        """Seconds since the attempt began."""
         return time.perf_counter() - self._clock
 
 
@@ -233,14 +233,14 @@ def cut_off(
     clock: AttemptClock | None = None,
     cause: Cause | None = None,
 ) -> Outcome:
-    """The outcome of an attempt that an executor ended, or of one that never began.
+    """The outcome of an attempt that was ended by an executor, or that never began.
 
     Args:
         claim: The attempt.
-        status: How it ended.
-        error: A sentence for people.
-        clock: When it began; None where it never did.
-        cause: What ended it; None for what the status says.
+        status: Final status of the attempt.
+        error: Message for the user.
+        clock: Started with the attempt; None for an attempt that never began.
+        cause: Defaults to the cause that the status implies.
     """
     begun = clock or AttemptClock()
     return Outcome(

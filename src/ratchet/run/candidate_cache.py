@@ -1,4 +1,4 @@
-"""Known candidates: the resources that rollouts run with, fetched once each."""
+"""Candidate cache: fetches the resources of each candidate once."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from ratchet.run.transport import RunnerTransport
 from ratchet.types import Candidate, Resource
 
 MAX_CACHED = 64
-"""Fetched candidates that are remembered."""
+"""Fetched candidates that are cached; the least recently used is evicted."""
 
 
 class CandidateCache:
-    """Resources by candidate. The empty id is the agent's own source, as it stands."""
+    """Resources by candidate id. The empty id is the agent's own source, unchanged."""
 
-    def __init__(self, line: RunnerTransport) -> None:
-        self._line = line
-        self._given: dict[str, Mapping[str, Resource]] = {"": {}}
-        """Never forgotten: whoever gave them may not have stored them."""
+    def __init__(self, transport: RunnerTransport) -> None:
+        self._transport = transport
+        self._added: dict[str, Mapping[str, Resource]] = {"": {}}
+        """Never evicted: they may not be in the store."""
         self._fetched: OrderedDict[str, asyncio.Task[Mapping[str, Resource]]] = OrderedDict()
 
-    def give(self, candidate: Candidate) -> None:
-        """Know this one from now on."""
-        self._given[candidate.id] = candidate.resources
+    def add(self, candidate: Candidate) -> None:
+        """Add a candidate; it is never evicted."""
+        self._added[candidate.id] = candidate.resources
 
     async def resources(self, candidate_id: str) -> Mapping[str, Resource]:
-        """The candidate's resources; who asks at the same time shares one request.
+        """The candidate's resources; concurrent callers share one request.
 
         Raises:
             InputError: There is no such candidate.
-            StoreError: The store cannot be reached.
+            StoreError: The store is unreachable.
         """
-        given = self._given.get(candidate_id)
-        if given is not None:
-            return given
+        added = self._added.get(candidate_id)
+        if added is not None:
+            return added
         fetching = self._fetched.get(candidate_id)
         if fetching is None:
             fetching = self._fetched[candidate_id] = asyncio.create_task(self._fetch(candidate_id))
@@ -45,16 +45,16 @@ class CandidateCache:
         try:
             return await asyncio.shield(fetching)
         except Exception:
-            # It may be there the next time.
+            # Not cached: the next request may succeed.
             if self._fetched.get(candidate_id) is fetching:
                 del self._fetched[candidate_id]
             raise
 
     async def _fetch(self, candidate_id: str) -> Mapping[str, Resource]:
-        return (await self._line.candidate(candidate_id)).resources
+        return (await self._transport.candidate(candidate_id)).resources
 
     async def close(self) -> None:
-        """Stop fetching."""
+        """Cancel pending requests."""
         for fetching in self._fetched.values():
             fetching.cancel()
         await asyncio.gather(*self._fetched.values(), return_exceptions=True)

@@ -1,4 +1,4 @@
-"""A child process: run to its end or its time-out, its output bounded, its group cleaned up."""
+"""Child process with a time-out, bounded output and cleanup of its process group."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from typing import IO, Literal
 import msgspec
 
 TAIL_BYTES = 3_000
-"""How much of the end of standard error, or of output, is shown in an error."""
+"""How much of the end of standard error, or of standard output, an error message shows."""
 
 READ_BYTES = 65_536
 
 LINGER_S = 0.5
-"""How long output may still come from what left the process group of a child that has ended."""
+"""How long to read on after the child has ended, for processes that left its group."""
 
 
 class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How a child ended."""
 
     why: Literal["exit", "late", "flood"]
-    """exit: by itself. late, flood: it was killed for its time, or for its output."""
+    """exit: by itself. late: killed at its time-out. flood: killed for too much output."""
     code: int
     """Exit code; negative when a signal ended it."""
     stdout: bytes
     stderr: bytes
-    """Its end."""
+    """The last bytes of standard error."""
 
     def sentence(self) -> str:
-        """How it ended, when that was not well."""
+        """Describe an exit with an error code or by a signal."""
         if self.code < 0:
             return f"The command was killed by {_signal_name(-self.code)}."
         return f"The command ended with exit code {self.code}."
 
     def tail(self) -> str:
-        """The last lines that it printed, as a paragraph."""
+        """The last lines of output, as a paragraph for an error message."""
         last = self.stderr[-TAIL_BYTES:] if self.stderr.strip() else self.stdout[-TAIL_BYTES:]
         text = last.decode("utf-8", "replace").strip()
         return f" Its last output:\n{text}" if text else ""
 
 
 class ChildProcess:
-    """A process in a session of its own.
+    """A process in its own session.
 
     Args:
         command: Program and arguments.
-        cwd: Its working folder.
-        environ: Its whole environment.
-        stdin: A file that is its standard input.
+        cwd: Working folder.
+        environ: The whole environment.
+        stdin: File to read standard input from.
     """
 
     def __init__(
@@ -66,20 +66,20 @@ class ChildProcess:
         self._stdin = stdin
 
     async def run(self, timeout_s: float, most_bytes: int) -> ChildEnd:
-        """Run it to its end.
+        """Run the process to its end.
 
         Args:
-            timeout_s: It is killed after so many seconds.
-            most_bytes: It is killed when it prints more than that on standard output.
+            timeout_s: Seconds after which the process is killed.
+            most_bytes: The process is killed when its standard output exceeds this size.
 
         Raises:
-            OSError: It cannot be started.
+            OSError: The process cannot be started.
             asyncio.CancelledError: The awaiting task was cancelled; the process is killed.
         """
         process = self._start()
         assert process.stdout is not None
         assert process.stderr is not None
-        out, err = _Kept(most_bytes), _Tail()
+        out, err = _Whole(most_bytes), _Tail()
         reading = [
             asyncio.create_task(_read(process.stdout, out)),
             asyncio.create_task(_read(process.stderr, err)),
@@ -90,7 +90,7 @@ class ChildProcess:
             done, _ = await asyncio.wait(
                 {ending, flood}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
             )
-            # Before it is waited for: until then nobody else can have its number.
+            # Before the process is reaped: until then its pid cannot be reused.
             _kill_group(process.pid)
             if done:
                 await asyncio.wait(reading, timeout=LINGER_S)
@@ -120,8 +120,8 @@ class ChildProcess:
             )
 
 
-class _Kept:
-    """Output that is kept whole, up to a limit."""
+class _Whole:
+    """Buffers all output, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -141,7 +141,7 @@ class _Kept:
 
 
 class _Tail:
-    """Output of which the end is kept."""
+    """Buffers the end of the output."""
 
     def __init__(self) -> None:
         self._parts: deque[bytes] = deque()
@@ -157,7 +157,7 @@ class _Tail:
         return b"".join(self._parts)[-TAIL_BYTES:]
 
 
-async def _read(pipe: IO[bytes], into: _Kept | _Tail) -> None:
+async def _read(pipe: IO[bytes], into: _Whole | _Tail) -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=READ_BYTES)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -169,10 +169,10 @@ async def _read(pipe: IO[bytes], into: _Kept | _Tail) -> None:
 
 
 async def _ended(pid: int) -> None:
-    """Wait until a child has ended, without taking its exit code: its number stays its own."""
+    """Wait until a child has ended, without reaping it: its pid is not reused."""
     try:
         descriptor = os.pidfd_open(pid)
-    except (AttributeError, OSError):  # not on this system
+    except (AttributeError, OSError):  # no pidfd on this system
         pause_s = 0.001
         while not _has_ended(pid):
             await asyncio.sleep(pause_s)
@@ -193,7 +193,7 @@ def _has_ended(pid: int) -> bool:
 
 
 async def _reaped(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a process that was killed or has ended."""
+    """Reap a process that was killed or has ended; return its exit code."""
     pause_s = 0.001
     while (code := process.poll()) is None:
         await asyncio.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""Which executor runs an agent, with how many workers, and how much memory each may take."""
+"""Chooses an executor for an agent: its kind, number of workers and memory per worker."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
 
 AT_ONCE = 16
-"""Attempts at once where they wait rather than compute, unless somebody says otherwise."""
+"""Default number of attempts at once for agents that wait rather than compute."""
 
 OF_A_LOOP = 8
-"""Attempts at once for which an event loop of its own is worth a process."""
+"""Attempts at once that justify another event loop in a process of its own."""
 
 LEAST_MEMORY = 512 * 1024 * 1024
+"""Bytes that every worker gets at least."""
 
 
 def executor_for(
@@ -38,22 +39,22 @@ def executor_for(
     keep_open: int | None = None,
     redaction: RedactionRules | None = None,
 ) -> Executor:
-    """The executor that is asked for.
+    """Make an executor of a kind.
 
     Args:
-        kind: Which.
+        kind: auto, async, process or inline, as `Kind` describes them.
         agent: The loaded agent.
-        spec: Where it is, for workers, which load it themselves.
+        spec: The agent's location; workers load it themselves.
         state: Folder for logs and scratch files.
-        store_url: The store that workers write to when their parent is gone, or a server's address.
-        store_key: The server's key.
-        gateway: Address of a server whose gateway the agent's model calls are to go through; then
-            each attempt has a process to itself.
-        concurrency: Attempts at once; None for what suits the kind.
+        store_url: URL of the store that orphaned workers write to, or of a server.
+        store_key: API key for the server.
+        gateway: URL of the server whose gateway serves the agent's model calls; it implies the kind
+            process.
+        concurrency: Attempts at once; None for the kind's default.
         timeout_s: Seconds that one attempt may take.
-        memory_mb: Megabytes of private memory of one worker; None for its share of the machine's.
-        keep_open: A file descriptor that workers hold open while they live, such as a lock's.
-        redaction: What workers whose parent is gone take out of what they store.
+        memory_mb: Megabytes of private memory per worker; None for a share of the machine's.
+        keep_open: File descriptor that workers hold open while they live, such as a lock's.
+        redaction: Redaction rules of orphaned workers.
     """
     if gateway:
         kind = "process"
@@ -80,17 +81,17 @@ def executor_for(
 
 
 def workers_for(slots: int, cores: int) -> int:
-    """How many event loops so many attempts at once are worth.
+    """Number of worker processes, each with an event loop, for async agents.
 
     Args:
         slots: Attempts at once.
-        cores: Of this machine.
+        cores: Cores of this machine.
     """
     return max(1, min(cores, -(-slots // OF_A_LOOP)))
 
 
 def memory_of_each(megabytes: int | None, workers: int) -> int:
-    """Bytes of private memory that one of so many workers may use."""
+    """Bytes of private memory per worker."""
     if megabytes is not None:
         return megabytes * 1024 * 1024
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

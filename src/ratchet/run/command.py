@@ -1,8 +1,8 @@
-"""The command executor: each attempt runs a program of any language, in a process of its own.
+"""The command executor: each attempt runs a program in any language, in its own process.
 
-The program gets the task as JSON on standard input, and in the file that RATCHET_TASK_FILE names;
-`task_json` says what stands there. What it prints on standard output is its result, as `result_of`
-reads it. Standard error is for people.
+The program reads the task as JSON (see `task_json`) from standard input or from the file in
+RATCHET_TASK_FILE. It prints its result on standard output (see `result_of`). Standard error is for
+logs.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ BINDING_FILE = "binding.json"
 class CommandExecutor:
     """Runs a command for each attempt, without a shell.
 
-    A time-out, and the command's own end, kill whatever it started and left in its process group.
+    At a time-out and at the command's end, all that is left in its process group is killed.
 
     Args:
         command: Program and arguments.
-        folder: Where it runs.
+        folder: Working folder of the command.
         state: Folder for scratch files.
-        slots: How many run at once.
+        slots: Attempts at once.
         timeout_s: Seconds that one attempt may take.
-        server: Address of the server whose gateway its model calls go through; empty for none.
-        environ: Its environment, before what is added and taken away; this process's when left out.
+        server: URL of the server whose gateway serves model calls; empty for none.
+        environ: Environment to start from; that of this process when left out.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class CommandExecutor:
 
     @property
     def slots(self) -> int:
-        """How many attempts run at once."""
+        """Attempts at once."""
         return self._slots
 
     async def start(self) -> None:
-        """See that the command can be run.
+        """Check that the command exists.
 
         Raises:
             AgentError: There is no such program, or no such folder.
@@ -95,7 +95,7 @@ class CommandExecutor:
         await asyncio.to_thread(os.makedirs, self._scratch, exist_ok=True)
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
-        """Run the command once, to its end or its time-out."""
+        """Run the command for one attempt, to its end or its time-out."""
         clock = AttemptClock()
         try:
             folder = await asyncio.to_thread(self._prepared, claim, resources)
@@ -112,11 +112,11 @@ class CommandExecutor:
         except OSError as error:
             return cut_off(claim, "failed", f"The command cannot be started: {error}.")
         finally:
-            tool = await asyncio.shield(asyncio.to_thread(_swept, folder))
+            tool = await asyncio.shield(asyncio.to_thread(_delete_scratch, folder))
         return self._outcome(claim, clock, ended, tool)
 
     def _prepared(self, claim: Claim, resources: Mapping[str, Resource]) -> Path:
-        """A scratch folder with what the command is told."""
+        """Make a scratch folder with the task and the binding."""
         rollout = claim.rollout
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
         binding = Binding(
@@ -127,7 +127,7 @@ class CommandExecutor:
         return folder
 
     def _variables(self, claim: Claim, folder: Path) -> dict[str, str]:
-        """The command's environment."""
+        """Environment of the command."""
         return {
             **self._environ,
             **(gateway_variables(self._server, claim) if self._server else {}),
@@ -161,7 +161,7 @@ class CommandExecutor:
         return msgspec.structs.replace(outcome, spans=(self._span(claim, outcome),))
 
     def _span(self, claim: Claim, outcome: Outcome) -> Span:
-        """The attempt as a whole; the gateway's spans and the program's own stand under it."""
+        """Root span of the attempt; spans of the gateway and of the program are its children."""
         name = Path(self._command[0]).name
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
@@ -184,17 +184,17 @@ class CommandExecutor:
         )
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
-        """Nothing to do: no other process keeps them."""
+        """Do nothing: no other process holds outcomes."""
 
     async def close(self) -> None:
-        """Nothing to give back: commands end with their attempts."""
+        """Do nothing: commands end with their attempts."""
 
 
 def parse_command(line: str) -> tuple[str, ...]:
-    """Program and arguments of a command line, as a shell would split it; no shell runs it.
+    """Split a command line into program and arguments as a shell would; no shell runs it.
 
     Raises:
-        ConfigError: It is empty, or a quote does not end.
+        ConfigError: It is empty, or a quote is not closed.
     """
     try:
         parts = tuple(shlex.split(line))
@@ -206,7 +206,7 @@ def parse_command(line: str) -> tuple[str, ...]:
 
 
 def task_json(claim: Claim, resources: Mapping[str, Resource]) -> bytes:
-    """What a program is told of its task; never the expected answer."""
+    """The task as JSON for the program; without the expected answer."""
     rollout = claim.rollout
     return msgspec.json.encode(
         {
@@ -223,10 +223,10 @@ def task_json(claim: Claim, resources: Mapping[str, Resource]) -> bytes:
 
 
 def result_of(stdout: bytes) -> object:
-    """The result in what a program printed.
+    """Parse a program's standard output.
 
-    All of it, when it is JSON. Else its last line, when that is a JSON object or list: what stands
-    before it is taken for talk. Else the text itself, without white space around it.
+    The result is all of it if it is JSON; else the last line if that is a JSON object or list, and
+    the lines before it are ignored; else the text, stripped.
     """
     text = stdout.decode("utf-8", "replace").strip()
     last = text.rpartition("\n")[2].strip()
@@ -240,8 +240,8 @@ def result_of(stdout: bytes) -> object:
     return text
 
 
-def _swept(folder: Path) -> str:
-    """Delete a scratch folder; return the tool with side effects that was called, if one was."""
+def _delete_scratch(folder: Path) -> str:
+    """Delete a scratch folder; return the name of a blocked tool that was called, or nothing."""
     tool = ""
     with contextlib.suppress(OSError):
         tool = (folder / f"{BINDING_FILE}{BLOCKED_SUFFIX}").read_text(errors="replace")

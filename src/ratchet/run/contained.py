@@ -1,10 +1,10 @@
-"""The contained executor: attempts whose candidate has code of its own, each in a sandbox.
+"""The contained executor: runs attempts of candidates with code of their own in a sandbox.
 
-What evolved code can do is seen only from outside. It gets the task's input; the expected answer,
-the task's metadata and its name stay here, and so do the evaluators. What comes back is bytes of
-somebody who may want to look good: another rollout's outcome, scores, a short duration. Only the
-output, the error and its cause, the spans and whether it succeeded are taken, within limits; time
-is measured here, and scores that the agent gives itself are not taken at all.
+Evolved code is untrusted. It gets the task's input; the expected answer, the task's metadata and
+name, and the evaluators stay outside. Its reply may be forged: another rollout's outcome, invented
+scores, a short duration. Only the status, output, error, cause and spans are accepted, within
+limits. Durations are measured outside, and scores that the agent gives itself are dropped unless
+the project allows them.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from ratchet.run.sandboxed_attempt import AttemptRequest, SandboxedAgent
 from ratchet.types import AgentError, AttemptStatus, Claim, Code, Outcome, Resource, Score, Span
 
 LATE_S = 0.5
-"""How long past its time-out an attempt may end by itself before it is killed."""
+"""How long past its time-out an attempt may take to end by itself before it is killed."""
 
 RESULT_BYTES = 2 * MAX_OUTPUT_BYTES
-"""An output, and the spans beside it."""
+"""Maximum size of a reply: the output, and the spans beside it."""
 
 PINGS = 5
-"""Requests that run nothing, by which is seen what the sandbox itself takes."""
+"""Empty requests at the start, to measure the overhead of the sandbox."""
 
 PING_EVERY = 8
-"""Attempts after which that is looked at again: it depends on what else runs."""
+"""Attempts between two further measurements: the overhead depends on the machine's load."""
 
-Told = Literal["succeeded", "failed", "timed_out", "inconclusive"]
-"""What an attempt may say of itself. That it crashed is seen from outside."""
+ReplyStatus = Literal["succeeded", "failed", "timed_out", "inconclusive"]
+"""Statuses that a reply may claim; a crash is detected from outside."""
 
 _PREFIX = "The handler cannot be loaded in the sandbox: AgentError: "
-_TOLD: frozenset[str] = frozenset(get_args(Told))
+_REPLY_STATUSES: frozenset[str] = frozenset(get_args(ReplyStatus))
 _TRACE = re.compile(r"[0-9a-f]{32}")
 _SPAN = re.compile(r"[0-9a-f]{16}")
 
@@ -76,41 +76,41 @@ SELF_GRADED = (
     " [[evaluators]] and let the agent return its answer; or accept it with"
     " unsafe_self_graded = true under [sandbox]."
 )
-"""Why a candidate's code does not run in an agent that returns its own reward."""
+"""Error for a candidate's code in an agent that returns its own reward."""
 
 
 EVADED = "Beside a candidate's code that counts as a failure: it could evade tasks in this way."
 
 
 class Containment(msgspec.Struct, frozen=True, kw_only=True):
-    """How attempts are contained."""
+    """Settings of the sandbox for attempts."""
 
     level: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
     unsafe: bool = False
-    """Whether to run them where no sandbox can be had."""
+    """Whether attempts run unprotected where no sandbox is available."""
     memory_bytes: int = 512 * 1024 * 1024
     read: tuple[Path, ...] = ()
-    """Files and folders outside of the project that may be read inside."""
+    """Files and folders outside the project that are readable in the sandbox."""
     hide: tuple[Path, ...] = ()
-    """Files and folders that cannot be read inside."""
+    """Files and folders that are unreadable in the sandbox."""
     connect: tuple[tuple[str, int], ...] = ()
-    """The only addresses that can be reached from inside."""
+    """The only addresses (host, port) that are reachable from the sandbox."""
     environment: dict[str, str] = {}
-    """Variables that the agent sees."""
+    """Environment variables of the agent."""
     check_returns: bool = True
-    """Whether what evolved functions return is compared with the source's annotations."""
+    """Whether return values of evolved functions are checked against the source's annotations."""
 
 
 class ContainedExecutor:
-    """Runs attempts in sandboxed processes that are forked from one that has the agent loaded.
+    """Runs each attempt in a sandboxed process, forked from one that has loaded the agent.
 
     Args:
-        agent: Where the agent is.
-        containment: How attempts are contained.
-        slots: How many run at once.
+        agent: The agent's location.
+        containment: Settings of the sandbox.
+        slots: Attempts at once.
         timeout_s: Seconds that one attempt may take.
-        self_graded: Whether the agent gives its own rollouts the score that counts.
-        allow_self_graded: Whether it may do so beside a candidate's code.
+        self_graded: Whether the agent returns its own reward, and no evaluator grades it.
+        allow_self_graded: Whether that is accepted with a candidate's code.
     """
 
     def __init__(
@@ -137,49 +137,52 @@ class ContainedExecutor:
 
     @property
     def slots(self) -> int:
-        """How many attempts run at once."""
+        """Attempts at once."""
         return self._slots
 
     async def start(self) -> None:
-        """Load the agent inside of a sandbox.
+        """Load the agent in a sandbox.
 
         Raises:
-            SandboxUnavailable: There is none here.
-            AgentError: The agent does not load inside of it.
+            SandboxUnavailable: No sandbox is available on this machine.
+            AgentError: The agent does not load in the sandbox.
         """
         if self._refuses:
             return
-        # Imported where a candidate has code: most projects have none.
+        # Imported late: most projects have no candidates with code.
         from ratchet.sandbox import SandboxFailed, SandboxLimits, SandboxPool
 
-        held = self._containment
+        settings = self._containment
         spec = self._agent
-        setup = SandboxedAgent(agent=spec, check_returns=held.check_returns)
+        setup = SandboxedAgent(agent=spec, check_returns=settings.check_returns)
         root, folders = _folders(spec)
         warm = SandboxPool(
             handler="ratchet.run.sandboxed_attempt:handle",
             setup=msgspec.json.encode(setup),
             path=[str(folder) for folder in folders],
             root=root,
-            read=[*held.read, *(folder for folder in folders if not folder.is_relative_to(root))],
-            hide=list(held.hide),
+            read=[
+                *settings.read,
+                *(folder for folder in folders if not folder.is_relative_to(root)),
+            ],
+            hide=list(settings.hide),
             limits=SandboxLimits(
                 seconds=self._timeout_s + LATE_S,
-                memory_bytes=held.memory_bytes,
+                memory_bytes=settings.memory_bytes,
                 result_bytes=RESULT_BYTES,
             ),
             slots=self._slots,
-            level=held.level,
-            unsafe=held.unsafe,
-            environment=held.environment,
-            connect=held.connect,
+            level=settings.level,
+            unsafe=settings.unsafe,
+            environment=settings.environment,
+            connect=settings.connect,
         )
         try:
             self._warm = await self._stack.enter_async_context(warm)
         except SandboxFailed as error:
-            said = error.message.partition("\n\n")[0].removeprefix(_PREFIX)
+            reason = error.message.partition("\n\n")[0].removeprefix(_PREFIX)
             raise AgentError(
-                f"The agent {spec.entry!r} does not load in the sandbox. {said}\n",
+                f"The agent {spec.entry!r} does not load in the sandbox. {reason}\n",
                 hint=error.hint
                 or "What it reads beside its project is named by read = […] under"
                 " [sandbox], and the addresses that it calls by connect = […].",
@@ -222,7 +225,7 @@ class ContainedExecutor:
                 return cut_off(claim, "crashed", _how(answer), clock)
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
-        """Nothing to do: what runs inside keeps nothing."""
+        """Do nothing: sandboxed processes hold no outcomes."""
 
     async def close(self) -> None:
         """End every process."""
@@ -230,41 +233,41 @@ class ContainedExecutor:
         self._warm = None
 
     async def _ping(self) -> None:
-        """See how long a request takes that runs nothing: that is not held against candidates."""
+        """Measure the overhead of the sandbox, which is subtracted from durations."""
         started = time.perf_counter()
         await self._warm.request(_DRY)
         self._pings.append(time.perf_counter() - started)
 
     def _outcome(self, claim: Claim, body: bytes, clock: AttemptClock, seconds: float) -> Outcome:
         try:
-            told = msgspec.json.decode(body, type=Outcome)
+            reply = msgspec.json.decode(body, type=Outcome)
         except (msgspec.DecodeError, RecursionError) as error:
             return cut_off(claim, "failed", f"What came out of the sandbox is no outcome: {error}")
-        fault = _fault(told, claim)
+        fault = _fault(reply, claim)
         if fault:
             return cut_off(claim, "failed", f"What came out of the sandbox {fault}", clock)
-        if told.status == "inconclusive":
-            # What is inconclusive has no score: code could pass over the tasks that it fails.
-            return cut_off(claim, "failed", f"{told.error} {EVADED}", clock)
-        spans = tuple(span for span in told.spans[:MAX_SPANS] if _is_whole(span))
-        # Not less than a thousandth of what was seen: clocks and forks vary.
+        if reply.status == "inconclusive":
+            # Inconclusive rollouts have no score: code could evade the tasks that it fails.
+            return cut_off(claim, "failed", f"{reply.error} {EVADED}", clock)
+        spans = tuple(span for span in reply.spans[:MAX_SPANS] if _is_whole(span))
+        # At least a thousandth of the measured time: clocks and forks vary.
         duration = max(seconds - median(self._pings), seconds / 1000)
         return Outcome(
             rollout_id=claim.rollout.id,
             fence=claim.fence,
-            status=told.status,
+            status=reply.status,
             started_at=clock.started_at,
             ended_at=time.time(),
             duration_s=duration,
-            output=told.output if told.status == "succeeded" else None,
-            error=readable(told.error[:MAX_ERROR_CHARACTERS]),
-            cause="" if told.status == "succeeded" else told.cause,
+            output=reply.output if reply.status == "succeeded" else None,
+            error=readable(reply.error[:MAX_ERROR_CHARACTERS]),
+            cause="" if reply.status == "succeeded" else reply.cause,
             spans=spans,
-            scores=self._rewards(told.scores) if told.status == "succeeded" else (),
+            scores=self._rewards(reply.scores) if reply.status == "succeeded" else (),
         )
 
     def _rewards(self, scores: Sequence[Score]) -> tuple[Score, ...]:
-        """The agent's own scores, where that was accepted; never in an evaluator's name."""
+        """The agent's own scores where they are allowed, with the version `agent`."""
         if not self._takes_rewards:
             return ()
         return tuple(
@@ -279,14 +282,14 @@ def _folders(spec: AgentSpec) -> tuple[Path, list[Path]]:
     return root, [(root / folder).resolve() for folder in spec.path]
 
 
-def _fault(told: Outcome, claim: Claim) -> str:
-    """Why an outcome is not believed, as the rest of a sentence; empty when it is."""
-    if (told.rollout_id, told.fence) != (claim.rollout.id, claim.fence):
+def _fault(reply: Outcome, claim: Claim) -> str:
+    """Why a reply is rejected, as the end of a sentence; empty if it is accepted."""
+    if (reply.rollout_id, reply.fence) != (claim.rollout.id, claim.fence):
         return "is the outcome of another attempt."
-    status: AttemptStatus = told.status
-    if status not in _TOLD:
+    status: AttemptStatus = reply.status
+    if status not in _REPLY_STATUSES:
         return f"says that the attempt is {status!r}, which it cannot know."
-    size = len(msgspec.json.encode(told.output))
+    size = len(msgspec.json.encode(reply.output))
     if size > MAX_OUTPUT_BYTES:
         return f"holds an output of {size} bytes; at most {MAX_OUTPUT_BYTES} are kept."
     return ""
@@ -299,26 +302,26 @@ def _is_whole(span: Span) -> bool:
 
 
 def _how(answer: Any) -> str:
-    """How an attempt ended that did not answer."""
+    """Describe the end of an attempt that sent no reply."""
     what = {
         "memory": "used more memory than it may",
         "flooded": "printed or returned more than it may",
         "crashed": "ended without an answer",
         "refused": "was refused",
     }.get(answer.status, f"ended ({answer.status})")
-    said = f" {answer.error}" if answer.error else ""
+    detail = f" {answer.error}" if answer.error else ""
     tail = answer.output[-1500:].strip() if answer.output else ""
     shown = f" Its last output:\n{tail}" if tail else ""
-    return f"The sandboxed process running the agent {what}.{said}{shown}"
+    return f"The sandboxed process running the agent {what}.{detail}{shown}"
 
 
 class RoutedExecutor:
-    """Two executors as one.
+    """Sends attempts whose candidate has code of its own to one executor, others to another.
 
     Args:
         usual: Runs attempts with the source's own code.
-        contained: Runs those with other code. It starts when the first of them comes: most
-            projects, and most candidates, never need it.
+        contained: Runs attempts with other code. Started with the first of them: most projects,
+            and most candidates, never need it.
         source: The source's own code, by resource name.
     """
 
@@ -330,11 +333,11 @@ class RoutedExecutor:
 
     @property
     def slots(self) -> int:
-        """How many attempts run at once."""
+        """Attempts at once."""
         return self._usual.slots
 
     async def start(self) -> None:
-        """Start the usual one.
+        """Start the usual executor.
 
         Raises:
             AgentError: The agent does not load where it is to run.
@@ -342,11 +345,11 @@ class RoutedExecutor:
         await self._usual.start()
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
-        """Run one attempt where it belongs.
+        """Run one attempt in the executor for its candidate.
 
         Raises:
-            SandboxUnavailable: It has code of its own, and there is no sandbox here.
-            AgentError: The agent does not load inside of the sandbox.
+            SandboxUnavailable: The candidate has code, and no sandbox is available on this machine.
+            AgentError: The agent does not load in the sandbox.
         """
         if not differs(resources, self._source):
             return await self._usual.execute(claim, resources)
@@ -356,11 +359,11 @@ class RoutedExecutor:
         return await self._contained.execute(claim, resources)
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
-        """Pass on what is stored."""
+        """Forward to the usual executor."""
         self._usual.stored(outcomes)
 
     async def close(self) -> None:
-        """Close both."""
+        """Close both executors."""
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)
@@ -369,9 +372,9 @@ class RoutedExecutor:
 
 
 def differs(resources: Mapping[str, Resource], source: Mapping[str, Code]) -> bool:
-    """Whether code among these resources does something else than the source's.
+    """Whether any code among these resources behaves differently from the source's.
 
-    Another docstring alone is no difference: it is read and not run.
+    A changed docstring alone is no difference: it does not run.
     """
     return any(
         isinstance(resource, Code)

@@ -1,4 +1,4 @@
-"""The environment of an agent's process: what it must not see, and what leads it to the gateway."""
+"""Environment of an agent's process: hidden variables, the gateway, and the binding file."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from ratchet.run.attempt import blocked
 from ratchet.types import Claim, Outcome
 
 SECRETS = frozenset({"RATCHET_KEY"})
-"""Variables that no agent's process gets: the key of its runner."""
+"""Variables hidden from every agent's process: the API key of its runner."""
 
 STORE_SECRETS = SECRETS | {"RATCHET_STORE"}
-"""The store's address may hold a password."""
+"""The same and the store's URL, which may contain a password."""
 
 PROVIDER_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
-"""What agents show to providers; the gateway has keys of its own for them."""
+"""Providers' API keys, hidden behind a gateway, which has its own."""
 
-NO_TOKEN = "ratchet"  # noqa: S105 - says that there is none
-"""Shown to a gateway that asks for no key: the providers' libraries do not start without one."""
+NO_TOKEN = "ratchet"  # noqa: S105 - a placeholder
+"""API key for a gateway that requires none: the providers' libraries need a value."""
 
 AT_IMPORT = "a-client-made-while-the-agent-was-imported@0"
-"""A scope that no gateway knows."""
+"""Scope that every gateway rejects, for clients made before the first attempt."""
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
 def without(environ: Mapping[str, str], *names: frozenset[str]) -> dict[str, str]:
-    """An environment without some variables."""
+    """Copy an environment without some variables."""
     hidden = frozenset().union(*names)
     return {name: value for name, value in environ.items() if name not in hidden}
 
 
 def gateway_variables(server: str, claim: Claim | None) -> dict[str, str]:
-    """What makes the providers' libraries call the gateway, in the name of an attempt.
+    """Variables that direct the providers' libraries to the gateway, scoped to an attempt.
 
     Args:
-        server: The server's address.
-        claim: The attempt; its token is the key. None before the first one: a client that is made
-            then and used later is told so by the gateway, in the name it calls for.
+        server: The server's URL.
+        claim: The attempt; its token is the API key. None before the first attempt: calls of a
+            client made then are rejected by the gateway with an error that names the cause.
     """
     scope = quote(f"{claim.rollout.id}@{claim.fence}", safe="@:") if claim else AT_IMPORT
     gateway = f"{server}/gateway/{scope}"
@@ -63,13 +63,13 @@ def gateway_variables(server: str, claim: Claim | None) -> dict[str, str]:
 
 
 def trace_variables(environ: Mapping[str, str], server: str, claim: Claim) -> dict[str, str]:
-    """What makes the agent's own OpenTelemetry part of the attempt's trace.
+    """Variables that make the agent's own OpenTelemetry spans part of the attempt's trace.
 
-    Its spans go to the server, unless the environment names another place for them.
+    The spans are exported to the server, unless the environment names another endpoint.
 
     Args:
-        environ: The environment as it is.
-        server: The server's address; empty when there is none.
+        environ: The current environment.
+        server: The server's URL; empty for none.
         claim: The attempt.
     """
     rollout = claim.rollout
@@ -85,7 +85,7 @@ def trace_variables(environ: Mapping[str, str], server: str, claim: Claim) -> di
     }
     if claim.token:
         given["OTEL_EXPORTER_OTLP_HEADERS"] = f"authorization=Bearer%20{quote(claim.token)}"
-    # The server takes traces alone.
+    # The server accepts traces only.
     for signal in ("OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"):
         if not environ.get(signal):
             given[signal] = "none"
@@ -98,7 +98,13 @@ def binding_file_name(pid: int) -> str:
 
 
 class BindingFile:
-    """This process's file in a folder; used as `with Scratch(folder) as scratch`."""
+    """File through which an agent's child processes inherit its binding.
+
+    A context manager; the file is deleted at its end.
+
+    Args:
+        folder: Folder of the file, which is named after this process.
+    """
 
     def __init__(self, folder: str) -> None:
         self._path = Path(folder) / binding_file_name(os.getpid())
@@ -108,7 +114,7 @@ class BindingFile:
         return self
 
     def publish(self, binding: Binding) -> None:
-        """Make child processes started from now on inherit this binding."""
+        """Make child processes that start from now on inherit this binding."""
         try:
             with tempfile.NamedTemporaryFile(dir=self._path.parent, delete=False) as file:
                 file.write(msgspec.json.encode(binding))
@@ -118,11 +124,11 @@ class BindingFile:
                 f"ratchet: child processes will not inherit the candidate: {error}", file=sys.stderr
             )
             self._path.unlink(missing_ok=True)
-        # Even without the file it tells child processes that they are part of a rollout.
+        # Even without the file the variable marks child processes as part of a rollout.
         os.environ[BINDING_VARIABLE] = str(self._path)
 
     def judge(self, outcome: Outcome) -> Outcome:
-        """The outcome, or an inconclusive one when a child process called a blocked tool."""
+        """The outcome; inconclusive if a child process called a blocked tool."""
         try:
             tool = self._blocked.read_text()
             self._blocked.unlink()

@@ -1,4 +1,4 @@
-"""What an executor is: the place where attempts of rollouts run."""
+"""Protocol of executors, which run attempts of rollouts."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import Literal, Protocol
 from ratchet.types import Claim, Outcome, Resource
 
 Kind = Literal["auto", "async", "process", "inline"]
-"""async: many attempts at once in each of a few workers. process: one at a time in each. inline: as
-tasks of this process. auto: async for async agents, else process."""
+"""async: a few worker processes with many attempts at once in each. process: worker processes with
+one attempt at a time in each. inline: in this process. auto: async for async agents, else
+process."""
 
 
 class Executor(Protocol):
-    """Runs attempts. Each of them ends, however the agent behaves, and never harms another."""
+    """Runs attempts. Each ends, however the agent behaves, and never affects another."""
 
     @property
     def slots(self) -> int:
-        """How many attempts run at once."""
+        """Attempts at once."""
         ...
 
     async def start(self) -> None:
-        """Get ready.
+        """Prepare to run attempts.
 
         Raises:
-            AgentError: The agent does not load where it is to run.
+            AgentError: The agent does not load.
         """
         ...
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
-        """Run one attempt to its end, whatever that is.
+        """Run one attempt to its end; failures are outcomes, too.
 
         Raises:
             asyncio.CancelledError: The awaiting task was cancelled; the attempt is stopped.
@@ -37,9 +38,9 @@ class Executor(Protocol):
         ...
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
-        """Hear that these outcomes are in the store."""
+        """Called when these outcomes are in the store: the executor may forget them."""
         ...
 
     async def close(self) -> None:
-        """Stop what runs and give everything back."""
+        """Stop running attempts and release all resources."""
         ...

@@ -1,4 +1,4 @@
-"""The async executor: attempts run as tasks of this process's event loop."""
+"""The inline executor: runs attempts in this process, as tasks of its event loop."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ratchet.run.attempt import Recorder, call_async, call_sync, timed_out
 from ratchet.types import Claim, Outcome, Resource
 
 GRACE_S = 1.0
-"""How long a cancelled attempt may take to clean up before it is left behind."""
+"""How long a cancelled attempt may take to clean up before it is abandoned."""
 
 
-_left_behind: set[asyncio.Task[Outcome]] = set()
-"""Tasks of agents that did not end when they were cancelled."""
+_abandoned: set[asyncio.Task[Outcome]] = set()
+"""Tasks of agents that swallowed their cancellation."""
 
 
 class AsyncExecutor:
     """Runs async agents as asyncio tasks, and sync ones in daemon threads.
 
-    Best for agents that wait for models and tools. A thread cannot be killed: a sync agent that
-    hangs is left behind in its thread; use the process executor where that happens.
+    Suits agents that wait for models and tools. A thread cannot be killed: a sync agent that hangs
+    is abandoned in its thread; use worker processes where that happens.
 
     Args:
         agent: The loaded agent.
-        slots: How many attempts run at once.
+        slots: Attempts at once.
         timeout_s: Seconds that one attempt may take.
     """
 
@@ -38,11 +38,11 @@ class AsyncExecutor:
 
     @property
     def slots(self) -> int:
-        """How many attempts run at once."""
+        """Attempts at once."""
         return self._slots
 
     async def start(self) -> None:
-        """Make the agent's own threads carry the rollout's context."""
+        """Make threads that the agent starts inherit the rollout's context."""
         carry_context()
         warm_up()
         capture_rollouts()
@@ -54,16 +54,16 @@ class AsyncExecutor:
             return await self._in_thread(recorder)
         task = asyncio.create_task(call_async(recorder, self._timeout_s))
         try:
-            # The agent may swallow its cancellation: what waits for it has a bound of its own.
+            # The agent may swallow its cancellation, so the wait has a limit of its own.
             done, _ = await asyncio.wait({task}, timeout=self._timeout_s + GRACE_S)
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_S)
-            _forget(task)
+            _abandon(task)
             raise
         if not done:
             task.cancel()
-            _forget(task)
+            _abandon(task)
             return recorder.stopped("timed_out", timed_out(self._timeout_s))
         return task.result()
 
@@ -80,9 +80,9 @@ class AsyncExecutor:
             try:
                 loop.call_soon_threadsafe(settle, outcome)
             except RuntimeError:
-                pass  # the loop has closed: nobody waits for a thread that was left behind
+                pass  # the loop has closed, and the thread was abandoned
 
-        # A daemon thread of its own: those of a pool are joined at exit, and would hang with it.
+        # A daemon thread: threads of a pool are joined at exit, which would hang.
         threading.Thread(target=work, name="ratchet-rollout", daemon=True).start()
         try:
             return await asyncio.wait_for(future, self._timeout_s)
@@ -90,20 +90,20 @@ class AsyncExecutor:
             return recorder.stopped("timed_out", timed_out(self._timeout_s))
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
-        """Nothing to do: no other process keeps them."""
+        """Do nothing: no other process holds outcomes."""
 
     async def close(self) -> None:
-        """Nothing to give back: tasks end with their awaiting tasks."""
+        """Do nothing: attempts end with the tasks that await them."""
 
 
-def _forget(task: asyncio.Task[Outcome]) -> None:
-    # asyncio.run waits at its end for every task it knows: one that swallows cancellation for good
-    # would hang it.
+def _abandon(task: asyncio.Task[Outcome]) -> None:
+    # At its end, asyncio.run waits for every registered task: one that swallows cancellation would
+    # hang it.
     asyncio._unregister_task(task)
     if not task.done():
-        # Kept, or the garbage collector would close it in the middle and report it.
-        _left_behind.add(task)
+        # Referenced, or the garbage collector would destroy the pending task and report it.
+        _abandoned.add(task)
         task._log_destroy_pending = False  # type: ignore[attr-defined]
-    task.add_done_callback(_left_behind.discard)
-    # Read the exception of a task nobody awaits any more, or asyncio reports it as never retrieved.
+    task.add_done_callback(_abandoned.discard)
+    # Retrieve the exception, or asyncio reports it as never retrieved.
     task.add_done_callback(lambda t: t.cancelled() or t.exception())

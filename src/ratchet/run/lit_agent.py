@@ -1,4 +1,4 @@
-"""`LitAgent`: an agent as a class, in the form that Agent Lightning's trainer takes."""
+"""`LitAgent`: an agent as a class, with the interface of Agent Lightning's trainer."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from ratchet.types import Resource
 
 
 class RolloutInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent of the trainer form may know of the rollout that it runs in."""
+    """What a `LitAgent` learns about its rollout."""
 
     input: Any
-    """The task."""
+    """The task's input."""
     mode: Literal["train", "val"]
-    """Whether the task is one to learn from or one to choose by."""
+    """Whether the task belongs to the training or the validation split."""
     candidate_id: str
-    """The candidate whose resources it runs with."""
+    """The candidate whose resources are bound."""
     seed: int
-    """For the agent's own randomness."""
+    """Seed for the agent's own randomness."""
 
 
 class LitAgent:
     """An agent whose rollouts are calls of its methods. Override one of them.
 
-    `rollout` (or `rollout_async`) serves all tasks; `training_rollout` and `validation_rollout`
-    (and their `_async` twins) those of one split, where they are overridden. Each returns the
-    reward, a number, or None when `ratchet.emit_reward` gave it.
+    `rollout` (or `rollout_async`) runs all tasks. Where overridden, `training_rollout` and
+    `validation_rollout` (or their `_async` forms) run the tasks of their split instead. Each
+    returns the reward, a number, or None if `ratchet.emit_reward` reported it.
     """
 
     def rollout(self, task: Any, resources: Mapping[str, Resource], rollout: RolloutInfo) -> Any:
@@ -36,8 +36,8 @@ class LitAgent:
 
         Args:
             task: One item of the dataset.
-            resources: Resource by name, as the candidate has them.
-            rollout: What is known of this rollout.
+            resources: The candidate's resources by name.
+            rollout: Facts about this rollout.
 
         Returns:
             The reward.
@@ -47,29 +47,29 @@ class LitAgent:
     async def rollout_async(
         self, task: Any, resources: Mapping[str, Resource], rollout: RolloutInfo
     ) -> Any:
-        """The same, async."""
+        """Run one task; async form of `rollout`."""
         raise NotImplementedError(f"{type(self).__name__} overrides no rollout method.")
 
     def training_rollout(
         self, task: Any, resources: Mapping[str, Resource], rollout: RolloutInfo
     ) -> Any:
-        """Run one task of train."""
+        """Run one task of the training split."""
         return self.rollout(task, resources, rollout)
 
     def validation_rollout(
         self, task: Any, resources: Mapping[str, Resource], rollout: RolloutInfo
     ) -> Any:
-        """Run one task of val."""
+        """Run one task of the validation split."""
         return self.rollout(task, resources, rollout)
 
     async def training_rollout_async(
         self, task: Any, resources: Mapping[str, Resource], rollout: RolloutInfo
     ) -> Any:
-        """Run one task of train, async."""
+        """Run one task of the training split; async form."""
         return await self.rollout_async(task, resources, rollout)
 
     async def validation_rollout_async(
         self, task: Any, resources: Mapping[str, Resource], rollout: RolloutInfo
     ) -> Any:
-        """Run one task of val, async."""
+        """Run one task of the validation split; async form."""
         return await self.rollout_async(task, resources, rollout)

@@ -1,4 +1,4 @@
-"""File locks that the kernel gives back when their holders end, however they end."""
+"""File locks that the kernel releases when their holders end, even by a crash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class FileLock:
 
     Args:
         path: The lock file; its folder is created.
-        purpose: What it protects, for the error's sentence.
+        purpose: What the lock protects, as the subject of an error message.
 
     Example:
         with FileLock(Path(".ratchet/improve.lock"), "`ratchet improve` in this folder"):
@@ -30,13 +30,13 @@ class FileLock:
         self._file = -1
 
     def acquire(self, *, wait: bool = False) -> int:
-        """Take the lock and return its file descriptor.
+        """Acquire the lock and return its file descriptor.
 
-        Child processes that inherit the descriptor hold the lock too, as long as they live.
+        Child processes that inherit the descriptor hold the lock, too, as long as they live.
 
         Raises:
-            Conflict: Somebody else holds it and `wait` is False.
-            StoreError: The file cannot be made.
+            Conflict: The lock is held elsewhere and `wait` is False.
+            StoreError: The file cannot be created or locked.
         """
         if self._file >= 0:
             raise Conflict(f"{self._purpose} is running already (this very process).")
@@ -63,14 +63,14 @@ class FileLock:
                 f"The file {self._path} cannot be locked: {error.strerror}.",
                 hint="Name a state folder on a local disk.",
             ) from None
-        # Who holds it is for people: a full disk does not undo the lock.
+        # The pid is informative only: a full disk must not prevent the lock.
         with contextlib.suppress(OSError):
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, str(os.getpid()).encode(), 0)
         return self._file
 
     def release(self) -> None:
-        """Give the lock back, as far as this process holds it."""
+        """Release the lock, if this process holds it."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

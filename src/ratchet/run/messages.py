@@ -1,4 +1,4 @@
-"""What a worker process and its parent say to each other, over a socket pair."""
+"""Messages between a worker process and its parent, over a socket pair."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from ratchet.run.agent import AgentSpec
 from ratchet.types import Claim, Outcome, Resource
 
 HEADER = struct.Struct("!I")
-"""Each message is its length and then itself in JSON, which what the store holds always has; in
-MessagePack a number beyond 64 bits has no form."""
+"""Length of the JSON message that follows. MessagePack has no integers beyond 64 bits."""
 
 
 AttemptKey: TypeAlias = tuple[str, int]
 """Rollout id and fence: identifies an attempt."""
 
 KNOWN_CANDIDATES = 32
-"""How many candidates' resources a worker that runs many attempts at once keeps."""
+"""Candidates whose resources a worker with many attempts at once caches."""
 
 
 class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -27,40 +26,41 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
     agent: AgentSpec
     store_url: str
-    """Of a database, or of a server."""
+    """URL of a database or a server."""
     store_key: str = ""
-    """Key for the server. It comes this way and not by the environment, which is the agent's."""
+    """API key for the server. Not in the environment, which the agent can read."""
     gateway: str = ""
-    """Address of the server whose gateway the agent's model calls go through; empty for none."""
+    """URL of the server whose gateway serves the agent's model calls; empty for none."""
     timeout_s: float
     memory_bytes: int
     capacity: int = 1
     """Attempts at once in the worker's event loop. With 1 they run one after another, and the whole
     process belongs to each."""
     scratch: str
-    """Folder for the worker's own small files."""
+    """Folder for the worker's binding file."""
     redaction: dict[str, Any] = {}
-    """Rules by which a worker without a parent redacts what it stores, as `redaction.Rules` has
-    them: a worker that never does so is not to import them."""
+    """`RedactionRules` of an orphaned worker as builtins: other workers need not import them."""
 
 
 class RunAttempt(msgspec.Struct, frozen=True, tag=True):
-    """Run this attempt. `resources` is None when the worker knows them: where attempts run one
-    after another those of the message before, where many run at once those of the
-    KNOWN_CANDIDATES candidates that were sent last."""
+    """Run this attempt.
+
+    `resources` is None when the worker has them cached: with a capacity of 1 those of the previous
+    message, else those of the last KNOWN_CANDIDATES candidates that were sent.
+    """
 
     claim: Claim
     resources: dict[str, Resource] | None
 
 
 class StopAttempt(msgspec.Struct, frozen=True, tag=True):
-    """Cancel this attempt: nobody waits for it any more."""
+    """Cancel this attempt."""
 
     key: AttemptKey
 
 
 class OutcomesStored(msgspec.Struct, frozen=True, tag=True):
-    """These outcomes are in the store: the worker may forget them."""
+    """These outcomes are in the store; the worker may forget them."""
 
     keys: list[AttemptKey]
 
@@ -70,13 +70,13 @@ class WorkerReady(msgspec.Struct, frozen=True, tag=True):
 
 
 class AgentUnusable(msgspec.Struct, frozen=True, tag=True):
-    """The agent does not load in the worker; the worker ends."""
+    """The agent does not load; the worker ends."""
 
     error: str
 
 
 class AttemptDone(msgspec.Struct, frozen=True, tag=True):
-    """The attempt ended. The worker keeps the outcome until it hears that it is stored."""
+    """The attempt ended. The worker retains the outcome until `OutcomesStored` names it."""
 
     outcome: Outcome
 
@@ -92,6 +92,6 @@ decode_from_worker = _from_worker.decode
 
 
 def frame(message: ToWorker | FromWorker) -> bytes:
-    """A message with its length in front."""
+    """Encode a message, with its length in front."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body

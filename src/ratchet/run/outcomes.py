@@ -1,4 +1,4 @@
-"""Reports: outcomes on their way into the store, in groups."""
+"""Batches outcomes into the store, normalised and redacted."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
 Batch: TypeAlias = Sequence[tuple[Claim, Outcome]]
 
 Prepare: TypeAlias = Callable[[Outcome], Outcome]
-"""Makes of an outcome what is to be stored; twice is as good as once."""
+"""Transforms an outcome before it is stored; idempotent."""
 
 OnReported = Callable[[Batch, FinishResults], Awaitable[None]]
 
 GATHER_S = 0.005
-"""How long an outcome waits for others to share its transaction, at most."""
+"""Maximum time that an outcome waits for others to share its transaction."""
 
 
 class OutcomeBatcher:
-    """Stores outcomes: while one transaction is under way, the next batch gathers.
+    """Stores outcomes in batches: while one is being written, the next is collected.
 
     Args:
-        line: Where they go.
-        on_reported: Awaited with each batch, as it was stored, and what became of it.
-        prepare: What is done to each outcome before; in a thread, since agents run in this one.
+        transport: Destination of the outcomes.
+        on_reported: Awaited with each batch, as stored, and its results.
+        prepare: Applied to each outcome first; in a thread, since agents run in this one.
     """
 
     def __init__(
-        self, line: RunnerTransport, on_reported: OnReported, *, prepare: Prepare | None = None
+        self, transport: RunnerTransport, on_reported: OnReported, *, prepare: Prepare | None = None
     ) -> None:
-        self._line = line
+        self._transport = transport
         self._on_reported = on_reported
         self._prepare = prepare
         self._waiting: list[tuple[Claim, Outcome]] = []
@@ -49,31 +49,31 @@ class OutcomeBatcher:
 
     @property
     def pending(self) -> bool:
-        """Whether an outcome is not in the store yet."""
+        """Whether some outcomes are not in the store yet."""
         return bool(self._waiting) or self._under_way
 
     @property
     def waiting(self) -> set[str]:
-        """Rollouts whose outcomes wait for the next transaction."""
+        """Ids of the rollouts whose outcomes wait for the next batch."""
         return {claim.rollout.id for claim, _ in self._waiting}
 
     def add(self, claim: Claim, outcome: Outcome, typical_s: float) -> None:
-        """Have an outcome stored.
+        """Add an outcome to the next batch.
 
         Args:
             claim: The attempt.
-            outcome: How it ended.
-            typical_s: How long attempts take: quick ones wait less for others.
+            outcome: Its outcome.
+            typical_s: Typical duration of attempts: the shorter, the less an outcome waits.
         """
         self._waiting.append((claim, outcome))
         self._gather_s = min(GATHER_S, typical_s / 10)
         self._more.set()
 
     async def run(self) -> None:
-        """Store what comes, until cancelled.
+        """Store outcomes as they are added, until cancelled.
 
         Raises:
-            StoreError: The store cannot be written; `flush` tries once more.
+            StoreError: The store cannot be written; `flush` may retry.
         """
         while True:
             await self._more.wait()
@@ -81,10 +81,10 @@ class OutcomeBatcher:
             await self.flush()
 
     async def flush(self) -> None:
-        """Store what waits. When it is cancelled, what is under way is stored first.
+        """Store the current batch. A cancellation takes effect after it is stored.
 
         Raises:
-            StoreError: The store cannot be written; what waits is kept.
+            StoreError: The store cannot be written; the batch is retained.
         """
         self._more.clear()
         if not self._waiting:
@@ -102,7 +102,7 @@ class OutcomeBatcher:
         try:
             if self._prepare is not None:
                 batch = await asyncio.to_thread(_prepared, batch, self._prepare)
-            answers = await self._line.finish([outcome for _, outcome in batch])
+            answers = await self._transport.finish([outcome for _, outcome in batch])
         except BaseException:
             self._waiting = batch + self._waiting
             raise
@@ -116,15 +116,15 @@ def _prepared(batch: Batch, prepare: Prepare) -> list[tuple[Claim, Outcome]]:
 
 
 def preparation(redactor: Redactor | None, *, for_store: bool) -> Callable[[Outcome], Outcome]:
-    """What is done to each outcome on its way: told, and redacted.
+    """The function that normalises, prices and redacts each outcome.
 
     Args:
-        redactor: Whose rules hold.
-        for_store: Whether it goes straight into a store: then all built-in rules hold where there
-            is no redactor. A server redacts by itself.
+        redactor: Redactor to apply.
+        for_store: Whether outcomes go directly to a store: then all built-in rules are the default
+            redactor. A server redacts by itself.
     """
     if redactor is None and for_store:
-        # Much of a worker's start would go by importing it.
+        # Imported late: it would take much of a worker's start.
         from ratchet.observe.redaction import Redactor
 
         redactor = Redactor()
@@ -135,10 +135,10 @@ def preparation(redactor: Redactor | None, *, for_store: bool) -> Callable[[Outc
 
 
 def normalised(outcome: Outcome) -> Outcome:
-    """The same outcome, with its spans normalised and its model calls priced.
+    """Normalise an outcome's spans and price its model calls.
 
     Args:
-        outcome: As an executor reports it. A span that says its cost keeps it.
+        outcome: As an executor reports it. A span that has a cost keeps it.
     """
     if not outcome.spans:
         return outcome
@@ -158,7 +158,7 @@ def _normalised(span: Span) -> Span:
 def _priced(span: Span) -> Span:
     if not _has_usage(span):
         return span
-    from ratchet.llm import with_price  # forty megabytes of prices, for agents that call models
+    from ratchet.llm import with_price  # loads 40 MB of prices
 
     return with_price(span)
 

@@ -1,4 +1,4 @@
-"""Wanted: the rollouts that somebody waits for."""
+"""Pending rollouts and idleness: what a runner still waits for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.types import Outcome, Rollout, RolloutStatus
 
 
 class PendingRollouts:
-    """A future for each rollout that somebody waits for; who waits for the same shares it."""
+    """Futures of the rollouts that callers wait for, shared between callers of the same rollout."""
 
     def __init__(self) -> None:
         self._futures: dict[str, asyncio.Future[Rollout]] = {}
@@ -24,22 +24,22 @@ class PendingRollouts:
         return rollout_id in self._futures
 
     def add(self, rollout_id: str) -> asyncio.Future[Rollout]:
-        """Want a rollout; the future tells how it ended."""
+        """Future of a rollout; its result is the ended rollout."""
         new = asyncio.get_running_loop().create_future()
         return self._futures.setdefault(rollout_id, new)
 
-    def but(self, others: Collection[str]) -> list[str]:
-        """What is wanted and not among the others."""
+    def except_for(self, others: Collection[str]) -> list[str]:
+        """Ids of pending rollouts that are not among the others."""
         return [rollout_id for rollout_id in self._futures if rollout_id not in others]
 
     def settle(self, rollout: Rollout) -> None:
-        """A rollout has ended."""
+        """Resolve the future of a rollout that has ended."""
         future = self._futures.pop(rollout.id, None)
         if future is not None and not future.done():
             future.set_result(rollout)
 
     def fail(self, error: BaseException) -> None:
-        """None of them will end here."""
+        """Fail all futures."""
         for future in self._futures.values():
             if not future.done():
                 future.set_exception(error)
@@ -47,9 +47,9 @@ class PendingRollouts:
 
 
 def after(rollout: Rollout, outcome: Outcome, status: RolloutStatus) -> Rollout:
-    """A rollout after the outcome that ended it, when that was its only attempt and cost nothing.
+    """The ended rollout, for one whose only attempt had no cost.
 
-    What others cost, and how often they failed, is only in the store.
+    Costs and failures of other attempts are only in the store.
     """
     return msgspec.structs.replace(
         rollout,
@@ -62,51 +62,51 @@ def after(rollout: Rollout, outcome: Outcome, status: RolloutStatus) -> Rollout:
     )
 
 
-LOOK_S = 0.05
-"""How often is looked at least; at most a tenth of the time that is waited for."""
+CHECK_S = 0.05
+"""Shortest interval between two checks; otherwise it is a tenth of the idle time."""
 
 UNANSWERED_S = 60.0
-"""How much longer than it may be idle a runner waits for the answer that nothing is queued."""
+"""Time added to the idle time of a runner while no claim has been answered."""
 
 
 class Idleness:
-    """Since when there is nothing to do.
+    """Tracks how long a runner has had nothing to do.
 
-    It is not known before somebody has said so: on a busy machine, or with a server that hangs, the
-    first question may take longer to be answered than a runner may be idle.
+    A runner is idle only once a claim has come back empty: on a busy machine, or with a server that
+    hangs, the first claim may take longer than the idle time.
 
     Args:
-        clock: Seconds, from any beginning, never going back.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._busy_at = clock()
-        self._in_vain = False
+        self._claimed_nothing = False
 
     def busy(self) -> None:
-        """There is, or was until now, something to do."""
+        """Record that there is something to do."""
         self._busy_at = self._clock()
-        self._in_vain = False
+        self._claimed_nothing = False
 
-    def in_vain(self) -> None:
-        """Somebody was asked for something to do, and has nothing."""
-        self._in_vain = True
+    def claimed_nothing(self) -> None:
+        """Record that a claim came back empty."""
+        self._claimed_nothing = True
 
     def left_s(self, max_idle_s: float) -> float:
-        """Seconds until there will have been nothing to do for so long; 0 when there was.
+        """Seconds until the runner has been idle for `max_idle_s`, at least 0.
 
-        Where nobody answered, that is `UNANSWERED_S` later.
+        `UNANSWERED_S` more while no claim has come back empty.
         """
-        until = self._busy_at + max_idle_s + (0.0 if self._in_vain else UNANSWERED_S)
+        until = self._busy_at + max_idle_s + (0.0 if self._claimed_nothing else UNANSWERED_S)
         return max(0.0, until - self._clock())
 
     async def lasts(self, max_idle_s: float, is_busy: Callable[[], bool]) -> None:
-        """Wait until there was nothing to do for so long.
+        """Wait until the runner has been idle for `max_idle_s`.
 
         Args:
-            max_idle_s: How long.
-            is_busy: Whether there is something to do now.
+            max_idle_s: Idle time in seconds.
+            is_busy: Returns whether there is something to do now.
         """
         while True:
             if is_busy():
@@ -114,4 +114,4 @@ class Idleness:
             left = self.left_s(max_idle_s)
             if left <= 0:
                 return
-            await asyncio.sleep(min(left, max(max_idle_s / 10, LOOK_S)))
+            await asyncio.sleep(min(left, max(max_idle_s / 10, CHECK_S)))

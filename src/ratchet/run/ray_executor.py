@@ -1,7 +1,8 @@
-"""The Ray executor: attempts run in actors of a Ray cluster, one at a time in each.
+"""The Ray executor: runs attempts in actors of a Ray cluster, one at a time in each.
 
-Ray, the same Python and this package must be installed on the cluster's machines. The project's
-folder is sent there, unless the cluster is this machine alone.
+Ray, the same Python version and this package must be installed on the cluster's machines. The
+project folder is uploaded, unless the cluster is this machine alone. Importing this module does
+not import Ray.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from ratchet.run.environment import PROVIDER_KEYS, SECRETS, BindingFile, gateway
 from ratchet.run.worker_pool import KILL_AFTER_S, START_S, START_TRIES
 from ratchet.types import AgentError, Claim, ConfigError, Outcome, RatchetError, Resource
 
-LEFT_HERE = (".git", ".ratchet", ".venv", "venv", "node_modules", "__pycache__")
-"""Folders of the project that are not sent to the cluster."""
+NOT_UPLOADED = (".git", ".ratchet", ".venv", "venv", "node_modules", "__pycache__")
+"""Folders of the project that are not uploaded to the cluster."""
 
 CONNECT_S = 10.0
-"""How long a cluster may take to answer the first knock."""
+"""Time-out of the first connection to a cluster."""
 
 _read_outcome = msgspec.json.Decoder(Outcome).decode
 _read_claim = msgspec.json.Decoder(Claim).decode
@@ -40,17 +41,17 @@ _read_resources: msgspec.json.Decoder[dict[str, Resource]] = msgspec.json.Decode
 class RayExecutor:
     """Runs attempts in Ray actors: each loads the agent once and runs one attempt at a time.
 
-    A time-out kills the actor, and an actor or machine that dies ends one attempt as `crashed`; a
-    new actor takes its place.
+    A time-out kills the actor. When an actor or its machine dies, its attempt is `crashed`. A new
+    actor replaces a lost one.
 
     Args:
-        agent: Where the agent is, on this machine.
+        agent: The agent's location on this machine.
         address: `local` starts a cluster of this machine alone; `auto`, HOST:PORT and ray://…
-            connect to one that runs.
-        slots: How many actors.
+            connect to a running one.
+        slots: Number of actors.
         timeout_s: Seconds that one attempt may take.
-        gateway: Address of a server whose gateway the agent's model calls are to go through, as
-            the cluster's machines reach it; empty for none.
+        gateway: URL, as seen from the cluster, of the server whose gateway serves the agent's model
+            calls; empty for none.
         cpus: Cores that each actor reserves.
         options: Further arguments of `ray.init`.
     """
@@ -74,28 +75,28 @@ class RayExecutor:
         self._cpus = cpus
         self._options = dict(options or {})
         self._idle: asyncio.LifoQueue[Any] = asyncio.LifoQueue()
-        """Actors that are free, and None for each that is to be started."""
+        """Idle actors, and None for each that has to be started."""
         self._actors: set[Any] = set()
         self._starting: set[asyncio.Task[None]] = set()
         self._connected = False
 
     @property
     def slots(self) -> int:
-        """How many attempts run at once."""
+        """Attempts at once."""
         return self._slots
 
     async def start(self) -> None:
-        """Connect to the cluster and start the actors; the first tells whether the agent loads.
+        """Connect to the cluster and start the actors; return when the first has loaded the agent.
 
         Raises:
-            AgentError: It does not, or the cluster has no room.
+            AgentError: The agent does not load, or the cluster has no free cores.
             ConfigError: Ray is not installed, or there is no cluster at the address.
         """
-        # In a thread: it takes seconds, and would put its own signal handlers before ours.
+        # In a thread: it takes seconds, and would replace our signal handlers.
         await asyncio.to_thread(self._connect)
         self._starting = {asyncio.create_task(self._start_into_idle()) for _ in range(self._slots)}
         try:
-            # The others join when they are ready; work need not wait for them.
+            # The others become idle when they are ready.
             done, _ = await asyncio.wait(self._starting, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -106,7 +107,7 @@ class RayExecutor:
             task.add_done_callback(self._started)
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
-        """Run one attempt to its end in the next free actor."""
+        """Run one attempt to its end, in the next idle actor."""
         import ray
 
         actor = await self._idle.get()
@@ -126,8 +127,8 @@ class RayExecutor:
             return cut_off(claim, "timed_out", timed_out(self._timeout_s), clock)
         except ray.exceptions.RayError as error:
             self._end(actor)
-            said = f"The Ray actor running the agent was lost: {_first_line(error)}"
-            return cut_off(claim, "crashed", said, clock)
+            message = f"The Ray actor running the agent was lost: {_first_line(error)}"
+            return cut_off(claim, "crashed", message, clock)
         except BaseException:
             self._end(actor)
             raise
@@ -138,10 +139,10 @@ class RayExecutor:
         return outcome
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
-        """Nothing to do: actors end with their runner and keep nothing."""
+        """Do nothing: actors hold no outcomes."""
 
     async def close(self) -> None:
-        """End every actor, and leave the cluster."""
+        """End every actor, and disconnect from the cluster."""
         for task in self._starting:
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
@@ -154,7 +155,7 @@ class RayExecutor:
             await asyncio.to_thread(ray.shutdown)
 
     def _connect(self) -> None:
-        # Unless somebody wants it: no figures of theirs leave the machine on our account.
+        # Ray sends usage statistics only where the user enabled them.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
@@ -164,22 +165,22 @@ class RayExecutor:
             ) from None
         if ray.is_initialized():
             return
-        self._knock()
+        self._check_address()
         given: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
         if self._address == "local":
             given |= {"num_cpus": max(1, round(self._slots * self._cpus))}
             given |= {"include_dashboard": False}
         else:
-            excludes = [f"**/{folder}" for folder in LEFT_HERE]
+            excludes = [f"**/{folder}" for folder in NOT_UPLOADED]
             given["runtime_env"] = {"working_dir": self._agent.root, "excludes": excludes}
         try:
             ray.init(self._address, **{**given, **self._options})
-        except Exception as error:  # Ray raises whatever its parts do
+        except Exception as error:  # Ray raises errors of many types
             raise self._unusable(error) from None
         self._connected = True
 
-    def _knock(self) -> None:
-        """See that something listens at the address: Ray itself would try for minutes."""
+    def _check_address(self) -> None:
+        """Check that something listens at the address: Ray itself would retry for minutes."""
         host, _, port = self._address.removeprefix("ray://").rpartition(":")
         if not host or not port.isdigit():
             return
@@ -199,12 +200,12 @@ class RayExecutor:
 
     def _started(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
-            self._idle.put_nowait(None)  # tried once more by the attempt that needs it
+            self._idle.put_nowait(None)  # retried by the attempt that needs it
 
     async def _start_actor(self) -> Any:
         import ray
 
-        # Where the folder was sent, it is the actor's working folder.
+        # An uploaded folder is the actor's working folder.
         root = self._agent.root if self._address == "local" else "."
         spec = msgspec.structs.replace(self._agent, root=root)
         remote: Any = ray.remote(RayAgentActor)
@@ -241,7 +242,7 @@ class RayExecutor:
         )
 
     def _end(self, actor: Any) -> None:
-        """Kill an actor; another takes its place when it is needed."""
+        """Kill an actor; the next attempt that needs one replaces it."""
         self._kill(actor)
         self._idle.put_nowait(None)
 
@@ -251,7 +252,7 @@ class RayExecutor:
         self._actors.discard(actor)
         try:
             ray.kill(actor, no_restart=True)
-        except Exception:  # noqa: S110 - it is gone already, or the whole cluster is
+        except Exception:  # noqa: S110 - the actor or the cluster is gone already
             pass
 
 
@@ -261,12 +262,12 @@ def _first_line(error: BaseException) -> str:
 
 
 class RayAgentActor:
-    """Loads the agent and runs its attempts; everything goes in and out as JSON.
+    """Actor that loads the agent and runs its attempts; arguments and results are JSON.
 
     Args:
-        spec: The agent, as an AgentSpec.
+        spec: An `AgentSpec`.
         timeout_s: Seconds that one attempt may take.
-        gateway: Address of the server whose gateway model calls go through; empty for none.
+        gateway: URL of the server whose gateway serves model calls; empty for none.
     """
 
     def __init__(self, spec: bytes, timeout_s: float, gateway: str) -> None:
@@ -275,10 +276,10 @@ class RayAgentActor:
         self._gateway = gateway
         self._agent: Agent | None = None
         self._loop = asyncio.Runner()
-        self._scratch = BindingFile(_own_folder())
+        self._binding_file = BindingFile(_private_folder())
 
     def load(self) -> str:
-        """Load the agent; returns why it does not load, or nothing."""
+        """Load the agent; return an error message, or an empty string."""
         hidden = SECRETS | PROVIDER_KEYS if self._gateway else SECRETS
         for name in hidden:
             os.environ.pop(name, None)
@@ -294,21 +295,21 @@ class RayAgentActor:
         return ""
 
     def run(self, claim: bytes, resources: bytes) -> bytes:
-        """Run an attempt; returns its outcome."""
+        """Run an attempt; return its outcome."""
         assert self._agent is not None
         given, bound = _read_claim(claim), _read_resources.decode(resources)
         rollout = given.rollout
-        self._scratch.publish(Binding(resources=bound, candidate_id=rollout.candidate_id))
+        self._binding_file.publish(Binding(resources=bound, candidate_id=rollout.candidate_id))
         os.environ[SEED_VARIABLE] = str(rollout.seed)
         if self._gateway:
             os.environ.update(gateway_variables(self._gateway, given))
         recorder = Recorder(self._agent, given, bound)
         outcome = call_alone(recorder, self._loop, self._timeout_s)
-        return msgspec.json.encode(self._scratch.judge(outcome))
+        return msgspec.json.encode(self._binding_file.judge(outcome))
 
 
-def _own_folder() -> str:
-    """A folder of this user's alone. It stays: actors are killed, and cannot tidy up."""
+def _private_folder() -> str:
+    """A temporary folder private to this user. Not deleted: actors are killed."""
     folder = os.path.join(tempfile.gettempdir(), f"ratchet-ray-{os.getuid()}")
     os.makedirs(folder, mode=0o700, exist_ok=True)
     found = os.lstat(folder)

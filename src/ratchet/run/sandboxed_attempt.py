@@ -1,7 +1,7 @@
-"""What runs inside of the sandbox: an attempt of a rollout with a candidate's code.
+"""Handler inside the sandbox: runs an attempt of a rollout with a candidate's code.
 
-It gets what the agent may know and nothing else: no expected answer, no metadata, no task's name.
-What it says comes back as bytes, to somebody who does not believe them.
+Its request holds only what the agent may know: no expected answer, no metadata, no task name. Its
+reply is untrusted bytes, which `ContainedExecutor` checks.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ratchet.types import Claim, Resource, Rollout
 
 
 class SandboxedAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process that others are forked from is made with."""
+    """Setup of the process from which attempts are forked."""
 
     agent: AgentSpec
     check_returns: bool
-    """Whether what evolved functions return is compared with the source's annotations."""
+    """Whether return values of evolved functions are checked against the source's annotations."""
 
 
 class AttemptRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt to run."""
+    """Request to run an attempt."""
 
     rollout_id: str
     fence: int
@@ -39,20 +39,20 @@ class AttemptRequest(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, Resource]
     timeout_s: float
     dry: bool = False
-    """Do all but call the agent: how long that takes is what the sandbox itself takes."""
+    """Do all but call the agent, to measure the overhead of the sandbox."""
 
 
-class AttemptReply(msgspec.Struct, frozen=True):
-    """The agent, loaded."""
+class LoadedAgent(msgspec.Struct, frozen=True):
+    """The loaded agent, shared by all forks."""
 
     agent: Agent
     check_returns: bool
 
 
-_ask: msgspec.json.Decoder[AttemptRequest] = msgspec.json.Decoder(AttemptRequest)
+_read_request: msgspec.json.Decoder[AttemptRequest] = msgspec.json.Decoder(AttemptRequest)
 
 
-def prepare(setup: bytes) -> AttemptReply:
+def prepare(setup: bytes) -> LoadedAgent:
     """Load the agent, once.
 
     Raises:
@@ -61,38 +61,42 @@ def prepare(setup: bytes) -> AttemptReply:
     made = msgspec.json.decode(setup, type=SandboxedAgent)
     capture_rollouts()
     agent = load_agent(made.agent)
-    agent.declarations  # noqa: B018 - sources are read here once, and not in each child
+    agent.declarations  # noqa: B018 - reads sources once, not in each fork
     _import_now()
     carry_context()
     warm_up()
-    return AttemptReply(agent, made.check_returns)
+    return LoadedAgent(agent, made.check_returns)
 
 
 def _import_now() -> None:
-    """What candidates' functions need: a child that imports it would pay for it each time."""
+    """Import here what candidates' functions need, once rather than in each fork."""
     import typeguard  # noqa: F401
 
     assert compiling
     assert compiling
 
 
-def handle(inside: AttemptReply, body: bytes) -> bytes:
-    """Run one attempt and say how it ended."""
-    ask = _ask.decode(body)
+def handle(loaded: LoadedAgent, body: bytes) -> bytes:
+    """Run one attempt; return its outcome as JSON."""
+    request = _read_request.decode(body)
     rollout = Rollout(
-        id=ask.rollout_id,
+        id=request.rollout_id,
         queue="",
-        candidate_id=ask.candidate_id,
+        candidate_id=request.candidate_id,
         task_id="",
-        input=ask.input,
-        seed=ask.seed,
+        input=request.input,
+        seed=request.seed,
     )
-    recorder = Recorder(inside.agent, Claim(rollout, ask.fence, 0.0), ask.resources)
+    recorder = Recorder(loaded.agent, Claim(rollout, request.fence, 0.0), request.resources)
     recorder.binding = msgspec.structs.replace(
-        recorder.binding, sandboxed=True, check_returns=inside.check_returns
+        recorder.binding, sandboxed=True, check_returns=loaded.check_returns
     )
-    os.environ[SEED_VARIABLE] = str(ask.seed)
+    os.environ[SEED_VARIABLE] = str(request.seed)
     with asyncio.Runner() as loop, BindingFile(os.getcwd()) as scratch:
         scratch.publish(recorder.binding)
-        outcome = recorder.succeeded(None) if ask.dry else call_alone(recorder, loop, ask.timeout_s)
+        outcome = (
+            recorder.succeeded(None)
+            if request.dry
+            else call_alone(recorder, loop, request.timeout_s)
+        )
         return msgspec.json.encode(scratch.judge(outcome))

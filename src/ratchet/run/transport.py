@@ -1,4 +1,4 @@
-"""Lines: how a runner talks to whoever hands out its rollouts."""
+"""Transports: how a runner reaches its queue, in a store or on a server."""
 
 from __future__ import annotations
 
@@ -18,65 +18,65 @@ if TYPE_CHECKING:
     from ratchet.client import AsyncClient
 
 AttemptKey: TypeAlias = tuple[str, int]
-"""Rollout id and fence: names one attempt."""
+"""Rollout id and fence: identifies an attempt."""
 
 FinishResults: TypeAlias = Mapping[AttemptKey, RolloutStatus | None]
-"""What became of outcomes: the rollout's status after each, None where it was refused."""
+"""Result of each reported outcome: the rollout's status, or None where it was rejected."""
 
-LOOK_S = 0.25
-"""How often a store is asked by those who wait for something to be queued."""
+POLL_S = 0.25
+"""Interval at which a waiting claim polls a store."""
 
 
 class RunnerTransport(ABC):
-    """What a runner needs of its store, whatever is at the other end.
+    """Operations of a runner on its queue, in a store or on a server.
 
-    Every method raises StoreError when that cannot be reached, read or written.
+    Every method raises StoreError when the store or the server cannot be reached, read or written.
     """
 
     @abstractmethod
     async def create(self, rollouts: Sequence[Rollout]) -> int:
-        """Queue rollouts; return how many were new."""
+        """Queue rollouts; return the number of new ones."""
 
     @abstractmethod
     async def get(self, ids: Sequence[str]) -> Mapping[str, Rollout]:
-        """Rollouts by id, as far as they are known."""
+        """Existing rollouts by id."""
 
     @abstractmethod
     async def candidate(self, id: str) -> Candidate:
         """The candidate of that id.
 
         Raises:
-            InputError: There is none.
+            InputError: It does not exist.
         """
 
     @abstractmethod
     async def claim(
         self, queue: str, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
     ) -> list[Claim]:
-        """Take the oldest queued rollouts; wait up to `wait_s` seconds when there are none.
+        """Claim the oldest queued rollouts; wait up to `wait_s` seconds when there are none.
 
-        When it is cancelled, what it takes is given back.
+        If the call is cancelled, its claims are released.
         """
 
     @abstractmethod
     async def heartbeat(self, pairs: Sequence[AttemptKey], lease_s: float) -> set[AttemptKey]:
-        """Prolong leases; return the attempts that still run."""
+        """Renew leases; return the attempts that still hold theirs."""
 
     @abstractmethod
     async def finish(self, outcomes: Sequence[Outcome]) -> FinishResults:
-        """End attempts. A second report of the same outcome does no harm."""
+        """Report outcomes. Idempotent for the same outcome."""
 
     @abstractmethod
     async def release(self, pairs: Sequence[AttemptKey]) -> None:
-        """Give attempts back to the queue, uncounted."""
+        """Return attempts to the queue without counting a failure."""
 
     def hurry(self) -> None:
-        """The runner is being left: what cannot be done soon is an error from now on."""
+        """The runner is closing: stop retrying soon."""
         return
 
 
 class RolloutStore(Protocol):
-    """The rollouts of a store, as far as a runner uses them; `Client.rollouts` is one too."""
+    """Rollout methods that a runner needs of a `Store` or a `Client`."""
 
     def create(self, items: Sequence[Rollout], now: float) -> int:
         """Queue rollouts."""
@@ -85,41 +85,41 @@ class RolloutStore(Protocol):
         """Rollouts by id."""
 
     def claim(self, queue: str, worker: str, limit: int, lease_s: float, now: float) -> list[Claim]:
-        """Take the oldest queued rollouts."""
+        """Claim the oldest queued rollouts."""
 
     def heartbeat(self, pairs: Sequence[AttemptKey], lease_s: float, now: float) -> set[AttemptKey]:
-        """Prolong leases."""
+        """Renew leases."""
 
     def finish(
         self, outcomes: Sequence[Outcome], now: float
     ) -> dict[AttemptKey, RolloutStatus | None]:
-        """End attempts."""
+        """Report outcomes."""
 
     def release(self, pairs: Sequence[AttemptKey], now: float) -> set[AttemptKey]:
-        """Give attempts back."""
+        """Return attempts to the queue."""
 
 
 class CandidateStore(Protocol):
-    """The candidates of a store, as far as a runner uses them."""
+    """Candidate methods that a runner needs of a `Store` or a `Client`."""
 
     def get(self, id: str) -> Candidate:
         """The candidate of that id."""
 
 
 class QueueStore(Protocol):
-    """A store whose methods block, as far as a runner uses it: `Store` and `Client` are such."""
+    """Blocking store of a runner: a `Store` or a `Client`."""
 
     @property
     def rollouts(self) -> RolloutStore:
-        """The queue."""
+        """Rollouts and their queue."""
 
     @property
     def candidates(self) -> CandidateStore:
-        """What rollouts run with."""
+        """Candidates of rollouts."""
 
 
 class StoreTransport(RunnerTransport):
-    """To a store whose methods block; each call runs in a thread."""
+    """Transport to a blocking store; each call runs in a thread."""
 
     def __init__(self, store: QueueStore) -> None:
         self._store = store
@@ -139,7 +139,7 @@ class StoreTransport(RunnerTransport):
     async def claim(
         self, queue: str, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
     ) -> list[Claim]:
-        """Take the oldest queued rollouts, looking again and again while it waits."""
+        """Claim the oldest queued rollouts; polls while it waits."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         while True:
@@ -147,7 +147,7 @@ class StoreTransport(RunnerTransport):
             left = deadline - loop.time()
             if claims or left <= 0:
                 return claims
-            await asyncio.sleep(min(left, LOOK_S))
+            await asyncio.sleep(min(left, POLL_S))
 
     async def _claim(self, queue: str, worker: str, limit: int, lease_s: float) -> list[Claim]:
         claim = self._store.rollouts.claim
@@ -157,31 +157,31 @@ class StoreTransport(RunnerTransport):
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            # The transaction goes on in its thread: what it takes has to be given back.
-            with suppress(StoreError):  # else their leases run out
+            # The transaction goes on in its thread, so its claims have to be released.
+            with suppress(StoreError):  # else their leases expire
                 await self.release([(claim.rollout.id, claim.fence) for claim in await claiming])
             raise
 
     async def heartbeat(self, pairs: Sequence[AttemptKey], lease_s: float) -> set[AttemptKey]:
-        """Prolong leases."""
+        """Renew leases."""
         return await asyncio.to_thread(self._store.rollouts.heartbeat, pairs, lease_s, time.time())
 
     async def finish(self, outcomes: Sequence[Outcome]) -> FinishResults:
-        """End attempts."""
+        """Report outcomes."""
         return await asyncio.to_thread(self._store.rollouts.finish, outcomes, time.time())
 
     async def release(self, pairs: Sequence[AttemptKey]) -> None:
-        """Give attempts back."""
+        """Return attempts to the queue."""
         if pairs:
             await asyncio.to_thread(self._store.rollouts.release, pairs, time.time())
 
 
 MAX_REASON = 1_000
-"""Characters of the server's reason that are kept in the outcome it refused."""
+"""Characters of the server's reason in the error of an outcome that it rejected."""
 
 
 class ServerTransport(RunnerTransport):
-    """To a server; waiting for work is left to it."""
+    """Transport to a server, which long-polls its queue for claims."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -195,25 +195,25 @@ class ServerTransport(RunnerTransport):
         return await self._client.rollouts.get(ids)
 
     async def candidate(self, id: str) -> Candidate:
-        """The candidate of that id; its resources are fetched once."""
+        """The candidate of that id."""
         return await self._client.candidates.get(id)
 
     async def claim(
         self, queue: str, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
     ) -> list[Claim]:
-        """Take the oldest queued rollouts.
+        """Claim the oldest queued rollouts.
 
-        Cancelled, it hangs up, and the server gives back what it took for it. What was on its way
-        in that moment is handed out again when its lease is over.
+        A cancellation closes the connection, and the server releases the claims of the request.
+        Claims already in transit are released when their leases expire.
         """
         return await self._client.rollouts.claim(queue, worker, limit, lease_s, wait_s=wait_s)
 
     async def heartbeat(self, pairs: Sequence[AttemptKey], lease_s: float) -> set[AttemptKey]:
-        """Prolong leases."""
+        """Renew leases."""
         return await self._client.rollouts.heartbeat(pairs, lease_s)
 
     async def finish(self, outcomes: Sequence[Outcome]) -> FinishResults:
-        """End attempts. One that the server does not take as it is does not hold up the others."""
+        """Report outcomes. One that the server rejects does not block the others."""
         try:
             return await self._client.rollouts.finish(outcomes)
         except InputError as error:
@@ -224,62 +224,65 @@ class ServerTransport(RunnerTransport):
         return {**first, **await self.finish(outcomes[middle:])}
 
     async def release(self, pairs: Sequence[AttemptKey]) -> None:
-        """Give attempts back."""
+        """Return attempts to the queue."""
         await self._client.rollouts.release(pairs)
 
 
 def _as_failed(outcome: Outcome, error: InputError) -> Outcome:
-    """The outcome without what the server may not have liked of it."""
-    said = f"Its outcome ({outcome.status}) was refused. {str(error)[:MAX_REASON]}"
+    """A failed outcome without the parts that the server may have rejected."""
+    message = f"Its outcome ({outcome.status}) was refused. {str(error)[:MAX_REASON]}"
     return msgspec.structs.replace(
-        outcome, status="failed", output=None, error=said, spans=(), scores=()
+        outcome, status="failed", output=None, error=message, spans=(), scores=()
     )
 
 
 Result = TypeVar("Result")
 
 FIRST_PAUSE_S = 0.2
+"""Pause before the first retry; it doubles with each."""
+
 LONGEST_PAUSE_S = 5.0
+"""Longest pause between two retries."""
 
 HURRY_S = 10.0
-"""How long is still tried when the runner is being left."""
+"""How long calls are still retried once the runner closes."""
 
 
 class RunnerWatcher:
-    """Hears what a runner does; this one does nothing about it."""
+    """Receives progress events of a runner; the methods of this base class do nothing."""
 
     def claimed(self, number: int) -> None:
-        """So many rollouts were taken."""
+        """Number of rollouts claimed."""
 
     def ended(self, outcome: Outcome, status: RolloutStatus | None) -> None:
         """An attempt ended and was reported.
 
         Args:
-            outcome: How it ended.
-            status: The rollout's status now; None when the report was refused, since the rollout
-                was cancelled or is another runner's.
+            outcome: The attempt's outcome.
+            status: The rollout's new status; None when the outcome was rejected, since the rollout
+                was cancelled or claimed by another runner.
         """
 
     def lost(self, number: int) -> None:
-        """So many attempts were stopped: cancelled, or their leases are another runner's."""
+        """Number of attempts stopped: cancelled, or claimed by another runner."""
 
     def away(self, error: StoreError) -> None:
-        """The store cannot be reached; said once until it is back."""
+        """The store is unreachable; called once per outage."""
 
     def back(self, after_s: float) -> None:
-        """The store is back, after so many seconds."""
+        """The store is reachable again, after an outage of so many seconds."""
 
 
 class RetryingTransport(RunnerTransport):
-    """Asks again, for as long as it takes, when the other end is away.
+    """Retries calls of another transport without limit while the store or server is unreachable.
 
     Args:
-        line: The line itself.
-        watcher: Told once that the other end is away, and once that it is back.
+        transport: The transport that makes the calls.
+        watcher: Its `away` and `back` are called once per outage.
     """
 
-    def __init__(self, line: RunnerTransport, watcher: RunnerWatcher) -> None:
-        self._line = line
+    def __init__(self, transport: RunnerTransport, watcher: RunnerWatcher) -> None:
+        self._transport = transport
         self._watcher = watcher
         self._away_since: float | None = None
         self._answered = asyncio.Event()
@@ -287,43 +290,43 @@ class RetryingTransport(RunnerTransport):
 
     async def create(self, rollouts: Sequence[Rollout]) -> int:
         """Queue rollouts."""
-        return await self._ask(lambda: self._line.create(rollouts))
+        return await self._retry(lambda: self._transport.create(rollouts))
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Rollout]:
         """Rollouts by id."""
-        return await self._ask(lambda: self._line.get(ids))
+        return await self._retry(lambda: self._transport.get(ids))
 
     async def candidate(self, id: str) -> Candidate:
         """The candidate of that id."""
-        return await self._ask(lambda: self._line.candidate(id))
+        return await self._retry(lambda: self._transport.candidate(id))
 
     async def claim(
         self, queue: str, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
     ) -> list[Claim]:
-        """Take the oldest queued rollouts."""
-        return await self._ask(
-            lambda: self._line.claim(queue, worker, limit, lease_s, wait_s=wait_s)
+        """Claim the oldest queued rollouts."""
+        return await self._retry(
+            lambda: self._transport.claim(queue, worker, limit, lease_s, wait_s=wait_s)
         )
 
     async def heartbeat(self, pairs: Sequence[AttemptKey], lease_s: float) -> set[AttemptKey]:
-        """Prolong leases."""
-        return await self._ask(lambda: self._line.heartbeat(pairs, lease_s))
+        """Renew leases."""
+        return await self._retry(lambda: self._transport.heartbeat(pairs, lease_s))
 
     async def finish(self, outcomes: Sequence[Outcome]) -> FinishResults:
-        """End attempts."""
-        return await self._ask(lambda: self._line.finish(outcomes))
+        """Report outcomes."""
+        return await self._retry(lambda: self._transport.finish(outcomes))
 
     async def release(self, pairs: Sequence[AttemptKey]) -> None:
-        """Give attempts back."""
-        await self._ask(lambda: self._line.release(pairs))
+        """Return attempts to the queue."""
+        await self._retry(lambda: self._transport.release(pairs))
 
     def hurry(self) -> None:
-        """Try for HURRY_S more, and then no longer."""
+        """Stop retrying after HURRY_S more seconds."""
         self._deadline = time.monotonic() + HURRY_S
-        self._line.hurry()
+        self._transport.hurry()
         self._wake()
 
-    async def _ask(self, call: Callable[[], Awaitable[Result]]) -> Result:
+    async def _retry(self, call: Callable[[], Awaitable[Result]]) -> Result:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
@@ -336,14 +339,14 @@ class RetryingTransport(RunnerTransport):
                 if self._deadline is not None and time.monotonic() + wait_s > self._deadline:
                     raise
             else:
-                self._heard()
+                self._note_success()
                 return result
-            # What one call finds out helps all that wait.
+            # Wakes as soon as any other call succeeds.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._answered.wait(), wait_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    def _heard(self) -> None:
+    def _note_success(self) -> None:
         if self._away_since is not None:
             after_s = time.monotonic() - self._away_since
             self._away_since = None
@@ -351,6 +354,6 @@ class RetryingTransport(RunnerTransport):
             self._watcher.back(after_s)
 
     def _wake(self) -> None:
-        """Let all that wait try at once, and those who come later wait again."""
+        """Retry all waiting calls now."""
         self._answered.set()
         self._answered.clear()

@@ -1,7 +1,7 @@
-"""A worker process: runs attempts and hands their outcomes to its parent to store.
+"""Worker process: runs attempts and sends their outcomes to its parent, which stores them.
 
-It keeps each outcome until the parent has stored it. When the parent is killed, the worker finishes
-what it is running, stores what is left itself, and ends: nothing that was paid for is lost.
+It retains each outcome until the parent has stored it. When the parent is killed, the worker
+finishes its attempts, stores the outcomes itself, and ends: nothing that was paid for is lost.
 """
 
 from __future__ import annotations
@@ -49,25 +49,23 @@ from ratchet.run.messages import (
 from ratchet.types import Outcome, RatchetError, Resource
 
 BACKSTOP_S = 5.0
-"""The parent stops an attempt at its time-out; when the parent is gone, the worker ends itself this
-much later."""
+"""How long past a time-out the worker ends itself, in case the parent is gone."""
 
 ORPHAN_PATIENCE_S = 60.0
-"""How long a worker without a parent tries to reach a server that is away."""
+"""How long an orphaned worker retries when the server is unreachable."""
 
 TICK_S = 1.0
-"""How often the loop says that it still turns."""
+"""Interval at which the event loop resets the watchdog."""
 
 LOG_BYTES = 4 * 1024 * 1024
-"""The log of a worker's output is emptied when it grows past this."""
+"""Size at which the log of the worker's output is truncated."""
 
 
 def main(descriptor: int, *kept_open: int) -> None:
-    """Serve the parent at the other end of the socket until it goes away."""
+    """Serve the parent at the other end of the socket until it disconnects."""
     connection = socket.socket(fileno=descriptor)
-    # Only this process speaks to the parent and holds its lock: a fork of the agent's, which may
-    # outlive it, must not make either look alive.
-    os.register_at_fork(after_in_child=functools.partial(_let_go, connection, kept_open))
+    # Forks of the agent may outlive this process. They must not hold the socket or the lock open.
+    os.register_at_fork(after_in_child=functools.partial(_close_in_fork, connection, kept_open))
     parent = _Parent(connection)
     setup = parent.receive()
     if not isinstance(setup, WorkerSetup):
@@ -78,7 +76,7 @@ def main(descriptor: int, *kept_open: int) -> None:
         os.environ.update(gateway_variables(setup.gateway, None))
     path = list(sys.path)
     faulthandler.enable(all_threads=False)
-    # What it prints is shown when it crashes, and a crash flushes nothing.
+    # Error messages show the last output, and a crash flushes nothing.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
@@ -91,23 +89,23 @@ def main(descriptor: int, *kept_open: int) -> None:
     carry_context()
     warm_up()
     _limit_memory(setup.memory_bytes)
-    with asyncio.Runner() as loop, BindingFile(setup.scratch) as scratch:
+    with asyncio.Runner() as loop, BindingFile(setup.scratch) as binding_file:
         parent.send(WorkerReady())
         if setup.capacity > 1:
             left = loop.run(_WorkerLoop(parent, setup, agent).run())
         else:
-            left = _serve(parent, setup, agent, loop, scratch)
+            left = _serve(parent, setup, agent, loop, binding_file)
         if left:
             sys.path[:] = path
             _store(setup, left)
-        # What is left of the agent, tasks and threads that do not end, cannot keep this process.
+        # Tasks and threads of the agent that do not end must not keep this process alive.
         faulthandler.dump_traceback_later(BACKSTOP_S, exit=True)
         _end_children()
 
 
 def _store(setup: WorkerSetup, left: list[Outcome]) -> None:
     _limit_memory(sys.maxsize)
-    # Imported by the few workers that outlive their parent, not at the start of every one.
+    # Imported by orphaned workers only.
     from ratchet.client import Client, is_server
 
     left = _redacted(setup, left)
@@ -130,13 +128,13 @@ def _redacted(setup: WorkerSetup, left: list[Outcome]) -> list[Outcome]:
     try:
         redactor = redactor_of(msgspec.convert(setup.redaction, RedactionRules), os.environ)
     except ConfigError as error:
-        # The parent could follow them: the agent has changed the environment since.
+        # The rules were valid in the parent: the agent has changed the environment since.
         print(f"ratchet: no contents are kept: {error}", file=sys.stderr)
         redactor = redactor_of(RedactionRules(capture_content=False), {})
     return [redactor.outcome(outcome) for outcome in left]
 
 
-def _let_go(connection: socket.socket, kept_open: tuple[int, ...]) -> None:
+def _close_in_fork(connection: socket.socket, kept_open: tuple[int, ...]) -> None:
     connection.close()
     for descriptor in kept_open:
         with contextlib.suppress(OSError):
@@ -144,16 +142,20 @@ def _let_go(connection: socket.socket, kept_open: tuple[int, ...]) -> None:
 
 
 def _end_children() -> None:
-    """End what the agent started in this worker's session and did not end itself."""
+    """Terminate child processes that the agent left in this worker's session."""
     if os.getpgrp() == os.getpid():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.killpg(os.getpid(), signal.SIGTERM)
 
 
 def _serve(
-    parent: _Parent, setup: WorkerSetup, agent: Agent, loop: asyncio.Runner, scratch: BindingFile
+    parent: _Parent,
+    setup: WorkerSetup,
+    agent: Agent,
+    loop: asyncio.Runner,
+    binding_file: BindingFile,
 ) -> list[Outcome]:
-    """Run what the parent sends until it is gone; return the outcomes that it has not stored."""
+    """Run attempts one after another until the parent is gone; return the unstored outcomes."""
     resources: dict[str, Resource] = {}
     unstored: dict[AttemptKey, Outcome] = {}
     while (message := parent.receive()) is not None:
@@ -166,35 +168,35 @@ def _serve(
         if message.resources is not None:
             resources = message.resources
             rollout = message.claim.rollout
-            scratch.publish(Binding(resources=resources, candidate_id=rollout.candidate_id))
+            binding_file.publish(Binding(resources=resources, candidate_id=rollout.candidate_id))
         os.environ[SEED_VARIABLE] = str(message.claim.rollout.seed)
         if setup.gateway:
             os.environ.update(gateway_variables(setup.gateway, message.claim))
         outcome = _attempt(Recorder(agent, message.claim, resources), loop, setup.timeout_s)
-        outcome = scratch.judge(outcome)
+        outcome = binding_file.judge(outcome)
         _trim_log()
         unstored[outcome.rollout_id, outcome.fence] = outcome
         if not parent.send(AttemptDone(outcome)):
             break
         if outcome.cause == "memory":
-            return []  # a heap at its limit fails what comes next: the parent starts a fresh worker
+            return []  # the next attempt would fail too: the parent starts a new worker
     return list(unstored.values())
 
 
 def _attempt(recorder: Recorder, loop: asyncio.Runner, timeout_s: float) -> Outcome:
     own = os.getpid()
-    # This watchdog of the interpreter needs no lock: it ends even a call that holds the GIL.
+    # The interpreter's watchdog needs no lock, so it ends even a call that holds the GIL.
     faulthandler.dump_traceback_later(timeout_s + BACKSTOP_S, exit=True)
     try:
         return call_alone(recorder, loop, timeout_s)
     finally:
         if os.getpid() != own:
-            os._exit(0)  # a fork of the agent's came back: the rollout is not its to report
+            os._exit(0)  # the agent's fork returned: only the worker reports the outcome
         faulthandler.cancel_dump_traceback_later()
 
 
 class _Parent:
-    """The parent's end of the socket."""
+    """Connection to the parent process."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -202,13 +204,13 @@ class _Parent:
         self._hangup.register(connection, 0)
 
     def receive(self) -> ToWorker | None:
-        """The next message, or None when the parent went away."""
+        """The next message, or None when the parent is gone."""
         header = self._read(HEADER.size)
         body = self._read(HEADER.unpack(header)[0]) if header else None
         return decode_to_worker(body) if body else None
 
     def send(self, message: FromWorker) -> bool:
-        """Tell the parent; False when it is gone."""
+        """Send a message; return False when the parent is gone."""
         try:
             self.connection.sendall(frame(message))
         except OSError:
@@ -216,7 +218,7 @@ class _Parent:
         return True
 
     def gone(self) -> bool:
-        """Whether the parent's end is closed, even if it sent something before."""
+        """Whether the parent has disconnected, even if messages are unread."""
         return bool(self._hangup.poll(0))
 
     def _read(self, size: int) -> bytes | None:
@@ -236,13 +238,13 @@ def _limit_memory(size: int) -> None:
     try:
         import resource
 
-        # Private writable memory, not address space: mapped files and reserved arenas do not count.
+        # Private writable memory: mapped files and reserved arenas do not count.
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         limit = size if hard == resource.RLIM_INFINITY else min(size, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
     except (ImportError, OSError, ValueError) as error:
         print(f"ratchet: memory is not limited here: {error}", file=sys.stderr)
-    with contextlib.suppress(OSError):  # Linux: when memory runs out anyway, end this one first
+    with contextlib.suppress(OSError):  # Linux: the OOM killer chooses this process first
         Path("/proc/self/oom_score_adj").write_text("800")
 
 
@@ -273,12 +275,12 @@ class _WorkerLoop:
         self._unstored: dict[AttemptKey, Outcome] = {}
         self._writer: asyncio.StreamWriter | None = None
         self._own = os.getpid()
-        # No attempt owns the environment, so child processes cannot be told which candidate is
-        # theirs; but that they are part of a rollout, in which nothing may act.
+        # Attempts share the environment, so child processes cannot learn their candidate. They
+        # learn that they are part of a rollout, in which tools with side effects are blocked.
         os.environ[BINDING_VARIABLE] = os.path.join(setup.scratch, binding_file_name(self._own))
 
     async def run(self) -> list[Outcome]:
-        """Serve; returns the outcomes that the parent has not stored."""
+        """Serve the parent; return the unstored outcomes."""
         await self._executor.start()
         self._parent.connection.setblocking(False)
         reader, self._writer = await asyncio.open_connection(sock=self._parent.connection)
@@ -295,7 +297,7 @@ class _WorkerLoop:
                 elif isinstance(message, OutcomesStored):
                     for key in message.keys:
                         self._unstored.pop(key, None)
-            # Each of them is bounded by its time-out.
+            # Each attempt ends by its time-out.
             await asyncio.gather(*self._running.values(), return_exceptions=True)
         finally:
             ticking.cancel()
@@ -318,23 +320,23 @@ class _WorkerLoop:
             outcome = await self._executor.execute(work.claim, resources)
         finally:
             if os.getpid() != self._own:
-                os._exit(0)  # a fork of the agent's came back: the rollout is not its to report
+                os._exit(0)  # the agent's fork returned: only the worker reports the outcome
         self._unstored[outcome.rollout_id, outcome.fence] = outcome
         _trim_log()
         assert self._writer is not None
-        with contextlib.suppress(OSError):  # the reader learns that the parent is gone
+        with contextlib.suppress(OSError):  # the read loop detects that the parent is gone
             self._writer.write(frame(AttemptDone(outcome)))
             await self._writer.drain()
 
     async def _tick(self) -> None:
-        """Keep the interpreter's watchdog, which needs no lock, from ending this process."""
+        """Reset the interpreter's watchdog, which ends this process when the loop is blocked."""
         while True:
             faulthandler.dump_traceback_later(self._limit_s, exit=True)
             await asyncio.sleep(TICK_S)
 
 
 async def _next(reader: asyncio.StreamReader) -> ToWorker | None:
-    """The next message, or None when the parent went away."""
+    """The next message, or None when the parent is gone."""
     try:
         size = HEADER.unpack(await reader.readexactly(HEADER.size))[0]
         return decode_to_worker(await reader.readexactly(size))

@@ -37,19 +37,19 @@ START_S = 120.0
 """How long a worker may take to load the agent."""
 
 WATCH_S = 0.5
-"""How often the sizes of the logs are looked at."""
+"""Interval at which the sizes of the logs are checked."""
 
 START_TRIES = 3
-"""Workers in a row that may fail to start before the executor gives up."""
+"""Attempts to start a worker before the executor gives up."""
 
 
 class WorkerPool:
     """The worker processes of one executor.
 
     Args:
-        setup: What each is told first.
-        logs: Folder for what they print.
-        keep_open: A file descriptor that they hold open while they live, such as a lock's.
+        setup: First message to each worker.
+        logs: Folder for the workers' output.
+        keep_open: File descriptor that workers hold open while they live, such as a lock's.
     """
 
     def __init__(self, setup: WorkerSetup, logs: Path, keep_open: int | None) -> None:
@@ -57,18 +57,18 @@ class WorkerPool:
         self._logs = logs
         self._keep_open = keep_open
         self._all: set[WorkerProcess] = set()
-        self._kept: dict[tuple[str, int], WorkerProcess] = {}
-        """Which worker keeps an outcome that is not stored yet, by rollout id and fence."""
+        self._holders: dict[AttemptKey, WorkerProcess] = {}
+        """The worker that retains each unstored outcome."""
         self._watch: asyncio.Task[None] | None = None
 
     def prepare(self) -> None:
-        """Make the folders, and begin to watch the logs."""
+        """Create the folders, and start to watch the logs."""
         for folder in (self.setup.scratch, self._logs):
             os.makedirs(folder, exist_ok=True)
         self._watch = asyncio.create_task(self._watch_logs())
 
     async def start(self, number: int) -> WorkerProcess:
-        """Start a worker and have it load the agent.
+        """Start a worker, and wait until it has loaded the agent.
 
         Raises:
             AgentError: The agent does not load, or no worker starts.
@@ -105,7 +105,7 @@ class WorkerPool:
         )
 
     async def end(self, worker: WorkerProcess) -> None:
-        """End a worker and what it started."""
+        """End a worker and its child processes."""
         self._all.discard(worker)
         worker.kill()
         await worker.ended()
@@ -113,19 +113,19 @@ class WorkerPool:
         self._sweep(worker)
 
     def hold(self, worker: WorkerProcess, outcome: Outcome) -> None:
-        """A worker has handed an outcome over, and keeps it until it is stored."""
-        self._kept[outcome.rollout_id, outcome.fence] = worker
+        """Record that a worker retains an outcome until it is stored."""
+        self._holders[outcome.rollout_id, outcome.fence] = worker
 
     def stored(self, outcomes: Iterable[Outcome]) -> None:
-        """Tell the workers that these outcomes are in the store, so that they forget them."""
-        keys: dict[WorkerProcess, list[tuple[str, int]]] = {}
+        """Let the workers forget these outcomes, which are in the store."""
+        keys: dict[WorkerProcess, list[AttemptKey]] = {}
         for outcome in outcomes:
             key = (outcome.rollout_id, outcome.fence)
-            worker = self._kept.pop(key, None)
+            worker = self._holders.pop(key, None)
             if worker is not None and worker in self._all:
                 keys.setdefault(worker, []).append(key)
-        for worker, known in keys.items():
-            worker.post(OutcomesStored(known))
+        for worker, held in keys.items():
+            worker.post(OutcomesStored(held))
 
     async def close(self) -> None:
         """End every worker."""
@@ -134,14 +134,14 @@ class WorkerPool:
         await asyncio.gather(*(self.end(worker) for worker in list(self._all)))
 
     async def _watch_logs(self) -> None:
-        """Keep an agent that prints without end from filling the disk."""
+        """Truncate large logs, so that an agent cannot fill the disk."""
         while True:
             await asyncio.sleep(WATCH_S)
             for worker in self._all:
                 worker.trim_log()
 
     def _sweep(self, worker: WorkerProcess) -> None:
-        """Delete the scratch files that a worker left because it was killed."""
+        """Delete the binding file of a worker that was killed."""
         for file in Path(self.setup.scratch).glob(f"{binding_file_name(worker.pid)}*"):
             file.unlink(missing_ok=True)
 
@@ -273,7 +273,7 @@ class WorkerSlot:
             outcome = message.outcome
             running = self._running.get((outcome.rollout_id, outcome.fence))
             if outcome.cause == "memory":
-                # A heap at its limit fails what runs beside, too, and what comes next.
+                # At its memory limit the worker fails concurrent and later attempts, too.
                 if running is not None and self._waiting() == [running]:
                     running.ended.set_result(outcome)
                 self._lose(worker, "crashed", outcome.error, shared=True)

@@ -1,4 +1,4 @@
-"""A worker process as its parent sees it: started, spoken to, killed, its output kept."""
+"""Handle of a worker process in its parent: start, messages, kill, and log."""
 
 from __future__ import annotations
 
@@ -15,42 +15,40 @@ from ratchet.run.environment import SECRETS, without
 from ratchet.run.messages import HEADER, FromWorker, ToWorker, decode_from_worker, frame
 
 LOG_BYTES = 64 * 1024 * 1024
-"""A log that grows past this while an attempt runs is emptied."""
+"""Size at which a log is truncated while an attempt runs."""
 
 TAIL_BYTES = 1_500
-"""How much of its last output is shown of a worker that crashed."""
+"""How much of a crashed worker's output an error message shows."""
 
 
 class WorkerProcess:
-    """One worker process as its parent sees it.
+    """Handle of one worker process in its parent.
 
     Args:
-        number: Told apart by it from others of the same executor; names its log.
-        log: File for what it prints.
-        keep_open: A file descriptor that it holds open while it lives.
+        number: Unique in the executor.
+        log: File for the worker's output.
+        keep_open: File descriptor that the worker holds open while it lives.
     """
 
     def __init__(self, number: int, log: Path, keep_open: int | None) -> None:
         self.number = number
-        self.usable = True
-        self.candidate: str | None = None
         self._log = log
         self._trimmed = b""
-        """The end of what was cut from the log during this attempt."""
+        """The last bytes truncated from the log during the current attempt."""
         self._keep_open = keep_open
         self._process: subprocess.Popen[bytes] | None = None
-        self._swept = False
+        self._killed = False
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
     async def open(self) -> None:
-        """Start the process, in a session of its own: a terminal's Ctrl-C is for the parent."""
+        """Start the process in its own session: a terminal's Ctrl-C reaches the parent only."""
         mine, theirs = socket.socketpair()
         held = [theirs.fileno(), *([] if self._keep_open is None else [self._keep_open])]
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
-                # -P: a module of the user's in this folder must not stand in for one of Python's.
+                # -P: the user's modules in this folder must not shadow the standard library.
                 [sys.executable, "-P", "-m", "ratchet.run.worker", *map(str, held)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -68,19 +66,19 @@ class WorkerProcess:
         """Send a message.
 
         Raises:
-            OSError: The worker has gone.
+            OSError: The worker is gone.
         """
         self.post(message)
         assert self._writer is not None
         await self._writer.drain()
 
     def post(self, message: ToWorker) -> None:
-        """Send a message without waiting for room in the socket."""
+        """Queue a message without waiting for the socket to drain."""
         assert self._writer is not None
         self._writer.write(frame(message))
 
     async def receive(self) -> FromWorker | None:
-        """The next message, or None when the worker has gone."""
+        """The next message, or None when the worker is gone."""
         assert self._reader is not None
         try:
             header = await self._reader.readexactly(HEADER.size)
@@ -90,7 +88,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id; 0 before it started."""
+        """Process id; 0 before the start."""
         return self._process.pid if self._process is not None else 0
 
     def gone(self) -> bool:
@@ -98,15 +96,15 @@ class WorkerProcess:
         return self._process is None or self._process.poll() is not None
 
     def kill(self) -> None:
-        """Kill the process and what it started in its session, even after its own end."""
-        if self._process is not None and not self._swept:
-            # Once only, and at once: the number may name somebody else's process later.
-            self._swept = True
+        """Kill the process group, even after the process itself has ended."""
+        if self._process is not None and not self._killed:
+            # Once only: the pid may be reused later.
+            self._killed = True
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def ended(self) -> str:
-        """Wait for the process, a bounded while, and say how it ended."""
+        """Wait up to 2 s for the process to end; describe how it ended."""
         if self._process is None:
             return "never started"
         for _ in range(200):
@@ -121,31 +119,31 @@ class WorkerProcess:
         return "stopped answering"
 
     def close(self) -> None:
-        """Give the socket back."""
+        """Close the socket, and discard unsent messages."""
         if self._writer is not None:
-            self._writer.close()
+            self._writer.transport.abort()
 
     def log_size(self) -> int:
-        """Bytes in the log of the worker's output."""
+        """Size of the log in bytes."""
         with contextlib.suppress(OSError):
             return self._log.stat().st_size
         return 0
 
     def mark_log(self) -> int:
-        """An attempt begins: the position after which what is printed is its own."""
+        """Log position at the start of an attempt; its output follows."""
         self._trimmed = b""
         return self.log_size()
 
     def trim_log(self) -> None:
-        """Empty the log when it has grown large."""
+        """Truncate the log when it has grown large."""
         if self.log_size() > LOG_BYTES:
-            # Kept here and not written back: the worker may have printed more by then.
+            # Not written back: the worker may print at the same time.
             self._trimmed = self._last(0)
             with contextlib.suppress(OSError):
                 os.truncate(self._log, 0)
 
     def log_tail(self, since: int) -> str:
-        """The last lines that the worker printed after position `since`, as a paragraph."""
+        """The last lines of output after position `since`, as a paragraph for an error message."""
         last = (self._trimmed + self._last(since))[-TAIL_BYTES:]
         text = last.decode("utf-8", "replace").strip()
         return f" Its last output:\n{text}" if text else ""
@@ -153,7 +151,7 @@ class WorkerProcess:
     def _last(self, since: int) -> bytes:
         with contextlib.suppress(OSError), open(self._log, "rb") as file:
             size = self.log_size()
-            # Trimmed meanwhile: all that it holds now is newer.
+            # After a truncation, the whole log is newer than `since`.
             file.seek(max(since if since <= size else 0, size - TAIL_BYTES))
             return file.read(TAIL_BYTES)
         return b""
