@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -105,6 +106,12 @@ AGENT = """
             if rest:
                 os._exit(3)
             return child.pid
+        if kind == "daemon and die":
+            # os.system runs no hook of Python's, and the daemon leaves the worker's session.
+            os.system("setsid sh -c 'echo $$ > " + str(HERE / "daemon") + "; exec sleep 600' &")
+            while not ((HERE / "daemon").exists() and (HERE / "daemon").read_text()):
+                os.sched_yield()
+            os._exit(6)
         if kind == "fork and die":
             reader, writer = os.pipe()
             child = os.fork()
@@ -234,6 +241,18 @@ def test_what_an_agent_leaves_running_ends_with_its_worker(
     while any(map(alive, children(agent))) and time.monotonic() < deadline:
         os.sched_yield()
     assert not any(map(alive, children(agent)))
+
+
+def test_a_crash_is_seen_at_once_though_a_daemon_of_the_agents_lives_on(
+    write_agent: WriteAgent, claims: Claims, pool: Pool, candidate: Candidate
+) -> None:
+    agent = write_agent(AGENT)
+    try:
+        (outcome,) = execute(pool(agent, slots=1), claims("daemon and die"), candidate)
+    finally:
+        os.kill(int((Path(agent.root) / "daemon").read_text()), signal.SIGKILL)
+    assert outcome.status == "crashed"
+    assert "ended with exit code 6" in outcome.error
 
 
 def test_a_fork_that_comes_back_reports_nothing(

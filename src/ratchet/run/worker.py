@@ -64,7 +64,10 @@ LOG_BYTES = 4 * 1024 * 1024
 def main(descriptor: int, *kept_open: int) -> None:
     """Serve the parent at the other end of the socket until it disconnects."""
     connection = socket.socket(fileno=descriptor)
-    # Forks of the agent may outlive this process. They must not hold the socket or the lock open.
+    # Child processes and forks of the agent may outlive this process. They must not hold the socket
+    # or the lock open.
+    for inherited in (descriptor, *kept_open):
+        os.set_inheritable(inherited, False)
     os.register_at_fork(after_in_child=functools.partial(_close_in_fork, connection, kept_open))
     parent = _Parent(connection)
     setup = parent.receive()
