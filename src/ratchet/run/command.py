@@ -68,8 +68,8 @@ class CommandExecutor:
         self._slots = slots
         self._timeout_s = timeout_s
         self._server = server
-        given = os.environ if environ is None else environ
-        self._environ = without(given, STORE_SECRETS, PROVIDER_KEYS if server else frozenset())
+        base = os.environ if environ is None else environ
+        self._environ = without(base, STORE_SECRETS, PROVIDER_KEYS if server else frozenset())
 
     @property
     def slots(self) -> int:

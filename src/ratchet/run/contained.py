@@ -195,7 +195,7 @@ class ContainedExecutor:
         if self._refuses:
             return cut_off(claim, "failed", SELF_GRADED)
         rollout = claim.rollout
-        ask = AttemptRequest(
+        request = AttemptRequest(
             rollout_id=rollout.id,
             fence=claim.fence,
             candidate_id=rollout.candidate_id,
@@ -204,7 +204,7 @@ class ContainedExecutor:
             resources=dict(resources),
             timeout_s=self._timeout_s,
         )
-        body = msgspec.json.encode(ask)
+        body = msgspec.json.encode(request)
         async with self._free:
             self._requests += 1
             if self._requests % PING_EVERY == 0:
@@ -220,9 +220,9 @@ class ContainedExecutor:
             case "raised":
                 return cut_off(claim, "failed", answer.error, clock, "exception")
             case "memory":
-                return cut_off(claim, "crashed", _how(answer), clock, "memory")
+                return cut_off(claim, "crashed", _describe_end(answer), clock, "memory")
             case _:
-                return cut_off(claim, "crashed", _how(answer), clock)
+                return cut_off(claim, "crashed", _describe_end(answer), clock)
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
         """Do nothing: sandboxed processes hold no outcomes."""
@@ -301,7 +301,7 @@ def _is_whole(span: Span) -> bool:
     return bool(identified and parent and 0 <= span.start_ns <= span.end_ns < 2**63)
 
 
-def _how(answer: Any) -> str:
+def _describe_end(answer: Any) -> str:
     """Describe the end of an attempt that sent no reply."""
     what = {
         "memory": "used more memory than it may",

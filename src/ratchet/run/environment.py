@@ -73,23 +73,23 @@ def trace_variables(environ: Mapping[str, str], server: str, claim: Claim) -> di
         claim: The attempt.
     """
     rollout = claim.rollout
-    given = {"TRACEPARENT": traceparent(rollout.id, claim.fence)}
+    variables = {"TRACEPARENT": traceparent(rollout.id, claim.fence)}
     if not server or any(environ.get(name) for name in ENDPOINTS):
-        return given
-    own = f"ratchet.rollout.id={quote(rollout.id)},ratchet.attempt={claim.fence}"
+        return variables
+    labels = f"ratchet.rollout.id={quote(rollout.id)},ratchet.attempt={claim.fence}"
     before = environ.get("OTEL_RESOURCE_ATTRIBUTES", "").strip().rstrip(",")
-    given |= {
+    variables |= {
         "OTEL_EXPORTER_OTLP_ENDPOINT": server,
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-        "OTEL_RESOURCE_ATTRIBUTES": f"{before},{own}" if before else own,
+        "OTEL_RESOURCE_ATTRIBUTES": f"{before},{labels}" if before else labels,
     }
     if claim.token:
-        given["OTEL_EXPORTER_OTLP_HEADERS"] = f"authorization=Bearer%20{quote(claim.token)}"
+        variables["OTEL_EXPORTER_OTLP_HEADERS"] = f"authorization=Bearer%20{quote(claim.token)}"
     # The server accepts traces only.
     for signal in ("OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"):
         if not environ.get(signal):
-            given[signal] = "none"
-    return given
+            variables[signal] = "none"
+    return variables
 
 
 def binding_file_name(pid: int) -> str:

@@ -209,10 +209,10 @@ class RayExecutor:
         root = self._agent.root if self._address == "local" else "."
         spec = msgspec.structs.replace(self._agent, root=root)
         remote: Any = ray.remote(RayAgentActor)
-        made = remote.options(num_cpus=self._cpus, max_restarts=0, max_concurrency=1)
+        actor_class = remote.options(num_cpus=self._cpus, max_restarts=0, max_concurrency=1)
         reason = ""
         for _ in range(START_TRIES):
-            actor = made.remote(msgspec.json.encode(spec), self._timeout_s, self._gateway)
+            actor = actor_class.remote(msgspec.json.encode(spec), self._timeout_s, self._gateway)
             self._actors.add(actor)
             loading = asyncio.wrap_future(actor.load.remote().future())
             try:
@@ -297,13 +297,13 @@ class RayAgentActor:
     def run(self, claim: bytes, resources: bytes) -> bytes:
         """Run an attempt; return its outcome."""
         assert self._agent is not None
-        given, bound = _read_claim(claim), _read_resources.decode(resources)
-        rollout = given.rollout
+        attempt, bound = _read_claim(claim), _read_resources.decode(resources)
+        rollout = attempt.rollout
         self._binding_file.publish(Binding(resources=bound, candidate_id=rollout.candidate_id))
         os.environ[SEED_VARIABLE] = str(rollout.seed)
         if self._gateway:
-            os.environ.update(gateway_variables(self._gateway, given))
-        recorder = Recorder(self._agent, given, bound)
+            os.environ.update(gateway_variables(self._gateway, attempt))
+        recorder = Recorder(self._agent, attempt, bound)
         outcome = call_alone(recorder, self._loop, self._timeout_s)
         return msgspec.json.encode(self._binding_file.judge(outcome))
 

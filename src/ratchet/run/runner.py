@@ -233,8 +233,8 @@ class Runner:
             raise self._failure
         if new == len(rollouts):
             return list(rollouts)
-        known = await self._transport.get([r.id for r in rollouts])
-        return [known[rollout.id] for rollout in rollouts]
+        stored = await self._transport.get([r.id for r in rollouts])
+        return [stored[rollout.id] for rollout in rollouts]
 
     def recover(self) -> int:
         """Requeue the rollouts of all other runners of this queue.
@@ -341,12 +341,12 @@ class Runner:
     async def _heartbeat_loop(self) -> None:
         while True:
             await asyncio.sleep(self._lease_s / 4)
-            held = list(self._claimed)
-            if not held:
+            claimed = list(self._claimed)
+            if not claimed:
                 continue
-            still = await self._transport.heartbeat(held, self._lease_s)
+            still = await self._transport.heartbeat(claimed, self._lease_s)
             lost = 0
-            for key in set(held) - still:
+            for key in set(claimed) - still:
                 if key not in self._claimed:
                     continue  # it has ended meanwhile
                 lost += 1
