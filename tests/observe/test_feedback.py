@@ -21,11 +21,13 @@ import pytest
 import ratchet
 from ratchet.observe import Handle
 from ratchet.observe import delivery as delivery_module
-from ratchet.observe import outbox as module
+from ratchet.observe import live as live_module
+from ratchet.observe.buffer import MAX_FEEDBACK
 from ratchet.observe.delivery import Delivery
-from ratchet.observe.feedback_sending import flush
-from ratchet.observe.outbox import MAX_WAITING, FeedbackPipeline, Outbox
-from ratchet.observe.sending import RecordsRejected, TransportUnavailable
+from ratchet.observe.live import LivePipeline, PipelineStages
+from ratchet.observe.record_builder import RecordBuilder
+from ratchet.observe.sending import Record, RecordsRejected, TransportUnavailable
+from ratchet.observe.setup import flush
 from ratchet.observe.spool import MemoryBacklog, Spool
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
@@ -242,7 +244,8 @@ class Taker:
         self.called = threading.Event()
         self.closed = False
 
-    def send(self, items: Sequence[Feedback], /) -> None:
+    def send(self, records: Sequence[Record], /) -> None:
+        items = [each for each in records if isinstance(each, Feedback)]
         self.called.set()
         if self.failures:
             raise self.failures.pop(0)
@@ -256,16 +259,30 @@ class Taker:
 
 @pytest.fixture
 def taker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Taker]:
-    monkeypatch.setattr(module, "_PAUSE_S", (0.001, 0.01))
+    monkeypatch.setattr(live_module, "REOPEN_S", 0.001)
     monkeypatch.setattr(delivery_module, "PAUSES_S", (0.001, 0.01))
     return Taker()
 
 
-def opened(taker: Taker, spool: Path | None = None, **options: Any) -> FeedbackPipeline:
-    """With a taker behind it, what an outbox works with."""
+def opened(taker: Taker, spool: Path | None = None, **options: Any) -> PipelineStages:
+    """What a pipeline works with, with a taker behind it."""
     backlog = MemoryBacklog() if spool is None else Spool(spool)
-    delivery = Delivery(taker, backlog, time.monotonic, kind=Feedback, plural="Statements")
-    return FeedbackPipeline(options.get("redact", lambda item: item), delivery)
+    builder = RecordBuilder("bot", redact_feedback=options.get("redact"))
+    return PipelineStages(builder, Delivery(taker, backlog, time.monotonic))
+
+
+def pipeline(open: Callable[[], PipelineStages]) -> LivePipeline:
+    return LivePipeline(open, target="the test", agent="bot")
+
+
+def all_sent(live: LivePipeline) -> bool:
+    """Flushes until everything is stored; False after a minute."""
+    deadline = time.monotonic() + 60
+    while not live.flush(60):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    return True
 
 
 def item(id: str) -> Feedback:
@@ -278,27 +295,27 @@ def test_what_a_target_that_is_away_did_not_take_is_sent_later_in_order(taker: T
         TransportUnavailable("gone"),
         TransportUnavailable("gone"),
     ]
-    box = Outbox(lambda: opened(taker))
+    live = pipeline(lambda: opened(taker))
     for number in range(5):
-        assert box.put(item(str(number)))
-    assert box.flush(60)
+        assert live.take_feedback(item(str(number)))
+    assert all_sent(live)
     assert taker.taken == ["0", "1", "2", "3", "4"]
 
 
 def test_a_target_that_cannot_be_opened_yet_is_opened_later(taker: Taker) -> None:
     failures: list[Exception] = [TransportUnavailable("no server"), RuntimeError("a defect")]
 
-    def open() -> FeedbackPipeline:
+    def open() -> PipelineStages:
         if failures:
             raise failures.pop(0)
         return opened(taker)
 
-    box = Outbox(open)
-    box.put(item("a"))
-    box.flush(60)
-    box.put(item("b"))
-    assert box.flush(60)
-    assert taker.taken[-1:] == ["b"]
+    live = pipeline(open)
+    live.take_feedback(item("a"))
+    live.flush(60)
+    live.take_feedback(item("b"))
+    assert all_sent(live)
+    assert taker.taken == ["a", "b"]
 
 
 def test_one_statement_that_is_refused_costs_only_itself(
@@ -307,15 +324,15 @@ def test_one_statement_that_is_refused_costs_only_itself(
     taker.refused = {"1"}
     gate = threading.Event()
 
-    def open() -> FeedbackPipeline:
+    def open() -> PipelineStages:
         gate.wait(60)
         return opened(taker)
 
-    box = Outbox(open)
+    live = pipeline(open)
     for number in range(3):
-        box.put(item(str(number)))
+        live.take_feedback(item(str(number)))
     gate.set()
-    assert box.flush(60)
+    assert all_sent(live)
     assert sorted(taker.taken) == ["0", "2"]
     assert "one is wrong" in caplog.text
 
@@ -325,41 +342,41 @@ def test_a_bounded_number_waits_and_the_program_never_does(
 ) -> None:
     gate = threading.Event()
 
-    def open() -> FeedbackPipeline:
+    def open() -> PipelineStages:
         gate.wait(60)
         return opened(taker)
 
-    box = Outbox(open)
-    sent = [box.put(item(str(number))) for number in range(MAX_WAITING + 300)]
+    live = pipeline(open)
+    sent = [live.take_feedback(item(str(number))) for number in range(MAX_FEEDBACK + 300)]
     assert not all(sent)
-    assert sum(sent) <= MAX_WAITING + module.BATCH
+    assert sum(sent) == MAX_FEEDBACK
     assert caplog.text.count("more are dropped") == 1
-    assert not box.flush(0.01)
+    assert not live.flush(0.01)
     gate.set()
-    assert box.flush(60)
+    assert all_sent(live)
     assert len(taker.taken) == sum(sent)
 
 
 def test_another_setting_opens_another_target(taker: Taker) -> None:
-    setting, other = ["first"], Taker()
-    box = Outbox(lambda: opened(taker if setting == ["first"] else other), lambda: list(setting))
-    box.put(item("a"))
-    assert box.flush(60)
-    setting[:] = ["second"]
-    box.put(item("b"))
-    assert box.flush(60)
+    other = Taker()
+    live = pipeline(lambda: opened(taker))
+    live.take_feedback(item("a"))
+    assert all_sent(live)
+    live.configure(lambda: opened(other), target="another", agent="bot")
+    live.take_feedback(item("b"))
+    assert all_sent(live)
     assert (taker.taken, taker.closed, other.taken) == (["a"], True, ["b"])
 
 
 def test_what_waits_in_memory_for_another_target_goes_where_all_goes_now(taker: Taker) -> None:
-    setting, other = ["first"], Taker()
+    other = Taker()
     taker.failures = [TransportUnavailable("gone")] * 1_000
-    box = Outbox(lambda: opened(taker if setting == ["first"] else other), lambda: list(setting))
-    box.put(item("a"))
-    assert not box.flush(0.05)
-    setting[:] = ["second"]
-    box.put(item("b"))
-    assert box.flush(60)
+    live = pipeline(lambda: opened(taker))
+    live.take_feedback(item("a"))
+    assert not live.flush(60)
+    live.configure(lambda: opened(other), target="another", agent="bot")
+    live.take_feedback(item("b"))
+    assert all_sent(live)
     assert (taker.taken, other.taken) == ([], ["a", "b"])
 
 
@@ -372,17 +389,17 @@ def test_what_nobody_takes_waits_on_disk_redacted_and_the_next_process_sends_it_
     def redact(item: Feedback) -> Feedback:
         return msgspec.structs.replace(item, comment="[gone]")
 
-    box = Outbox(lambda: opened(taker, folder, redact=redact))
+    live = pipeline(lambda: opened(taker, folder, redact=redact))
     for number in range(3):
-        box.put(msgspec.structs.replace(item(str(number)), comment="a secret"))
-    box.close(10)
+        live.take_feedback(msgspec.structs.replace(item(str(number)), comment="a secret"))
+    live.shutdown(10)
     kept = b"".join(path.read_bytes() for path in folder.iterdir())
     assert kept.count(b"[gone]") == 3
     assert b"a secret" not in kept
     taker.failures.clear()
-    box = Outbox(lambda: opened(taker, folder))
-    box.put(item("3"))
-    assert box.flush(60)
+    live = pipeline(lambda: opened(taker, folder))
+    live.take_feedback(item("3"))
+    assert all_sent(live)
     assert taker.taken == ["0", "1", "2", "3"]
     assert list(folder.iterdir()) == []
 
@@ -394,18 +411,18 @@ def test_what_a_target_that_hangs_was_given_waits_on_disk_when_the_process_ends(
     given_up = threading.Event()
 
     class Hanging(Taker):
-        def send(self, items: Sequence[Feedback], /) -> None:
+        def send(self, records: Sequence[Record], /) -> None:
             self.called.set()
             hangs.wait(30)
             given_up.set()
             raise TransportUnavailable("gone")
 
     hanging = Hanging()
-    box = Outbox(lambda: opened(hanging, folder))
-    box.put(item("in hand"))
+    live = pipeline(lambda: opened(hanging, folder))
+    live.take_feedback(item("in hand"))
     assert hanging.called.wait(60)
-    box.put(item("behind"))
-    box.close(0.3)
+    live.take_feedback(item("behind"))
+    live.shutdown(0.3)
     assert not given_up.is_set(), "the end of the process waited for the target"
     kept = b"".join(path.read_bytes() for path in folder.iterdir())
     assert b"in hand" in kept
@@ -421,10 +438,10 @@ def test_a_redaction_of_ones_own_that_fails_lets_nothing_through(
             raise RuntimeError("cannot read this")
         return item
 
-    box = Outbox(lambda: opened(taker, redact=redact))
+    live = pipeline(lambda: opened(taker, redact=redact))
     for number in range(3):
-        box.put(item(str(number)))
-    assert box.flush(60)
+        live.take_feedback(item(str(number)))
+    assert all_sent(live)
     assert taker.taken == ["0", "2"]
     assert "Feedback 1 was not sent" in caplog.text
 
@@ -453,7 +470,10 @@ def with_store(project: Path, sqlite_template: Path) -> Path:
 def test_what_is_said_last_is_sent_when_the_program_ends(with_store: Path) -> None:
     project = with_store
     # On a busy machine it is sent later than within the seconds that a program's end waits.
-    patient = "from ratchet.observe import outbox; outbox.EXIT_S = 60.0; "
+    patient = (
+        "from ratchet.observe.live import LivePipeline\n"
+        "LivePipeline.shutdown.__defaults__ = (60.0,)\n"
+    )
     done = run(project, patient + "import ratchet; ratchet.feedback(thumbs='down', trace_id='t')")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
@@ -476,11 +496,10 @@ def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
     done = run(project, code, RATCHET_URL=url, XDG_CACHE_HOME=str(project / "cache"))
     assert done.returncode == 0
     (waiting,) = (project / "cache").rglob("*.spool")
-    assert waiting.parent.name.startswith("feedback.")
     assert b"ann@example.com" not in waiting.read_bytes()
     server = serving(sqlite_url, ServeSettings(port=port))
-    # Whatever the next process does: `init` alone has it sent.
-    code = "import ratchet\nassert ratchet.init('other', instrument=False).flush(60)\n"
+    # Whatever the agent's next process does: `init` alone has it sent.
+    code = "import ratchet\nassert ratchet.init(instrument=False).flush(60)\n"
     done = run(project, code, RATCHET_URL=server.url, XDG_CACHE_HOME=str(project / "cache"))
     assert done.returncode == 0, done.stderr
     with Store.open(sqlite_url) as store:
@@ -488,6 +507,34 @@ def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
     assert [one.id for one in found] == ["second", "first"]
     assert found[1].comment == "to [redacted:email]"
     assert not list((project / "cache").rglob("*.spool"))
+
+
+def test_spans_and_feedback_leave_by_one_thread_and_wait_in_one_folder(
+    start: Start, project: Path
+) -> None:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    before = set(threading.enumerate())
+    handle = start("bot", url=f"http://127.0.0.1:{port}")
+    with ratchet.trace("answer") as step:
+        assert ratchet.feedback(thumbs="down", trace_id=step.trace_id, id="mine")
+    assert not handle.flush(60)
+    assert [each.name for each in set(threading.enumerate()) - before] == ["ratchet-sender"]
+    assert handle.status().waiting == 2
+    handle.shutdown(60)
+    (folder,) = {path.parent for path in (project.parent / "cache").rglob("*.spool")}
+    kept = b"".join(path.read_bytes() for path in folder.iterdir())
+    assert b'"mine"' in kept
+    assert b'"answer"' in kept
+
+
+def test_a_destination_that_is_none_is_told_and_the_feedback_is_not_taken(
+    project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("RATCHET_URL", "ftp://x")
+    assert ratchet.feedback(1.0, trace_id="t") == ""
+    assert "begins with 'ftp'" in caplog.text
 
 
 def test_the_handle_flushes_feedback_too(start: Start, project: Path) -> None:
@@ -505,6 +552,10 @@ def test_the_handle_flushes_feedback_too(start: Start, project: Path) -> None:
     handle.shutdown(60)
     with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
         assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 2
+    ratchet.feedback(thumbs="up", trace_id=step.trace_id)
+    assert flush(60)
+    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+        assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -512,7 +563,7 @@ def test_a_child_process_sends_its_own_and_not_its_parents(with_store: Path) -> 
     project = with_store
     code = (
         "import os, ratchet\n"
-        "from ratchet.observe.feedback_sending import flush\n"
+        "from ratchet.observe.setup import flush\n"
         "ratchet.feedback(1.0, trace_id='t', id='parent')\n"
         "pid = os.fork()\n"
         "ratchet.feedback(1.0, trace_id='t', id='child' if pid == 0 else 'after')\n"

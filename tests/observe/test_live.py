@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -25,7 +26,7 @@ from ratchet.observe.delivery import Delivery
 from ratchet.observe.sending import RecordsRejected, TransportUnavailable
 from ratchet.observe.spool import MemoryBacklog, Spool
 from ratchet.store import Store
-from ratchet.types import Span, SpanRecord
+from ratchet.types import Feedback, Span, SpanRecord
 from tests.observe.conftest import stored
 
 Start = Callable[..., Handle]
@@ -226,7 +227,7 @@ def backlog(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def test_what_waits_goes_first_and_in_order(backlog: Any) -> None:
     target, clock = Simulated(), Clock()
-    delivery = Delivery(target, backlog, clock, kind=SpanRecord, plural="Spans")
+    delivery = Delivery(target, backlog, clock)
     delivery.deliver(records(1, 2))
     target.away = True
     delivery.deliver(records(3, 4))
@@ -246,7 +247,7 @@ def test_what_waits_goes_first_and_in_order(backlog: Any) -> None:
 
 def test_pauses_between_tries_grow_and_are_bounded(backlog: Any) -> None:
     target, clock = Simulated(), Clock()
-    delivery = Delivery(target, backlog, clock, kind=SpanRecord, plural="Spans")
+    delivery = Delivery(target, backlog, clock)
     target.away = True
     delivery.deliver(records(1))
     pauses = []
@@ -268,7 +269,7 @@ def test_one_span_that_is_never_taken_holds_up_no_other(
 ) -> None:
     target = Simulated()
     target.bad = {"13", "77"}
-    delivery = Delivery(target, backlog, Clock(), kind=SpanRecord, plural="Spans")
+    delivery = Delivery(target, backlog, Clock())
     delivery.deliver(records(*range(100)))
     assert target.taken == [str(n) for n in range(100) if n not in (13, 77)]
     assert (delivery.refused, delivery.sent, delivery.waiting) == (2, 98, 0)
@@ -278,7 +279,7 @@ def test_one_span_that_is_never_taken_holds_up_no_other(
 def test_large_batches_wait_in_parts(tmp_path: Path) -> None:
     target, clock = Simulated(), Clock()
     spool = Spool(tmp_path)
-    delivery = Delivery(target, spool, clock, kind=SpanRecord, plural="Spans")
+    delivery = Delivery(target, spool, clock)
     target.away = True
     large = [
         replace(one, span=replace(one.span, message="x" * 2**20)) for one in records(*range(9))
@@ -298,9 +299,7 @@ def test_where_the_disk_takes_nothing_spans_wait_in_memory(
 ) -> None:
     (tmp_path / "file").write_text("")
     target, clock = Simulated(), Clock()
-    delivery = Delivery(
-        target, Spool(tmp_path / "file" / "spool"), clock, kind=SpanRecord, plural="Spans"
-    )
+    delivery = Delivery(target, Spool(tmp_path / "file" / "spool"), clock)
     target.away = True
     delivery.deliver(records(1))
     delivery.deliver(records(2))
@@ -318,10 +317,41 @@ def test_a_batch_of_another_version_is_passed_over(tmp_path: Path) -> None:
     spool = Spool(tmp_path)
     spool.append(Frame(b'[{"not": "a record"}]', 1))
     target = Simulated()
-    delivery = Delivery(target, spool, Clock(), kind=SpanRecord, plural="Spans")
+    delivery = Delivery(target, spool, Clock())
     delivery.deliver(records(1))
     delivery.retry()
     assert target.taken == ["1"]
+
+
+def test_spans_that_an_earlier_version_left_on_disk_are_sent(tmp_path: Path) -> None:
+    from ratchet.observe.spool import Frame
+
+    spool = Spool(tmp_path)
+    spool.append(Frame(msgspec.json.encode(records(1, 2)), 2))
+    target = Simulated()
+    Delivery(target, spool, Clock()).retry()
+    assert target.taken == ["1", "2"]
+
+
+def test_spans_and_feedback_wait_in_one_backlog_and_come_back_as_they_were(backlog: Any) -> None:
+    class Keeping(Simulated):
+        def send(self, records: Sequence[Any]) -> None:
+            if self.away:
+                raise TransportUnavailable("it sleeps")
+            seen.extend(records)
+
+    seen: list[Any] = []
+    target, clock = Keeping(), Clock()
+    delivery = Delivery(target, backlog, clock)
+    target.away = True
+    given = [*records(1, 2), Feedback(id="f", kind="copy", trace_id="t", content={"a": [1]})]
+    delivery.deliver(given)
+    delivery.deliver(records(3))
+    assert (delivery.waiting, seen) == (4, [])
+    target.away = False
+    clock.now += 60
+    delivery.retry()
+    assert seen == [*given, *records(3)]
 
 
 def test_when_the_queue_is_full_the_oldest_give_way_and_errors_last() -> None:
@@ -330,19 +360,19 @@ def test_when_the_queue_is_full_the_oldest_give_way_and_errors_last() -> None:
         buffer.put(number, 1, error=number < 4)
     for number in range(8, 20):
         buffer.put(number, 1, error=False)
-    kept = [held.span for held in buffer.take_all()]
+    kept = [held.item for held in buffer.take_all()]
     assert sorted(kept) == [0, 1, 2, 3, 14, 15, 16, 17, 18, 19]
     assert (buffer.dropped, buffer.taken, len(buffer)) == (10, 20, 0)
     for number in range(15):
         buffer.put(number, 1, error=True)
-    assert [held.span for held in buffer.take_all()] == list(range(5, 15))
+    assert [held.item for held in buffer.take_all()] == list(range(5, 15))
 
 
 def test_the_queue_is_bounded_in_size_too() -> None:
     buffer = Buffer(lambda _: None, max_weight=1_000)
     for number in range(50):
         buffer.put(number, 300, error=False)
-    assert [held.span for held in buffer.take_all()] == [47, 48, 49]
+    assert [held.item for held in buffer.take_all()] == [47, 48, 49]
     buffer.put("huge", 5_000, error=False)
     assert len(buffer) == 1, "one is always taken"
 

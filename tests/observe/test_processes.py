@@ -49,8 +49,8 @@ class Failing:
     def close(self) -> None: ...
 
 
-def delivery(target: Failing, clock: Any = time.monotonic) -> Delivery[SpanRecord]:
-    return Delivery(target, MemoryBacklog(), clock, kind=SpanRecord, plural="Spans")
+def delivery(target: Failing, clock: Any = time.monotonic) -> Delivery:
+    return Delivery(target, MemoryBacklog(), clock)
 
 
 @pytest.mark.parametrize("error", [ImportError("half made"), OSError("no"), MemoryError()])

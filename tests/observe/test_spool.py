@@ -34,10 +34,10 @@ def test_batches_come_back_in_order_and_leave_nothing(tmp_path: Path) -> None:
     for number in range(1, 21):
         spool.append(frame(number))
     assert len(files(tmp_path / "a" / "b")) > 1
-    assert spool.spans() == sum(range(1, 21))
+    assert spool.records() == sum(range(1, 21))
     assert drain(spool) == list(range(1, 21))
     assert not files(tmp_path / "a" / "b")
-    assert (spool.spans(), spool.lost) == (0, 0)
+    assert (spool.records(), spool.lost) == (0, 0)
 
 
 def test_reading_and_writing_may_take_turns(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_reading_and_writing_may_take_turns(tmp_path: Path) -> None:
         if number % 3 == 0:
             first = spool.first()
             assert first is not None
-            seen.append(first.spans)
+            seen.append(first.records)
             spool.done()
     assert seen + drain(spool) == list(range(1, 30))
 
@@ -216,5 +216,5 @@ def test_a_backlog_in_memory_is_bounded() -> None:
         backlog.append(frame(number, size=30))
     first = backlog.first()
     assert first is not None
-    assert first.spans == 8
+    assert first.records == 8
     assert backlog.lost == sum(range(1, 8))

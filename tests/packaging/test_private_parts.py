@@ -40,8 +40,6 @@ NAMED_TUPLE = {"_asdict", "_fields", "_make", "_replace"}
 
 OURS = {
     ("observe/collector.py", "_process"),
-    ("observe/outbox.py", "_live"),
-    ("observe/feedback_sending.py", "_arguments"),
 }
 """Attributes of our own modules, used from others of them."""
 
@@ -331,12 +329,6 @@ UNDOCUMENTED = (
         "Python",
         "util.Finalize",
         "observe/background.py",
-        _children_of_multiprocessing_run_finalizers,
-    ),
-    Part(
-        "Python",
-        "util.Finalize",
-        "observe/feedback_sending.py",
         _children_of_multiprocessing_run_finalizers,
     ),
     Part(

@@ -1,7 +1,8 @@
-"""Processes: what forks and the children of `multiprocessing` ask of a thread that sends."""
+"""Background threads: forks, children of `multiprocessing`, and silence in the agent's logs."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import threading
@@ -9,7 +10,7 @@ from collections.abc import Callable
 
 
 def is_importing(thread: int) -> bool:
-    """Whether a thread is within an import statement."""
+    """Whether a thread is executing an import statement."""
     frame = sys._current_frames().get(thread)
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
@@ -19,10 +20,10 @@ def is_importing(thread: int) -> bool:
 
 
 def run_at_end_of_child(shutdown: Callable[[], None]) -> bool:
-    """Have a child of `multiprocessing` send its spans at its end too: that is without `atexit`.
+    """Call a function as a child of `multiprocessing` exits, where `atexit` does not run.
 
     Returns:
-        Whether this process is one.
+        Whether this process is such a child.
     """
     process = sys.modules.get("multiprocessing.process")
     util = sys.modules.get("multiprocessing.util")
@@ -43,17 +44,34 @@ LOGGERS = (
     "alembic.runtime.migration",
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
 )
-"""Who logs on the way to a server, to a store or to another back end."""
+"""Loggers of the libraries that a background thread uses."""
 
 _thread = threading.local()
 
 
 def silence_logs() -> None:
-    """Have those loggers pass over what this thread does; what they say of others is logged."""
+    """Drop what those loggers record about this thread, and nothing else."""
     _thread.is_ours = True
     for name in LOGGERS:
-        logging.getLogger(name).addFilter(_is_the_agents)  # adding it again adds nothing
+        logging.getLogger(name).addFilter(_is_the_agents)  # adding it again has no effect
 
 
 def _is_the_agents(record: logging.LogRecord) -> bool:
     return not getattr(_thread, "is_ours", False)
+
+
+def suppress_tracing() -> None:
+    """Suppress recording and logging of this thread by any library: it is not the agent's."""
+    from ratchet.observe.collector import collecting
+
+    collecting.set(None)
+    silence_logs()
+    with contextlib.suppress(Exception):  # keys that OpenTelemetry's instrumentations check
+        from opentelemetry import context
+
+        current = context.Context()
+        for name in ("_SUPPRESS_INSTRUMENTATION_KEY", "_SUPPRESS_HTTP_INSTRUMENTATION_KEY"):
+            key = getattr(context, name, None)
+            if key is not None:
+                current = context.set_value(key, True, current)
+        context.attach(context.set_value("suppress_instrumentation", True, current))

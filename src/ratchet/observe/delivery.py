@@ -1,4 +1,4 @@
-"""Delivery: what is to be sent is sent at once, or waits in order until somebody takes it."""
+"""Delivery: sends records at once, or queues them in order until the destination accepts them."""
 
 from __future__ import annotations
 
@@ -6,60 +6,61 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ratchet.observe.sending import RecordsRejected, RecordTransport, TransportUnavailable
+from ratchet.observe.sending import (
+    Record,
+    RecordsRejected,
+    RecordTransport,
+    TransportUnavailable,
+    by_kind,
+)
 from ratchet.observe.spool import Backlog, Frame, MemoryBacklog
+from ratchet.types import Feedback, SpanRecord
 
 _log = logging.getLogger("ratchet")
 
-Item = TypeVar("Item")
-
 BATCH = 500
-"""Items sent together."""
+"""Records in one request."""
 
 FRAME_BYTES = 4 * 1024 * 1024
-"""A batch that is longer waits in parts."""
+"""A longer batch is split."""
 
 PAUSES_S = (0.25, 10.0)
-"""Shortest and longest pause between tries while nobody takes items."""
+"""Shortest and longest back-off between attempts, in seconds."""
 
 KEY_PAUSE_S = 60.0
-"""Pause after a key was refused."""
+"""Back-off after the key was refused, in seconds."""
 
 RETRY_BATCHES = 20
-"""Batches of the backlog that are sent before new spans are looked at again."""
+"""Batches of the backlog that are sent before the queue is read again."""
 
 
-class Delivery(Generic[Item]):
-    """Gives items to a target, in order. One thread at a time.
+class _Batch(msgspec.Struct, frozen=True):
+    """Content of a frame."""
+
+    spans: list[SpanRecord] = []
+    feedback: list[Feedback] = []
+
+
+class Delivery:
+    """Sends records to a destination, in order. Used by one thread at a time.
 
     Args:
-        transport: Who takes them.
-        backlog: Where they wait while the target is away.
-        clock: Seconds, from any beginning, never going back.
-        kind: What they are: records of spans, or feedback.
-        plural: What people call several of them, with a capital.
+        transport: Sends them.
+        backlog: Holds them while the destination is unavailable.
+        clock: Seconds on any monotonic clock.
     """
 
     def __init__(
-        self,
-        transport: RecordTransport[Item],
-        backlog: Backlog,
-        clock: Callable[[], float],
-        *,
-        kind: type[Item],
-        plural: str,
+        self, transport: RecordTransport, backlog: Backlog, clock: Callable[[], float]
     ) -> None:
         self._transport = transport
-        self._decoder = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
-        self._plural = plural
         self._backlog = backlog
         self._memory: MemoryBacklog | None = None
         self._clock = clock
-        # At the end of a process another thread keeps what the sending one could not send.
+        # As the process exits, another thread stores what the sender thread could not send.
         self._keeping = threading.Lock()
         self._pause_s = PAUSES_S[0]
         self._retry_at: float | None = None
@@ -71,60 +72,60 @@ class Delivery(Generic[Item]):
 
     @property
     def away(self) -> bool:
-        """Whether the target took nothing when it was last asked."""
+        """Whether the last attempt failed because the destination is unavailable."""
         return self._retry_at is not None
 
     @property
     def waiting(self) -> int:
-        """Items that wait for the target."""
+        """Number of records in the backlog."""
         if self._left is not None:
             return self._left
-        return self._backlog.spans() + (self._memory.spans() if self._memory else 0)
+        return self._backlog.records() + (self._memory.records() if self._memory else 0)
 
     @property
     def lost(self) -> int:
-        """Items that were given up because there was no room for them."""
+        """Number of records that a full backlog dropped, or that were damaged on disk."""
         memory = self._memory.lost if self._memory else 0
         return self._backlog.lost + self._lost_in_memory + memory
 
     @property
     def due_s(self) -> float | None:
-        """How long until what waits is to be tried again; None when nothing waits."""
+        """Seconds until the next attempt; None when the backlog is empty."""
         if self._retry_at is None:
             return 0.0 if self._first() is not None else None
         return max(0.0, self._retry_at - self._clock())
 
-    def deliver(self, items: Sequence[Item]) -> None:
-        """Send items, or keep them behind those that wait already."""
-        for start in range(0, len(items), BATCH):
-            part = items[start : start + BATCH]
+    def deliver(self, records: Sequence[Record]) -> None:
+        """Send records, or add them to the end of the backlog."""
+        for start in range(0, len(records), BATCH):
+            part = records[start : start + BATCH]
             if self.away or self._first() is not None or not self._sent(part):
                 self.keep(part)
 
     def retry(self) -> None:
-        """Send some of what waits, if it is time to."""
+        """Send some of the backlog, if an attempt is due."""
         for _ in range(RETRY_BATCHES):
             if self._retry_at is not None and self._clock() < self._retry_at:
                 return
             first = self._first()
             if first is None:
-                # Without anything to try it with: the next batch will show.
+                # Nothing to probe the destination with: the next batch does.
                 self._retry_at = None
                 return
             backlog, frame = first
-            if not self._sent(self._items(frame)):
+            if not self._sent(_records(frame)):
                 return
             backlog.done()
 
-    def keep(self, items: Sequence[Item]) -> None:
-        """Have items wait."""
-        for start in range(0, len(items), BATCH):
-            for frame in _frames(items[start : start + BATCH]):
+    def keep(self, records: Sequence[Record]) -> None:
+        """Add records to the backlog."""
+        for start in range(0, len(records), BATCH):
+            for frame in _frames(records[start : start + BATCH]):
                 with self._keeping:
                     self._append(frame)
 
     def hasten(self) -> None:
-        """Try what waits at once."""
+        """Make the next attempt due now."""
         if self._retry_at is not None:
             self._retry_at = self._clock()
 
@@ -137,8 +138,7 @@ class Delivery(Generic[Item]):
                 if not self._warned_disk:
                     self._warned_disk = True
                     _log.warning(
-                        "%s cannot be kept on disk (%s): they wait in memory.",
-                        self._plural,
+                        "Spans and feedback cannot be kept on disk (%s): they wait in memory.",
                         error.strerror or error,
                     )
                 self._memory = MemoryBacklog()
@@ -146,30 +146,30 @@ class Delivery(Generic[Item]):
 
     @property
     def keeps_on_disk(self) -> bool:
-        """Whether what waits outlives the process."""
+        """Whether the backlog outlives the process."""
         return self._memory is None and not isinstance(self._backlog, MemoryBacklog)
 
-    def withdraw(self) -> list[Item]:
-        """Take out what waits in memory alone, in order: somebody else is to send it."""
-        found: list[Item] = []
+    def withdraw(self) -> list[Record]:
+        """Remove the records that are in memory only, in order, for another destination."""
+        found: list[Record] = []
         for backlog in (self._backlog, self._memory):
             while isinstance(backlog, MemoryBacklog) and (frame := backlog.first()) is not None:
-                found += self._items(frame)
+                found += _records(frame)
                 backlog.done()
         return found
 
     def close(self) -> None:
-        """Close the target, and leave what waits on disk to the next process."""
+        """Close the transport, and leave the backlog on disk to the next process."""
         self._left = self.waiting
         self._backlog.close()
         self._transport.close()
 
     def forget(self) -> None:
-        """Let go of the backlog in a child process: what waits there is its parent's."""
+        """Close the backlog in a forked child: its records belong to the parent."""
         self._backlog.close()
 
     def _first(self) -> tuple[Backlog, Frame] | None:
-        # What went to memory came after what is on disk.
+        # Records in memory are newer than those on disk.
         for backlog in (self._backlog, self._memory):
             if backlog is not None and (frame := backlog.first()) is not None:
                 return backlog, frame
@@ -178,45 +178,43 @@ class Delivery(Generic[Item]):
             self._memory = None
         return None
 
-    def _sent(self, items: Sequence[Item]) -> bool:
-        """Send items; False when nobody took them."""
-        if not items:
+    def _sent(self, records: Sequence[Record]) -> bool:
+        """Send records; return False when the destination is unavailable."""
+        if not records:
             return True
         try:
-            self._send(items)
-        except TransportUnavailable as away:
-            self._back_off(away)
+            self._send(records)
+        except TransportUnavailable as error:
+            self._back_off(error)
             return False
-        except RecordsRejected as refused:
-            # Which of them it is only shows when they are sent apart.
-            half = len(items) // 2
+        except RecordsRejected as rejected:
+            # Bisect: the destination does not name the record that it rejects.
+            half = len(records) // 2
             if half:
-                return self._sent(items[:half]) and self._sent(items[half:])
+                return self._sent(records[:half]) and self._sent(records[half:])
             self.refused += 1
-            self.last_error = str(refused)
+            self.last_error = str(rejected)
             if not self._warned_refused:
                 self._warned_refused = True
-                _log.warning(
-                    "%s are not taken by %s: %s", self._plural, self._transport.label, refused
-                )
+                kind = "Feedback" if isinstance(records[0], Feedback) else "A span"
+                _log.warning("%s was rejected by %s: %s", kind, self._transport.label, rejected)
             return True
-        self.sent += len(items)
+        self.sent += len(records)
         if self._retry_at is not None:
-            _log.info("%s takes %s again.", self._transport.label, self._plural.lower())
+            _log.info("%s accepts spans and feedback again.", self._transport.label)
         self._retry_at = None
         self._pause_s = PAUSES_S[0]
         return True
 
-    def _send(self, items: Sequence[Item]) -> None:
-        """Have the target store items.
+    def _send(self, records: Sequence[Record]) -> None:
+        """Send records, with every error mapped to one of the two that are handled.
 
         Raises:
-            Away: Later perhaps. That is so too where the process lacks what it takes to send.
-            Refused: Never. That is so too of what no target foresaw: it is told, and costs no more
-                than the items that it is about.
+            TransportUnavailable: Also when this process lacks memory, files or modules to send.
+            RecordsRejected: Also for an unexpected error, which then costs only its own record.
         """
         try:
-            self._transport.send(items)
+            self._transport.send(records)
         except (TransportUnavailable, RecordsRejected):
             raise
         except (OSError, ImportError, MemoryError) as error:
@@ -226,34 +224,41 @@ class Delivery(Generic[Item]):
         except Exception as error:
             raise RecordsRejected(f"{type(error).__name__}: {error}") from error
 
-    def _back_off(self, away: TransportUnavailable) -> None:
+    def _back_off(self, error: TransportUnavailable) -> None:
         if self._retry_at is None:
             self.outages += 1
             level = logging.WARNING if self.outages == 1 else logging.INFO
-            _log.log(level, "%s wait, and will be sent later: %s", self._plural, away)
-        self.last_error = str(away)
-        pause_s = KEY_PAUSE_S if away.refused_key else self._pause_s
-        # Half of it at least: a server that comes back is not met by everyone at once.
+            _log.log(level, "Spans and feedback wait, and will be sent later: %s", error)
+        self.last_error = str(error)
+        pause_s = KEY_PAUSE_S if error.refused_key else self._pause_s
+        # Jitter: clients of a server that comes back must not all reconnect at once.
         self._retry_at = self._clock() + pause_s * (0.5 + 0.5 * _jitter())
         self._pause_s = min(2 * self._pause_s, PAUSES_S[1])
 
-    def _items(self, frame: Frame) -> list[Item]:
-        """The items of a batch; of one that another version wrote perhaps none."""
-        try:
-            return self._decoder.decode(frame.data)
-        except msgspec.MsgspecError:
-            return []
-
 
 _jitter = random.Random().random  # noqa: S311
-"""Not the global one: an agent that seeds that one would draw other numbers when it is traced."""
+"""Not the global generator: tracing must not change the numbers that a seeded agent draws."""
+
+_decoder: msgspec.json.Decoder[_Batch | list[SpanRecord]] = msgspec.json.Decoder(
+    _Batch | list[SpanRecord]
+)
+"""Frames of earlier versions hold a list of spans."""
 
 
-def _frames(items: Sequence[Any]) -> Iterator[Frame]:
-    data = msgspec.json.encode(items)
-    half = len(items) // 2
+def _frames(records: Sequence[Record]) -> Iterator[Frame]:
+    data = msgspec.json.encode(_Batch(*by_kind(records)))
+    half = len(records) // 2
     if len(data) > FRAME_BYTES and half:
-        yield from _frames(items[:half])
-        yield from _frames(items[half:])
-    elif items:
-        yield Frame(data, len(items))
+        yield from _frames(records[:half])
+        yield from _frames(records[half:])
+    elif records:
+        yield Frame(data, len(records))
+
+
+def _records(frame: Frame) -> list[Record]:
+    """The records of a frame; none if another version wrote it in another form."""
+    try:
+        batch = _decoder.decode(frame.data)
+    except msgspec.MsgspecError:
+        return []
+    return [*batch.spans, *batch.feedback] if isinstance(batch, _Batch) else [*batch]

@@ -1,4 +1,4 @@
-"""Destination: where a process's spans go, and under which agent's name."""
+"""Destination: where a process sends its spans and feedback, and under which agent's name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AGENT_VARIABLE = "RATCHET_AGENT"
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where spans go."""
+    """A server or a store, and the agent whose records it receives."""
 
     agent: str
     server: str = ""
@@ -29,13 +29,11 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     store: str = ""
     """URL of a store."""
     root: Path | None = None
-    """The folder whose state folder is to be made, when something is kept there."""
+    """The project folder; its state folder is created when something is stored there."""
     spool: Path
-    """Folder of the spans that wait for this destination."""
-    feedback_spool: Path
-    """Folder of the feedback that waits for it, whoever's it is."""
+    """Folder of the records that wait for this destination."""
     config: dict[str, Any] = {}
-    """What `ratchet.toml` says, unchecked."""
+    """Content of `ratchet.toml`, not validated."""
 
     def __repr__(self) -> str:
         return f"<Destination {self.server or 'of a store'} of {self.agent}>"
@@ -49,7 +47,7 @@ def find(
     environ: Mapping[str, str] = os.environ,
     folder: Path | None = None,
 ) -> Destination:
-    """Where the spans of this process go.
+    """Find the destination of this process.
 
     Args:
         agent: The agent's name; RATCHET_AGENT, the entry in `ratchet.toml` or the script's name
@@ -57,7 +55,7 @@ def find(
         url: A server's address or a store's URL; RATCHET_URL or the project's store when left out.
         key: The server's key; RATCHET_KEY when left out.
         environ: The environment's variables.
-        folder: Where the project is looked for; the working directory when left out.
+        folder: Where to look for the project; the working directory when left out.
 
     Raises:
         ConfigError: The address or the key is malformed, or `ratchet.toml` cannot be read.
@@ -71,7 +69,7 @@ def find(
     given = (url or environ.get(URL_VARIABLE, "")).strip()
     if given and (is_server(given) or "://" not in given):
         server = address_of(given).url
-        key_of(key)  # a malformed one is told here, not in the background
+        key_of(key)  # raises here rather than in the background
         state = root / STATE_NAME if root is not None else cache()
         return Destination(
             agent=name,
@@ -79,7 +77,6 @@ def find(
             key=key,
             root=root,
             spool=state / "spool" / _folder_name(name, server),
-            feedback_spool=state / "spool" / _folder_of_feedback(server),
             config=config,
         )
     home = root or start.resolve()
@@ -97,26 +94,20 @@ def find(
         store=store,
         root=home,
         spool=home / STATE_NAME / "spool" / _folder_name(name, store),
-        feedback_spool=home / STATE_NAME / "spool" / _folder_of_feedback(store),
         config=config,
     )
 
 
 def cache() -> Path:
-    """The user's folder for what can be made again, or sent later."""
+    """The user's cache folder."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "ratchet"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ratchet"
 
 
 def _folder_name(agent: str, address: str) -> str:
-    # What was meant for one server is not sent to another.
+    # One folder a destination: records for one server must not reach another.
     return f"{agent}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
-
-
-def _folder_of_feedback(address: str) -> str:
-    # With a dot, and so like no agent's.
-    return f"feedback.{hashlib.sha256(address.encode()).hexdigest()[:8]}"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from ratchet.observe import setup
 from ratchet.observe.capture import capture, plain, readable, shorten
-from ratchet.observe.feedback_sending import put
 from ratchet.types import Feedback, FeedbackKind, InputError, fault
 
 _log = logging.getLogger("ratchet")
@@ -101,7 +100,7 @@ def feedback(
         wrong = fault(item)
         if wrong is not None:
             raise InputError(wrong[1])
-        return item.id if put(item) else ""
+        return item.id if setup.feedback_pipeline().take_feedback(item) else ""
     except Exception as error:
         _log.warning("Feedback was not sent: %s", error)
         return ""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from ratchet.observe.background import suppress_tracing
 from ratchet.types import ConfigError, SpanRecord
 
 _log = logging.getLogger("ratchet")
@@ -70,8 +71,6 @@ class OtlpForwarder:
         self._thread.join(max(0.0, deadline - time.monotonic()))
 
     def _run(self) -> None:
-        from ratchet.observe.live import suppress_tracing
-
         suppress_tracing()
         while (records := self._waiting.get()) is not None:
             try:

@@ -1,4 +1,4 @@
-"""The live pipeline: takes finished spans at once, and sends them from a thread of its own."""
+"""The live pipeline: queues finished spans and feedback and sends them from a background thread."""
 
 from __future__ import annotations
 
@@ -12,135 +12,164 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ratchet.observe.background import is_importing, run_at_end_of_child, silence_logs
-from ratchet.observe.buffer import Buffer, BufferedSpan
-from ratchet.observe.delivery import Delivery
+from ratchet.observe.background import is_importing, run_at_end_of_child, suppress_tracing
+from ratchet.observe.buffer import MAX_FEEDBACK, Buffer, Buffered
 from ratchet.observe.sampling import SampledSpan, Sampling
+from ratchet.types import Feedback, SpanRecord, is_bad
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
+    from ratchet.observe.delivery import Delivery
     from ratchet.observe.record_builder import RecordBuilder
+    from ratchet.observe.sending import Record
     from ratchet.observe.step_span import StepSpan
-    from ratchet.types import SpanRecord
 
 _log = logging.getLogger("ratchet")
 
 GATHER_S = 0.3
-"""How long spans gather before they are sent, unless there are many."""
+"""How long spans gather before they are sent, unless there are many or feedback comes."""
 
 CHILD_GATHER_S = 0.02
-"""The same in a child of `multiprocessing`: a pool ends its workers with SIGTERM, at any moment."""
+"""The same in a child of `multiprocessing`: a pool may end its workers with SIGTERM at any time."""
 
 IMPORTS_S = 2.0
-"""How long a fork waits for the sending thread to come to the end of an import."""
+"""How long a fork waits for the sender thread to complete an import."""
 
 HELD_CHECK_S = 5.0
-"""How often is looked at traces that sampling holds."""
+"""Interval between checks of the traces that sampling holds."""
+
+REOPEN_S = 1.0
+"""Pause before the pipeline's stages are opened again after an error."""
 
 CHUNK = 100
-"""Spans that are prepared at a stretch, before other threads are let in."""
+"""Spans that are prepared before other threads may run."""
 
 EXIT_S = 5.0
-"""How long the end of a process waits for its spans."""
+"""How long the end of a process waits for unsent records."""
 
 
 class CaptureStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the spans of this process so far."""
+    """Counts of this process's spans and feedback so far."""
 
     on: bool
     """Whether spans are recorded."""
     target: str = ""
-    """Where they are sent."""
+    """Destination."""
     agent: str = ""
     taken: int = 0
     """Spans that ended."""
     sent: int = 0
-    """Spans that are stored."""
+    """Records (spans and feedback) stored at the destination."""
     queued: int = 0
-    """Spans in memory that were not sent yet."""
+    """Spans and feedback in memory that were not sent yet."""
     waiting: int = 0
-    """Spans that wait, on disk where there is one, because nobody took them."""
+    """Records in the backlog, on disk where possible, because the destination is unavailable."""
     dropped: int = 0
-    """Spans that were lost because there was no room for them."""
+    """Spans dropped from a full queue, and records dropped from a full backlog."""
     refused: int = 0
-    """Spans that the target will never take."""
+    """Records that the destination rejected for good."""
     broken: int = 0
-    """Spans that could not be turned into records."""
+    """Spans and feedback that could not be turned into records."""
     sampled_out: int = 0
     """Spans that sampling left out."""
     away: bool = False
-    """Whether the target took nothing when it was last asked."""
+    """Whether the destination was unavailable at the last attempt."""
     last_error: str = ""
 
 
 class PipelineStages(msgspec.Struct, frozen=True):
-    """What the sending thread works with; made by that thread, with its first span."""
+    """What the sender thread passes records through; created in that thread."""
 
     builder: RecordBuilder
-    delivery: Delivery[SpanRecord]
+    delivery: Delivery
     forward: Callable[[list[SpanRecord]], None] | None = None
-    """Who gets the records too; it may not wait."""
+    """Also receives the spans' records; it must not block."""
     close_forward: Callable[[float], None] | None = None
 
 
 class LivePipeline:
-    """A `Sink` for what runs outside of rollouts.
+    """A `Sink` for what runs outside of rollouts, and the way out for feedback.
 
     Args:
-        stages: Makes what the sending thread works with.
-        target: Where spans go, for people.
-        agent: Whose they are.
-        content: Whether inputs and outputs are wanted.
-        sample: The share of traces that is kept, in [0, 1].
+        open: Creates the stages; called in the sender thread before the first record is sent.
+        target: Destination, for messages.
+        agent: Name of the agent.
+        content: Whether inputs and outputs are recorded.
+        sample: Share of traces to keep, in [0, 1].
     """
 
     def __init__(
         self,
-        stages: Callable[[], PipelineStages],
+        open: Callable[[], PipelineStages],
         *,
         target: str,
         agent: str,
         content: bool = True,
         sample: float = 1.0,
     ) -> None:
-        self.content = content
         self.tracer: Tracer | None = None
         self.mirror_content = False
-        self._make_stages = stages
-        self._target = target
-        self._agent = agent
-        self._sample = sample
         self._inherited: list[Any] = []
+        self._sample = sample
         self._begin()
+        self.configure(open, target=target, agent=agent, content=content, sample=sample)
 
     def _begin(self) -> None:
-        """Everything that belongs to one process."""
+        """Set the state that belongs to one process."""
         self._pid = os.getpid()
         self._buffer = Buffer(self._on_buffered)
         self._sampling = Sampling(self._sample) if self._sample < 1 else None
         self._wake = threading.Event()
         self._urgent = threading.Event()
         self._flushed = threading.Condition(threading.RLock())
-        self._starting = threading.RLock()
+        self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._stages: PipelineStages | None = None
+        self._superseded: list[PipelineStages] = []
+        self._open_failed = False
         self._in_flight: list[Any] = []
         self._pinned: list[tuple[int, str]] = []
         self._flushes_requested = self._flushes_done = 0
         self._closing_until: float | None = None
         self._taken_over = False
         self._broken = 0
+        self._warned_feedback = False
         self._gather_s = GATHER_S
 
-    # Called by the agent: never waits, never raises.
+    def configure(
+        self,
+        open: Callable[[], PipelineStages],
+        *,
+        target: str,
+        agent: str,
+        content: bool = True,
+        sample: float = 1.0,
+    ) -> None:
+        """Send to another destination from now on; arguments as of the class.
+
+        Records of the former destination that are in memory go to the new one; those on disk stay
+        there for the former.
+        """
+        with self._lock:
+            self._open_stages = open
+            self._target = target
+            self._agent = agent
+            self.content = content
+            self._sample = sample
+            self._sampling = Sampling(sample) if sample < 1 else None
+            if self._stages is not None:
+                self._superseded.append(self._stages)
+                self._stages = None
+
+    # Called by the agent: never blocks, never raises.
 
     def take(self, span: StepSpan) -> None:
-        """Take a finished step."""
+        """Queue a finished step."""
         self._put(span, span.weight, span.status == "error")
 
     def take_foreign(self, span: Any) -> None:
-        """Take a finished span of OpenTelemetry's SDK."""
+        """Queue a finished span of OpenTelemetry's SDK."""
         attributes = span.attributes or {}
         weight = 1_000 + sum(len(v) for v in attributes.values() if type(v) is str)
         self._put(span, weight, span.status.status_code.value == 2)
@@ -149,8 +178,21 @@ class LivePipeline:
         if self._closing_until is None:
             self._buffer.put(span, weight, error)
 
+    def take_feedback(self, item: Feedback) -> bool:
+        """Queue a statement of feedback; return False when too many are queued."""
+        if self._closing_until is not None:
+            return False
+        if is_bad(item):
+            self.keep(item.trace_id, item.conversation_id)
+        if self._buffer.put_feedback(item):
+            return True
+        if not self._warned_feedback:
+            self._warned_feedback = True
+            _log.warning("%d statements of feedback wait; more are dropped.", MAX_FEEDBACK)
+        return False
+
     def keep(self, trace_id: str = "", conversation: str = "") -> None:
-        """Keep a trace or a conversation whatever sampling says, as with bad feedback."""
+        """Keep a trace or a conversation whatever sampling decides, as with bad feedback."""
         if self._sampling is not None:
             with contextlib.suppress(ValueError):
                 self._pinned.append((int(trace_id or "0", 16), conversation))
@@ -163,23 +205,23 @@ class LivePipeline:
             self._urgent.set()
 
     def start(self) -> None:
-        """Start the sending thread, unless it runs."""
-        with self._starting:
+        """Start the sender thread, unless it runs."""
+        with self._lock:
             if self._thread is not None:
                 return
-            thread = threading.Thread(target=self._run, name="ratchet-spans", daemon=True)
+            thread = threading.Thread(target=self._run, name="ratchet-sender", daemon=True)
             self._thread = thread
             if run_at_end_of_child(self.shutdown):
                 self._gather_s = CHILD_GATHER_S
             try:
                 thread.start()
-            except RuntimeError:  # the interpreter is ending: `shutdown` sends what there is
+            except RuntimeError:  # the interpreter is ending: `shutdown` sends the queue
                 self._thread = None
 
-    # Called by whoever holds the handle.
+    # Called by the owner of the pipeline.
 
     def flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Send what has ended so far. Returns whether all of it is stored now."""
+        """Send what is queued. Returns whether all of it is stored now."""
         deadline = time.monotonic() + timeout_s
         if self._thread is None and not len(self._buffer):
             return True
@@ -195,14 +237,14 @@ class LivePipeline:
                     return False
                 self._flushed.wait(min(left, 0.5))
         status = self.status()
-        return not status.waiting and not status.away
+        return not (status.waiting or status.away or self._open_failed)
 
     def shutdown(self, timeout_s: float = EXIT_S) -> None:
-        """Send what there is, within a bound; what is left waits on disk for the next process."""
+        """Send what is queued, within a time limit; the next process sends what is left on disk."""
         if self._closing_until is not None or self._pid != os.getpid():
             return
         deadline = time.monotonic() + timeout_s
-        # A part of the time is left to put on disk what the target did not take.
+        # The rest of the time is for storing unsent records on disk.
         self._closing_until = deadline - 0.3 * timeout_s
         thread = self._thread
         self._wake.set()
@@ -214,7 +256,7 @@ class LivePipeline:
             self._finish(deadline)
 
     def status(self) -> CaptureStatus:
-        """What became of the spans so far."""
+        """Counts so far."""
         stages = self._stages
         delivery = stages.delivery if stages is not None else None
         held = self._sampling.held if self._sampling is not None else 0
@@ -235,9 +277,9 @@ class LivePipeline:
         )
 
     def settle(self, timeout_s: float = IMPORTS_S) -> None:
-        """Wait, before a fork, while the sending thread imports something.
+        """Wait, before a fork, while the sender thread imports a module.
 
-        The child would find modules that are half made, and nobody there who finishes them.
+        The child would inherit a module that is partly imported, and nothing would complete it.
         """
         thread = self._thread
         if thread is None or thread is threading.current_thread() or thread.ident is None:
@@ -247,17 +289,18 @@ class LivePipeline:
             time.sleep(0.001)
 
     def forked(self) -> None:
-        """Begin anew in a child process: what waits is its parent's."""
-        stages, closing = self._stages, self._closing_until
-        # Kept alive: their finalizers would say goodbye on connections that are the parent's.
-        self._inherited.append((stages, self._thread))
-        if stages is not None:
-            # The parent's locks on its segments stay: they go when the parent closes them.
-            stages.delivery.forget()
+        """Reset the pipeline in a forked child: queued records belong to the parent."""
+        opened, closing = [self._stages, *self._superseded], self._closing_until
+        # Kept alive: their finalizers would close connections that are the parent's.
+        self._inherited.append((opened, self._thread))
+        for stages in opened:
+            if stages is not None:
+                # The parent's locks on its segments remain until the parent closes them.
+                stages.delivery.forget()
         self._begin()
         self._closing_until = closing
 
-    # The sending thread.
+    # The sender thread.
 
     def _run(self) -> None:
         suppress_tracing()
@@ -266,10 +309,12 @@ class LivePipeline:
             self._wait()
             requested = self._flushes_requested
             try:
-                self._send_batch(self._buffer.take_all())
-            except Exception as error:  # whatever it is, it is no reason to stop
+                self._send_batch()
+            except Exception as error:  # no error may end this thread
                 self._broken += len(self._in_flight)
-                _log.warning("Spans could not be sent: %s: %s", type(error).__name__, error)
+                _log.warning(
+                    "Spans and feedback could not be sent: %s: %s", type(error).__name__, error
+                )
             if self._taken_over:
                 return
             self._in_flight = []
@@ -279,20 +324,20 @@ class LivePipeline:
             with self._flushed:
                 self._flushes_done = requested
                 self._flushed.notify_all()
-            if self._closing_until is not None and not len(self._buffer):
+            if self._closing_until is not None and (self._open_failed or not len(self._buffer)):
                 self._close()
                 return
 
     def _wait(self) -> None:
         """Wait until there is something to do."""
-        if (
-            len(self._buffer)
-            or self._closing_until is not None
-            or self._flushes_requested > self._flushes_done
-        ):
+        if self._closing_until is not None or self._flushes_requested > self._flushes_done:
             wait_s: float | None = 0.0
+        elif self._stages is None:
+            wait_s = REOPEN_S if self._open_failed else 0.0
+        elif len(self._buffer):
+            wait_s = 0.0
         else:
-            wait_s = self._stages.delivery.due_s if self._stages is not None else 0.0
+            wait_s = self._stages.delivery.due_s
             if self._sampling is not None and self._sampling.held:
                 wait_s = HELD_CHECK_S if wait_s is None else min(wait_s, HELD_CHECK_S)
         self._wake.wait(wait_s)
@@ -305,20 +350,49 @@ class LivePipeline:
             self._urgent.wait(self._gather_s)
         self._urgent.clear()
 
-    def _send_batch(self, held: list[BufferedSpan]) -> None:
-        self._in_flight = held
-        if self._stages is None:
-            self._stages = self._make_stages()
-        stages = self._stages
-        spans = self._sampled(held)
-        records: list[SpanRecord] = []
-        for start in range(0, len(spans), CHUNK):
-            records += stages.builder.records(spans[start : start + CHUNK])
+    def _opened(self) -> PipelineStages | None:
+        """The stages of the present destination; None when they cannot be created now."""
+        while (stages := self._stages) is None:
+            open = self._open_stages
+            try:
+                made = open()
+            except Exception as error:
+                if not self._open_failed:
+                    self._open_failed = True
+                    _log.warning(
+                        "Spans and feedback wait, and will be sent later: %s: %s",
+                        type(error).__name__,
+                        error,
+                    )
+                return None
+            self._open_failed = False
+            with self._lock:
+                self._superseded.append(made)
+                if open is self._open_stages:
+                    self._stages = self._superseded.pop()
+        for former in self._superseded:
+            stages.delivery.keep(former.delivery.withdraw())
+            _end(former, 0.1)
+        self._superseded = []
+        return stages
+
+    def _send_batch(self) -> None:
+        # Opened first: until that succeeds records stay in the queue, which is bounded.
+        stages = self._opened()
+        if stages is None:
+            return
+        self._in_flight = held = self._buffer.take_all()
+        items = self._sampled(held)
+        records: list[Record] = []
+        for start in range(0, len(items), CHUNK):
+            records += stages.builder.records(items[start : start + CHUNK])
             time.sleep(0)
-        # From here on they are records: what a process that ends has to keep are these.
+        # Redacted from here on: a process that ends stores these rather than the items.
         self._in_flight = records
-        if stages.forward is not None and records:
-            stages.forward(records)
+        if stages.forward is not None:
+            spans = [each for each in records if isinstance(each, SpanRecord)]
+            if spans:
+                stages.forward(spans)
         delivery = stages.delivery
         if self._flushes_requested > self._flushes_done:
             delivery.hasten()
@@ -327,53 +401,75 @@ class LivePipeline:
         delivery.retry()
         delivery.deliver(records)
 
-    def _sampled(self, held: list[BufferedSpan]) -> list[Any]:
+    def _sampled(self, held: list[Buffered]) -> list[Any]:
         sampling = self._sampling
         if sampling is None:
-            return [each.span for each in held]
-        rescued: list[Any] = []
+            return [each.item for each in held]
+        picked: list[Any] = []
         pinned, self._pinned = self._pinned, []
         for trace_id, conversation in pinned:
-            rescued += sampling.keep(trace_id, conversation)
-        return rescued + sampling.pick(map(_for_sampling, held), time.monotonic())
+            picked += sampling.keep(trace_id, conversation)
+        spans = (_for_sampling(each) for each in held if each.item.__class__ is not Feedback)
+        picked += sampling.pick(spans, time.monotonic())
+        return picked + [each.item for each in held if each.item.__class__ is Feedback]
 
     def _close(self) -> None:
         stages = self._stages
-        if stages is not None:
-            delivery = stages.delivery
-            while delivery.due_s == 0.0 and time.monotonic() < (self._closing_until or 0.0):
-                delivery.retry()
-            if stages.close_forward is not None:
-                stages.close_forward(max(0.1, (self._closing_until or 0.0) - time.monotonic()))
-            left = delivery.waiting
-            if left and delivery.keeps_on_disk:
-                _log.info("%d spans wait on disk for the next process of this agent.", left)
-            elif left:
-                _log.warning(
-                    "%d spans could not be sent and are lost: %s", left, delivery.last_error
-                )
-            delivery.close()
+        if stages is None:
+            _warn_lost(len(self._buffer), "their destination could not be opened")
+            return
+        delivery = stages.delivery
+        while delivery.due_s == 0.0 and time.monotonic() < (self._closing_until or 0.0):
+            delivery.retry()
+        left = delivery.waiting
+        if left and delivery.keeps_on_disk:
+            _log.info(
+                "%d spans and statements of feedback wait on disk for the next process of this"
+                " agent.",
+                left,
+            )
+        else:
+            _warn_lost(left, delivery.last_error)
+        _end(stages, max(0.1, (self._closing_until or 0.0) - time.monotonic()))
 
     def _finish(self, deadline: float) -> None:
-        """Put on disk what the sending thread, which hangs, could not send; called at the end."""
-        with contextlib.suppress(Exception):
-            stages = self._stages or self._make_stages()
-            in_flight = self._in_flight
-            records = [each for each in in_flight if not isinstance(each, BufferedSpan)]
-            spans = [each for each in in_flight if isinstance(each, BufferedSpan)]
-            records += stages.builder.records(self._sampled(spans + self._buffer.take_all()))
+        """Store on disk, as the process ends, what the blocked sender thread could not send."""
+        unsent = self._in_flight
+        raw = [each for each in unsent if isinstance(each, Buffered)] + self._buffer.take_all()
+        records = [each for each in unsent if not isinstance(each, Buffered)]
+        try:
+            stages = self._opened()
+            if stages is None:
+                _warn_lost(len(raw) + len(records), "their destination could not be opened")
+                return
+            records += stages.builder.records(self._sampled(raw))
             if records:
                 if self._thread is None and time.monotonic() < deadline:
                     stages.delivery.deliver(records)
                 else:
                     stages.delivery.keep(records)
             self._in_flight = []
-            if stages.delivery.waiting and not stages.delivery.keeps_on_disk:
-                _log.warning("%d spans could not be sent and are lost.", stages.delivery.waiting)
+            if not stages.delivery.keeps_on_disk:
+                _warn_lost(stages.delivery.waiting, stages.delivery.last_error)
+        except Exception as error:
+            _warn_lost(len(raw) + len(records), f"{type(error).__name__}: {error}")
 
 
-def _for_sampling(held: BufferedSpan) -> SampledSpan:
-    span = held.span
+def _end(stages: PipelineStages, timeout_s: float) -> None:
+    if stages.close_forward is not None:
+        stages.close_forward(timeout_s)
+    stages.delivery.close()
+
+
+def _warn_lost(count: int, why: str) -> None:
+    if count:
+        _log.warning(
+            "%d spans and statements of feedback could not be sent and are lost: %s", count, why
+        )
+
+
+def _for_sampling(held: Buffered) -> SampledSpan:
+    span = held.item
     attributes = span.attributes or {}
     trace_id = getattr(span, "trace_id", None)
     if trace_id is None:
@@ -386,20 +482,3 @@ def _for_sampling(held: BufferedSpan) -> SampledSpan:
         held.weight,
         span,
     )
-
-
-def suppress_tracing() -> None:
-    """See to it that no library records or logs what this thread does: it is not the agent's."""
-    from ratchet.observe.collector import collecting
-
-    collecting.set(None)
-    silence_logs()
-    with contextlib.suppress(Exception):  # keys that OpenTelemetry's instrumentations look for
-        from opentelemetry import context
-
-        current = context.Context()
-        for name in ("_SUPPRESS_INSTRUMENTATION_KEY", "_SUPPRESS_HTTP_INSTRUMENTATION_KEY"):
-            key = getattr(context, name, None)
-            if key is not None:
-                current = context.set_value(key, True, current)
-        context.attach(context.set_value("suppress_instrumentation", True, current))

@@ -1,4 +1,4 @@
-"""Prepares finished spans for storage: one model of names, bounded, redacted."""
+"""Turns finished spans and feedback into records: normalised, bounded, redacted."""
 
 from __future__ import annotations
 
@@ -11,49 +11,65 @@ import msgspec
 from ratchet.observe.dialects import normalise
 from ratchet.observe.otel_spans import from_otel
 from ratchet.observe.redaction import without_content
+from ratchet.observe.sending import Record
 from ratchet.observe.step_span import StepSpan
-from ratchet.types import Span, SpanRecord
+from ratchet.types import Feedback, Span, SpanRecord
 
 _log = logging.getLogger("ratchet")
 
 Redact = Callable[[SpanRecord], SpanRecord]
+RedactFeedback = Callable[[Feedback], Feedback]
 
 MAX_SPAN = 2 * 1024 * 1024
-"""Characters kept of one span; its longest attributes are cut first."""
+"""Maximum number of characters of one span; its longest attributes are cut first."""
 
 
 class RecordBuilder:
-    """Turns finished spans into records.
+    """Turns finished spans and feedback into records.
 
     Args:
-        agent: The live agent that they come from.
+        agent: Name of the live agent that the spans belong to.
         content: Whether inputs and outputs are kept.
-        redact: What is done to each record; None for nothing. A record that it raises on is not
-            sent.
+        redact: Redacts each span's record. A record that it raises on is not sent.
+        redact_feedback: Redacts each statement of feedback, likewise.
     """
 
-    def __init__(self, agent: str, *, content: bool = True, redact: Redact | None = None) -> None:
+    def __init__(
+        self,
+        agent: str,
+        *,
+        content: bool = True,
+        redact: Redact | None = None,
+        redact_feedback: RedactFeedback | None = None,
+    ) -> None:
         self._agent = agent
         self._content = content
         self._redact = redact
+        self._redact_feedback = redact_feedback
         self._warned = False
         self.broken = 0
-        """Spans that could not be turned into records."""
+        """Number of items that could not be turned into records."""
 
-    def records(self, spans: Iterable[Any]) -> list[SpanRecord]:
-        """The records of finished spans; what fails on one of them costs only that one."""
-        made: list[SpanRecord] = []
-        for span in spans:
+    def records(self, items: Iterable[Any]) -> list[Record]:
+        """The records of finished spans and feedback; an error costs only its own item."""
+        made: list[Record] = []
+        for item in items:
             try:
-                made.append(self._record(span))
+                made.append(
+                    self._feedback(item) if item.__class__ is Feedback else self._record(item)
+                )
             except Exception as error:
                 self.broken += 1
-                if not self._warned:
+                why = f"{type(error).__name__}: {error}"
+                if item.__class__ is Feedback:
+                    _log.warning("Feedback %s was not sent: %s", item.id, why)
+                elif not self._warned:
                     self._warned = True
-                    _log.warning(
-                        "A span could not be recorded: %s: %s", type(error).__name__, error
-                    )
+                    _log.warning("A span could not be recorded: %s", why)
         return made
+
+    def _feedback(self, item: Feedback) -> Feedback:
+        return item if self._redact_feedback is None else self._redact_feedback(item)
 
     def _record(self, ended: Any) -> SpanRecord:
         if ended.__class__ is StepSpan:
@@ -75,7 +91,7 @@ class RecordBuilder:
 
 
 def bounded(span: Span, limit: int = MAX_SPAN) -> Span:
-    """A span of about as many characters as the limit, at most."""
+    """The span, cut to roughly the given number of characters."""
     sizes = {key: _size(value) for key, value in span.attributes.items()}
     events = [sum(_size(value) for value in event.attributes.values()) for event in span.events]
     too_much = sum(sizes.values()) + sum(events) - limit
@@ -90,7 +106,7 @@ def bounded(span: Span, limit: int = MAX_SPAN) -> Span:
         if too_much <= 0:
             break
         value = attributes[key]
-        # The beginning of a text is of use; of a list's JSON form nobody knows.
+        # The beginning of a text is useful, that of a list's JSON may not be.
         attributes[key] = (
             f"{value[:1000]}… [{len(value) - 1000} more characters]"
             if isinstance(value, str) and len(value) > 1000

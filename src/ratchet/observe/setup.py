@@ -1,4 +1,4 @@
-"""`ratchet.init`: from here on, what the process's agent does is captured."""
+"""`ratchet.init`: starts the capture of what the agent of this process does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 import math
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from ratchet.observe import destination
 from ratchet.observe.collector import set_live
 from ratchet.observe.destination import Destination
 from ratchet.observe.live import EXIT_S, CaptureStatus, LivePipeline, PipelineStages
-from ratchet.types import ConfigError, SpanRecord
 
 if TYPE_CHECKING:
     from ratchet.observe.otel_bridge import OtelBridge
@@ -24,11 +22,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ratchet")
 
 DISABLED_VARIABLE = "RATCHET_DISABLED"
-FORWARD_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+DESTINATION_VARIABLES = ("RATCHET_URL", "RATCHET_KEY", "RATCHET_STORE", "RATCHET_AGENT")
 
 
 class Handle:
-    """What `init` returns: to flush, to end, and to see what became of the spans."""
+    """What `init` returns: flushes and ends the capture, and reports its counts."""
 
     def __init__(
         self,
@@ -44,39 +42,28 @@ class Handle:
         """Names of the libraries that are instrumented, or will be when they are imported."""
 
     def flush(self, timeout_s: float = EXIT_S) -> bool:
-        """Send the spans that have ended so far, and what `ratchet.feedback` was told.
+        """Send the spans that have ended so far and the feedback that was given.
 
         Args:
-            timeout_s: How long to wait for it.
+            timeout_s: Maximum time to wait, in seconds.
 
         Returns:
-            Whether all of it is stored now. What is not is sent later.
+            Whether all of it is stored now. The rest is sent later.
         """
-        from ratchet.observe import feedback_sending
-
-        deadline = time.monotonic() + timeout_s
-        stored = self._live is None or self._live.flush(timeout_s)
-        return feedback_sending.flush(max(0.0, deadline - time.monotonic())) and stored
+        return flush(timeout_s) if self._live is None else self._live.flush(timeout_s)
 
     def shutdown(self, timeout_s: float = EXIT_S) -> None:
-        """Send what there is, within a bound, and capture no more; `init` may be called again.
-
-        Feedback that was given so far goes where this sends to.
+        """Send what is queued, within a time limit, and end the capture; `init` may follow again.
 
         Args:
-            timeout_s: How long to wait. What is not sent by then waits on disk.
+            timeout_s: Maximum time to wait, in seconds. Unsent records wait on disk.
         """
-        global _handle
-        from ratchet.observe import feedback_sending
-
-        deadline = time.monotonic() + timeout_s
-        if _handle is self:
-            # First: where feedback goes depends on the handle.
-            feedback_sending.close(timeout_s / 2)
+        global _handle, _pipeline
         with _lock:
             if _handle is self:
                 _handle = None
                 set_live(None)
+                _pipeline = None
         if self._bridge is not None:
             self._bridge.disconnect()
         if self.instruments:
@@ -84,7 +71,7 @@ class Handle:
 
             instruments.install(None)
         if self._live is not None:
-            self._live.shutdown(max(0.0, deadline - time.monotonic()))
+            self._live.shutdown(max(0.0, timeout_s))
             atexit.unregister(self._live.shutdown)
 
     def keep(self, trace_id: str = "", conversation: str = "") -> None:
@@ -107,6 +94,10 @@ class Handle:
 
 
 _handle: Handle | None = None
+_pipeline: LivePipeline | None = None
+"""The one pipeline of this process: made by `init`, or by the first feedback without it."""
+_found_in: list[str | None] = []
+"""Variables of the environment when the destination of feedback was found."""
 _lock = threading.RLock()
 _warned_again = False
 
@@ -186,13 +177,11 @@ def current() -> Handle | None:
 
 def _start(arguments: Mapping[str, Any]) -> Handle:
     found = destination.find(arguments["agent"], arguments["url"], arguments["key"])
-    redact = _redaction(arguments["redact"], found)
-    live = LivePipeline(
-        lambda: _stages(arguments, found, redact, live),
-        target=found.server or ("store" if "@" in found.store else found.store),
-        agent=found.agent,
-        content=bool(arguments["capture_content"]),
-        sample=_share(arguments["sample"]),
+    live = _new_pipeline(
+        lambda: _open_stages(found, arguments, live),
+        found,
+        bool(arguments["capture_content"]),
+        _share(arguments["sample"]),
     )
     # A handler of signals that came while the first step imports this would find it half made.
     import ratchet.observe.step_span  # noqa: F401
@@ -204,68 +193,12 @@ def _start(arguments: Mapping[str, Any]) -> Handle:
         from ratchet.observe.thread_context import carry_spans
 
         carry_spans()
-    atexit.register(live.shutdown)
-    _watch_forks(live)
-    if arguments["spool"] and found.spool.parent.is_dir():
+    if arguments["spool"] and found.spool.is_dir():
         from ratchet.observe.spool import waits
 
         if waits(found.spool):
             live.start()
-        if waits(found.feedback_spool):
-            from ratchet.observe import feedback_sending
-
-            feedback_sending.start()
     return Handle(live, bridge, instruments, arguments)
-
-
-def _stages(
-    arguments: Mapping[str, Any],
-    found: Destination,
-    redact: Callable[[], Redact | None],
-    live: LivePipeline,
-) -> PipelineStages:
-    """What the sending thread works with. Called by it: all of this is slow to import."""
-    from ratchet.observe.backlogs import span_backlog
-    from ratchet.observe.delivery import Delivery
-    from ratchet.observe.record_builder import RecordBuilder
-    from ratchet.observe.sending import RecordTransport, ServerRecordTransport, StoreRecordTransport
-
-    transport: RecordTransport[SpanRecord]
-    if found.server:
-        transport = ServerRecordTransport(found.server, found.key)
-    else:
-        transport = StoreRecordTransport(found.store, found.root)
-    builder = RecordBuilder(found.agent, content=live.content, redact=redact())
-    backlog = span_backlog(found, on_disk=bool(arguments["spool"]))
-    delivery = Delivery(transport, backlog, time.monotonic, kind=SpanRecord, plural="Spans")
-    forwarder = _forwarding(arguments["forward"], found.agent, live)
-    if forwarder is None:
-        return PipelineStages(builder, delivery)
-    return PipelineStages(builder, delivery, forwarder.put, forwarder.close)
-
-
-def _redaction(option: Any, found: Destination) -> Callable[[], Redact | None]:
-    """Makes what is done to each record; in the sending thread, where it is imported."""
-    if option is False or option is None:
-        return lambda: None
-    record = getattr(option, "record", option)
-    if option is not True and callable(record):
-        return lambda: record
-
-    def make() -> Redact:
-        import msgspec
-
-        from ratchet.observe.redaction import RedactionRules, redactor_of
-
-        try:
-            rules = msgspec.convert(found.config.get("redaction", {}), RedactionRules)
-            return redactor_of(rules, os.environ).record
-        except (msgspec.ValidationError, ConfigError) as error:
-            # Rules that cannot be read may be the ones that matter.
-            _log.warning("[redaction] cannot be read (%s): no contents are kept.", error)
-            return redactor_of(RedactionRules(capture_content=False), os.environ).record
-
-    return make
 
 
 def _share(sample: Any) -> float:
@@ -302,43 +235,70 @@ def _instrumented(bridge: OtelBridge) -> tuple[str, ...]:
         return ()
 
 
-def _forwarding(option: Any, agent: str, live: LivePipeline) -> Any:
-    """What forwards spans; None when nothing is to, or can."""
-    endpoint = option if isinstance(option, str) else ""
-    if option is False:
-        return None
-    if not endpoint and (
-        # A set-up of the user's exports its spans itself.
-        live.tracer is not None or not any(os.environ.get(name) for name in FORWARD_VARIABLES)
-    ):
-        if option:
-            _log.warning("forward=True names no back end: set %s.", FORWARD_VARIABLES[1])
-        return None
-    from ratchet.observe.forwarding import OtlpForwarder
-
-    try:
-        return OtlpForwarder(endpoint, agent)
-    except Exception as error:
-        _log.warning("%s", error)
-        return None
+def _new_pipeline(
+    open: Callable[[], PipelineStages], found: Destination, content: bool, sample: float
+) -> LivePipeline:
+    """The process's pipeline, created or sent to another destination."""
+    global _pipeline
+    target = found.server or ("store" if "@" in found.store else found.store)
+    if _pipeline is not None:
+        _pipeline.configure(open, target=target, agent=found.agent, content=content, sample=sample)
+        return _pipeline
+    _watch_forks()
+    _pipeline = LivePipeline(open, target=target, agent=found.agent, content=content, sample=sample)
+    atexit.register(_pipeline.shutdown)
+    return _pipeline
 
 
-_watched: LivePipeline | None = None
+def feedback_pipeline() -> LivePipeline:
+    """The pipeline for feedback: that of `init`, or one for the destination `init` would find.
+
+    Raises:
+        ConfigError: The environment or `ratchet.toml` name no usable destination.
+    """
+    global _found_in
+    with _lock:
+        if _pipeline is None or _handle is None:
+            environ = [os.environ.get(name) for name in DESTINATION_VARIABLES]
+            if _pipeline is None or environ != _found_in:
+                found = destination.find(None, None, None)
+                _new_pipeline(lambda: _open_stages(found, {}), found, True, 1.0)
+                _found_in = environ
+        assert _pipeline is not None
+        return _pipeline
 
 
-def _watch_forks(live: LivePipeline) -> None:
-    """Have the pipeline begin anew in child processes."""
+def flush(timeout_s: float = EXIT_S) -> bool:
+    """Send what is queued in this process. Returns whether all of it is stored now."""
+    return _pipeline is None or _pipeline.flush(timeout_s)
+
+
+def _open_stages(
+    found: Destination, arguments: Mapping[str, Any], live: LivePipeline | None = None
+) -> PipelineStages:
+    from ratchet.observe.stages import open_stages
+
+    return open_stages(found, arguments, exported=live is not None and live.tracer is not None)
+
+
+_watched = False
+
+
+def _watch_forks() -> None:
+    """Reset the pipeline in forked children."""
     global _watched
-    if _watched is None:
+    if not _watched:
         os.register_at_fork(before=_forking, after_in_child=_forked)
-    _watched = live
+        _watched = True
 
 
 def _forking() -> None:
-    if _watched is not None:
-        _watched.settle()
+    if _pipeline is not None:
+        _pipeline.settle()
 
 
 def _forked() -> None:
-    if _watched is not None:
-        _watched.forked()
+    global _lock
+    _lock = threading.RLock()  # another thread of the parent may have held it
+    if _pipeline is not None:
+        _pipeline.forked()

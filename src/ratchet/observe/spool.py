@@ -1,9 +1,9 @@
-"""The spool: batches of spans on disk while nobody takes them, oldest first, bounded.
+"""The spool: batches of records on disk while their destination is unavailable; FIFO, bounded.
 
-A segment is a file that is only appended to: a magic line, then frames of length, number of spans,
-checksum and JSON. Whoever writes or sends a segment holds a lock on it, which the system lets go
-when the process ends, however it ends. So a process also sends what an earlier one left behind, and
-no two processes send the same.
+A segment is an append-only file: a magic line, then frames of length, number of records, checksum
+and JSON. The process that writes or sends a segment holds a lock on it, which the system releases
+when the process ends in any way. So a process also sends what an earlier one left behind, and no
+two processes send the same records.
 """
 
 from __future__ import annotations
@@ -23,63 +23,63 @@ from typing import NamedTuple, Protocol
 from ratchet._private_files import make_folder
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Of all segments of an agent together; beyond it the oldest is given up."""
+"""Limit for all segments of an agent together; beyond it the oldest is deleted."""
 
 SEGMENT_BYTES = 4 * 1024 * 1024
-"""A segment that has grown to this is not appended to any more."""
+"""Size at which a new segment is begun."""
 
 CHECK_S = 1.0
-"""How often is looked for segments that another process left behind."""
+"""Interval between searches for segments that another process left behind, in seconds."""
 
 MAX_FRAME = 64 * 1024 * 1024
-"""A longer frame is none: its head is damaged."""
+"""A header with a greater length is damaged."""
 
 MAGIC = b"ratchet spool 1\n"
 SUFFIX = ".spool"
 _HEAD = struct.Struct(">III")
-"""Length, number of spans, CRC-32 of what follows."""
+"""Length, number of records, CRC-32 of the data."""
 
 
 class Frame(NamedTuple):
-    """One batch."""
+    """One batch of records, encoded."""
 
     data: bytes
-    spans: int
+    records: int
 
 
 class Backlog(Protocol):
-    """Batches that wait for a server."""
+    """A queue of batches."""
 
     lost: int
-    """Spans that were given up."""
+    """Number of records dropped or damaged."""
 
     def append(self, frame: Frame) -> None:
         """Add a batch at the end.
 
         Raises:
-            OSError: It cannot be kept.
+            OSError: It cannot be stored.
         """
         ...
 
     def first(self) -> Frame | None:
-        """The oldest batch, which stays."""
+        """The oldest batch, without removing it."""
         ...
 
     def done(self) -> None:
-        """Take away the oldest batch."""
+        """Remove the oldest batch."""
         ...
 
-    def spans(self) -> int:
-        """How many spans wait here, as far as this process knows."""
+    def records(self) -> int:
+        """Number of records that this process holds."""
         ...
 
     def close(self) -> None:
-        """Let go of what is on disk, for the next process."""
+        """Release what is on disk for the next process."""
         ...
 
 
 class MemoryBacklog:
-    """Batches in memory, bounded: where there is no disk to write to."""
+    """A bounded queue of batches in memory."""
 
     def __init__(self, max_bytes: int = 32 * 1024 * 1024) -> None:
         self._frames: deque[Frame] = deque()
@@ -88,11 +88,11 @@ class MemoryBacklog:
         self.lost = 0
 
     def append(self, frame: Frame) -> None:
-        """Add a batch; the oldest ones give way."""
+        """Add a batch; drop the oldest ones beyond the limit."""
         self._frames.append(frame)
         self._bytes += len(frame.data)
         while self._bytes > self._max_bytes and len(self._frames) > 1:
-            self.lost += self._frames[0].spans
+            self.lost += self._frames[0].records
             self.done()
 
     def first(self) -> Frame | None:
@@ -100,19 +100,19 @@ class MemoryBacklog:
         return self._frames[0] if self._frames else None
 
     def done(self) -> None:
-        """Take away the oldest batch."""
+        """Remove the oldest batch."""
         self._bytes -= len(self._frames.popleft().data)
 
-    def spans(self) -> int:
-        """How many spans wait here."""
-        return sum(frame.spans for frame in self._frames)
+    def records(self) -> int:
+        """Number of records in the queue."""
+        return sum(frame.records for frame in self._frames)
 
     def close(self) -> None:
-        """Nothing is held outside."""
+        """Do nothing: memory needs no release."""
 
 
 def waits(folder: Path) -> bool:
-    """Whether somebody has left batches in a folder."""
+    """Whether a folder holds segments."""
     try:
         return any(path.suffix == SUFFIX for path in folder.iterdir())
     except OSError:
@@ -120,95 +120,95 @@ def waits(folder: Path) -> bool:
 
 
 class _Segment:
-    """A segment whose lock this process holds."""
+    """A segment that this process has locked."""
 
     def __init__(self, path: Path, file: FileIO) -> None:
         self.path = path
         self.file = file
         self.read_to = len(MAGIC)
         self.size = os.fstat(file.fileno()).st_size
-        self.spans = 0
+        self.records = 0
         self.damaged = 0
-        """Spans that were passed over."""
+        """Number of records skipped because their checksum is wrong."""
         self._next: Frame | None = None
 
     def append(self, frame: Frame) -> None:
-        head = _HEAD.pack(len(frame.data), frame.spans, zlib.crc32(frame.data))
+        head = _HEAD.pack(len(frame.data), frame.records, zlib.crc32(frame.data))
         left = memoryview(head + frame.data)
         try:
             self.file.seek(self.size)
-            while left:  # a disk that is nearly full takes a part
+            while left:  # a disk that is nearly full writes a part
                 left = left[self.file.write(left) :]
         except OSError:
-            # Half of a frame would hide those that come after it.
+            # Half a frame would hide those after it.
             with contextlib.suppress(OSError):
                 self.file.truncate(self.size)
             raise
         self.size += len(head) + len(frame.data)
-        self.spans += frame.spans
+        self.records += frame.records
 
     def frame(self) -> Frame | None:
-        """The first frame that was not skipped; None at the end, or where the file is torn."""
+        """The next frame; None at the end, or where the file is torn."""
         while self._next is None:
             self.file.seek(self.read_to)
             head = self.file.read(_HEAD.size)
             if len(head) < _HEAD.size:
                 return None
-            length, spans, checksum = _HEAD.unpack(head)
+            length, count, checksum = _HEAD.unpack(head)
             if length > MAX_FRAME:
                 return None
             data = self.file.read(length)
             if len(data) < length:
                 return None
-            frame = Frame(data, spans)
+            frame = Frame(data, count)
             if zlib.crc32(data) == checksum:
                 self._next = frame
             else:
-                self.damaged += spans
+                self.damaged += count
                 self._pass(frame)
         return self._next
 
     def skip(self) -> None:
-        """Go on behind the frame that `frame` gave."""
+        """Advance past the frame that `frame` returned."""
         assert self._next is not None
         self._pass(self._next)
         self._next = None
 
     def _pass(self, frame: Frame) -> None:
         self.read_to += _HEAD.size + len(frame.data)
-        self.spans -= frame.spans
+        self.records -= frame.records
 
     def count(self) -> None:
-        """Count the spans that were not read yet, without reading them."""
-        self.spans, at = 0, self.read_to
+        """Count the unread records from the headers alone."""
+        self.records, at = 0, self.read_to
         while at + _HEAD.size <= self.size:
             self.file.seek(at)
-            length, spans, _ = _HEAD.unpack(self.file.read(_HEAD.size))
+            length, count, _ = _HEAD.unpack(self.file.read(_HEAD.size))
             at += _HEAD.size + length
             if length > MAX_FRAME or at > self.size:
                 break
-            self.spans += spans
+            self.records += count
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self.file.close()
 
     def delete(self) -> None:
-        # Deleted while it is locked: nobody can have begun to send it.
+        # Deleted while locked, so no other process can have begun to send it.
         with contextlib.suppress(OSError):
             self.path.unlink()
         self.close()
 
 
 class Spool:
-    """Batches on disk, in a folder that several processes may share.
+    """A queue of batches on disk, in a folder that several processes may share.
 
     Args:
-        folder: The folder; it is made at the first batch.
-        max_bytes: Bytes of all segments in it.
-        segment_bytes: Bytes from which on a new segment is begun.
-        prepare: Makes what the folder is to lie in, before the first batch; it raises OSError when
-            that cannot be made.
+        folder: The folder; created with the first batch.
+        max_bytes: Limit for all segments in it.
+        segment_bytes: Size at which a new segment is begun.
+        prepare: Called before the folder is created, to create its parent; raises OSError when
+            that fails.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class Spool:
         self._checked_at = -CHECK_S
         self._ours = 0
         self.lost = 0
-        """Spans that were given up because there was no room, or that were damaged."""
+        """Number of records dropped because the spool was full, or damaged."""
 
     def append(self, frame: Frame) -> None:
         """Add a batch at the end.
@@ -241,7 +241,7 @@ class Spool:
         last.append(frame)
 
     def first(self) -> Frame | None:
-        """The oldest batch that this process holds, or one that another left behind."""
+        """The oldest batch that this process holds, or else one that another left behind."""
         if not self._segments:
             self._adopt()
         while self._segments:
@@ -249,30 +249,30 @@ class Spool:
             frame = segment.frame()
             if frame is not None:
                 return frame
-            # What is left is torn: its writer was killed before it was whole.
+            # The rest is torn: its writer was killed while it wrote.
             self._drop(segment)
             if not self._segments:
                 self._adopt()
         return None
 
     def done(self) -> None:
-        """Take away the oldest batch."""
+        """Remove the oldest batch."""
         segment = self._segments[0]
         segment.skip()
         if segment.read_to >= segment.size:
             self._drop(segment)
 
-    def spans(self) -> int:
-        """How many spans this process holds here."""
-        return sum(segment.spans for segment in self._segments)
+    def records(self) -> int:
+        """Number of records that this process holds."""
+        return sum(segment.records for segment in self._segments)
 
     def close(self) -> None:
-        """Let go of the segments; the next process of this agent sends them."""
+        """Release the segments; the next process of this agent sends them."""
         while self._segments:
             self._segments.popleft().close()
 
     def _drop(self, segment: _Segment) -> None:
-        self.lost += segment.damaged + max(segment.spans, 0)
+        self.lost += segment.damaged + max(segment.records, 0)
         with contextlib.suppress(ValueError):
             self._segments.remove(segment)
         segment.delete()
@@ -283,7 +283,7 @@ class Spool:
             make_folder(self._folder)
         self._make_room()
         self._ours += 1
-        # In the order of their names: of their times, as far as clocks agree.
+        # Segments are sent in the order of their names, which is that of their creation.
         path = self._folder / f"{time.time_ns():020d}-{os.getpid()}-{self._ours}{SUFFIX}"
         opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         file = FileIO(opened, "r+b")
@@ -300,7 +300,7 @@ class Spool:
         return segment
 
     def _adopt(self) -> None:
-        """Take the oldest segment that nobody holds."""
+        """Lock the oldest segment that no process holds."""
         now = time.monotonic()
         if now - self._checked_at < CHECK_S:
             return
@@ -308,7 +308,7 @@ class Spool:
         held = {segment.path for segment in self._segments}
         for path in self._files():
             if path not in held:
-                segment = _taken(path)
+                segment = _locked(path)
                 if segment is not None:
                     self._segments.append(segment)
                     self._checked_at = -CHECK_S  # there may be more
@@ -321,7 +321,7 @@ class Spool:
             return []
 
     def _make_room(self) -> None:
-        """Give up the oldest segments, of this process or of nobody, until there is room."""
+        """Delete the oldest segments that no other process holds until there is room."""
         sizes = {}
         for path in self._files():
             with contextlib.suppress(OSError):
@@ -331,27 +331,27 @@ class Spool:
         for path, size in sizes.items():
             if total <= self._max_bytes:
                 return
-            segment = ours.get(path) or _taken(path)
+            segment = ours.get(path) or _locked(path)
             if segment is not None:
                 self._drop(segment)
                 total -= size
 
 
-def _taken(path: Path) -> _Segment | None:
-    """The segment, when nobody else holds it and it is one."""
+def _locked(path: Path) -> _Segment | None:
+    """Lock a segment; None when another process holds it, or the file is no segment."""
     try:
         file = FileIO(path, "r+b")
     except OSError:
         return None
     try:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Somebody may have sent and deleted it between our opening and our locking.
+        # Another process may have sent and deleted it before it was locked here.
         if os.fstat(file.fileno()).st_ino != path.stat().st_ino:
             file.close()
             return None
         segment = _Segment(path, file)
         if file.read(len(MAGIC)) != MAGIC:
-            # Begun and not even its first line written, or not ours to read.
+            # Either its first line was never completed, or the file is not ours.
             if segment.size <= len(MAGIC):
                 segment.delete()
             else:

@@ -1,0 +1,120 @@
+"""Creates the stages of the sender thread, which imports this: all of it is slow to import."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ratchet.observe.delivery import Delivery
+from ratchet.observe.live import PipelineStages
+from ratchet.observe.project_paths import STATE_NAME, prepare_state
+from ratchet.observe.record_builder import RecordBuilder, Redact, RedactFeedback
+from ratchet.observe.redaction import RedactionRules, redactor_of
+from ratchet.observe.sending import ServerRecordTransport, StoreRecordTransport
+from ratchet.observe.spool import Backlog, MemoryBacklog, Spool
+from ratchet.types import ConfigError, RatchetError
+
+if TYPE_CHECKING:
+    from ratchet.observe.destination import Destination
+    from ratchet.observe.forwarding import OtlpForwarder
+    from ratchet.observe.redaction import Redactor
+
+_log = logging.getLogger("ratchet")
+
+FORWARD_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+def open_stages(
+    found: Destination, arguments: Mapping[str, Any], *, exported: bool = False
+) -> PipelineStages:
+    """Create the stages for a destination.
+
+    Args:
+        found: The destination.
+        arguments: Arguments of `ratchet.init`; empty without it.
+        exported: Whether an OpenTelemetry set-up of the user exports the spans already.
+    """
+    content = bool(arguments.get("capture_content", True))
+    redact, redact_feedback = _redaction(arguments.get("redact", True), content, found)
+    builder = RecordBuilder(
+        found.agent, content=content, redact=redact, redact_feedback=redact_feedback
+    )
+    transport = (
+        ServerRecordTransport(found.server, found.key)
+        if found.server
+        else StoreRecordTransport(found.store, found.root)
+    )
+    backlog = _spool(found) if arguments.get("spool", True) else MemoryBacklog()
+    delivery = Delivery(transport, backlog, time.monotonic)
+    forwarder = _forwarder(arguments.get("forward", False), found.agent, exported)
+    if forwarder is None:
+        return PipelineStages(builder, delivery)
+    return PipelineStages(builder, delivery, forwarder.put, forwarder.close)
+
+
+def _spool(found: Destination) -> Backlog:
+    root = found.root
+    if root is None or not found.spool.is_relative_to(root / STATE_NAME):
+        return Spool(found.spool)
+
+    def prepare() -> None:
+        try:
+            prepare_state(root)
+        except RatchetError as error:
+            raise OSError(str(error)) from error
+
+    return Spool(found.spool, prepare=prepare)
+
+
+def _redaction(
+    option: Any, content: bool, found: Destination
+) -> tuple[Redact | None, RedactFeedback]:
+    """What redacts spans, and what redacts feedback.
+
+    A function of the user's own redacts spans; feedback then follows the project's rules.
+    """
+    off = redactor_of(RedactionRules(enabled=False, capture_content=content), {})
+    if option is False or option is None:
+        return None, off.feedback
+    record, feedback = getattr(option, "record", option), getattr(option, "feedback", None)
+    if option is True or not callable(record):
+        record = None
+    if record is None or (feedback is None and content):
+        rules = _configured(found)
+        record = record or rules.record
+        feedback = feedback or (rules.feedback if content else None)
+    return record, feedback or off.feedback
+
+
+def _configured(found: Destination) -> Redactor:
+    """The redactor of the project's rules."""
+    try:
+        rules = msgspec.convert(found.config.get("redaction", {}), RedactionRules)
+        return redactor_of(rules, os.environ)
+    except (msgspec.ValidationError, ConfigError) as error:
+        # Unreadable rules may be the ones that matter.
+        _log.warning("[redaction] cannot be read (%s): no contents are kept.", error)
+        return redactor_of(RedactionRules(capture_content=False), os.environ)
+
+
+def _forwarder(option: Any, agent: str, exported: bool) -> OtlpForwarder | None:
+    """What forwards spans; None when there is no back end, or its exporter is missing."""
+    endpoint = option if isinstance(option, str) else ""
+    if option is False:
+        return None
+    if not endpoint and (exported or not any(os.environ.get(name) for name in FORWARD_VARIABLES)):
+        if option:
+            _log.warning("forward=True names no back end: set %s.", FORWARD_VARIABLES[1])
+        return None
+    from ratchet.observe.forwarding import OtlpForwarder
+
+    try:
+        return OtlpForwarder(endpoint, agent)
+    except Exception as error:
+        _log.warning("%s", error)
+        return None
