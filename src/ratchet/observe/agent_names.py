@@ -1,4 +1,4 @@
-"""Names of agents: what a person or another system calls one, as the store calls it."""
+"""Agent names: turns any name into one that the store accepts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _LOOKED_AT = 500
 
 
 def agent_name(name: str, otherwise: str = "agent") -> str:
-    """A name as one of an agent: letters, digits, `.`, `_` and `-`, a hundred at most.
+    """A valid agent name: letters, digits, `.`, `_` and `-`, at most 100 characters.
 
     Args:
-        name: What somebody calls it.
-        otherwise: What it is called when nothing is left of that.
+        name: Any text.
+        otherwise: Name to use when no valid character is left.
     """
     return _named(name[:_LOOKED_AT]) or otherwise
 

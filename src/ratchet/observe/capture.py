@@ -1,4 +1,4 @@
-"""Inputs and outputs as bounded JSON text, without ever raising or changing them."""
+"""Captures inputs and outputs as bounded JSON text; never raises and never changes them."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from typing import Any
 import msgspec
 
 CAPTURE_LIMIT = 16_384
-"""Characters kept of one captured value."""
+"""Maximum number of characters of one captured value."""
 
 SPARE_DEPTH = 200
-"""How much deeper than stored data is nested the calls of those may be who handle it."""
+"""Nesting depth that stored data leaves to code that wraps it, within the recursion limit."""
 
 MAX_ITEMS = 100_000
-"""A larger array or table stands as its `repr`, which is short."""
+"""A larger array or table is captured as its `repr`, which is short."""
 
 _DEPTH = 8
-"""How deep in a value is looked for what is huge before it is encoded."""
+"""Depth to which huge parts of a value are cut before it is encoded."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def readable(text: str) -> str:
-    """The same text with U+FFFD in the place of lone surrogates, which no encoding can hold."""
+    """The text with lone surrogates, which cannot be encoded, replaced by U+FFFD."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def capture(value: Any, limit: int = CAPTURE_LIMIT) -> str:
-    """JSON text of a value; what JSON cannot hold stands as its `repr`, what is long is cut."""
+    """JSON text of a value, cut to a limit; what JSON cannot represent becomes its `repr`."""
     try:
         text = _encode(_trimmed(value, limit, _DEPTH)).decode("utf-8", "replace")
-    except Exception as error:  # the user's object, whatever it does, must not break the agent
+    except Exception as error:  # the user's object may raise anything
         text = _last_resort(value, error)
     return shorten(text, limit)
 
 
 def _trimmed(value: Any, limit: int, depth: int) -> Any:
-    """The value, or a copy of it in which is cut what no text of `limit` characters can show.
+    """The value, or a copy without the parts that cannot fit into `limit` characters.
 
-    So that an agent does not wait while a hundred megabytes are encoded of which a page is kept.
+    Otherwise an agent would wait while megabytes are encoded of which a page is kept.
     """
     kind = type(value)
     if kind is str:
@@ -74,7 +74,7 @@ def _trimmed(value: Any, limit: int, depth: int) -> Any:
                     kept_items[number] = kept
         return kept_items or value
     if depth and (names := _fields(kind)):
-        # The encoder reads these by itself; only where one is huge they are read here.
+        # The encoder reads the fields itself, unless one of them is huge.
         inner = {name: getattr(value, name) for name in names if hasattr(value, name)}
         kept = _trimmed(inner, limit, depth - 1)
         return value if kept is inner else kept
@@ -82,14 +82,14 @@ def _trimmed(value: Any, limit: int, depth: int) -> Any:
 
 
 def _fields(kind: Any) -> tuple[str, ...]:
-    """Names of the fields of a dataclass, or of a class of msgspec's or attrs'."""
+    """Field names of a dataclass, msgspec struct or attrs class."""
     named: Any = getattr(kind, "__dataclass_fields__", None)
     named = named or getattr(kind, "__struct_fields__", ())
     return tuple(named) or tuple(each.name for each in getattr(kind, "__attrs_attrs__", ()))
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a list or tuple is one of numbers, by its two ends: of those there are long ones."""
+    """Whether a list or tuple holds numbers, judged by its first and last item."""
     return bool(value) and type(value[0]) in _SMALL and type(value[-1]) in _SMALL
 
 
@@ -99,17 +99,17 @@ _SCALARS = _SMALL | {type(None)}
 
 
 def shorten(text: str, limit: int = CAPTURE_LIMIT) -> str:
-    """A text cut to a limit, which then says what is missing."""
+    """A text cut to a limit, with the number of missing characters appended."""
     if len(text) > limit:
         text = f"{text[:limit]}… [{len(text) - limit} more characters]"
     return text
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON data, for storage; what JSON cannot hold becomes its `repr`.
+    """A value as JSON data, for storage; what JSON cannot represent becomes its `repr`.
 
-    So does what is nested almost as deep as Python's recursion limit: those who pass it on stand
-    deeper in their calls, and may not fail on it.
+    So does a value nested almost as deep as Python's recursion limit: code that handles it later
+    runs deeper in the stack and must not fail.
     """
     try:
         encoded = msgspec.json.encode(value, enc_hook=_readable)
@@ -127,19 +127,19 @@ def plain(value: Any) -> Any:
 def _readable(value: Any) -> Any:
     try:
         return _natural(value)
-    except Exception as error:  # one object among others that are fine
+    except Exception as error:  # one bad object must not cost the others
         return _last_resort(value, error)
 
 
 def _natural(value: Any) -> Any:
-    # Subclasses of the plain types (NumPy's float64 is one) are those types with more to them.
+    # Subclasses of the plain types, such as NumPy's float64.
     for kind in (str, bool, int, float):
         if isinstance(value, kind):
             return str.__str__(value) if kind is str else kind(value)
     if _is_large(value):
         return readable(repr(value))
-    # Asked of the class: an object that makes up its attributes, such as a proxy of something far
-    # away or a mock, has each of these, and asking it may be a call that somebody pays for.
+    # Looked up on the class: a proxy or a mock has any attribute, and to access one may be a remote
+    # call.
     kind = type(value)
     for method in ("model_dump", "to_dict", "_asdict"):
         if callable(getattr(kind, method, None)) and not isinstance(value, type):
@@ -152,11 +152,11 @@ def _natural(value: Any) -> Any:
 
 
 def _is_large(value: Any) -> bool:
-    """Whether it is an array or a table of many numbers, by what such things say of themselves."""
+    """Whether a value is a large array or table, by its own `size`."""
     if not hasattr(type(value), "size"):
         return False
     size = value.size
-    if callable(size):  # PyTorch has a method of that name, and this one beside it
+    if callable(size):  # PyTorch: `size` is a method, and `numel` the number
         size = value.numel() if hasattr(type(value), "numel") else 0
     return isinstance(size, numbers.Integral) and int(size) > MAX_ITEMS
 
@@ -164,21 +164,21 @@ def _is_large(value: Any) -> bool:
 def _last_resort(value: Any, error: Exception) -> str:
     try:
         return readable(repr(value))
-    except Exception:  # a repr that raises says nothing; its type still does
+    except Exception:  # a repr that raises leaves the type's name
         return f"<{_type_name(value)} that cannot be shown: {_type_name(error)}>"
 
 
 def _type_name(value: Any) -> str:
-    # Not `type(value).__name__`, which a metaclass may make raise.
+    # Not `type(value).__name__`: a metaclass may make it raise.
     return str(type.__dict__["__name__"].__get__(type(value)))
 
 
 def _bounded(value: Any) -> Any:
-    """The same as `_readable`, without what is too long to be shown."""
+    """`_readable`, with parts that are too long cut."""
     return _trimmed(_readable(value), _LONGEST, _DEPTH)
 
 
 _LONGEST = 131_072
-"""The most that is kept of any value; see `decorators.LLM_LIMIT`."""
+"""The greatest limit of any value; see `decorators.LLM_LIMIT`."""
 
 _encode = msgspec.json.Encoder(enc_hook=_bounded).encode

@@ -1,4 +1,4 @@
-"""Where the spans of one rollout gather until its attempt ends."""
+"""Collector: holds the spans and scores of one attempt of a rollout; the sink of live spans."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ratchet.observe.step_span import StepSpan
 
 MAX_SPANS = 10_000
-"""Spans kept of one attempt; the rest is counted, not kept."""
+"""Maximum number of spans of one attempt; further ones are only counted."""
 
 
 class Collector:
-    """Gathers what one attempt of a rollout emits. Safe to use from several threads."""
+    """Collects what one attempt of a rollout emits. Thread-safe."""
 
     content = True
     tracer = None
@@ -33,14 +33,14 @@ class Collector:
         self._spans: list[Span] = []
         self._scores: dict[str, Score] = {}
         self.dropped = 0
-        """Spans beyond MAX_SPANS."""
+        """Number of spans beyond MAX_SPANS."""
         self.blocked = ""
-        """Name of the first tool with side effects that the agent called, if any."""
+        """Name of the first tool with side effects that the agent called; empty if none."""
         self.over = False
         """Whether the attempt has ended."""
 
     def add(self, span: Span) -> None:
-        """Keep a finished span."""
+        """Store a finished span."""
         with self._lock:
             if len(self._spans) < MAX_SPANS:
                 self._spans.append(span)
@@ -48,17 +48,17 @@ class Collector:
                 self.dropped += 1
 
     def take(self, span: StepSpan) -> None:
-        """Keep a finished step."""
+        """Store a finished step."""
         self.add(span.frozen())
 
     def score(self, score: Score) -> None:
-        """Keep a score that the agent itself gave; the last one of a name holds."""
+        """Store a score from the agent itself; a later one of the same name replaces it."""
         with self._lock:
             self._scores[score.evaluator] = score
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The spans so far, in order of their end."""
+        """The spans so far, in the order in which they ended."""
         with self._lock:
             return tuple(self._spans)
 
@@ -74,7 +74,7 @@ _process: Collector | None = None
 
 
 def collect_process(collector: Collector | None) -> None:
-    """Collect for the whole process: only where one rollout runs at a time."""
+    """Collect for the whole process, in which only one rollout may run at a time."""
     global _process
     _process = collector
 
@@ -82,46 +82,46 @@ def collect_process(collector: Collector | None) -> None:
 def current_collector() -> Collector | None:
     """The collector of the rollout that runs this code, or None."""
     collector = collecting.get()
-    # As bindings do: a thread that serves several rollouts carries the context of an ended one.
+    # A thread that serves several rollouts may still have the context of an ended one.
     if collector is None or (collector.over and _process is not None):
         return _process
     return collector
 
 
 BLOCKED_SUFFIX = ".blocked"
-"""A child process of an agent that called a tool with side effects says so in the file of its
-inherited binding, with this added to the path."""
+"""Suffix of the file, beside that of the inherited binding, in which a child process of an agent
+records that it called a tool with side effects."""
 
 _INHERITED = "RATCHET_BINDING"
-"""As in bind/, which stands beside this room and cannot be imported."""
+"""As in bind/, which this package may not import."""
 
 
 def block(tool: str) -> bool:
-    """Note that the rollout called a tool with side effects; False when no rollout runs here."""
+    """Record that the rollout called a tool with side effects; return False outside of rollouts."""
     collector = current_collector()
     if collector is not None and not collector.blocked:
         collector.blocked = tool
     inherited = os.environ.get(_INHERITED)
     if inherited:
-        # Where the note cannot be left the tool does not act all the same.
+        # If the file cannot be written, the tool is blocked all the same.
         with contextlib.suppress(OSError), open(inherited + BLOCKED_SUFFIX, "w") as file:
             file.write(tool)
     return collector is not None or bool(inherited)
 
 
 def emit_reward(value: float, *, name: str = "reward", rationale: str = "") -> None:
-    """Give the running rollout a score; outside of rollouts nothing happens.
+    """Give the running rollout a score; do nothing outside of rollouts.
 
     Args:
-        value: A finite number; best in [0, 1].
-        name: Under which name it is kept; the last value of a name holds.
-        rationale: Why.
+        value: A finite number, preferably in [0, 1].
+        name: Name of the score; a later value of the same name replaces it.
+        rationale: The reason for the value.
 
     Raises:
         InputError: The value is not a finite number.
     """
     given: Any = value
-    # Real: the numbers of NumPy are such, and no float.
+    # Real rather than float: NumPy's numbers are not floats.
     if not isinstance(given, numbers.Real) or not math.isfinite(given):
         raise InputError(f"The reward {value!r} is not a finite number.")
     collector = current_collector()
@@ -132,17 +132,17 @@ def emit_reward(value: float, *, name: str = "reward", rationale: str = "") -> N
 
 
 class Sink(Protocol):
-    """What takes finished spans. Its methods return at once and raise nothing."""
+    """Receives finished spans. Its methods never block and never raise."""
 
     content: bool
-    """Whether inputs and outputs are wanted."""
+    """Whether inputs and outputs are recorded."""
     tracer: Tracer | None
-    """The user's own, which makes a span beside each of ours; None where they have none."""
+    """The user's own tracer, which mirrors each of our spans; None if there is none."""
     mirror_content: bool
-    """Whether those spans get inputs and outputs too."""
+    """Whether the mirrored spans have inputs and outputs too."""
 
     def take(self, span: StepSpan) -> None:
-        """Keep a finished span."""
+        """Take a finished span."""
         ...
 
 
@@ -150,13 +150,13 @@ _live: Sink | None = None
 
 
 def set_live(sink: Sink | None) -> None:
-    """Record what runs outside of rollouts too, for the whole process."""
+    """Set the process's sink for spans outside of rollouts; None records none."""
     global _live
     _live = sink
 
 
 def current_sink() -> Any:
-    """Where a span that starts here goes: a `Sink`, or None when nothing is recorded."""
+    """The `Sink` of a span that starts now; None when nothing is recorded."""
     collector = collecting.get()
     if collector is None or (collector.over and _process is not None):
         return _process or _live

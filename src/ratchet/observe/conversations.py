@@ -1,4 +1,4 @@
-"""Conversations: everything that is recorded inside carries the conversation's id."""
+"""`ratchet.conversation`: tags all spans inside the block with a conversation's id."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ratchet.observe.capture import readable
 from ratchet.observe.collector import current_sink
 
 CONVERSATION = "ratchet.conversation"
-"""Key in OpenTelemetry's context: the attributes that each span inside gets."""
+"""Key in OpenTelemetry's context of the attributes that each span in the block gets."""
 
 MAX_ID = 200
 
 
 @contextmanager
 def conversation(id: str, *, user: str | None = None) -> Iterator[None]:
-    """Say to which conversation the spans inside belong, those of instrumented libraries too.
+    """Tag all spans inside the block with a conversation, those of instrumented libraries too.
 
     Args:
-        id: The conversation, by an id of your own.
-        user: Whom the agent talks with, by an id of your own; no name or address need be in it.
+        id: Your own id of the conversation.
+        user: Your own id of the user; it need not contain a name or an address.
 
     Example:
         with ratchet.conversation(chat.id, user=chat.user_id):

@@ -1,5 +1,5 @@
-"""What marks an agent's parts in its source: `agent`, `rollout`, `tool`, `retriever`,
-`llm_call`, `trace`."""
+"""Decorators that mark an agent's functions: `agent`, `rollout`, `tool`, `retriever`, `llm_call`,
+`trace`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 ENTRY_MARK = "__ratchet_entry__"
-"""Attribute of functions that may be a rollout's entry: `agent` or `rollout`."""
+"""Attribute of a function that may be a rollout's entry; its value is `agent` or `rollout`."""
 
 LLM_LIMIT = 131_072
-"""Characters kept of the messages of a model call, which are longer than what other steps take."""
+"""Maximum number of characters of a model call's messages; longer than for other steps."""
 
 
 _DESCRIPTORS = (classmethod, staticmethod, property, functools.cached_property)
 
 
 class NamedStep(Step):
-    """A step that was given its name: a context manager, and a decorator too."""
+    """A step with a given name: a context manager and a decorator."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ def agent(function: Any = None, /, *, name: str | None = None) -> Any:
 
     Args:
         function: The function, sync or async; its parameters take the task's input.
-        name: The agent's name in traces; the function's own by default.
+        name: The agent's name in traces; the function's name by default.
     """
     if function is None:
         return functools.partial(_entry, mark="agent", name=name)
@@ -52,8 +52,8 @@ def agent(function: Any = None, /, *, name: str | None = None) -> Any:
 def rollout(function: Callable[P, R]) -> Callable[P, R]:
     """Mark an entry in the trainer form: `def agent(task, prompt_template) -> reward`.
 
-    The first parameter takes the task's input, the others the resources of their names. A returned
-    number is the rollout's `reward`.
+    The first parameter takes the task's input, the others the resources with their names. A
+    returned number is the rollout's `reward`.
     """
     marked: Callable[P, R] = _entry(function, "rollout", None)
     return marked
@@ -78,9 +78,9 @@ def tool(function: Any = None, /, *, name: str | None = None, side_effects: bool
 
     Args:
         function: The function, sync or async.
-        name: The tool's name in traces; the function's own by default.
-        side_effects: True when a call changes the world (sends, books, pays, deletes). Such a tool
-            never acts in learning: the rollout that calls it ends as `inconclusive`.
+        name: The tool's name in traces; the function's name by default.
+        side_effects: Whether a call changes the world (sends, books, pays, deletes). Such a tool
+            never runs in a rollout: a rollout that calls it ends as `inconclusive`.
     """
     if function is None:
         return functools.partial(tool, name=name, side_effects=side_effects)
@@ -104,9 +104,9 @@ def retriever(function: Any = None, /, *, name: str | None = None) -> Any:
     """Mark a search of the agent: `@ratchet.retriever`, or `with ratchet.retriever(name="docs")`.
 
     Args:
-        function: The function, sync or async. Its argument `query`, or its only text, is what was
-            searched for; what it returns are the documents.
-        name: The search's name in traces; the function's own by default.
+        function: The function, sync or async. Its argument `query`, or its only text argument, is
+            the query; its result is the documents.
+        name: The search's name in traces; the function's name by default.
     """
     template = SpanTemplate(
         _shown(name, function) if function is not None else readable(name or "retrieval"),
@@ -130,11 +130,11 @@ def llm_call(
 
     Args:
         function: The function, sync or async, or a generator that yields what the model streams.
-            Its argument `messages`, or its only text, is what was sent; a text, a message or an
-            answer in the form of the chat APIs that it returns is what came back.
-        name: The call's name in traces; the function's own by default.
-        model: The model, unless an argument `model` says it.
-        provider: Whose model, such as "openai".
+            Its argument `messages`, or its only text argument, is the request; the result is a
+            text, a message or a response in the form of the chat APIs.
+        name: The call's name in traces; the function's name by default.
+        model: The model, unless an argument `model` names it.
+        provider: The model's provider, such as "openai".
 
     Example:
         with ratchet.llm_call(model="small") as call:
@@ -177,7 +177,7 @@ def trace(name: Any, /, **attributes: str | bool | int | float) -> Any:
 
 
 class _Unnamed(NamedStep):
-    """A step without a name of its own: around a function it takes the function's."""
+    """A step without a name: as a decorator it takes the function's name."""
 
     __slots__ = ()
 
@@ -191,7 +191,7 @@ class _Unnamed(NamedStep):
 
 
 def _shown(name: str | None, function: Any) -> str:
-    """The name, or the function's, or that of its class when it is an object that can be called."""
+    """The given name, or the function's, or the class name of a callable object."""
     if isinstance(function, property):
         function = function.fget
     elif isinstance(function, functools.cached_property):

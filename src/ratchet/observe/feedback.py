@@ -1,7 +1,6 @@
-"""Feedback from within a program: what its users say of what the agent did, sent in the background.
+"""`ratchet.feedback`: records what users think of the agent's answers, sent in the background.
 
-It never raises into the program and never makes it wait. What nobody takes waits on disk, and is
-sent later.
+It never raises into the program and never blocks it. Unsent feedback waits on disk.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from ratchet.types import Feedback, FeedbackKind, InputError, fault
 _log = logging.getLogger("ratchet")
 
 MAX_TEXT = 20_000
-"""Characters kept of a comment."""
+"""Maximum number of characters of a comment."""
 
 MAX_CONTENT = 100_000
-"""Characters kept of a correction, or of the two answers of a preference together."""
+"""Maximum number of characters of a correction, or of both answers of a preference together."""
 
 MAX_ID = 200
 
@@ -45,28 +44,28 @@ def feedback(
     conversation_id: str = "",
     id: str | None = None,
 ) -> str:
-    """Say how good something was that the agent did, now or long after.
+    """Rate something that the agent did, now or long after.
 
-    Without an id it is about the agent's call, and the conversation, that this runs in. It is sent
-    in the background; what is wrong with it is logged, and raises nothing.
+    Without an id it applies to the current trace and conversation. It is sent in the background;
+    errors are logged, not raised.
 
     Args:
-        value: How good, from 0 to 1.
+        value: A score in [0, 1]; 1 is best.
         thumbs: `up` or `down`; True or False.
-        rating: How good, on the scale.
-        scale: The worst and the best rating there are, such as (1, 5).
-        correction: The answer that would have been right; any JSON value.
+        rating: A score on the scale.
+        scale: The worst and the best rating, such as (1, 5).
+        correction: The correct answer; any JSON value.
         preference: The better and the worse of two answers.
-        signal: What somebody did: asked again, went away, took the answer with them.
-        comment: In words.
-        rollout_id: The rollout that it is about.
-        trace_id: The trace, as `step.trace_id` has it.
+        signal: What the user did: asked again, left, or copied the answer.
+        comment: Free text.
+        rollout_id: The rollout that it rates.
+        trace_id: The trace that it rates, as `step.trace_id` returns it.
         span_id: The span of the trace.
-        conversation_id: The conversation.
-        id: An id of your own: the first statement of an id is the one that is kept.
+        conversation_id: The conversation that it rates.
+        id: An id of your own. Only the first statement with an id is stored.
 
     Returns:
-        Its id; empty when there is nothing to send.
+        Its id; empty when nothing is sent.
 
     Example:
         with ratchet.trace("answer") as step:
@@ -116,10 +115,10 @@ def _statement(
     signal: Any,
     comment: str,
 ) -> tuple[FeedbackKind, float | None, Any]:
-    """Kind, value and content of what was said.
+    """Kind, value and content of a statement.
 
     Raises:
-        InputError: It says nothing, or several things at once.
+        InputError: No argument rates anything, or several do.
     """
     named = {
         "thumbs": thumbs,
@@ -163,7 +162,7 @@ def _content(value: Any) -> Any:
 
 
 def _current() -> dict[str, str]:
-    """The call and the conversation that this runs in."""
+    """Ids of the current trace and conversation."""
     found: dict[str, str] = {}
     if "opentelemetry.trace" in sys.modules:
         from opentelemetry.context import get_value
@@ -181,7 +180,7 @@ def _current() -> dict[str, str]:
 
 
 def _hex(id: Any, digits: int) -> Any:
-    """An id as spans have it; OpenTelemetry's own objects have it as a number."""
+    """An id in hex digits, as spans have it; OpenTelemetry's own objects have a number."""
     if isinstance(id, int) and not isinstance(id, bool):
         return f"{id:0{digits}x}"
     return id.strip().lower() if isinstance(id, str) else id

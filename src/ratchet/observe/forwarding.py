@@ -1,4 +1,4 @@
-"""Forwards spans to another back end over OTLP, as they are stored: redacted, in the same names."""
+"""Forwards spans over OTLP to another back end, redacted and normalised as they are stored."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ratchet.types import ConfigError, SpanRecord
 _log = logging.getLogger("ratchet")
 
 WAITING = 40
-"""Batches that wait for the other back end; when there are more, new ones are dropped."""
+"""Maximum number of batches in the queue; further ones are dropped."""
 
 
 class OtlpForwarder:
-    """A thread that exports records with OpenTelemetry's own OTLP exporter.
+    """A thread that exports records with OpenTelemetry's OTLP exporter.
 
     Args:
-        endpoint: The back end, such as http://collector:4318; that of OpenTelemetry's variables
-            when it is empty.
-        agent: The service's name there, unless OTEL_SERVICE_NAME says another.
+        endpoint: Address of the back end, such as http://collector:4318; if empty, OpenTelemetry's
+            variables name it.
+        agent: The service name there, unless OTEL_SERVICE_NAME is set.
 
     Raises:
         ConfigError: The exporter is not installed.
@@ -53,7 +53,7 @@ class OtlpForwarder:
         self._thread.start()
 
     def put(self, records: list[SpanRecord]) -> None:
-        """Export records soon; drops them when the back end has not kept up."""
+        """Queue records for export; drop them when the queue is full."""
         try:
             self._waiting.put_nowait(records)
         except queue.Full:
@@ -62,7 +62,7 @@ class OtlpForwarder:
             self.dropped += len(records)
 
     def close(self, timeout_s: float) -> None:
-        """Export what waits, within a bound."""
+        """Export the queue, within a time limit."""
         deadline = time.monotonic() + timeout_s
         try:
             self._waiting.put(None, timeout=timeout_s)
@@ -75,12 +75,12 @@ class OtlpForwarder:
         while (records := self._waiting.get()) is not None:
             try:
                 result = self._exporter.export(exportable(records, self._resource))
-                # It raises nothing when the back end is away, hangs or refuses them.
+                # The exporter does not raise when the back end is unavailable or rejects them.
                 why = "" if getattr(result, "name", "SUCCESS") == "SUCCESS" else "not taken"
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
             if why:
-                # Once a process: the agent's log is not to fill up with what is not its doing.
+                # One warning a process, to keep the agent's log readable.
                 level = logging.DEBUG if self.failed else logging.WARNING
                 self.failed += len(records)
                 _log.log(level, "Spans could not be forwarded: %s", why)
@@ -88,7 +88,7 @@ class OtlpForwarder:
 
 
 def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
-    """Records as finished spans of OpenTelemetry's SDK."""
+    """Convert records to finished spans of OpenTelemetry's SDK."""
     from opentelemetry.sdk.trace import Event, ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags

@@ -1,7 +1,7 @@
-"""Ids of traces and spans, drawn from a source that is nobody else's.
+"""Ids of traces and spans, from a random generator of their own.
 
-The global `random` would give an agent that seeds it the same ids again, and its random numbers
-would change when it is traced.
+With the global `random`, an agent that seeds it would repeat ids, and tracing would change its
+random numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ratchet.types import content_hash
 _source = random.Random(secrets.randbits(256))  # noqa: S311 - unique, not secret
 _bits = _source.getrandbits
 
-# Else a child process would draw the ids that its parent draws.
+# Reseeded: a forked child must not repeat its parent's ids.
 os.register_at_fork(after_in_child=lambda: _source.seed(secrets.randbits(256)))
 
 
@@ -30,7 +30,7 @@ def new_trace_id() -> int:
 
 
 def attempt_trace_id(rollout_id: str, fence: int) -> str:
-    """The trace that an attempt's spans belong to.
+    """Trace id of an attempt's spans.
 
     Returns:
         32 hex digits.
@@ -39,7 +39,7 @@ def attempt_trace_id(rollout_id: str, fence: int) -> str:
 
 
 def attempt_span_id(rollout_id: str, fence: int) -> str:
-    """The span of an attempt as a whole, under which its calls stand.
+    """Id of an attempt's root span.
 
     Returns:
         16 hex digits.
@@ -48,5 +48,5 @@ def attempt_span_id(rollout_id: str, fence: int) -> str:
 
 
 def traceparent(rollout_id: str, fence: int) -> str:
-    """The W3C trace context of an attempt, sampled, as the variable TRACEPARENT carries it."""
+    """The W3C trace context of an attempt, sampled, as in the variable TRACEPARENT."""
     return f"00-{attempt_trace_id(rollout_id, fence)}-{attempt_span_id(rollout_id, fence)}-01"

@@ -1,7 +1,7 @@
-"""Joins the OpenTelemetry of a process: its own set-up goes on, and what it records comes here too.
+"""Bridge to the process's OpenTelemetry: the user's set-up keeps working, and we receive its spans.
 
-Where the process has none, a provider of ours stands in, so that the spans of frameworks arrive.
-One that the user sets later takes its place, and ours joins that one.
+A process without a TracerProvider gets one of ours, so that the spans of frameworks are recorded.
+If the user sets one later, it replaces ours, and the bridge connects to it.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from ratchet.observe.otel_spans import MAX_ATTRIBUTES, from_otel
 _log = logging.getLogger("ratchet")
 
 SCOPE = "ratchet"
-"""Name of the tracer that makes spans beside ours, which are not ours to keep once more."""
+"""Name of the tracer that mirrors our spans; spans of this scope are not recorded again."""
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""Whether inputs and outputs go onto spans of the user's own provider, as OpenTelemetry's GenAI
-instrumentations have it: by default they do not, since nothing of ours redacts them there."""
+"""Variable of OpenTelemetry's GenAI instrumentations: whether spans of the user's own provider get
+inputs and outputs. Off by default, since nothing of ours redacts them there."""
 
 FLUSH_S = 5.0
-"""How long a flush of the user's provider waits for our part."""
+"""How long a flush of the user's provider waits for our pipeline, in seconds."""
 
 MAX_OPEN = 10_000
-"""Spans of rollouts that have begun and not ended, as far as they are remembered."""
+"""Maximum number of open spans whose rollout is remembered."""
 
 
 class BridgeProcessor(SpanProcessor):
-    """Gives the spans of a provider to the rollout that they began in, or to the live pipeline."""
+    """Passes a provider's spans to the rollout in which they began, or to the live pipeline."""
 
     def __init__(self, live: Any) -> None:
         self.live = live
         self._of_rollouts: OrderedDict[int, Collector] = OrderedDict()
 
     def on_start(self, span: SdkSpan, parent_context: Context | None = None) -> None:
-        """Say to which conversation a span belongs, and remember its rollout."""
+        """Tag a span with its conversation, and remember its rollout."""
         context = get_current() if parent_context is None else parent_context
         talk = context.get(CONVERSATION) or get_current().get(CONVERSATION)
         if talk is not None:
@@ -78,12 +78,12 @@ class BridgeProcessor(SpanProcessor):
             self.live.take_foreign(span)
 
     def shutdown(self) -> None:
-        """A provider ends before the process does, which may go on without it."""
+        """Do nothing: the pipeline may outlive the provider."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Send what has ended, as far as that is soon done.
+        """Flush the pipeline, within a time limit.
 
-        It never fails: a provider that hears of a failure flushes no further processor.
+        Always True: after a failure a provider does not flush its other processors.
         """
         if self.live is not None:
             self.live.flush(min(timeout_millis / 2_000, FLUSH_S))
@@ -99,7 +99,7 @@ class _OwnIds(IdGenerator):
 
 
 class StandInProvider(TracerProvider):
-    """The provider of a process that has none. Once the user sets one, its tracers make theirs."""
+    """The provider of a process that has none; its tracers follow one that the user sets later."""
 
     def __init__(self) -> None:
         # An empty resource: the detectors of Resource.create start threads and cost milliseconds.
@@ -107,17 +107,17 @@ class StandInProvider(TracerProvider):
             sampler=ALWAYS_ON,
             resource=Resource({}),
             id_generator=_OwnIds(),
-            # Instrumentations write a conversation as some attributes for each message: by default
-            # a span keeps 128.
+            # Instrumentations write several attributes for each message of a conversation; the
+            # default limit is 128.
             span_limits=SpanLimits(max_span_attributes=MAX_ATTRIBUTES, max_events=MAX_ATTRIBUTES),
             shutdown_on_exit=False,
         )
-        # OTEL_SDK_DISABLED is about the user's own telemetry.
+        # OTEL_SDK_DISABLED applies to the user's own telemetry only.
         self._disabled = False
         self.successor: Any = None
 
     def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
-        """A tracer that makes spans of this provider, or of its successor."""
+        """A tracer of this provider, or of its successor once there is one."""
         if self.successor is not None:
             tracer: trace.Tracer = self.successor.get_tracer(*args, **kwargs)
             return tracer
@@ -161,7 +161,7 @@ class _Following(trace.Tracer):
 
 
 class OtelBridge:
-    """How a live pipeline is tied to the process's OpenTelemetry.
+    """Connects a live pipeline to the process's OpenTelemetry.
 
     Args:
         live: The pipeline.
@@ -175,10 +175,10 @@ class OtelBridge:
         """The provider for instrumented libraries."""
 
     def connect(self) -> None:
-        """Join the user's provider, or stand in for one."""
+        """Connect to the user's provider, or install ours if there is none."""
         known = getattr(trace, "_TRACER_PROVIDER", None)
         if known is None and os.environ.get("OTEL_PYTHON_TRACER_PROVIDER"):
-            known = trace.get_tracer_provider()  # which loads the one that is named
+            known = trace.get_tracer_provider()  # loads the one that the variable names
         if known is not None and self._connect_to(known):
             self.provider = known
             return
@@ -188,11 +188,11 @@ class OtelBridge:
         self._processors.append((self._stand_in, processor))
         if known is None:
             self._install(self._stand_in)
-        # Else there is one that takes no processors: it stays, and what is instrumented for us
-        # comes here.
+        # Otherwise the user's provider accepts no processors: it stays the global one, and only
+        # the libraries that we instrument use ours.
 
     def go_live(self, live: Any) -> None:
-        """Give spans outside of rollouts to a pipeline from here on."""
+        """Pass spans outside of rollouts to a pipeline from now on."""
         self._live = live
         for provider, processor in self._processors:
             processor.live = live
@@ -200,7 +200,7 @@ class OtelBridge:
                 self._mirror_steps(provider)
 
     def disconnect(self) -> None:
-        """Take no more spans. What was joined cannot be left, and is told to pass nothing on."""
+        """Stop receiving spans; a processor can be switched off, but not removed."""
         for _, processor in self._processors:
             processor.live = None
         self._live.tracer = None
@@ -212,7 +212,7 @@ class OtelBridge:
                 trace._TRACER_PROVIDER_SET_ONCE = once.original
 
     def _connect_to(self, provider: Any) -> bool:
-        """Whether the provider takes our processor."""
+        """Add our processor to a provider; return False if it accepts none."""
         if any(known is provider for known, _ in self._processors):
             return True
         if not callable(getattr(provider, "add_span_processor", None)):
@@ -224,15 +224,15 @@ class OtelBridge:
         return True
 
     def _mirror_steps(self, provider: Any) -> None:
-        """Our own steps appear among the spans of the user's provider, too."""
+        """Mirror our own steps as spans of the user's provider."""
         self._live.mirror_content = _is_true(os.environ.get(CONTENT_VARIABLE, ""))
         self._live.tracer = provider.get_tracer(SCOPE)
 
     def _install(self, stand_in: StandInProvider) -> None:
-        """Make a provider the global one, in a way that leaves the user the right to set theirs.
+        """Make a provider the global one, such that the user can still set theirs.
 
-        OpenTelemetry allows for one `set_tracer_provider`. It is theirs: a line of theirs that
-        comes after ours would be refused, and their back end would get nothing.
+        OpenTelemetry accepts one call of `set_tracer_provider`. If ours used it up, a later call of
+        the user's would be refused, and their back end would receive nothing.
         """
         once = getattr(trace, "_TRACER_PROVIDER_SET_ONCE", None)
         if once is None or not hasattr(once, "do_once") or not hasattr(trace, "_TRACER_PROVIDER"):
@@ -256,7 +256,7 @@ class OtelBridge:
 
 
 class _Watched:
-    """OpenTelemetry's own guard of `set_tracer_provider`, which tells when it let somebody in."""
+    """Wraps OpenTelemetry's guard of `set_tracer_provider`; calls back after a successful set."""
 
     def __init__(self, original: Any, on_set: Any) -> None:
         self.original = original
@@ -269,7 +269,7 @@ class _Watched:
         return done
 
     def __getattr__(self, name: str) -> Any:
-        # Tests of others reset the guard by its private parts.
+        # Test suites reset the guard through its private attributes.
         return getattr(self.original, name)
 
 

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry's SDK, turned into ours when they have ended."""
+"""Converts finished spans of OpenTelemetry's SDK to ours."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 MAX_TEXT = 262_144
-"""Characters kept of one attribute: messages with all their history are that long."""
+"""Maximum number of characters of one attribute, enough for messages with their history."""
 
 MAX_ATTRIBUTES = 2_000
-"""Attributes kept of one span: some dialects have several for each message."""
+"""Maximum number of attributes of one span; some dialects have several for each message."""
 
 MAX_EVENTS = 500
 
 CLOCK_NOTE = "ratchet.clock"
-"""Attribute of a span whose times cannot be as they were told."""
+"""Attribute of a span whose reported times were corrected."""
 
 _STATUS = {0: "unset", 1: "ok", 2: "error"}
 _KINDS = {"SERVER": "server", "CLIENT": "client", "PRODUCER": "producer", "CONSUMER": "consumer"}
 
 
 def from_otel(span: ReadableSpan) -> Span:
-    """An OpenTelemetry span as ours."""
+    """Convert a span."""
     own = span.get_span_context()
     assert own is not None
     attributes = _attributes(span.attributes)
@@ -85,5 +85,5 @@ def _value(value: Any) -> Any:
 
 
 def warm_up() -> None:
-    """Import OpenTelemetry now, so that no rollout's latency pays for it."""
+    """Import OpenTelemetry now, so that no rollout's latency includes it."""
     from ratchet.observe import step_span  # noqa: F401

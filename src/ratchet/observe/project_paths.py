@@ -1,4 +1,4 @@
-"""Places: where a project's folder, its state and its store are."""
+"""Paths of a project: its folder, its state folder and its store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATE_NAME = ".ratchet"
 
 
 def folder_with_config(start: Path) -> Path | None:
-    """The folder, or the nearest one above, that has a `ratchet.toml`; None when none has."""
+    """The nearest folder, from `start` upwards, that has a `ratchet.toml`; None if none has."""
     start = start.resolve()
     return next((f for f in (start, *start.parents) if (f / FILE_NAME).is_file()), None)
 
@@ -32,14 +32,14 @@ def store_url(root: Path, named: str | None) -> str:
 
 
 def own_store_url(root: Path) -> str:
-    """URL of the SQLite store in a project's state folder, which is that project's alone."""
+    """URL of the SQLite store in a project's state folder."""
     return f"sqlite:///{root / STATE_NAME / 'ratchet.db'}"
 
 
 def prepare_state(root: Path) -> Path:
-    """Make the state folder, which its owner alone may enter and git ignores by a file of its own.
+    """Create the state folder with mode 0700 and a `.gitignore` that excludes it.
 
-    One that others may enter, as earlier versions made it, is closed to them.
+    The mode of an existing folder is corrected: earlier versions used the umask.
 
     Raises:
         StoreError: The project's folder is not writable.

@@ -1,7 +1,7 @@
-"""Spans of libraries inside rollouts, where the agent's source does not call `ratchet.init`.
+"""Captures the spans of libraries in rollouts of agents that do not call `ratchet.init`.
 
-What a rollout's model calls said is what algorithms learn from, and its tokens are what it cost.
-Outside of rollouts nothing is captured: that is the user's to ask for.
+Algorithms learn from the messages of a rollout's model calls, and their tokens are its cost.
+Outside of rollouts nothing is captured unless the user calls `ratchet.init`.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _bridge: OtelBridge | None = None
 
 
 class _NullPipeline:
-    """Stands for the live pipeline: there is none."""
+    """Takes the place of a live pipeline where there is none."""
 
     mirror_content = False
     tracer: Any = None
 
     def take_foreign(self, span: Any) -> None:
-        """A span outside of rollouts."""
+        """Drop a span outside of rollouts."""
 
     def flush(self, timeout_s: float) -> bool:
-        """Nothing waits."""
+        """Do nothing: nothing is queued."""
         return True
 
 
 def capture_rollouts() -> None:
     """Instrument the libraries of this process for the rollouts that run in it. Never raises.
 
-    Where `ratchet.init` was called, its capture does; called later, it takes this one over.
-    RATCHET_DISABLED=1 switches it off.
+    Does nothing after `ratchet.init`, whose capture includes rollouts; a later `ratchet.init` takes
+    over. RATCHET_DISABLED=1 switches it off.
     """
     global _bridge
     from ratchet.observe import setup
@@ -55,7 +55,7 @@ def capture_rollouts() -> None:
 
 
 def take_over(live: Any) -> OtelBridge | None:
-    """The tie to OpenTelemetry that `capture_rollouts` made, now of a live pipeline; or None."""
+    """The bridge of `capture_rollouts`, switched to a live pipeline; None if there is none."""
     global _bridge
     bridge, _bridge = _bridge, None
     if bridge is not None:

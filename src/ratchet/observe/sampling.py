@@ -1,4 +1,4 @@
-"""Sampling: which traces are kept when not all are, decided when it is known how they went."""
+"""Tail sampling: keeps a share of the traces, and all with an error or bad feedback."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 HOLD_S = 60.0
-"""How long a trace that was not drawn is held after its last span: an error or feedback that comes
-meanwhile keeps it."""
+"""How long an unsampled trace is held after its last span, in seconds: an error or bad feedback in
+that time keeps it."""
 
 MAX_HELD = 10_000
-"""Spans that are held; beyond it the trace that was quiet for longest is let go."""
+"""Maximum number of held spans; beyond it the least recently active trace is dropped."""
 
 MAX_WEIGHT = 32 * 1024 * 1024
-"""Characters that are held, about."""
+"""Maximum number of held characters, roughly."""
 
 MAX_PINNED = 20_000
-"""Traces and conversations that are known to be kept."""
+"""Maximum number of traces and conversations remembered as kept."""
 
 _FULL = 1 << 64
 
 
 class SampledSpan(NamedTuple):
-    """What sampling needs to know of a span."""
+    """A span, and what the sampling decision depends on."""
 
     trace_id: int
     error: bool
@@ -43,13 +43,13 @@ class _Trace:
 
 
 class Sampling:
-    """Keeps a share of all traces, and every trace with an error or with bad feedback.
+    """Keeps a share of all traces, and every trace with an error or bad feedback.
 
-    Whether a trace is drawn follows from its id, so that all processes of a trace decide alike, and
-    as OpenTelemetry's `TraceIdRatioBased` does. Traces that are not drawn are held for a while.
+    The decision is a function of the trace id, as with OpenTelemetry's `TraceIdRatioBased`, so all
+    processes of a trace agree. Unsampled traces are held for a while.
 
     Args:
-        ratio: The share, in [0, 1].
+        ratio: Share of traces to keep, in [0, 1].
     """
 
     def __init__(
@@ -62,19 +62,19 @@ class Sampling:
         self._count = self._weight = 0
         self._pinned: OrderedDict[int | str, None] = OrderedDict()
         self.left_out = 0
-        """Spans that were let go."""
+        """Number of spans dropped."""
 
     @property
     def held(self) -> int:
-        """Spans that are held."""
+        """Number of held spans."""
         return self._count
 
     def pick(self, spans: Iterable[SampledSpan], now: float) -> list[Any]:
-        """The spans that are to be sent now: of those given, and of those held before.
+        """The spans to send now, both new ones and held ones.
 
         Args:
             spans: Spans that ended.
-            now: Seconds, from any beginning, never going back.
+            now: Seconds on any monotonic clock.
         """
         picked: list[Any] = []
         for span in spans:
@@ -89,14 +89,14 @@ class Sampling:
         return picked
 
     def keep(self, trace_id: int = 0, conversation: str = "") -> list[Any]:
-        """Keep a trace, or all of a conversation; returns what was held of it."""
+        """Keep a trace, or all of a conversation; return the held spans of it."""
         picked: list[Any] = []
         if trace_id:
             picked += self._rescue(trace_id)
         if conversation:
             self._pin(conversation)
-            wanted = [id for id, t in self._held.items() if t.conversation == conversation]
-            for each in wanted:
+            matching = [id for id, t in self._held.items() if t.conversation == conversation]
+            for each in matching:
                 picked += self._rescue(each)
         return picked
 

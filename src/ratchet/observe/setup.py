@@ -39,7 +39,7 @@ class Handle:
         self._bridge = bridge
         self._arguments = arguments
         self.instruments = instruments
-        """Names of the libraries that are instrumented, or will be when they are imported."""
+        """Names of the libraries that are instrumented, now or when they are imported."""
 
     def flush(self, timeout_s: float = EXIT_S) -> bool:
         """Send the spans that have ended so far and the feedback that was given.
@@ -75,7 +75,7 @@ class Handle:
             atexit.unregister(self._live.shutdown)
 
     def keep(self, trace_id: str = "", conversation: str = "") -> None:
-        """Keep a trace, or all traces of a conversation, whatever sampling says.
+        """Keep a trace, or all traces of a conversation, whatever sampling decides.
 
         Args:
             trace_id: The trace's id, 32 hex digits.
@@ -85,7 +85,7 @@ class Handle:
             self._live.keep(trace_id, conversation)
 
     def status(self) -> CaptureStatus:
-        """What became of the spans of this process so far."""
+        """Counts of this process's spans and feedback so far."""
         return CaptureStatus(on=False) if self._live is None else self._live.status()
 
     def __repr__(self) -> str:
@@ -95,9 +95,9 @@ class Handle:
 
 _handle: Handle | None = None
 _pipeline: LivePipeline | None = None
-"""The one pipeline of this process: made by `init`, or by the first feedback without it."""
+"""The one pipeline of this process, created by `init` or by the first feedback without it."""
 _found_in: list[str | None] = []
-"""Variables of the environment when the destination of feedback was found."""
+"""Values of DESTINATION_VARIABLES when the destination of feedback was found."""
 _lock = threading.RLock()
 _warned_again = False
 
@@ -117,27 +117,28 @@ def init(
 ) -> Handle:
     """Capture what the agent of this process does. Never raises, and never makes the agent wait.
 
-    Called again it returns the same handle. RATCHET_DISABLED=1 makes it do nothing. What cannot be
-    done is told in one warning of the logger `ratchet`, and the program goes on.
+    A second call returns the same handle. With RATCHET_DISABLED=1 it does nothing. An error is
+    logged as one warning of the logger `ratchet`, and the program continues.
 
     Args:
         agent: The agent's name. Left out: RATCHET_AGENT, the entry in `ratchet.toml`, or the
             script's name.
         url: A server's address, or a store's URL. Left out: RATCHET_URL, or the store of the
             project: RATCHET_STORE, or `.ratchet/` beside the nearest `ratchet.toml`, or in the
-            working directory. It is made when the first span ends.
+            working directory. It is created when the first span ends.
         key: The server's key; RATCHET_KEY when left out.
         instrument: Whether libraries are instrumented.
         capture_content: Whether inputs, outputs and messages are kept.
-        sample: The share of traces that is kept. Those with an error or bad feedback always are, as
-            far as either comes within a minute.
-        redact: Whether secrets are taken out before anything leaves the process, by the rules of
+        sample: Share of traces to keep, in [0, 1]. Traces with an error or bad feedback are always
+            kept, if either comes within a minute.
+        redact: Whether secrets are removed before anything leaves the process, by the rules of
             `[redaction]` in `ratchet.toml`; or a `Redactor`, or a function of a `SpanRecord`.
-        forward: The address of another OTLP back end that gets the same spans. Left out: that of
+        forward: Address of another OTLP back end that receives the same spans. Left out: that of
             OTEL_EXPORTER_OTLP_ENDPOINT, unless the process has an OpenTelemetry set-up of its own.
             False for none.
-        spool: Whether spans wait on disk while nobody takes them.
-        carry_threads: Whether threads and thread pools begin in the trace of whoever started them.
+        spool: Whether records wait on disk while the destination is unavailable.
+        carry_threads: Whether threads and thread pools inherit the trace of the code that starts
+            them.
 
     Returns:
         A handle.
@@ -166,7 +167,7 @@ def init(
 
 
 def is_disabled(environ: Mapping[str, str]) -> bool:
-    """Whether capture is switched off for the process."""
+    """Whether RATCHET_DISABLED switches capture off for the process."""
     return environ.get(DISABLED_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")
 
 
@@ -183,7 +184,7 @@ def _start(arguments: Mapping[str, Any]) -> Handle:
         bool(arguments["capture_content"]),
         _share(arguments["sample"]),
     )
-    # A handler of signals that came while the first step imports this would find it half made.
+    # Imported now: a signal handler during the first step's import would find it incomplete.
     import ratchet.observe.step_span  # noqa: F401
 
     bridge = _bridged(live)
@@ -238,7 +239,7 @@ def _instrumented(bridge: OtelBridge) -> tuple[str, ...]:
 def _new_pipeline(
     open: Callable[[], PipelineStages], found: Destination, content: bool, sample: float
 ) -> LivePipeline:
-    """The process's pipeline, created or sent to another destination."""
+    """Create the process's pipeline, or switch it to another destination."""
     global _pipeline
     target = found.server or ("store" if "@" in found.store else found.store)
     if _pipeline is not None:

@@ -1,4 +1,4 @@
-"""One step of an agent, recorded: as a `with` block, or around a function."""
+"""Records one step of an agent: as a `with` block, or as a wrapper of a function."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _SIMPLE = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL
 
 
 def argument_reader(function: Callable[..., Any]) -> ArgumentReader:
-    """What makes a mapping of a call's arguments, without those of `self` and `cls`."""
+    """A function that maps a call's arguments to their names, without `self` and `cls`."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some that are written in C have none
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return _unnamed
     parameters = list(signature.parameters.values())
     names = tuple(each.name for each in parameters if each.kind in _SIMPLE)
@@ -46,7 +46,7 @@ def argument_reader(function: Callable[..., Any]) -> ArgumentReader:
     def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if not args:
             return kwargs
-        # More of them than there are parameters: the call itself will say so.
+        # Too many arguments: the call itself raises.
         given = dict(zip(known, args[own:] if own else args, strict=False))
         if kwargs:
             given.update(kwargs)
@@ -59,7 +59,7 @@ def _bound(signature: inspect.Signature) -> ArgumentReader:
     def read(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
         try:
             bound = signature.bind(*args, **kwargs).arguments
-        except TypeError:  # the call itself will say what is wrong with its arguments
+        except TypeError:  # the call itself raises
             return _unnamed(args, kwargs)
         return {name: value for name, value in bound.items() if name not in _OWN}
 
@@ -74,7 +74,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 CAPTURE_LIMIT = 16_384
-"""Characters kept of a step's input, and of its output."""
+"""Maximum number of characters of a step's input, and of its output."""
 
 FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"
 """Seconds from the call to the first item of a stream."""
@@ -85,23 +85,23 @@ class SideEffectBlocked(RatchetError):
 
 
 class SpanTemplate(msgspec.Struct, frozen=True):
-    """What the spans of one step look like."""
+    """Name, kind and attributes of the spans of one step."""
 
     name: str
     kind: str
-    """A key of `kinds.KINDS`."""
+    """A key of `step_kinds.KINDS`."""
     input_key: str = "ratchet.input"
     output_key: str = "ratchet.output"
     side_effects: bool = False
     attributes: dict[str, Any] = {}
     limit: int = CAPTURE_LIMIT
-    """Characters kept of its input, and of its output."""
+    """Maximum number of characters of its input, and of its output."""
 
 
 class Step:
-    """A running step. Use it as `with ratchet.trace("name") as step`.
+    """A running step, as in `with ratchet.trace("name") as step`.
 
-    Where nothing is recorded it costs next to nothing.
+    It costs next to nothing where nothing is recorded.
     """
 
     __slots__ = ("_ids", "_span", "_template", "_token")
@@ -111,7 +111,7 @@ class Step:
         self._span: StepSpan | None = None
         self._token: Token[Context] | None = None
         self._ids: tuple[int, int] | None = None
-        """Trace and span, once it has ended: feedback comes later."""
+        """Trace and span id after the end, for feedback."""
 
     def __enter__(self) -> Step:
         sink = current_sink()
@@ -121,21 +121,21 @@ class Step:
         return self
 
     def set(self, key: str, value: Any) -> None:
-        """Add an attribute; what is neither text, number nor boolean is kept as JSON."""
+        """Add an attribute; anything but text, numbers and booleans is stored as JSON."""
         if self._span is not None:
             self._span.foreign = True
             self._span.keep(key, value)
 
     @property
     def recording(self) -> bool:
-        """Whether anything is kept of this step."""
+        """Whether this step is recorded."""
         return self._span is not None
 
     @property
     def trace_id(self) -> str:
-        """The step's trace, to give feedback on it, also when it has ended.
+        """Id of the step's trace, for feedback; also available after the step has ended.
 
-        Empty where nothing is recorded.
+        Empty if the step is not recorded.
         """
         if self._span is not None:
             return f"{self._span.trace_id:032x}"
@@ -143,9 +143,9 @@ class Step:
 
     @property
     def span_id(self) -> str:
-        """The step's span, to give feedback on it, also when it has ended.
+        """Id of the step's span, for feedback; also available after the step has ended.
 
-        Empty where nothing is recorded.
+        Empty if the step is not recorded.
         """
         if self._span is not None:
             return f"{self._span.span_id:016x}"
@@ -189,7 +189,7 @@ class Step:
 
 @functools.cache
 def _begin() -> Callable[[SpanTemplate, Any], StepSpan]:
-    # OpenTelemetry is imported at the first span, not before.
+    # Deferred: it imports OpenTelemetry.
     from ratchet.observe.step_span import begin
 
     return begin
@@ -210,7 +210,7 @@ def _detach(token: Token[Context]) -> None:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call has to be awaited: a coroutine function, or an object with an async call."""
+    """Whether a call returns an awaitable: a coroutine function, or an object whose call is one."""
     return inspect.iscoroutinefunction(function) or (
         not inspect.isroutine(function)
         and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
@@ -218,12 +218,12 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def wrap(function: Any, template: SpanTemplate) -> Any:
-    """The function, recorded as a step each time it is called where something is recorded.
+    """Wrap a function so that each call is recorded as a step.
 
     Args:
-        function: Sync or async, a generator function of either kind, an object that can be called,
-            or a class method, static method or property as its decorator left it.
-        plan: What the spans look like.
+        function: A sync or async function or generator function, a callable object, or the result
+            of `classmethod`, `staticmethod`, `property` or `cached_property`.
+        template: Name, kind and attributes of the spans.
     """
     if isinstance(function, (classmethod, staticmethod)):
         return type(function)(wrap(function.__func__, template))
@@ -241,7 +241,7 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
         return span
 
     def refuse() -> None:
-        # Where nothing is recorded too: a child process of an agent may not act either.
+        # Also where nothing is recorded: a child process of an agent must not act either.
         if guarded and block(template.name):
             raise SideEffectBlocked(
                 f"The tool {template.name!r} has side effects and no recorded result to replay, so"
@@ -298,7 +298,7 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
                             sent = yield item
                         except GeneratorExit:
                             raise
-                        except BaseException as error:  # thrown in by whoever iterates
+                        except BaseException as error:  # thrown in by the consumer
                             coming = generator.athrow(error)
                         else:
                             coming = generator.asend(sent)
@@ -346,7 +346,7 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
 
 
 class _StreamRecorder:
-    """The span of a stream and what it yielded, within the bounds of what is captured."""
+    """The span of a stream and its items, up to the capture limit."""
 
     __slots__ = ("_begun", "_characters_left", "_items", "_span", "_template")
 
@@ -359,9 +359,9 @@ class _StreamRecorder:
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Make the span the current one while the stream runs, and only then.
+        """Make the span current while the generator runs, and only then.
 
-        What a generator sets in the context stays set when it yields, for whoever iterates.
+        What a generator sets in the context would otherwise stay set for its consumer.
         """
         if self._span is None:
             yield
@@ -373,7 +373,7 @@ class _StreamRecorder:
             _detach(token)
 
     def add(self, item: Any) -> None:
-        """Keep an item."""
+        """Record an item."""
         span = self._span
         if span is None:
             return
@@ -383,12 +383,12 @@ class _StreamRecorder:
                 span.attributes["gen_ai.request.stream"] = True
             self._begun = 0.0
         if self._characters_left > 0:
-            # Each item takes a character at least: more of them would be cut anyway.
+            # An item takes at least one character, so further items would be cut anyway.
             self._characters_left -= len(item) if type(item) in (str, bytes) else 1
             self._items.append(item)
 
     def _finish(self, span: StepSpan) -> None:
-        """Record what was yielded as the step's output."""
+        """Record the items as the step's output."""
         items: Any = self._items
         if self._template.kind == "llm" and items and all(type(each) is str for each in items):
             items = "".join(items)
@@ -404,7 +404,7 @@ class _StreamRecorder:
     ) -> None:
         span = self._span
         if span is not None:
-            # Of a stream that failed, or that nobody read to its end, what came before counts too.
+            # The items of a stream that failed or was not read to its end are recorded too.
             if error is None or self._items:
                 self._finish(span)
             if error is not None:
@@ -413,7 +413,7 @@ class _StreamRecorder:
 
 
 class _RecordedGenerator(Generator[Any, Any, Any]):
-    """A generator that is resumed inside its span."""
+    """A generator that runs inside its span."""
 
     def __init__(self, generator: Generator[Any, Any, Any], recorder: _StreamRecorder) -> None:
         self._generator = generator

@@ -1,4 +1,4 @@
-"""Kinds of steps: what is read from what they captured, by the names of the span model."""
+"""Kinds of steps: derives a kind's attributes from the captured input and output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REQUEST = ("temperature", "top_p", "top_k", "max_tokens", "seed")
 
 
 def describe_retriever(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of a search, with what was searched for as a text."""
+    """Attributes of a search, with the query as text."""
     given = form.decoded(attributes.get(names.INPUT))
     query = _text_of(given, _QUERIES) if isinstance(given, dict) else given
     if not isinstance(query, str):
@@ -25,9 +25,9 @@ def describe_retriever(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_llm(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of a model call: its messages, its model and its usage, as far as they are there.
+    """Attributes of a model call: messages, model and usage, as far as they can be read.
 
-    What is understood goes under its name in the conventions. What is not stays as it was captured.
+    They get their names in the GenAI conventions; an unknown format stays as it was captured.
     """
     made = dict(attributes)
     given = form.decoded(made.get(names.INPUT))
@@ -113,7 +113,7 @@ def _read_usage(made: dict[str, Any], usage: Any) -> None:
 
 
 def _text_of(given: dict[str, Any], likely: tuple[str, ...]) -> str | None:
-    """The text among arguments that is meant: one of a likely name, or the only one."""
+    """The text argument with a likely name, or the only text argument."""
     for name in likely:
         if isinstance(given.get(name), str):
             return str(given[name])

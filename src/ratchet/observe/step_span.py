@@ -1,8 +1,8 @@
-"""A step's span: light, and still a span of OpenTelemetry's that others can nest under.
+"""A lightweight span of a step that implements OpenTelemetry's span interface.
 
-OpenTelemetry's own span costs more than all else that recording a step takes. This one keeps what
-is needed and leaves the rest until it is asked for, or to the thread that sends it. It is imported
-with OpenTelemetry, at the first span of a process.
+The SDK's span costs more than the rest of recording a step. This one stores what is needed and
+leaves the rest to the sender thread. It is imported, with OpenTelemetry, at the first span of a
+process.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from ratchet.observe.thread_context import STARTED_IN
 from ratchet.types import Span, SpanEvent
 
 MAX_ATTRIBUTES = 500
-"""Attributes kept of one step, beside its input and output; the rest is counted, not kept."""
+"""Maximum number of attributes of one step, beside input and output; the rest is only counted."""
 
 MAX_EVENTS = 200
 
 _RELATIVE_NS = 3_600 * 10**9
-"""For so long a step goes by its parent's clock: a tree stays whole when the system's clock jumps.
-Later the system's counts again, since the other one stands still while a computer sleeps."""
+"""How long a step uses its parent's monotonic clock, so that a tree is consistent when the system's
+clock jumps. After that the system's clock, as the monotonic one stops while a computer sleeps."""
 
 
 class StepSpan(OtelSpan):
-    """A running step; `begin` makes it."""
+    """A running step, created by `begin`."""
 
     __slots__ = (
         "_clock",
@@ -83,18 +83,18 @@ class StepSpan(OtelSpan):
     attributes: dict[str, Any]
     events: list[SpanEvent] | None
     foreign: bool
-    """Whether somebody set attributes that are not of this package's naming."""
+    """Whether code outside this package set attributes, which are then normalised."""
     weight: int
-    """About how many characters it holds."""
+    """Number of characters, roughly."""
     _mirror: OtelSpan | None
-    """The span of the user's own provider."""
+    """The mirrored span of the user's own provider."""
     _clock: int
     _context: SpanContext | None
     _dropped: int
     _trace_state: TraceState | None
 
     def capture_input(self, value: Any) -> None:
-        """Keep the step's input, if inputs are wanted."""
+        """Record the step's input, if contents are recorded."""
         if self.sink.content:
             text = capture(value, self.template.limit)
             self.weight += len(text)
@@ -103,7 +103,7 @@ class StepSpan(OtelSpan):
                 self._mirror.set_attribute(self.template.input_key, text)
 
     def capture_output(self, value: Any) -> None:
-        """Keep the step's output, if outputs are wanted."""
+        """Record the step's output, if contents are recorded."""
         if self.sink.content and not self.end_ns:
             text = capture(value, self.template.limit)
             self.weight += len(text)
@@ -112,7 +112,7 @@ class StepSpan(OtelSpan):
                 self._mirror.set_attribute(self.template.output_key, text)
 
     def keep(self, key: str, value: Any) -> None:
-        """Set an attribute; what is neither text, number nor boolean is kept as JSON."""
+        """Set an attribute; anything but text, numbers and booleans is stored as JSON."""
         kind = type(value)
         if kind is str or issubclass(kind, str):
             value = shorten(readable(str.__str__(value)))
@@ -125,13 +125,13 @@ class StepSpan(OtelSpan):
         self._put(key, value)
 
     def failed(self, error: BaseException) -> None:
-        """Keep what the step raised."""
+        """Record the exception that the step raised."""
         if self.end_ns or isinstance(error, GeneratorExit):
             return
         said = "".join(traceback.format_exception_only(error)).strip()
         self.status, self.message = "error", shorten(readable(said))
         self.attributes["error.type"] = type(error).__qualname__
-        # An exception whose text cannot be had must not hide itself behind that.
+        # An exception whose `str` raises must not replace itself.
         with contextlib.suppress(Exception):
             self.record_exception(error)
         if self._mirror is not None:
@@ -140,7 +140,7 @@ class StepSpan(OtelSpan):
                 self._mirror.set_status(Status(StatusCode.ERROR, self.message))
 
     def frozen(self) -> Span:
-        """The finished step as data. What belongs to its kind is read from what was captured."""
+        """The finished step as a `Span`, with the attributes of its kind."""
         attributes = self.attributes
         describe = KINDS[self.template.kind]
         if describe is not None:
@@ -160,10 +160,10 @@ class StepSpan(OtelSpan):
             events=tuple(self.events) if self.events else (),
         )
 
-    # OpenTelemetry's interface, for those who ask it for the current span.
+    # OpenTelemetry's interface, for code that uses the current span.
 
     def get_span_context(self) -> SpanContext:
-        """Ids of the span, for those that nest under it."""
+        """Ids of the span, for its children."""
         made = self._context
         if made is None:
             made = self._context = SpanContext(
@@ -172,7 +172,7 @@ class StepSpan(OtelSpan):
         return made
 
     def is_recording(self) -> bool:
-        """Whether what is set is kept."""
+        """Whether the step is still running."""
         return not self.end_ns
 
     def set_attribute(self, key: str, value: Any) -> None:
@@ -196,7 +196,7 @@ class StepSpan(OtelSpan):
     def add_event(
         self, name: str, attributes: Mapping[str, Any] | None = None, timestamp: int | None = None
     ) -> None:
-        """Note that something happened."""
+        """Add an event."""
         if self.end_ns:
             return
         if self.events is None:
@@ -219,7 +219,7 @@ class StepSpan(OtelSpan):
         timestamp: int | None = None,
         escaped: bool = False,
     ) -> None:
-        """Note an exception, with its stack."""
+        """Add an exception as an event, with its stack."""
         kind = type(exception)
         module = kind.__module__
         named = kind.__qualname__
@@ -241,7 +241,7 @@ class StepSpan(OtelSpan):
         self.foreign = foreign
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
-        """Say how it went."""
+        """Set the status."""
         if self.end_ns:
             return
         code: Any = status
@@ -252,20 +252,20 @@ class StepSpan(OtelSpan):
             self.message = shorten(readable(description))
 
     def update_name(self, name: str) -> None:
-        """Give it another name."""
+        """Rename the span."""
         self.name = shorten(readable(name), 1_000)
 
     def add_link(self, context: SpanContext, attributes: Mapping[str, Any] | None = None) -> None:
-        """Name a span that it has to do with."""
+        """Link to another span."""
         links = self.attributes.setdefault("otel.links", [])
         if isinstance(links, list) and len(links) < MAX_EVENTS:
             links.append(f"{context.trace_id:032x}:{context.span_id:016x}")
 
     def end(self, end_time: int | None = None) -> None:
-        """End it; what comes later is not kept."""
+        """End the span; later changes are ignored."""
         if self.end_ns:
             return
-        # Never before its beginning, whatever the system's clock does meanwhile.
+        # Monotonic: never before its start, even if the system's clock jumps.
         self.end_ns = self._now()
         if self._mirror is not None:
             with contextlib.suppress(Exception):
@@ -286,7 +286,7 @@ _PLAIN = frozenset({str, int, float, bool})
 
 
 def begin(template: SpanTemplate, sink: Any) -> StepSpan:
-    """Begin a step under the current span of OpenTelemetry's context, whosever that is."""
+    """Begin a step under the current span of OpenTelemetry's context."""
     context = get_current()
     parent = get_current_span(context)
     span = StepSpan()
@@ -328,10 +328,11 @@ def begin(template: SpanTemplate, sink: Any) -> StepSpan:
 
 
 def _begin_mirror(span: StepSpan) -> None:
-    """Make a span of the user's provider too: their backend sees whole trees, and their sampler
-    decides for theirs. Ours takes its ids, so that those below nest under both.
+    """Start a span of the user's provider too, so that their back end gets whole trees.
+
+    Their sampler decides about it. Ours takes its ids, so that children nest under both.
     """
-    with contextlib.suppress(Exception):  # a set-up of theirs that is broken stays theirs
+    with contextlib.suppress(Exception):  # a broken set-up of the user's must not break the step
         beside = span.sink.tracer.start_span(span.name, attributes=span.attributes)
         context = beside.get_span_context()
         if context.is_valid:

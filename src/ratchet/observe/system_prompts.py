@@ -11,18 +11,18 @@ import msgspec
 _LEADING = ("system", "developer")
 
 _CUT = re.compile(r"… \[\d+ more characters\]\Z")
-"""How a text ends that was too long to be recorded whole; see `capture.shorten`."""
+"""End of a text that `capture.shorten` has cut."""
 
 
 def system_prompts(attributes: Mapping[str, Any]) -> list[str]:
-    """The instructions that a model call was made with, each as it stood in the request.
+    """The system prompts of a model call, unchanged.
 
     Args:
-        attributes: Of the call's span, as OpenTelemetry's GenAI conventions name them; foreign
-            data, so anything may be missing or malformed.
+        attributes: Attributes of the call's span, by OpenTelemetry's GenAI conventions; untrusted,
+            so anything may be missing or malformed.
     """
     found = list(_texts(attributes.get("gen_ai.system_instructions")))
-    # A completion has no other place for instructions than its prompt.
+    # In a text completion the prompt itself is the instructions.
     whole = attributes.get("gen_ai.operation.name") == "text_completion"
     for message in _entries(attributes.get("gen_ai.input.messages")):
         if whole or message.get("role") in _LEADING:

@@ -1,4 +1,4 @@
-"""Carries the context of a rollout, or of a trace, into the threads and executors of an agent."""
+"""Propagates the context of a rollout, or of a trace, to the agent's threads and thread pools."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
 
 STARTED_IN = "ratchet.started_in"
-"""Key in OpenTelemetry's context of a thread: the span that it was started in."""
+"""Key in a thread's OpenTelemetry context of the span in which the thread was started."""
 
 _carried: set[str] = set()
-"""What new threads get of their starter: its `context`, its `trace`."""
+"""What new threads inherit: `context`, `trace`, or both."""
 
 
 def carry_context() -> None:
-    """Make new threads and thread-pool submissions run in their starter's context, once.
+    """Make new threads and thread-pool submissions inherit the whole context of their creator.
 
     Called by executors, never in a user's own process: without it, a thread of an agent would read
     the source's defaults where its rollout runs another candidate.
@@ -31,10 +31,10 @@ def carry_context() -> None:
 
 
 def carry_spans() -> None:
-    """Make new threads and thread-pool submissions begin in their starter's trace, once.
+    """Make new threads and thread-pool submissions inherit the trace of their creator.
 
-    For a user's own process: OpenTelemetry's context is carried and no other. A thread that goes on
-    when the step which started it has ended begins traces of its own from then on.
+    For a user's own process: only OpenTelemetry's context is propagated. A thread that outlives the
+    step in which it was started begins traces of its own from then on.
     """
     _carry("trace")
 
@@ -67,7 +67,7 @@ def _patch() -> None:
             return submit(pool, function, *args, **kwargs)
         from opentelemetry.context import get_current
 
-        # Nothing is carried too: the pool's thread may have begun in a trace.
+        # An empty context too: the pool's thread may have been started in a trace.
         return submit(pool, _run_in, get_current(), function, *args, **kwargs)
 
     patched: Any = start_in_context
@@ -77,7 +77,7 @@ def _patch() -> None:
 
 
 def _inside(run: Callable[[], Any]) -> Callable[[], Any]:
-    """What a thread runs, in the present trace."""
+    """The thread's function, run in the current trace."""
     from opentelemetry.context import get_current, set_value
     from opentelemetry.trace import get_current_span
 

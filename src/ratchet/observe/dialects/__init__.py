@@ -1,6 +1,6 @@
-"""Dialects: what different instrumentations call the same things, brought to one span model.
+"""Dialects: map the attribute names of different instrumentations to one span model.
 
-A dialect is a file beside its siblings and a line in `DIALECTS`.
+A dialect is a module in this package and an entry in `DIALECTS`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["DIALECTS", "SpanDialect", "normalise"]
 
 
 class SpanDialect(NamedTuple):
-    """How one family of instrumentations names things."""
+    """The naming of one family of instrumentations."""
 
     markers: frozenset[str]
-    """A span that has one of these attributes speaks the dialect."""
+    """Attributes that identify the dialect; a span has at least one of them."""
     read: Callable[[str, Mapping[str, Any], Sequence[SpanEvent]], dict[str, Any]]
-    """From a span's name, attributes and events: its attributes in the span model."""
+    """Maps a span's name, attributes and events to attributes of the span model."""
 
 
 DIALECTS = {
@@ -30,7 +30,7 @@ DIALECTS = {
     "openinference": SpanDialect(openinference.MARKERS, openinference.read),
     "traceloop": SpanDialect(traceloop.MARKERS, traceloop.read),
 }
-"""Where two say the same, the one that stands first here counts."""
+"""In order of precedence."""
 
 _MESSAGES = {names.INPUT_MESSAGES: "user", names.OUTPUT_MESSAGES: "assistant"}
 
@@ -40,19 +40,19 @@ _MARKERS = frozenset().union(*(dialect.markers for dialect in DIALECTS.values())
 def normalise(
     name: str, attributes: dict[str, Any], events: Sequence[SpanEvent] = ()
 ) -> dict[str, Any]:
-    """A span's attributes with those of the span model beside them.
+    """Add the attributes of the span model to a span's attributes.
 
     The model is OpenTelemetry's GenAI conventions, with messages, tools' arguments and results as
-    JSON text, and `ratchet.input` and `ratchet.output` for other steps. What the span says under a
-    name of the model holds; what is structured there becomes JSON text.
+    JSON text, and `ratchet.input` and `ratchet.output` for other steps. An attribute that the span
+    already has under a name of the model is kept; structured values become JSON text.
 
     Args:
         name: The span's name.
-        attributes: Its attributes; they are left as they are.
+        attributes: Its attributes; not changed.
         events: Its events.
 
     Returns:
-        All of the attributes; the same dictionary when there was nothing to add.
+        All attributes; the same dictionary if nothing was added.
     """
     if _MARKERS.isdisjoint(attributes):
         return attributes

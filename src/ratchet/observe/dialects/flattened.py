@@ -1,7 +1,7 @@
-"""Flattened lists: `prefix.0.message.role` and the like, gathered into objects by their numbers.
+"""Rebuilds lists of objects from flattened attributes such as `prefix.0.message.role`.
 
-Attributes of spans have no nested objects in practice, so instrumentations write lists of objects
-as many attributes whose names hold the way to each value.
+Span attributes are not nested in practice, so instrumentations write a list of objects as many
+attributes whose names contain the path of each value.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 Objects: TypeAlias = dict[int, dict[str, Any]]
-"""Objects by their number in the list; a list inside of one is again such a dictionary."""
+"""Objects by their index; a nested list is again such a dictionary."""
 
 _LONGEST = 200
-"""Characters of a name; a longer one is none of these."""
+"""Maximum length of such a name."""
 
 _KNOWN = 8_192
-"""Names whose places are remembered: few are ever used, in every span anew."""
+"""Cache size; the same few names recur in every span."""
 
 
 class _Position(NamedTuple):
@@ -30,24 +30,24 @@ class _Position(NamedTuple):
 
 
 class Layout:
-    """How a dialect names the values of its lists.
+    """The names by which a dialect flattens its lists.
 
-    Numbers may have holes and be of any size up to twelve digits; only what is there costs.
+    Indexes may have gaps and up to twelve digits; only existing entries cost memory.
 
     Args:
-        lists: Names of the lists, each with the word that stands between number and field, or an
-            empty one: `{"llm.tools": "tool"}` for `llm.tools.0.tool.name`.
-        inner: The same for lists inside of these objects.
+        lists: Names of the lists, each with the word between index and field, which may be empty:
+            `{"llm.tools": "tool"}` for `llm.tools.0.tool.name`.
+        inner: The same for lists nested in these objects.
     """
 
     def __init__(self, lists: Mapping[str, str], inner: Mapping[str, str]) -> None:
         self._outer = _pattern(lists.items())
         self._inner = _pattern(inner.items())
-        # Attributes' names recur: to look one up costs a tenth of what taking it apart does.
+        # Names recur: a cached lookup costs a tenth of parsing one.
         self._position = functools.lru_cache(maxsize=_KNOWN)(self._parse)
 
     def gather(self, attributes: Mapping[str, Any]) -> dict[str, Objects]:
-        """The lists that there are, by name."""
+        """The lists in the attributes, by name."""
         found: dict[str, Objects] = {}
         position_of = self._position
         for key, value in attributes.items():
@@ -65,7 +65,7 @@ class Layout:
                 one[field] = value
                 continue
             inner = one.get(field)
-            # A value may stand where others have a list.
+            # A plain value may have the same name as the list.
             if inner.__class__ is not dict:
                 inner = one[field] = {}
             inner.setdefault(inner_number, {})[inner_field] = value
@@ -83,7 +83,7 @@ class Layout:
 
 
 def in_order(objects: Any) -> Iterable[dict[str, Any]]:
-    """The objects of a gathered list, by their numbers."""
+    """The objects of a gathered list, ordered by index."""
     if objects.__class__ is not dict:
         return ()
     return [objects[number] for number in sorted(objects)]
@@ -94,7 +94,7 @@ def _pattern(lists: Iterable[tuple[str, str]]) -> re.Pattern[str]:
         rf"({re.escape(name)})\.([0-9]{{1,12}})\.{re.escape(word + '.') if word else ''}"
         for name, word in lists
     )
-    # One alternative for each list: its name, its number.
+    # One alternative for each list, with two groups: its name and the index.
     return re.compile(f"(?:{'|'.join(each)})(?P<field>.+)", re.DOTALL)
 
 

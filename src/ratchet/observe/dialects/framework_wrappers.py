@@ -1,4 +1,4 @@
-"""What frameworks wrap around the names, arguments and results that their spans tell."""
+"""Removes what frameworks wrap around names, arguments and results in their spans."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from ratchet.observe.dialects import messages as form
 _METHOD = re.compile(
     r"\.(run|run_stream|kickoff|_execute_core|on_messages_stream|forward|__call__)\Z"
 )
-"""Methods that instrumentors put behind the name of the agent or tool."""
+"""Method names that instrumentors append to the name of an agent or tool."""
 
 _AGENTS = re.compile(r"LangGraph|(Re|Code)Act\.forward|\w*Agent\.run|AgentWorkflow\.run")
-"""Spans that are told as steps like any other and are the run of an agent: of LangGraph, DSPy and
-LlamaIndex."""
+"""Names of plain steps of LangGraph, DSPy and LlamaIndex that are the run of an agent."""
 
 _CALL = frozenset({"args", "kwargs", "sanitize_inputs_outputs"})
 
 
 def is_agent(name: str) -> bool:
-    """Whether a span of this name is the run of an agent, though its kind does not say so."""
+    """Whether a span of this name is the run of an agent, although its kind is another."""
     return _AGENTS.fullmatch(name) is not None
 
 
 def bare_name(name: str) -> str:
-    """The name of an agent or a tool, without the method that was called on it."""
+    """The name of an agent or a tool, without the method's name."""
     return _METHOD.sub("", name) or name
 
 
 def arguments(value: Any, declared: bool) -> str:
-    """A tool's arguments as JSON text, without the call around them.
+    """A tool's arguments as JSON text, without the framework's wrapper.
 
     Args:
         value: The attribute.
-        declared: Whether a text is said to be JSON.
+        declared: Whether the span declares a text value to be JSON.
     """
     said = form.decoded(value)
     if not isinstance(said, dict):
@@ -47,11 +46,11 @@ def arguments(value: Any, declared: bool) -> str:
 
 
 def answers(attributes: Mapping[str, Any], number: int) -> list[form.Part]:
-    """Parts that tools answered, of a message that AutoGen's instrumentation writes elsewhere.
+    """Tool results of a message, which AutoGen's instrumentation writes to other attributes.
 
     Args:
-        attributes: Those of the span.
-        number: The message's.
+        attributes: Attributes of the span.
+        number: Index of the message.
     """
     found: list[form.Part] = []
     while True:
@@ -63,11 +62,11 @@ def answers(attributes: Mapping[str, Any], number: int) -> list[form.Part]:
 
 
 def result(value: Any, declared: bool) -> str:
-    """A tool's result as JSON text, without the message around it.
+    """A tool's result as JSON text, without the message that wraps it.
 
     Args:
         value: The attribute.
-        declared: Whether a text is said to be JSON.
+        declared: Whether the span declares a text value to be JSON.
     """
     said = form.decoded(value)
     if isinstance(said, dict):
@@ -77,5 +76,5 @@ def result(value: Any, declared: bool) -> str:
         if "raw_output" in said and "tool_name" in said:
             return form.json_text(said["raw_output"])  # LlamaIndex
         return form.as_json(value)
-    # A text in quotation marks is one that was made JSON and not declared: smolagents.
+    # smolagents encodes a text as JSON without declaring it.
     return form.as_json(value, declared or (isinstance(said, str) and said is not value))

@@ -1,4 +1,4 @@
-"""`gen_ai.*`: OpenTelemetry's own conventions; what older versions of them called otherwise.
+"""`gen_ai.*`: OpenTelemetry's GenAI conventions, and the names of their older versions.
 
 Sources: open-telemetry/semantic-conventions-genai, and the deprecated names and span events of
 open-telemetry/semantic-conventions before 1.37.
@@ -25,7 +25,7 @@ MARKERS = frozenset(
         names.OUTPUT_MESSAGES,
     }
 )
-"""A span that has one of these attributes speaks this dialect."""
+"""Attributes that identify this dialect."""
 
 RENAMED = {
     "gen_ai.usage.prompt_tokens": names.INPUT_TOKENS,
@@ -43,11 +43,10 @@ RENAMED = {
     "gen_ai.tool.result": names.TOOL_RESULT,
     "gen_ai.session.id": names.CONVERSATION,
 }
-"""What older versions call otherwise, and the name it has now; of two for one name the first that
-there is counts."""
+"""Older names and their present ones; the first of several for one name takes precedence."""
 
 _DETAILS = "gen_ai.client.inference.operation.details"
-"""Event that carries the attributes which others put on the span."""
+"""Event with the attributes that other instrumentations set on the span."""
 
 _ROLES = {
     "gen_ai.system.message": "system",
@@ -55,11 +54,11 @@ _ROLES = {
     "gen_ai.assistant.message": "assistant",
     "gen_ai.tool.message": "tool",
 }
-"""Events of what was sent to a model, one for each message."""
+"""Events of a request's messages, one each."""
 
 
 def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) -> dict[str, Any]:
-    """Attributes of the span model, as far as this dialect says them.
+    """Attributes of the span model that this dialect provides.
 
     Args:
         name: The span's name.
@@ -82,10 +81,10 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
 
 
 def in_parts(text: str, role: str) -> str:
-    """Messages as JSON text, each with its parts; some write those of the chat APIs instead.
+    """Messages as JSON text with parts, converted from the form of the chat APIs if needed.
 
     Args:
-        text: JSON text of a list of messages; any other text is returned as it is.
+        text: JSON text of a list of messages; any other text is returned unchanged.
         role: Role of messages that have none.
     """
     if '"parts"' in text or not text.startswith("[{"):
@@ -125,7 +124,7 @@ def _read_events(found: dict[str, Any], events: Sequence[SpanEvent]) -> None:
 
 
 def _body(event: SpanEvent) -> dict[str, Any]:
-    """What a message's event says: in one attribute as JSON, or in one attribute for each field."""
+    """Body of a message event: one attribute with JSON, or one attribute for each field."""
     whole = form.decoded(event.attributes.get("gen_ai.event.content"))
     if isinstance(whole, dict):
         return whole
@@ -147,7 +146,7 @@ def _listed(value: Any, role: str) -> str:
 
 
 def _messages(value: Any, role: str) -> list[form.Message]:
-    """Messages of an attribute: a JSON list of them, or a text that is one."""
+    """Messages of an attribute: a JSON list of messages, or the text of a single one."""
     listed = form.objects(value)
     if listed and all("role" in each or "content" in each for each in listed):
         return [form.chat_message(each, role) for each in listed]

@@ -1,4 +1,4 @@
-"""Messages and values in the form of OpenTelemetry's GenAI conventions: a role and its parts.
+"""Builds messages in the form of OpenTelemetry's GenAI conventions: a role and parts.
 
 Schemas: `gen-ai-input-messages.json` and `gen-ai-output-messages.json` in
 open-telemetry/semantic-conventions-genai.
@@ -15,11 +15,11 @@ Part: TypeAlias = dict[str, Any]
 Message: TypeAlias = dict[str, Any]
 
 MAX_BLOB = 4_096
-"""Characters of an image or a sound that a part holds. A larger one has no content here, and is
-found in the original attribute."""
+"""Maximum number of characters of an image or a sound in a part. The content of a larger one is
+only in the original attribute."""
 
 _SPARE_DEPTH = 100
-"""How much deeper than a decoded value is nested the text may be that it goes into."""
+"""Nesting depth that a decoded value leaves to the data it becomes part of."""
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -40,7 +40,7 @@ def as_json(value: Any, declared: bool = True) -> str:
 
     Args:
         value: The attribute.
-        declared: Whether a text is said to be JSON; if not, it is just a text.
+        declared: Whether a text value may be JSON; if not, it is encoded as a string.
     """
     if value.__class__ is not str:
         return json_text(value)
@@ -59,7 +59,7 @@ def is_json(text: str) -> bool:
 
 
 def decoded(value: Any) -> Any:
-    """What a JSON text says; anything else stays as it is."""
+    """The value of a JSON text; anything else is returned unchanged."""
     if value.__class__ is not str:
         return value
     try:
@@ -75,7 +75,7 @@ def decoded(value: Any) -> Any:
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list, or of the JSON text of one; an object alone is a list of one."""
+    """The objects of a list, or of the JSON text of one; a single object is a list of one."""
     found = decoded(value)
     if isinstance(found, dict):
         return [found]
@@ -90,7 +90,7 @@ def as_text(value: Any) -> str:
 
 
 def message(role: Any, default_role: str, parts: list[Part], finish_reason: Any = None) -> Message:
-    """A message; the role is `default_role` where none is given."""
+    """A message; without a role it gets `default_role`."""
     made: Message = {"role": as_text(role) if role else default_role, "parts": parts}
     if finish_reason:
         made["finish_reason"] = as_text(finish_reason)
@@ -98,17 +98,17 @@ def message(role: Any, default_role: str, parts: list[Part], finish_reason: Any 
 
 
 def text(content: Any) -> Part:
-    """A part that is text."""
+    """A text part."""
     return {"type": "text", "content": as_text(content)}
 
 
 def reasoning(content: Any) -> Part:
-    """A part that is what a model thought."""
+    """A reasoning part."""
     return {"type": "reasoning", "content": as_text(content)}
 
 
 def tool_call(id: Any, name: Any, arguments: Any) -> Part:
-    """A part in which a model asks for a tool."""
+    """A tool call part."""
     return {
         "type": "tool_call",
         "id": None if id is None else as_text(id),
@@ -118,7 +118,7 @@ def tool_call(id: Any, name: Any, arguments: Any) -> Part:
 
 
 def tool_result(id: Any, response: Any) -> Part:
-    """A part that a tool answered."""
+    """A tool result part."""
     return {
         "type": "tool_call_response",
         "id": None if id is None else as_text(id),
@@ -127,7 +127,7 @@ def tool_result(id: Any, response: Any) -> Part:
 
 
 def media(modality: str, url: Any, mime_type: Any = None) -> Part:
-    """A part that is an image, a sound, a document: by address, or inline in a `data:` URL."""
+    """An image, audio or document part, from an address or a `data:` URL."""
     address = as_text(url)
     if address.startswith("data:"):
         head, _, data = address.partition(",")
@@ -137,7 +137,7 @@ def media(modality: str, url: Any, mime_type: Any = None) -> Part:
 
 
 def blob(modality: str, mime_type: Any, data: Any) -> Part:
-    """A part whose bytes are there, in base64."""
+    """A part with inline content in base64."""
     small = isinstance(data, str) and len(data) <= MAX_BLOB
     return {
         "type": "blob",
@@ -148,8 +148,8 @@ def blob(modality: str, mime_type: Any, data: Any) -> Part:
 
 
 def chat_message(raw: Mapping[str, Any], default_role: str) -> Message:
-    """A message in the form of the chat APIs (`role`, `content`, `tool_calls`), or one that is in
-    the conventions' form already.
+    """Convert a message of the chat APIs (`role`, `content`, `tool_calls`); one in the conventions'
+    form is accepted too.
     """
     role = raw.get("role") or default_role
     parts = raw.get("parts")
@@ -170,11 +170,11 @@ def chat_message(raw: Mapping[str, Any], default_role: str) -> Message:
 
 
 def chat_parts(content: Any) -> list[Part]:
-    """Parts of a content: a text, or a list in the form of the chat APIs, be it as JSON text."""
+    """Parts of a content: a text, or a list in the form of the chat APIs, possibly as JSON text."""
     if content is None or content == "":
         return []
     if content.__class__ is str:
-        # Only a list of typed parts is more than a text that happens to be JSON.
+        # Any other JSON is a text that happens to be JSON.
         if not content.startswith("[{"):
             return [text(content)]
         listed = decoded(content)
@@ -260,5 +260,5 @@ _CHAT_PARTS: dict[str, Callable[[Part], Part | None]] = {
     "tool_use": _tool_use,
     "tool_result": _tool_answer,
 }
-"""Parts as OpenAI's and Anthropic's APIs have them. What is of another type stays as it is: the
-conventions allow for any."""
+"""Part types of OpenAI's and Anthropic's APIs. Parts of other types are left unchanged, as the
+conventions allow."""

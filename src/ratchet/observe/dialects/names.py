@@ -1,4 +1,4 @@
-"""Names of the span model: those of OpenTelemetry's GenAI conventions, and ours beside them."""
+"""Attribute names of the span model: OpenTelemetry's GenAI conventions, and our own."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ RETRIEVAL_DOCUMENTS = "gen_ai.retrieval.documents"
 
 INPUT = "ratchet.input"
 OUTPUT = "ratchet.output"
-"""What went into a step and came out of it, as JSON text; for steps that are neither calls of
-models nor of tools, which have names of their own above."""
+"""Input and output as JSON text, of steps other than model and tool calls, which have the names
+above."""
 
 JSON_TEXT = frozenset(
     {
@@ -45,7 +45,7 @@ JSON_TEXT = frozenset(
         RETRIEVAL_DOCUMENTS,
     }
 )
-"""Attributes that are JSON text here. The conventions have them structured or as text."""
+"""Attributes stored as JSON text; in the conventions they are structured or text."""
 
 PROVIDERS = {
     "aws": "aws.bedrock",
@@ -62,7 +62,7 @@ PROVIDERS = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""Providers whose name in the conventions is another than what dialects call them."""
+"""Names of providers in dialects, and in the conventions where they differ."""
 
 
 def provider(value: Any) -> Any:

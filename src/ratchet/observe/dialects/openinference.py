@@ -22,7 +22,7 @@ MARKERS = frozenset(
         "output.value",
     }
 )
-"""A span that has one of these attributes speaks this dialect."""
+"""Attributes that identify this dialect."""
 
 OPERATIONS = {
     "LLM": "chat",
@@ -30,12 +30,12 @@ OPERATIONS = {
     "AGENT": "invoke_agent",
     "RETRIEVER": "retrieval",
     "EMBEDDING": "embeddings",
-    # The conventions have no names for these, and allow for others.
+    # Not in the conventions, which allow other names.
     "RERANKER": "rerank",
     "GUARDRAIL": "guardrail",
     "EVALUATOR": "evaluate",
 }
-"""Operation of a kind of span. CHAIN, PROMPT and UNKNOWN are steps like any other."""
+"""Operations by kind of span. CHAIN, PROMPT and UNKNOWN are plain steps."""
 
 RENAMED = {
     "llm.token_count.prompt": names.INPUT_TOKENS,
@@ -50,7 +50,7 @@ RENAMED = {
     "tool.description": names.TOOL_DESCRIPTION,
     "tool.id": names.TOOL_CALL_ID,
 }
-"""What is the same under another name; of two for one name the first that there is counts."""
+"""Names with the same meaning; the first of several for one name takes precedence."""
 
 PARAMETERS = {
     "temperature": "gen_ai.request.temperature",
@@ -65,11 +65,10 @@ PARAMETERS = {
     "n": "gen_ai.request.choice.count",
     "stream": "gen_ai.request.stream",
 }
-"""Parameters of a request, which come as one JSON text."""
+"""Parameters of a request, which are in one JSON text."""
 
 _PREPARING = "._prepare_chat_with_tools"
-"""End of the name of a span of LlamaIndex that says it is a call of a model, and only gets one
-ready."""
+"""End of the name of a LlamaIndex span that only prepares a model call; its kind is LLM too."""
 
 _NONE = object()
 
@@ -89,7 +88,7 @@ _LAYOUT = Layout(
 
 
 def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) -> dict[str, Any]:
-    """Attributes of the span model, as far as this dialect says them.
+    """Attributes of the span model that this dialect provides.
 
     Args:
         name: The span's name.
@@ -112,7 +111,7 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
     lists = _LAYOUT.gather(attributes)
     if lists:
         _read_lists(found, lists, attributes)
-    # Anthropic's system prompt is no message there; some instrumentations make it one.
+    # Anthropic's system prompt is a parameter; some instrumentations add it to the messages.
     if "system" in parameters and '{"role":"system"' not in found.get(names.INPUT_MESSAGES, ""):
         system = form.chat_parts(parameters["system"])
         if system:
@@ -126,7 +125,7 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
 
 
 def _read_model(found: dict[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads what was asked of which model; the parameters of the request."""
+    """Read model, provider and request parameters; return the latter."""
     provider = attributes.get("llm.provider") or attributes.get("llm.system")
     if provider:
         found[names.PROVIDER] = names.provider(provider)
@@ -145,7 +144,7 @@ def _read_model(found: dict[str, Any], attributes: Mapping[str, Any]) -> dict[st
     else:
         asked = asked or parameters.get("model")
         for key in PARAMETERS.keys() & parameters.keys():
-            # What is null was left to the provider.
+            # Null: the provider's default.
             if parameters[key] is not None:
                 found.setdefault(PARAMETERS[key], parameters[key])
         stop = parameters.get("stop", parameters.get("stop_sequences"))
@@ -202,7 +201,7 @@ def _read_lists(
 
 
 def _read_values(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
-    """What went in and came out, for those that have no better name for it."""
+    """Read input and output values that no more specific attribute holds."""
     operation = found.get(names.OPERATION)
     for side, messages, tool, plain in (
         ("input", names.INPUT_MESSAGES, names.TOOL_ARGUMENTS, names.INPUT),
@@ -213,7 +212,7 @@ def _read_values(found: dict[str, Any], attributes: Mapping[str, Any]) -> None:
             if side == "input" and operation == "execute_tool" and "tool.parameters" in attributes:
                 found[tool] = form.as_json(attributes["tool.parameters"])
             continue
-        # The messages say it already: to say it a third time would only take place.
+        # Already in the messages.
         if messages in found or plain in found:
             continue
         if side == "output" and operation in ("embeddings", "retrieval", "rerank"):
@@ -242,7 +241,7 @@ def _message(one: dict[str, Any], default_role: str, reason: Any = None) -> form
     parts = form.chat_parts(content)
     calls = in_order(one.get("tool_calls"))
     for each in in_order(one.get("contents")):
-        # Some say of a call first that it is there, and then what it is; some say a text twice.
+        # Some instrumentations list a tool call or a text twice.
         if not (calls and each == {"type": "tool_use"}) and each.get("text", _NONE) != content:
             parts.append(_content(each))
     for call in calls:
@@ -278,7 +277,7 @@ def _tool(one: dict[str, Any]) -> dict[str, Any]:
     schema = form.decoded(one.get("json_schema"))
     if not isinstance(schema, dict):
         schema = {}
-    # OpenAI's form wraps the function; the conventions do not.
+    # OpenAI's form nests the function; the conventions' does not.
     function = schema.get("function")
     made = {"type": "function", **(function if isinstance(function, dict) else schema)}
     made["type"] = "function"

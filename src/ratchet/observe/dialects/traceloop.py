@@ -1,7 +1,7 @@
 """Traceloop (OpenLLMetry): `traceloop.*`, `gen_ai.prompt.N.*`, `gen_ai.completion.N.*`, `llm.*`.
 
 Sources: opentelemetry-semantic-conventions-ai 0.4 and 0.5, opentelemetry-instrumentation-openai
-0.40. From 0.60 on its instrumentations write most of it as the conventions do.
+0.40. From 0.60 on, its instrumentations mostly follow the conventions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MARKERS = frozenset(
         "gen_ai.completion.0.role",
     }
 )
-"""A span that has one of these attributes speaks this dialect."""
+"""Attributes that identify this dialect."""
 
 OPERATIONS = {
     "chat": "chat",
@@ -34,13 +34,13 @@ OPERATIONS = {
     "embedding": "embeddings",
     "rerank": "rerank",
 }
-"""Operation of a type of request."""
+"""Operations by type of request."""
 
 KINDS = {"workflow": "invoke_workflow", "agent": "invoke_agent", "tool": "execute_tool"}
-"""Operation of a kind of span. A task is a step like any other."""
+"""Operations by kind of span. A task is a plain step."""
 
 NAMED = {"workflow": names.WORKFLOW_NAME, "agent": names.AGENT_NAME, "tool": names.TOOL_NAME}
-"""What the entity's name is the name of."""
+"""Attribute of the entity's name, by kind of span."""
 
 RENAMED = {
     "llm.top_k": "gen_ai.request.top_k",
@@ -55,7 +55,7 @@ RENAMED = {
     "traceloop.association.properties.thread_id": names.CONVERSATION,
     "traceloop.association.properties.chat_id": names.CONVERSATION,
 }
-"""What is the same under another name; of two for one name the first that there is counts."""
+"""Names with the same meaning; the first of several for one name takes precedence."""
 
 _LAYOUT = Layout(
     {"gen_ai.prompt": "", "gen_ai.completion": "", "llm.request.functions": ""},
@@ -64,7 +64,7 @@ _LAYOUT = Layout(
 
 
 def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) -> dict[str, Any]:
-    """Attributes of the span model, as far as this dialect says them.
+    """Attributes of the span model that this dialect provides.
 
     Args:
         name: The span's name.
@@ -103,7 +103,7 @@ def read(name: str, attributes: Mapping[str, Any], events: Sequence[SpanEvent]) 
 
 
 def _given(value: Any) -> str:
-    """What went in, without what its frameworks' callbacks wrap around it."""
+    """The input as JSON text, without the wrapper of the framework's callbacks."""
     said = form.decoded(value)
     if isinstance(said, dict):
         if "inputs" in said and "tags" in said:  # LangChain
@@ -114,7 +114,7 @@ def _given(value: Any) -> str:
 
 
 def _returned(value: Any) -> str:
-    """What came out, in the same way."""
+    """The output as JSON text, likewise."""
     said = form.decoded(value)
     if isinstance(said, dict) and isinstance(said.get("kwargs"), dict):
         for key in ("output", "outputs"):
@@ -162,7 +162,7 @@ def _tool(one: dict[str, Any]) -> dict[str, Any]:
     for key in ("name", "description", "parameters"):
         if key in one:
             made[key] = one[key]
-    # Other instrumentations of theirs say `input_schema`.
+    # Some Traceloop instrumentations write `input_schema`.
     parameters = made.get("parameters", one.get("input_schema"))
     if parameters is not None:
         made["parameters"] = form.decoded(parameters)

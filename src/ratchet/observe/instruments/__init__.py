@@ -1,7 +1,7 @@
-"""Instruments: the libraries whose spans are had without a change to the agent.
+"""Instruments: record the spans of libraries without a change to the agent.
 
-A library is switched on when it is imported, before or after `install`; what is not installed, or
-has no instrumentor installed, is passed by. A variant is a row in `table.py`.
+A library is instrumented when it is imported, before or after `install`; one that is not installed,
+or whose instrumentor is not, is skipped. An instrument is a row in `table.py`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _installed: dict[str, bool] = {}
 
 
 def install(tracer_provider: TracerProvider | None) -> list[str]:
-    """Instrument every library that can be, now or when it is imported. Never raises.
+    """Instrument every supported library, now or when it is imported. Never raises.
 
-    May be called again: nothing is instrumented twice, and the spans of all of them go to the
-    provider of the last call.
+    May be called again: nothing is instrumented twice, and all spans go to the provider of the last
+    call.
 
     Args:
         tracer_provider: Where spans go; None for nowhere.
@@ -39,7 +39,7 @@ def install(tracer_provider: TracerProvider | None) -> list[str]:
     DelegatingProvider.target = tracer_provider
     for instrument in INSTRUMENTS:
         with _lock:
-            # A library may have been installed since: only what was found is not looked for again.
+            # Checked again unless it was found: a library may have been installed since.
             if _installed.get(instrument.name) or not is_installed(instrument):
                 continue
             _installed[instrument.name] = True

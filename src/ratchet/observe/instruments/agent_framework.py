@@ -1,4 +1,4 @@
-"""Microsoft Agent Framework tells by itself, to the global provider; here it tells us."""
+"""Microsoft Agent Framework: sends its own spans to our provider instead of the global one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ratchet.observe.instruments.import_hook import load
 
 
 def switch_on(provider: Any) -> None:
-    """Have its spans, with what was said in them.
+    """Enable its spans, with messages.
 
     Args:
         provider: Where spans go.
@@ -21,5 +21,5 @@ def switch_on(provider: Any) -> None:
         return tracer
 
     observability.get_tracer = get_tracer
-    # A user who has switched it off has meant it: this does not force.
+    # Not forced: a user may have switched it off.
     observability.enable_instrumentation(enable_sensitive_data=True, enable_message_events=False)

@@ -1,6 +1,6 @@
-"""Anthropic's client has spans of its own from version 2 on, without messages.
+"""Anthropic's client: from version 2 on it has spans of its own, without messages.
 
-They are left out where OpenInference tells the same call; its tool runner's are had.
+Those of calls that OpenInference records too are dropped; those of its tool runner are kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOT_DUPLICATED = ".tool_runner"
 
 
 def leave_out_twins(provider: Any) -> None:
-    """Have the client's spans, but those that are told already.
+    """Record the client's spans, except duplicates of OpenInference's.
 
     Args:
         provider: Where spans go.
@@ -29,7 +29,7 @@ def leave_out_twins(provider: Any) -> None:
 
     @functools.wraps(own)
     def get_tracer(options: Any, version: str, **kwargs: Any) -> Any:
-        # A provider of the user's own, or none at all, is the user's choice.
+        # The user has set a provider, or switched tracing off.
         if options.get("tracer_provider") is not None or own(options, version, **kwargs) is None:
             return own(options, version, **kwargs)
         scope = kwargs.get("scope", "com.anthropic.sdk.python")
@@ -39,7 +39,7 @@ def leave_out_twins(provider: Any) -> None:
 
 
 class _Twinless:
-    """A tracer without the spans that OpenInference tells as well."""
+    """A tracer that drops the spans that OpenInference records too."""
 
     def __init__(self, tracer: Any) -> None:
         self._tracer = tracer

@@ -1,6 +1,6 @@
-"""AutoGen has spans of its own for agents and tools, without what went in and came out.
+"""AutoGen: drops its own spans of agents and tools, which have no input and output.
 
-OpenInference tells the same with it, so AutoGen's are left out.
+OpenInference records the same calls with them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ratchet.observe.instruments.import_hook import load
 
 
 def leave_out_twins(provider: Any) -> None:
-    """Have no spans of AutoGen's for agents and tools.
+    """Drop AutoGen's spans of agents and tools.
 
     Args:
-        provider: Not needed: what is left out goes nowhere.
+        provider: Not used.
     """
     from opentelemetry import trace
 

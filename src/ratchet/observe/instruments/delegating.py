@@ -1,7 +1,7 @@
-"""The way from an instrumented library's spans to whichever provider captures now.
+"""A TracerProvider that delegates to the provider that is capturing at the moment.
 
-Libraries are instrumented once for the life of a process, and keep the tracer that they were given.
-So they get one that asks for the provider at each span: `init` may run again with another.
+Libraries are instrumented once in a process and keep the tracer that they were given. So that
+`init` can run again, that tracer looks up the provider for each span.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from ratchet.observe.instruments.duplicates import duplicate_of
 
 
 class DelegatingProvider(TracerProvider):
-    """A provider that stands for another, which may be changed.
+    """A provider that delegates to another, which may be replaced.
 
     Args:
-        innermost: Whether its spans are those of calls that a framework around may tell as well.
+        innermost: Whether its spans may duplicate those of a framework that makes the calls.
     """
 
     target: TracerProvider | None = None
-    """Where all routes lead; None while nothing is captured."""
+    """The provider of all instances; None while nothing is captured."""
 
     def __init__(self, *, innermost: bool = False) -> None:
         self._innermost = innermost
 
     def get_tracer(self, *args: Any, **kwargs: Any) -> Tracer:
-        """A tracer that leads to the target."""
+        """A tracer that delegates to the target."""
         return _DelegatingTracer(args, kwargs, self._innermost)
 
 
 class _DelegatingTracer(Tracer):
-    # OpenInference calls these methods with its own proxy of this object for `self`, which passes
-    # on what it has not; so all state is reached by attribute.
+    # OpenInference calls these methods with its own proxy of this object as `self`, which forwards
+    # unknown attributes; so all state is in attributes without an underscore.
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], innermost: bool) -> None:
         self.arguments = (args, kwargs)
@@ -50,7 +50,7 @@ class _DelegatingTracer(Tracer):
         self.made: tuple[TracerProvider | None, Tracer] = (None, NoOpTracer())
 
     def current(self) -> Tracer:
-        """The tracer of the provider that captures now."""
+        """The tracer of the present provider."""
         target, tracer = self.made
         if target is not DelegatingProvider.target:
             target = DelegatingProvider.target

@@ -1,7 +1,7 @@
-"""Whether a call that is about to begin is told already by the framework that makes it.
+"""Detects spans that duplicate one of the framework that makes the same call.
 
 LangChain calls the `openai` package, which is instrumented too: without this each model call would
-stand in a trace twice, and its tokens would be counted twice.
+be in a trace twice, and its tokens would be counted twice.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _SILENT_CALLERS = {
         "llama_index.core.base.embeddings.",
     ),
 }
-"""Modules that tell their model calls, when the instrumentor is there, without making these spans
-current or without saying at once what they are."""
+"""Modules whose instrumentor records model calls without making the spans current, or without
+setting their kind at the start."""
 
 _FRAMES = 60
-"""How far up the stack such a caller is looked for."""
+"""Number of stack frames searched for such a caller."""
 
 
 class DuplicateSpan(NonRecordingSpan):
-    """Stands in for a span that would say again what one around it says, and keeps nothing.
+    """Replaces a span that duplicates the one around it, and records nothing.
 
-    Only the tokens go to the one around, where that is still open and does not know them: DSPy
-    leaves them out.
+    Only token counts are passed to the span around it, if that is open and lacks them, as with
+    DSPy.
 
     Args:
         around: The current span.
-        tool: Name of the tool that is called, None for a model.
+        tool: Name of the called tool; None for a model.
     """
 
     def __init__(self, around: Span, tool: str | None) -> None:
@@ -56,7 +56,7 @@ class DuplicateSpan(NonRecordingSpan):
         self.tool = tool
 
     def is_recording(self) -> bool:
-        """True, or nobody would say the tokens."""
+        """Like the span around: instrumentors set token counts only on a recording span."""
         return self.around.is_recording()
 
     def set_attribute(self, key: str, value: Any) -> None:
@@ -73,19 +73,19 @@ class DuplicateSpan(NonRecordingSpan):
 
 
 class SilentTracer(NoOpTracer):
-    """A tracer for spans that are all told already by others."""
+    """A tracer whose spans are all duplicates."""
 
     def start_span(self, name: str, context: Any = None, *args: Any, **kwargs: Any) -> Span:
-        """Nothing, in the place of the current span."""
+        """A non-recording span with the context of the current one."""
         return NonRecordingSpan(get_current_span(context).get_span_context())
 
 
 def duplicate_of(around: Span, starting: Mapping[str, Any]) -> DuplicateSpan | None:
-    """What stands in for a span that would say again what one around it says; None if it is new.
+    """The replacement of a span that duplicates the one around it; None if it is no duplicate.
 
     Args:
         around: The current span.
-        starting: Attributes that the new span begins with.
+        starting: Initial attributes of the new span.
     """
     tool = starting.get("gen_ai.tool.name")
     if isinstance(around, DuplicateSpan):

@@ -1,6 +1,6 @@
-"""Runs something when a module is imported, or at once where it has been.
+"""Import hook: calls a function when a module is imported, or at once if it already is.
 
-So `init` needs to import no library to instrument it, and may stand before or after its import.
+So `init` imports no library to instrument it, and may be called before or after its import.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def when_imported(module: str, then: Callable[[], object]) -> None:
 
     Args:
         module: Its full name.
-        then: Runs inside the import statement of whoever imports it; may not raise.
+        then: The function; called within the import statement, so it must not raise.
     """
     with _lock:
         if module not in sys.modules:
             _waiting.setdefault(module, []).append(then)
-            # Others may have put theirs in front since, whose modules would go by.
+            # Moved to the front: a finder ahead of it would bypass the hook.
             if not sys.meta_path or sys.meta_path[0] is not _hook:
                 if _hook in sys.meta_path:
                     sys.meta_path.remove(_hook)
@@ -39,11 +39,11 @@ def when_imported(module: str, then: Callable[[], object]) -> None:
 
 
 def load(path: str) -> Any:
-    """What `module:name` stands for; the module is imported.
+    """Import `module`, or the object that `module:name` refers to.
 
     Raises:
-        ImportError: There is no such module.
-        AttributeError: It has no such name.
+        ImportError: The module does not exist.
+        AttributeError: The module has no such name.
     """
     module, _, name = path.partition(":")
     found: Any = importlib.import_module(module)
@@ -51,9 +51,7 @@ def load(path: str) -> Any:
 
 
 class _ImportHook(MetaPathFinder):
-    """Finds nothing itself: asks the finders behind it, and listens to the loader of what they
-    found.
-    """
+    """Delegates to the other finders, and wraps the loader of what they find."""
 
     def __init__(self) -> None:
         self._searching = threading.local()
@@ -94,9 +92,9 @@ def _watch_loader(loader: Any) -> None:
     if run is None or isinstance(run, functools.partial):
         return
     try:
-        # On the object, not its class: the loader stays what it was to everybody who asks it.
+        # On the instance, so that the loader's type does not change.
         loader.exec_module = functools.partial(_run_and_notify, run)
-    except (AttributeError, TypeError):  # a loader that cannot be listened to is left alone
+    except (AttributeError, TypeError):  # a loader that cannot be wrapped is left alone
         return
 
 

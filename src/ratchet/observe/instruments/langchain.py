@@ -1,9 +1,9 @@
-"""LangChain and LangGraph: what a tool or a node does stands under its span; tools' arguments.
+"""LangChain and LangGraph: nests what a tool or a node does under its span; names tools' arguments.
 
-OpenInference hears of a run by callbacks and does not make its span the current one, so everything
-else that is recorded inside would stand beside it, or in a trace of its own. Both libraries run
-tools and nodes in a copy of the context: there the span can be made current without a trace of it
-staying behind. And of a tool with one argument OpenInference tells the value, not its name.
+OpenInference learns of a run by callbacks and does not make its span current, so other spans inside
+would be its siblings, or traces of their own. Both libraries run tools and nodes in a copy of the
+context, in which the span can be made current without a need to restore it. And of a tool with one
+argument OpenInference records the value without the name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def carry_spans(provider: Any) -> None:
     """Make the span of a run current where the run's code runs.
 
     Args:
-        provider: Not needed: the spans are those of OpenInference.
+        provider: Not used: the spans are OpenInference's.
     """
     for module in ("langchain_core.runnables.config", "langgraph._internal._runnable"):
         when_imported(module, functools.partial(_carry_in, module))
@@ -44,7 +44,7 @@ def _name_arguments() -> None:
                 if span is not None:
                     span.set_attribute(names.TOOL_ARGUMENTS, capture(run.inputs))
         except Exception:
-            _log.debug("ratchet: a tool's arguments could not be had.", exc_info=True)
+            _log.debug("ratchet: a tool's arguments could not be recorded.", exc_info=True)
         return end(self, run)
 
     tracer._end_trace = end_with_arguments
@@ -54,7 +54,7 @@ def _carry_in(name: str) -> None:
     module = load(name)
     enter = getattr(module, _NAME, None)
     if enter is None:
-        _log.info("ratchet: spans inside of %s do not stand under its runs.", name)
+        _log.info("ratchet: spans inside %s are not nested under its runs.", name)
         return
     setattr(module, _NAME, _carrying(enter))
 

@@ -1,7 +1,7 @@
-"""MCP: calls of tools as a client sees them, with arguments and result.
+"""MCP: records a client's tool calls, with arguments and result.
 
-Versions from 2 on have spans of their own, which say that there was a call, but not what of; they
-carry the trace over to the server and are had as well.
+From version 2 on the library has spans of its own, without arguments and results; they propagate
+the trace to the server and are recorded too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ratchet.observe.instruments.import_hook import load
 
 
 def switch_on(provider: Any) -> None:
-    """Look on when a session calls a tool.
+    """Record the tool calls of sessions.
 
     Args:
         provider: Where spans go.
@@ -50,7 +50,7 @@ def switch_on(provider: Any) -> None:
 
 
 def _content(result: Any) -> Any:
-    """What the tool answered, without the protocol around it."""
+    """The tool's result, without the protocol's wrapper."""
     parts = getattr(result, "content", None)
     if not isinstance(parts, list):
         return result

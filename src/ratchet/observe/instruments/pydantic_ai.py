@@ -1,4 +1,4 @@
-"""pydantic-ai tells by itself what its agents do, once it is told to."""
+"""pydantic-ai: enables its own instrumentation."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ratchet.observe.instruments.import_hook import load
 
 
 def switch_on(provider: Any) -> None:
-    """Instrument all agents that are not instrumented otherwise.
+    """Instrument all agents, unless the user has configured their instrumentation.
 
     Args:
         provider: Where spans go.
     """
     agent = load("pydantic_ai.agent:Agent")
     settings = load("pydantic_ai.models.instrumented:InstrumentationSettings")
-    # What a user has set holds.
+    # A setting of the user's takes precedence.
     if getattr(agent, "_instrument_default", False) is False:
         agent.instrument_all(settings(tracer_provider=provider))

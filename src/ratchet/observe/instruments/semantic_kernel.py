@@ -1,7 +1,7 @@
-"""Semantic Kernel tells by itself: its spans to the global provider, the messages to a logger.
+"""Semantic Kernel: sends its own spans to our provider, with the messages it logs as events.
 
-Here the spans come to us, and the messages become events of their spans. Nothing more than before
-reaches the handlers of the user's log.
+By default its spans go to the global provider and the messages to a logger. The handlers of the
+user's log receive no more than before.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EVENT = "event.name"
 
 
 def switch_on(provider: Any) -> None:
-    """Have its spans, with what was said in them.
+    """Enable its spans, with messages.
 
     Args:
         provider: Where spans go.
@@ -39,17 +39,17 @@ def switch_on(provider: Any) -> None:
         settings.enable_otel_diagnostics = True
         settings.enable_otel_diagnostics_sensitive = True
     said = load(_MODEL).logger
-    # First of the filters: what another of them drops is an event all the same.
+    # First of the filters, so that a record which another one drops still becomes an event.
     said.filters.insert(0, _ToEvents(said, said.level))
     said.setLevel(logging.INFO)
 
 
 class _ToEvents(logging.Filter):
-    """Puts what is logged of a call into its span.
+    """Adds the logged messages of a call to its span as events.
 
     Args:
-        logger: Where they are logged.
-        level: The level that it had before; 0 for that of the loggers above it.
+        logger: The logger of the messages.
+        level: Its former level; 0 for that of its ancestors.
     """
 
     def __init__(self, logger: logging.Logger, level: int) -> None:

@@ -1,4 +1,4 @@
-"""The libraries that are instrumented, and how each is switched on."""
+"""The table of supported libraries, and how each is instrumented."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ _OWN = "ratchet.observe.instruments."
 
 
 class Instrument(msgspec.Struct, frozen=True, kw_only=True):
-    """How one library's spans are had."""
+    """How one library is instrumented."""
 
     name: str
     library: str
-    """Its distribution."""
+    """Name of its distribution."""
     module: str
-    """Once this module is imported, the library is switched on."""
+    """Module whose import triggers the instrumentation."""
     openinference: str = ""
-    """`module:class` of the OpenInference instrumentor; empty where the library tells by itself, or
-    we look on."""
+    """`module:class` of the OpenInference instrumentor; empty if the library has spans of its own,
+    or ours are used."""
     needs: str = ""
     """Distribution of that instrumentor."""
     own: str = ""
-    """`module:function` of ours, called with the route to the provider: it switches the library on,
-    or adds what the instrumentor leaves out."""
+    """`module:function` of ours, called with the provider: instruments the library, or adds what
+    the instrumentor lacks."""
     at_least: tuple[int, ...] = ()
-    """Oldest version that `own` is made for. Instrumentors say so themselves."""
+    """Oldest version that `own` supports. Instrumentors check it themselves."""
     innermost: bool = False
-    """Whether frameworks call it that may tell the same call already."""
+    """Whether frameworks that call it may record the same call."""
     rivals: tuple[str, ...] = ()
-    """`module:class` of other instrumentors of the library: where a user has switched one of them
-    on, it is not instrumented a second time."""
+    """`module:class` of other instrumentors of the library: if the user has enabled one of them,
+    the library is not instrumented again."""
 
 
 def _by_openinference(
@@ -164,7 +164,7 @@ _log = logging.getLogger("ratchet.observe")
 
 
 def is_installed(instrument: Instrument) -> bool:
-    """Whether the library is there, and what it takes to instrument it; imports neither."""
+    """Whether the library and its instrumentor are installed; imports neither."""
     try:
         metadata.version(instrument.library)
         if instrument.needs:
@@ -178,11 +178,11 @@ def switch_on(instrument: Instrument, route: DelegatingProvider) -> bool:
     """Instrument a library that has been imported.
 
     Args:
-        instrument: How.
-        route: Where its spans go.
+        instrument: How to instrument it.
+        route: The provider of its spans.
 
     Returns:
-        Whether its spans come to us; if not, a line in the log says why.
+        Whether it is instrumented; if not, the reason is logged.
     """
     try:
         rival = _rival(instrument)
@@ -245,7 +245,7 @@ def _rival(instrument: Instrument) -> str:
     for rival in instrument.rivals:
         module, _, name = rival.partition(":")
         found: Any = getattr(sys.modules.get(module), name, None)
-        # Their instrumentors are singletons: to make one is to get the one there is.
+        # Instrumentors are singletons: the constructor returns the existing one.
         if found is not None and found().is_instrumented_by_opentelemetry:
             return module
     return ""

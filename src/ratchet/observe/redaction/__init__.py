@@ -1,4 +1,4 @@
-"""Redaction: what is not to be stored is taken out of spans, on their way and before they are kept.
+"""Redaction: removes secrets and personal data from spans before they are sent or stored.
 
 redactor = Redactor(RedactionRules(keys=("customer.name",)))
 redactor.text("write to ann@example.com")      # 'write to [redacted:email]'

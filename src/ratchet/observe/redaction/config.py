@@ -1,4 +1,4 @@
-"""What is redacted, as a project says it."""
+"""Configuration of redaction."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from ratchet.types import ConfigError
 
 
 class RedactionRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What is redacted, as `[redaction]` of a `ratchet.toml` says it."""
+    """What is redacted: the section `[redaction]` of `ratchet.toml`."""
 
     enabled: bool = True
-    """False leaves everything as it is."""
+    """False switches redaction off."""
     rules: tuple[str, ...] = ()
-    """Names of the rules that hold; all when empty. With a minus before each: all but those."""
+    """Names of the active rules; empty for all. With a minus before each: all but those."""
     keys: tuple[str, ...] = ()
-    """Further names of fields, or ends of their paths, with `*` for anything within a name."""
+    """Further secret fields: names or ends of paths, with `*` for any part of a name."""
     patterns: dict[str, str] = {}
     """Further regular expressions, by name."""
     allow: tuple[str, ...] = ()
-    """What may stay although a rule finds it, with `*` for anything."""
+    """Texts that are never redacted, with `*` for anything."""
     pseudonyms: bool = False
-    """Whether equal values stay equal: a short keyed hash stands with the rule's name."""
+    """Whether equal values stay recognisable: a short keyed hash follows the rule's name."""
     capture_content: bool = True
-    """False keeps the structure of spans alone."""
+    """False stores the structure of spans without contents."""
 
 
 def active_rules(rules: Sequence[str]) -> frozenset[str]:
-    """The built-in rules that hold.
+    """The active built-in rules.
 
     Args:
         rules: `RedactionRules.rules`.
 
     Raises:
-        ConfigError: There is no such rule, or some are named to hold and others not to.
+        ConfigError: A rule is unknown, or names with and without a minus are mixed.
     """
     unknown = [name for name in rules if name.removeprefix("-") not in NAMES]
     if unknown:

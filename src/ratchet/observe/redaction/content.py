@@ -1,4 +1,4 @@
-"""Spans without content: what an agent did and how long it took, not what was said."""
+"""Removes contents from spans: leaves structure, times and counts, no texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ratchet.observe.dialects.names import INPUT_MESSAGES, OUTPUT_MESSAGES
 from ratchet.types import Feedback, Span, SpanEvent, SpanRecord
 
 REMOVED = "ratchet.content.removed"
-"""Attribute that says how many attributes were removed."""
+"""Attribute with the number of removed attributes."""
 
 _KEPT = frozenset(
     {
@@ -40,15 +40,15 @@ _MOST_MESSAGES = 1_000
 
 
 def record_without_content(record: SpanRecord) -> SpanRecord:
-    """A record whose span has no content."""
+    """A record with its span's contents removed."""
     return msgspec.structs.replace(record, span=without_content(record.span))
 
 
 def without_content(span: Span) -> Span:
     """A span without messages, inputs, outputs, arguments, results and texts of errors.
 
-    Kept are its name, its times and status, numbers and flags, names of models, tools and agents,
-    ids, and of messages their roles, the types of their parts, and how long each part is.
+    What remains: name, times, status, numbers and flags, names of models, tools and agents, ids,
+    and for messages the roles and the type and length of each part.
     """
     return msgspec.structs.replace(
         span,
@@ -87,7 +87,7 @@ def _attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shape(value: Any) -> str:
-    """Messages as JSON text, with the length of what was said in the place of it."""
+    """Messages as JSON text, with lengths in place of contents."""
     return msgspec.json.encode(
         [
             {

@@ -1,16 +1,16 @@
-"""Views: a text as a person would read it, with the way back to where each character stands.
+"""Decodes a text as a person would read it, and maps positions back to the original.
 
-Escapes, percent-encoding and numeric entities are decoded, invisible characters are left out, and
+Escapes, percent-encoding and numeric entities are decoded, invisible characters are removed, and
 look-alikes (full-width forms, other scripts' digits, Cyrillic and Greek letters that look Latin)
-become the character that they look like. A rule looks at the view; what it finds is replaced in
-the text as it stands.
+become the character that they look like. Rules search the decoded text; what they find is replaced
+in the original.
 """
 
 from __future__ import annotations
 
 import base64
 
-# ruff: noqa: RUF001 - look-alikes are what this file is about
+# ruff: noqa: RUF001 - this file lists look-alikes
 import re
 import unicodedata
 from bisect import bisect_right
@@ -19,8 +19,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 ROUNDS = 3
-"""How often what was encoded is decoded: text that is encoded twice is met, text that is encoded
-without end is not followed."""
+"""Maximum number of decoding passes, for text that was encoded repeatedly."""
 
 _INVISIBLE = (
     "\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e"
@@ -37,10 +36,10 @@ _ZEROS = (
     *(0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xE50),
     *(0xED0, 0xF20, 0x1040, 0x17E0, 0x1810, 0xFF10, 0x1D7CE, 0x1D7D8, 0x1D7E2, 0x1D7EC, 0x1D7F6),
 )
-"""The digit zero of other scripts; the nine that follow it are the others."""
+"""The digit zero of other scripts; the digits 1 to 9 follow it."""
 
 _LIKE = (
-    # Cyrillic, Greek, and a few Latin letters that are drawn like plain ones.
+    # Cyrillic, Greek, and a few Latin letters that look like plain ones.
     ("аАɑαΑ", "aAaaA"),
     ("ВвΒʙ", "BBBB"),
     ("сСϲϹ", "cCcC"),
@@ -60,7 +59,7 @@ _LIKE = (
     ("ѵνԝω", "vvww"),
     ("хХχΧ", "xXxX"),
     ("ΖᴢӡℓⅼǀⅠ", "Zz3lllI"),
-    # Dashes, dots, slashes, and what stands for an at sign or a colon.
+    # Dashes, dots, slashes, and look-alikes of the at sign and the colon.
     ("‐‑‒–−﹘﹣", "-------"),
     ("․。｡·∙", "....."),
     ("∕⁄", "//"),
@@ -70,7 +69,7 @@ _LIKE = (
 )
 
 _FOLDED_RANGES = ((0xFF01, 0xFF5F), (0x1D400, 0x1D7CE), (0x2070, 0x20A0), (0x2460, 0x24EA))
-"""Forms that Unicode itself calls compatible with one plain character."""
+"""Forms that Unicode defines as compatible with one plain character."""
 
 
 def _folding() -> dict[int, str]:
@@ -112,33 +111,33 @@ def _non_ascii(text: str) -> str:
 
 
 class TextSegment(NamedTuple):
-    """Characters of a text that was decoded once, and where they stood."""
+    """A part of the result of one decoding pass, and its source."""
 
     at: int
-    """Where it begins in what was decoded."""
+    """Its start in the result."""
     start: int
     end: int
-    """Where it stood."""
+    """Its span in the source."""
     as_is: bool
-    """Whether it stood there so, character by character."""
+    """Whether it was copied character by character."""
 
 
 class DecodedText(NamedTuple):
-    """A text to look at, and the way back to the text that it is a view of."""
+    """A decoded text that maps positions to the original."""
 
     text: str
     rounds: Sequence[Sequence[TextSegment]] = ()
-    """How it was decoded, the last time first."""
+    """Segments of each decoding pass, the last pass first."""
 
     def original_span(self, start: int, end: int) -> tuple[int, int]:
-        """What a part of the view, which is not empty, is of the text."""
+        """The span in the original of a part, which is not empty, of this text."""
         for segments in self.rounds:
             start, end = _original_span(segments, start)[0], _original_span(segments, end - 1)[1]
         return start, end
 
 
 def _original_span(segments: Sequence[TextSegment], at: int) -> tuple[int, int]:
-    """From where to where a character stood before it was decoded."""
+    """The source span of one character of a decoding pass."""
     found = segments[bisect_right(segments, at, key=_beginning) - 1]
     if not found.as_is:
         return found.start, found.end
@@ -150,14 +149,14 @@ _beginning = attrgetter("at")
 
 
 def folded(text: str) -> str:
-    """The text with plain characters for their look-alikes, each where it was."""
+    """The text with look-alikes replaced by plain characters; its length is unchanged."""
     if text.isascii() or _FOLDABLE.isdisjoint(_non_ascii(text)):
         return text
     return text.translate(_TABLE)
 
 
 def folded_visible(text: str) -> str:
-    """What to look at for a sign of something: look-alikes folded, invisible characters gone."""
+    """The text for the prefilter: look-alikes folded, invisible characters removed."""
     if text.isascii():
         return text
     odd = _non_ascii(text)
@@ -167,7 +166,7 @@ def folded_visible(text: str) -> str:
 
 
 def decode(text: str) -> DecodedText:
-    """The text as a person would read it."""
+    """Decode a text as a person would read it."""
     rounds: list[Sequence[TextSegment]] = []
     seen = folded(text)
     for _ in range(ROUNDS):
@@ -180,7 +179,7 @@ def decode(text: str) -> DecodedText:
 
 
 def _decoded_once(text: str) -> tuple[str, list[TextSegment]] | None:
-    """The text decoded once, and where its characters came from; None when nothing was encoded."""
+    """One decoding pass: the result and its segments; None if nothing was encoded."""
     if text.isascii() and "\\" not in text and "%" not in text and "&#" not in text:
         return None
     pieces: list[str] = []
@@ -206,7 +205,7 @@ def _decoded_once(text: str) -> tuple[str, list[TextSegment]] | None:
 
 
 def _characters(encoded: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
-    """What something encoded stands for, in pieces, and where each piece stood."""
+    """The characters of an encoded part, in pieces with the source span of each."""
     if encoded[0] == "%":
         raw = bytes.fromhex(encoded.replace("%", ""))
         if not raw.isascii():
@@ -222,7 +221,7 @@ _SHORT = {"n": "\n", "r": "\n", "t": "\t"}
 
 
 def _character(encoded: str) -> str:
-    """What an escape or an entity stands for; nothing for what cannot be seen."""
+    """The character of an escape or an entity; empty for an invisible character."""
     if encoded[0] == "\\":
         escape = encoded.lstrip("\\")
         if len(escape) > 1:
@@ -238,14 +237,14 @@ def _character(encoded: str) -> str:
 _BASE64_WORD = re.compile(r"[A-Za-z0-9+/_\-]{16,}={0,2}")
 
 LONGEST_BASE64 = 65_536
-"""Characters of what is decoded."""
+"""Maximum length of a word that is decoded."""
 
 _SAMPLE = 32
-"""Characters that tell whether it is text at all; images and sounds are not decoded further."""
+"""Characters decoded to detect text; images and sounds are not decoded further."""
 
 
 def base64_words(text: str) -> Iterator[tuple[int, int, str]]:
-    """Where words in base64 begin and end, and what each says; those that say no text are not."""
+    """Start, end and decoded text of each word in base64 that encodes text."""
     for match in _BASE64_WORD.finditer(text):
         said = _base64_text(match[0])
         if said is not None:

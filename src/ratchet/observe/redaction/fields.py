@@ -1,4 +1,4 @@
-"""Fields: which keys of attributes and of JSON hold what is not to be stored."""
+"""Secret fields: attribute and JSON keys whose values are redacted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 from ratchet.types import ConfigError
 
 Path: TypeAlias = tuple[str, ...]
-"""The names from the outside to the inside; places in a list do not count."""
+"""Names from the outermost to the innermost key, without list indexes."""
 
 SECRET_NAMES = frozenset(
     {
@@ -21,17 +21,17 @@ SECRET_NAMES = frozenset(
         *("ssn", "socialsecuritynumber", "xauth", "pwd", "passwd", "secretaccesskey"),
     }
 )
-"""Names without their dashes, dots and underscores, in small letters."""
+"""Names in lower case, without dashes, dots and underscores."""
 
 SECRET_ENDS = (
     *("password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "privatekey"),
     *("secretkey", "accesskey", "signingkey", "encryptionkey", "accountkey", "authkey"),
     *("authorization", "connectionstring", "clientsecret", "masterkey"),
 )
-"""Ends of such names."""
+"""Suffixes of such names."""
 
 NUMBERS_TOO = re.compile(r"(?:password|passcode|passwd|pwd|cvv2?|cvc|ssn|number|pin)\Z").search
-"""Names whose numbers are secret as well. A `token` that is a number is a token of a language."""
+"""Names whose numeric values are secret too. A numeric `token` is a model's token."""
 
 MOST_KEYS = 200
 LONGEST_KEY = 200
@@ -41,30 +41,30 @@ _SEPARATORS = re.compile(r"[-_ .:]+")
 
 @functools.lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
-    """A name as the lists above have it."""
+    """A name in the form of the lists above."""
     return _SEPARATORS.sub("", name[-100:]).lower()
 
 
 @functools.lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether a key of this name holds a secret, whoever uses it."""
+    """Whether a key of this name usually holds a secret."""
     name = plain_name(name)
     return name in SECRET_NAMES or name.endswith(SECRET_ENDS)
 
 
 @functools.lru_cache(maxsize=4096)
 def path_of(key: str) -> Path:
-    """A key of an attribute as a path: what stands between its dots, without numbers."""
+    """An attribute key as a path: its parts between dots, without numbers."""
     return tuple(part for part in key[:500].split(".") if part and not part.isdigit())
 
 
 class Fields:
-    """Which fields are secret: the ones that go by usual names, and those that a project names.
+    """Decides which fields are secret: those with usual names, and those that a project names.
 
     Args:
-        keys: Names, or ends of paths as `headers.cookie`; `*` stands for anything within a name.
-            One that begins with `$.` is a whole path, from the attribute on.
-        usual: Whether the usual names count.
+        keys: Names, or ends of paths such as `headers.cookie`; `*` matches any part of a name. A
+            key that begins with `$.` is a whole path, from the attribute on.
+        usual: Whether fields with usual names are secret.
     """
 
     def __init__(self, keys: Sequence[str] = (), *, usual: bool = True) -> None:
@@ -72,7 +72,7 @@ class Fields:
         self._whole: list[list[re.Pattern[str]]] = []
         self._ends: list[list[re.Pattern[str]]] = []
         self.names: list[str] = []
-        """What the named ones end with, as far as it says anything: to look for it in text."""
+        """Literal ends of the project's keys, to search for in text; empty if a key has none."""
         for key in keys:
             given = key.removeprefix("$.")
             compiled = [re.compile(translate(part), re.IGNORECASE) for part in given.split(".")]
@@ -81,7 +81,7 @@ class Fields:
             self.names.append(pieces[-1].lower() if pieces else "")
 
     def is_secret(self, path: Path) -> bool:
-        """Whether what stands there is secret."""
+        """Whether the value at a path is secret."""
         if not path:
             return False
         if self._usual and is_secret_name(path[-1]):
@@ -91,7 +91,7 @@ class Fields:
         )
 
     def is_named(self, path: Path) -> bool:
-        """Whether a project named it, not we."""
+        """Whether one of the project's keys matches a path."""
         return any(_fits(one, path[-len(one) :]) for one in self._ends) or any(
             _fits(one, path) for one in self._whole
         )
@@ -104,10 +104,10 @@ def _fits(compiled: Sequence[re.Pattern[str]], path: Path) -> bool:
 
 
 def checked_keys(keys: Sequence[str]) -> Sequence[str]:
-    """The keys, when there are not too many and each names a field.
+    """Validate a project's keys.
 
     Raises:
-        ConfigError: One does not.
+        ConfigError: There are too many, or one names no field.
     """
     if len(keys) > MOST_KEYS:
         raise ConfigError(f"[redaction] names {len(keys)} keys; {MOST_KEYS} may be.")

@@ -1,4 +1,4 @@
-"""Finding: what of a text is to be taken out, and what is put in its place."""
+"""Finds secrets in text and replaces them by marks."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _BEGINNINGS = (
 
 
 def truncated_secret(text: str) -> tuple[int, int, str] | None:
-    """Where a secret begins whose rest was cut, where the text ends, and what kind it is.
+    """Start, end and rule of a secret at the end of a text that was cut within it.
 
-    None when the text was not cut, or ends with nothing of the kind.
+    None if the text was not cut, or does not end with the beginning of a secret.
     """
     if text[-1:] != "]":
         return None
@@ -53,13 +53,13 @@ def truncated_secret(text: str) -> tuple[int, int, str] | None:
 
 
 MARK = "[redacted:"
-"""What stands in the place of a secret begins with this, and goes on with the rule's name."""
+"""Beginning of the mark that replaces a secret; the rule's name follows."""
 
 TIMEOUT = "timeout"
-"""Stands in the place of a text with which a project's patterns were not through in time."""
+"""Rule name in the mark that replaces a text on which a project's patterns timed out."""
 
 ROUNDS = 4
-"""How often a text is looked at that something was taken out of, at most."""
+"""Maximum number of passes over a text."""
 
 MOST_ALLOWED = 200
 LONGEST_ALLOWED = 200
@@ -71,7 +71,7 @@ _ORDER = {name: number for number, name in enumerate(NAMES)}
 
 
 class SecretMatch(NamedTuple):
-    """A part of a text that a rule found."""
+    """A match of a rule in a text."""
 
     start: int
     end: int
@@ -79,17 +79,17 @@ class SecretMatch(NamedTuple):
 
 
 class Finder:
-    """Looks for secrets in text, and puts marks in their place.
+    """Finds secrets in text and replaces them by marks.
 
     Args:
-        rules: Names of the rules that hold.
-        names: Beginnings or ends of names of fields whose values are secret, in small letters.
-        patterns: A project's own.
-        allow: What may stay, with `*` for anything.
+        rules: Names of the active rules.
+        names: Parts of names of secret fields, in lower case.
+        patterns: The project's own patterns.
+        allow: Texts that are not redacted, with `*` for anything.
         key: Secret for pseudonyms; empty for none.
 
     Raises:
-        ConfigError: Too much is allowed.
+        ConfigError: `allow` has too many entries, or one is too long.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Finder:
         self._key = key
 
     def may_contain_secret(self, text: str) -> bool:
-        """Whether a text may hold anything; cheap, and never False where something is found."""
+        """A cheap prefilter without false negatives."""
         seen = folded_visible(text)
         return self._may_match_rules(seen) or self._matches_patterns(seen)
 
@@ -126,15 +126,15 @@ class Finder:
         return False
 
     def _matches_patterns(self, seen: str) -> bool:
-        """Whether a pattern of the project's own finds anything."""
+        """Whether one of the project's own patterns matches."""
         try:
             return any(True for _ in self._patterns.find(seen))
         except PatternTimeout:
             return True
 
     def cleaned(self, text: str) -> str:
-        """The text with marks in the place of secrets; the same object when there are none."""
-        # What stands beside a mark may be something now that was part of a longer word before.
+        """The text with secrets replaced by marks; the same object if there are none."""
+        # Text beside a new mark may match now that it is no longer part of a longer word.
         for _ in range(ROUNDS):
             left = self._cleaned_once(text)
             if left is text:
@@ -157,17 +157,17 @@ class Finder:
         return "".join(pieces)
 
     def allows(self, found: str) -> bool:
-        """Whether it may stay."""
+        """Whether `allow` exempts a text."""
         if not self._allowed or len(found) > LONGEST_ALLOWED:
             return False
         small = found.strip().lower()
         return any(allowed.match(small) for allowed in self._allowed)
 
     def mark(self, rule: str, found: str) -> str:
-        """What stands in the place of something."""
+        """The mark that replaces a text."""
         if not self._key:
             return f"{MARK}{rule}]"
-        # The same number with other spaces, or the same address in capitals, is the same.
+        # Normalised: spaces, dashes and case do not change the pseudonym.
         same = re.sub(r"[\s\-]+", "", folded_visible(found)).lower().encode("utf-8", "replace")
         return f"{MARK}{rule}:{hmac.new(self._key, same, hashlib.sha256).hexdigest()[:10]}]"
 
@@ -199,19 +199,19 @@ class Finder:
                 yield SecretMatch(*match.span(1), FIELD)
 
     def _may_stay(self, text: str, part: SecretMatch) -> bool:
-        """Whether what was found stays: it is a mark, or allowed."""
+        """Whether a match is not replaced: it is a mark, or exempt."""
         if part.rule in _BY_NAME and _AFTER_MARK.search(text, max(part.start - 60, 0), part.start):
-            return True  # what stands before it is no name but a mark, which may look like one
+            return True  # the name before it is part of a mark
         return _is_marked(text, part) or self.allows(text[part.start : part.end])
 
 
 def is_mark(text: str) -> bool:
-    """Whether a text is nothing but what was put there in the place of a secret."""
+    """Whether a text is a mark and nothing else."""
     return text.startswith(MARK) and _MARKED.fullmatch(text) is not None
 
 
 def _is_marked(text: str, part: SecretMatch) -> bool:
-    """Whether a part is, or cuts into, a mark, with nothing but a little punctuation beside."""
+    """Whether a match is a mark or a part of one, apart from a little punctuation."""
     begin = max(part.start - 60, 0)
     if MARK not in text[begin : part.end + 60]:
         return False
@@ -224,7 +224,7 @@ def _is_marked(text: str, part: SecretMatch) -> bool:
 
 
 def _assignment(names: Sequence[str]) -> re.Pattern[str] | None:
-    """Finds the values of fields that a project named, where JSON is cut or is none."""
+    """Pattern of values of the project's fields in text that is not, or not all, JSON."""
     if not names:
         return None
     any_of = "|".join(re.escape(name) for name in names)
@@ -237,7 +237,7 @@ def _assignment(names: Sequence[str]) -> re.Pattern[str] | None:
 
 
 def _merged(found: list[SecretMatch]) -> list[SecretMatch]:
-    """Parts in order, with those that overlap made one, named after the first of the rules."""
+    """Matches in order, overlapping ones merged under the rule that is first in `RULES`."""
     found.sort(key=lambda part: (part.start, -part.end))
     made: list[SecretMatch] = []
     for part in found:

@@ -1,10 +1,9 @@
-"""Patterns: a project's own regular expressions, of which none can hold the process up.
+"""A project's own regular expressions, guarded against catastrophic backtracking.
 
-Python's engine tries every way in which a pattern can match, and a careless pattern has more ways
-than there are seconds. So a pattern is looked at before it is used: how many ways it has at one
-place is computed from its parts, and one that has too many is refused with what to write instead.
-What is left is bounded once more when it runs: it sees a text in windows, and a text on which it
-takes longer than `TIME_LIMIT_S` is not stored but replaced as a whole.
+Python's engine tries every way in which a pattern can match, and a careless pattern has
+exponentially many. So the number of ways at one position is computed from the parsed pattern, and a
+pattern with too many is refused with advice. Matching is bounded too: a pattern sees a text in
+windows, and a text that takes longer than `TIME_LIMIT_S` is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -20,32 +19,32 @@ MOST_PATTERNS = 50
 LONGEST_PATTERN = 500
 MOST_WAYS = 2_000
 WINDOW = 2_048
-"""Characters that a pattern sees at once."""
+"""Characters of a window."""
 
 OVERLAP = 512
-"""Characters that two windows share: the longest match that is found wherever it stands."""
+"""Characters that two windows share: a match up to this length is found anywhere."""
 
 TIME_LIMIT_S = 0.25
-"""How long all patterns together may take over one text, in seconds."""
+"""Time limit for all patterns on one text, in seconds."""
 
 _UNBOUNDED = 1_000
-"""Ways of a repetition without an end; two of them in a row are too many."""
+"""Ways assumed for an unbounded repetition; two in a row exceed MOST_WAYS."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
 
 class PatternTimeout(Exception):
-    """The patterns were not through with a text in time."""
+    """The patterns exceeded the time limit on a text."""
 
 
 class Patterns:
     """The regular expressions of one project.
 
     Args:
-        named: Expressions by the name that stands in the place of what they find.
+        named: Expressions by the name that their marks show.
 
     Raises:
-        ConfigError: One is no regular expression, is too long, or could take too long.
+        ConfigError: One is no regular expression, is too long, or may backtrack too much.
     """
 
     def __init__(self, named: Mapping[str, str]) -> None:
@@ -57,10 +56,10 @@ class Patterns:
         return bool(self._compiled)
 
     def find(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where they match, and the name of each.
+        """Start, end and name of each match.
 
         Raises:
-            TookTooLong: They are not through with the text in time.
+            PatternTimeout: The time limit is exceeded.
         """
         if not self._compiled:
             return
@@ -99,12 +98,12 @@ def _checked(name: str, source: str) -> re.Pattern[str]:
 
 
 def _parsed(source: str) -> Any:
-    # The only way to a pattern's parts; it has been there under this name since Python 3.11.
+    # The only access to a parsed pattern; under this name since Python 3.11.
     return re._parser.parse(source)  # type: ignore[attr-defined]
 
 
 def _ways(parsed: Any) -> float:
-    """In how many ways a pattern can match at one place, at most."""
+    """Upper bound on the number of ways in which a pattern can match at one position."""
     ways = 1.0
     for operation, argument in parsed:
         ways *= _ways_of(str(operation), argument)
@@ -133,5 +132,5 @@ def _ways_of(operation: str, argument: Any) -> float:
         return _ways(argument)
     if operation in ("ASSERT", "ASSERT_NOT"):
         return _ways(argument[1])
-    # What refers to what was found before, and whatever a later Python brings.
+    # Back-references, and operations of later versions of Python.
     return float("inf")

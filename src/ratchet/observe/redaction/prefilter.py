@@ -1,11 +1,11 @@
-"""Suspicion: whether a text may hold anything at all that a rule could find.
+"""Prefilter: a fast check whether any rule could match a text.
 
-Most text holds nothing, and a server sees thousands of spans a second. So what all rules have in
-common is looked for first, and only with what costs a nanosecond a character or less: searches for
-one character or one word, which the C library does, and tables of bytes. Small letters, most of a
-text, are left out before digits and signs are looked at; what may then stand together that did not
-before is looked at again, exactly. Regular expressions on all of a text begin with a single rare
-letter, to which their engine jumps.
+Most texts hold no secret, and a server receives thousands of spans a second. So the prefilter uses
+only operations that cost a nanosecond a character or less: searches for one character or one word,
+which the C library does, and byte translation tables. Lower-case letters, most of a text, are
+removed before digits and signs are checked; a hit, which may come from characters that were not
+adjacent, is checked again on the whole text. Regular expressions on the whole text begin with a
+single rare letter, to which the engine jumps.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _SIGNS = b"@%\\&+"
 _NO_SIGNS = bytes(byte for byte in range(256) if byte not in _SIGNS)
 
 _LONG_WORD = b"a" * 17
-"""A key, or text in base64; words are seldom as long."""
+"""A key, or text in base64; words are rarely this long."""
 
 _NO_SMALL_LETTERS = b"a" * 7
-"""Capitals and digits of such a word."""
+"""Upper-case letters and digits of such a word."""
 
 _MANY_DIGITS = b"0" * 9
-"""Of a card, an account or a telephone number, however it is grouped; a date has eight."""
+"""Digits of a card, account or telephone number, however grouped; a date has eight."""
 
 _BETWEEN = (
     rb"""(?:[_\-]\w{0,12})?["'`*\\)\]]{0,80}(?:\s{0,3}[:=]|\s{1,3}(?:is|lautet|ist|es|est|was)\s)"""
 )
-"""What stands between the name of a secret and the secret: also in JSON within JSON within JSON,
-whose quotes have many backslashes."""
+"""Between the name of a secret and its value; also in nested JSON, whose quotes have many
+backslashes."""
 
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}").search
 _ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|x[2-7])").search
@@ -54,15 +54,15 @@ _WORDS_FOR_SECRETS = tuple(
         rb"p(?:(?<=glp)at-|(?<=ssp)hrase" + _BETWEEN + rb")",
     )
 )
-"""On small letters. Each begins with the rarest letter of what it looks for."""
+"""Applied to lower case. Each begins with the rarest letter of its words."""
 
 
 def may_match(text: str) -> bool:
-    """Whether a rule may find something. The text is one that `views.glance` has gone over."""
+    """Whether a rule may match a text, which is the result of `folded_visible`."""
     raw = text.encode("utf-8", "surrogatepass")
     if _has_indicator(raw, raw.translate(None, _LEFT_OUT)):
         return True
-    # Cut: the end may be the beginning of a secret. What says so is no ASCII.
+    # A cut text may end within a secret; the note of the cut is not ASCII.
     if len(raw) > len(text) and b"more characters]" in raw:
         return True
     small = raw.lower()
@@ -71,11 +71,11 @@ def may_match(text: str) -> bool:
 
 
 def _has_indicator(raw: bytes, rare: bytes) -> bool:
-    """Whether digits, capitals or signs of a text tell of something.
+    """Whether digits, upper-case letters or signs of a text indicate a secret.
 
     Args:
         raw: The text.
-        rare: The same without small letters.
+        rare: The same without lower-case letters.
     """
     signs = rare.translate(None, _NO_SIGNS)
     return bool(

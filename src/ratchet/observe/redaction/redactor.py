@@ -1,4 +1,4 @@
-"""Redactor: takes what is not to be stored out of spans, feedback and text."""
+"""Redactor: removes secrets and personal data from spans, feedback and text."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ KEY_VARIABLE = "RATCHET_REDACTION_KEY"
 """Environment variable with the secret for pseudonyms."""
 
 FAILED = "ratchet.redaction.error"
-"""Attribute of a span whose content was removed, since a defect kept it from being looked at."""
+"""Attribute of a span whose content was removed because redaction failed; holds the error type."""
 
 DEEPEST = 64
-"""How deep JSON is followed; what is deeper is looked at as text."""
+"""Maximum depth at which JSON is parsed; deeper values are searched as text."""
 
 LEAST_KEY = 16
-"""Characters of the secret for pseudonyms, at least."""
+"""Minimum length of the secret for pseudonyms."""
 
 MOST_KEYS_REMEMBERED = 4_096
-"""Names of attributes, and of spans, that are known to hold no secrets."""
+"""Cache size: names of attributes and of spans that hold no secrets."""
 
 LONGEST_NAME = 200
-"""Longer names of spans are not remembered."""
+"""Longer names of spans are not cached."""
 
 MOST_TEXTS_REMEMBERED = 2_048
 LONGEST_REMEMBERED = 8_192
-"""Texts of attributes in which nothing was found, which are not looked at again. Agents send the
-same instructions, tools and former messages with each call."""
+"""Cache of attribute texts without secrets: agents repeat instructions, tools and former messages
+with each call."""
 
 _LARGE = 10**12
-"""Smaller numbers are no cards."""
+"""Smaller numbers cannot be card numbers."""
 
 _HARMLESS = frozenset({float, bool, type(None)})
 _NAMES_IN_JSON = re.compile(r'"\s*:')
@@ -65,14 +65,13 @@ class _TooDeep(Exception):
 
 
 class Redactor:
-    """Takes out of spans and text what rules find.
+    """Redacts spans and text by rules. Thread-safe.
 
-    Threads may share one. Its methods never raise: a span that cannot be looked at loses its
-    content.
+    Its methods never raise: if redaction of a span fails, its content is removed.
 
     Args:
-        rules: What to take out; all that is built in when left out.
-        key: Secret for pseudonyms, the same wherever equal values are to stay equal.
+        rules: What to redact; all built-in rules when left out.
+        key: Secret for pseudonyms; the same secret gives equal values the same pseudonym.
 
     Raises:
         ConfigError: A rule is unknown, a pattern is refused, or pseudonyms have no key.
@@ -88,7 +87,7 @@ class Redactor:
         hold = active_rules(rules.rules)
         self._fields = Fields(checked_keys(rules.keys), usual=FIELD in hold)
         names = tuple(filter(None, self._fields.names))
-        # A key such as `headers.*` has no name of its own to look for: all JSON is followed then.
+        # A key such as `headers.*` has no literal name to search for: then all JSON is parsed.
         self._follows_all = len(names) < len(rules.keys)
         self._finder = Finder(
             hold,
@@ -102,24 +101,24 @@ class Redactor:
         self._clean_texts: set[str] = set()
 
     def record(self, record: SpanRecord) -> SpanRecord:
-        """The record with its span redacted; the same one when there was nothing to take out."""
+        """The record with its span redacted; the same object if nothing was found."""
         span = self.span(record.span)
         return record if span is record.span else msgspec.structs.replace(record, span=span)
 
     def span(self, span: Span) -> Span:
-        """The span redacted; the same one when there was nothing to take out."""
+        """The span redacted; the same object if nothing was found."""
         try:
             if self.rules.enabled:
                 span = self._span(span)
             return span if self.rules.capture_content else content.without_content(span)
-        except Exception as error:  # a defect of ours costs the content; it does not let it through
+        except Exception as error:  # a defect must not let content through
             _log.exception("A span could not be redacted; its content is not kept.")
             bare = content.without_content(msgspec.structs.replace(span, name=""))
             attributes = {**bare.attributes, FAILED: type(error).__name__}
             return msgspec.structs.replace(bare, attributes=attributes)
 
     def outcome(self, outcome: Outcome) -> Outcome:
-        """The outcome with its spans and error redacted; what evaluators look at stays."""
+        """The outcome with spans and error redacted; what evaluators read is unchanged."""
         spans = tuple(map(self.span, outcome.spans))
         error = self.text(outcome.error)
         same = all(map(operator.is_, spans, outcome.spans))
@@ -144,7 +143,7 @@ class Redactor:
             return content.feedback_without_content(feedback)
 
     def text(self, text: str) -> str:
-        """The text redacted; the same object when there was nothing to take out."""
+        """The text redacted; the same object if nothing was found."""
         if not self.rules.enabled:
             return text
         try:
@@ -154,7 +153,7 @@ class Redactor:
             return f"{MARK}{type(error).__name__.lower()[:31]}]"
 
     def value(self, value: Any) -> Any:
-        """JSON data redacted; the same object when there was nothing to take out."""
+        """JSON data redacted; the same object if nothing was found."""
         if not self.rules.enabled:
             return value
         try:
@@ -180,7 +179,7 @@ class Redactor:
         return msgspec.structs.replace(span, **changes) if changes else span
 
     def _name(self, name: str) -> str:
-        """The name of a span redacted; there are few, and each comes again and again."""
+        """The name of a span redacted; cached, as names recur."""
         if name in self._clean_names:
             return name
         new = self._finder.cleaned(name)
@@ -197,7 +196,7 @@ class Redactor:
         return SpanEvent(name, event.time_ns, attributes)
 
     def _attributes(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """Attributes redacted; the same dictionary when there was nothing to take out."""
+        """Attributes redacted; the same dictionary if nothing was found."""
         if self._are_clean(attributes):
             return attributes
         changed = False
@@ -211,7 +210,7 @@ class Redactor:
 
     def _attribute(self, key: str, value: Any) -> Any:
         path = path_of(key)
-        # Not where a project names fields: there it depends on the key what a text may hold.
+        # Not cached if a project names fields: then the result depends on the key.
         remembers = value.__class__ is str and not self.rules.keys
         if remembers and value in self._clean_texts and not self._fields.is_secret(path):
             return value
@@ -224,18 +223,18 @@ class Redactor:
         return new
 
     def _remember(self, texts: Iterable[str]) -> None:
-        """Note texts in which nothing was found."""
+        """Cache texts in which nothing was found."""
         if len(self._clean_texts) > MOST_TEXTS_REMEMBERED:
             self._clean_texts.clear()
         self._clean_texts.update(text for text in texts if len(text) <= LONGEST_REMEMBERED)
 
     def _are_clean(self, attributes: Mapping[str, Any]) -> bool:
-        """Whether there is nothing in attributes at first sight."""
+        """Whether the prefilter finds nothing in attributes."""
         if self._follows_all or not (
             self._clean_keys.issuperset(attributes) or self._are_clean_keys(attributes)
         ):
             return False
-        # All texts at once: to look at each alone takes longer than to look at all of them.
+        # One search in all texts is faster than one in each.
         texts: list[str] = []
         seen = self._clean_texts
         for value in attributes.values():
@@ -256,7 +255,7 @@ class Redactor:
         return True
 
     def _are_clean_keys(self, keys: Iterable[str]) -> bool:
-        """Whether keys hold no secrets and are none; those that are clean are remembered."""
+        """Whether neither keys nor their fields are secret; clean keys are cached."""
         for key in keys:
             if key in self._clean_keys:
                 continue
@@ -267,7 +266,7 @@ class Redactor:
         return True
 
     def _value(self, value: Any, path: Path, depth: int) -> Any:
-        """A value redacted; the same object when there was nothing to take out."""
+        """A value redacted; the same object if nothing was found."""
         if value is None or value is True or value is False:
             return value
         if path and self._fields.is_secret(path):
@@ -275,7 +274,7 @@ class Redactor:
         return self._inner(value, path, depth)
 
     def _inner(self, value: Any, path: Path, depth: int) -> Any:
-        """A value that stands in no secret field."""
+        """Redact a value outside of secret fields."""
         kind = value.__class__
         if kind is str:
             return self._text(value, path, depth)
@@ -308,7 +307,7 @@ class Redactor:
         return made if changed else value
 
     def _secret(self, value: Any, path: Path, depth: int) -> Any:
-        """What stands in a field that is secret."""
+        """Redact the value of a secret field."""
         if depth > DEEPEST:
             raise _TooDeep
         named = self._fields.is_named(path)
@@ -318,7 +317,7 @@ class Redactor:
                 return value
             return self._finder.mark(FIELD, value)
         if isinstance(value, dict):
-            # What describes a field in a schema is not what stands in it.
+            # A JSON schema describes the field; it is not its value.
             if not named and not _SCHEMA.isdisjoint(value):
                 return self._inner(value, path, depth)
             return {key: self._secret(inner, path, depth + 1) for key, inner in value.items()}
@@ -340,7 +339,7 @@ class Redactor:
         return self._finder.cleaned(text)
 
     def _json(self, text: str, path: Path, depth: int) -> str | None:
-        """JSON text redacted, or None when it is to be looked at as text."""
+        """JSON text redacted; None if it has to be searched as text."""
         try:
             value = _decode(text)
             if not isinstance(value, (dict, list, str)):
@@ -350,7 +349,7 @@ class Redactor:
             return None
         if new is not value:
             return _encode(new).decode()
-        # A name that stands twice has two values in the text, and only one was looked at.
+        # A duplicate name has two values in the text, of which only one was parsed.
         return text if _count(value) >= len(_NAMES_IN_JSON.findall(text)) else None
 
 
@@ -359,11 +358,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 def redactor_of(rules: RedactionRules, environ: Mapping[str, str]) -> Redactor:
-    """The redactor that a project's rules ask for.
+    """Create a project's redactor.
 
     Args:
-        rules: What to take out.
-        environ: Where the secret for pseudonyms is.
+        rules: What to redact.
+        environ: Variables of the environment, with the secret for pseudonyms.
 
     Raises:
         ConfigError: As `Redactor` does.
@@ -372,7 +371,7 @@ def redactor_of(rules: RedactionRules, environ: Mapping[str, str]) -> Redactor:
 
 
 def _count(value: Any) -> int:
-    """How many names JSON has, and how many its texts seem to have."""
+    """Number of names in JSON data, and of what look like names in its strings."""
     if isinstance(value, dict):
         return len(value) + sum(map(_count, value)) + sum(map(_count, value.values()))
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""Rules: what is not to be stored, each kind of it a file. A rule finds parts of a text.
+"""Rules: each finds one kind of secret or personal data in a text.
 
-A rule is a file beside its siblings and a line in `RULES`. `signs` in `suspicion.py` must stop at
-whatever a rule can find.
+A rule is a module in this package and an entry in `RULES`. `may_match` in `prefilter.py` must be
+true for every text in which a rule finds something.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ratchet.observe.redaction.rules import (
 from ratchet.observe.redaction.rules.scanned import ScannedText
 
 Find: TypeAlias = Callable[[ScannedText], Iterator[tuple[int, int]]]
-"""From a text to where things begin and end in it."""
+"""Yields start and end of each match in a text."""
 
 RULES: dict[str, Find] = {
     "credentials": credentials.find,
@@ -34,9 +34,9 @@ RULES: dict[str, Find] = {
     "phone": phone.find,
     "ip": address.find,
 }
-"""By name. Where two find the same, the one that stands first here gives it its name."""
+"""By name, in order of precedence: of overlapping matches the first rule names the mark."""
 
 FIELD = "field"
-"""Name of the rule that goes by the names of keys; see `fields.py`."""
+"""Name of the rule for values of secret fields; see `fields.py`."""
 
 NAMES = (*RULES, FIELD)

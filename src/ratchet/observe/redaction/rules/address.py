@@ -1,4 +1,4 @@
-"""Addresses on the internet, of version 4 and 6; those that mean this machine are left."""
+"""IP addresses, version 4 and 6, except loopback and unspecified ones."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NUMBERED = re.compile(
 )
 _GROUPS = 2
 _SIX_DIGITS = 5
-"""Hexadecimal digits that an address of version 6 has at least here: `::1` is this machine, and
-`::2` is a slice in Python."""
+"""Minimum number of hexadecimal digits of a version 6 address: `::1` is loopback, and `::2` may be
+a slice in Python."""
 
 
 def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Where addresses stand."""
+    """Find IP addresses."""
     text = scanned.text
     if _FOUR_SIGN(text):
         for match in _FOUR.finditer(text):

@@ -1,4 +1,4 @@
-"""What is said to be a secret: `password=…`, `"api_key": "…"`, `Cookie: …`, "the token is …"."""
+"""Values assigned to names of secrets: `password=…`, `"api_key": "…"`, "the token is …"."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _NAMES = re.compile(
     r"pass(?:word|wd|wort|phrase|code)s?|pwd|secret|tokens?(?![a-z])|key|credentials?"
     r"|authori[sz]ation|cookies?|cvv2?|cvc"
 )
-"""What names of secrets end with. To be looked for in small letters."""
+"""Ends of names of secrets, in lower case."""
 
 _ENDS = ("pass", "pwd", "secret", "token", "key", "credential", "authori", "cookie", "cvv", "cvc")
-"""What one of those holds."""
+"""One of these is in each match of `_NAMES`."""
 
 _KIND_OF_KEY = re.compile(
     r"(?:api|access|auth|private|secret|signing|encryption|account|master|service|shared)[_\- ]?\Z"
 )
-"""What a key is called that is a secret; others open doors, or tables."""
+"""What precedes `key` if it names a secret; other keys open doors, or tables."""
 
 _BETWEEN = re.compile(
     r"(?:[_\-][a-z0-9]{1,12}){0,2}[\"'`*\\\])]{0,4}"
@@ -39,7 +39,7 @@ _COOKIE = re.compile(
 )
 
 _LONGEST = 4_000
-"""Characters of a quoted value."""
+"""Maximum length of a quoted value."""
 
 _BARE = re.compile(r"[^\s\"'`,;&<>(){}\[\]\\|]{4,400}")
 
@@ -53,7 +53,7 @@ _NOT_ONE = re.compile(
 
 
 def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Where secrets stand."""
+    """Find values of secrets."""
     text, small = scanned.text, scanned.small
     if "auth" in small or "api-key" in small:
         for match in _HEADER.finditer(text):
@@ -72,7 +72,7 @@ def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
 
 
 def _assigned(text: str, small: str, at: int) -> tuple[int, int] | None:
-    """What is assigned to the name of a secret, if one stands there."""
+    """The span of the value assigned to a name; None if there is none, or it is no secret."""
     name = _NAMES.match(small, at)
     if name is None:
         return None
@@ -102,7 +102,7 @@ def _value(text: str, match: re.Match[str]) -> tuple[int, int] | None:
 
 
 def _end_of(text: str, start: int, quote: str) -> int:
-    """Where a quoted value ends: at its quote, at the end of its line, or where the text ends."""
+    """End of a quoted value: its quote, the end of the line, or the end of the text."""
     limit = min(start + _LONGEST, len(text))
     quoted = text.find(quote, start, limit)
     end = limit if quoted < 0 else quoted
@@ -113,7 +113,7 @@ def _end_of(text: str, start: int, quote: str) -> int:
 
 
 def looks_secret(value: str, *, quoted: bool) -> bool:
-    """Whether a value that is called a secret looks like one, and not like a word about one."""
+    """Whether a value looks like a secret rather than a word about one."""
     value = value.strip()
     if len(value) < (3 if quoted else 4) or _NOT_ONE.match(value):
         return False

@@ -1,4 +1,4 @@
-"""Numbers of payment cards: an issuer's first digits, its length, and Luhn's check digit."""
+"""Payment card numbers: checks the issuer's prefix, the length and the Luhn digit."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _GROUPED = frozenset(
         (4, 4, 5),
     }
 )
-"""How many digits stand together in numbers that are written in groups."""
+"""Sizes of digit groups in card numbers."""
 
 _LONGEST_RUN = 400
-"""Digits in a row of groups that are looked at for cards within it; a longer one is a table."""
+"""Maximum number of digits in a row of groups that is searched for cards; more are a table."""
 
 
 def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Where numbers stand."""
+    """Find card numbers."""
     if not scanned.has_digits(13):
         return
     text = scanned.text
@@ -51,7 +51,7 @@ def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
 
 
 def _is_grouped(text: str, groups: Sequence[tuple[int, int]]) -> bool:
-    """Whether groups look like one number: the usual ones, or all parted by the same."""
+    """Whether groups look like one number: usual sizes, or the same separator throughout."""
     between = {text[end:start] for (_, end), (start, _) in pairwise(groups)}
     return len(between) == 1 or tuple(end - start for start, end in groups) in _GROUPED
 
@@ -77,7 +77,7 @@ def _within(text: str, groups: Sequence[tuple[int, int]]) -> Iterator[tuple[int,
 
 
 def is_card(digits: str) -> bool:
-    """Whether a card may have this number."""
+    """Whether digits are a possible card number."""
     return _issued(digits) and _luhn(digits)
 
 

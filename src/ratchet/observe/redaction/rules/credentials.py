@@ -1,4 +1,4 @@
-"""Credentials in headers, in addresses and in connection strings."""
+"""Credentials in headers, URLs and connection strings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIGNED = re.compile(
 
 
 def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Where credentials stand."""
+    """Find credentials."""
     text, small = scanned.text, scanned.small
     for match in _BEARER.finditer(text) if "bearer" in small else ():
         if any(map(str.isdigit, match[1])) or len(match[1]) >= 32:
@@ -29,7 +29,7 @@ def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
         if _is_pair(match[1]):
             yield match.span(1)
     for match in _IN_ADDRESS.finditer(text):
-        # A name without a password is a secret too: many providers' tokens stand there.
+        # A long user name without a password may be a provider's token.
         if ":" in match[1] or len(match[1]) >= 16:
             yield match.span(1)
     for match in _SIGNED.finditer(text):

@@ -1,4 +1,4 @@
-"""E-mail addresses, also where spaces or `(at)` keep machines from reading them."""
+"""E-mail addresses, also those obfuscated by spaces or `(at)`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DOMAIN = re.compile(
 
 
 def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Where addresses stand."""
+    """Find e-mail addresses."""
     text = scanned.text
     if "@" not in text and not _SAID(text):
         return
@@ -29,7 +29,7 @@ def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
         start, end = at.span()
         before = text[max(start - 64, 0) : start]
         if _IN_ADDRESS.search(before):
-            continue  # the host of an address with credentials, which another rule takes
+            continue  # the host of a URL with credentials, which another rule finds
         local = _LOCAL.search(before) or _LOCAL_QUOTED.search(before)
         if local is None:
             continue

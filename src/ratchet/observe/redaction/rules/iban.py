@@ -1,4 +1,4 @@
-"""International bank account numbers (ISO 13616): a country's length, and the check digits."""
+"""IBANs (ISO 13616): checks the country's length and the check digits."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LISTED = (
 )
 
 LENGTHS = {each[:2]: int(each[2:]) for each in _LISTED.split()}
-"""Characters of a country's account numbers."""
+"""Length of an IBAN by country."""
 
 _BEGIN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}[ \-.]{0,2}[0-9][ \-.]{0,2}[0-9]")
 
 
 def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Where numbers stand."""
+    """Find IBANs."""
     if not scanned.may_hold_account:
         return
     text = scanned.text
@@ -52,6 +52,6 @@ def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
 
 
 def is_iban(characters: str) -> bool:
-    """Whether the check digits are right."""
+    """Whether the check digits are correct."""
     moved = (characters[4:] + characters[:4]).upper()
     return int("".join(str(int(character, 36)) for character in moved)) % 97 == 1

@@ -1,4 +1,4 @@
-"""Keys and tokens that providers give out, known by what they begin with; JWTs; private keys."""
+"""Providers' keys and tokens, by their prefixes; JWTs; private keys."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _WORD = r"[A-Za-z0-9]"
 FORMS = (
     # OpenAI, Anthropic, OpenRouter, DeepSeek and others
     rf"sk-(?:(?:proj|ant|or|svcacct|admin|None)-)?(?={_BODY}{{0,60}}[0-9]){_BODY}{{16,}}",
-    # Stripe and those who follow it; Ratchet's own keys and the tokens of attempts
+    # Stripe and keys of the same form; Ratchet's own keys and attempt tokens
     rf"(?:sk|rk|whsec)_(?:live|test)_{_WORD}{{8,}}",
     rf"whsec_{_WORD}{{16,}}",
     rf"r[ka]_(?={_BODY}{{0,40}}[0-9]){_BODY}{{20,}}",
-    # Amazon: the id of a key
+    # Amazon: key ids
     r"(?:AKIA|ASIA|AROA|AIDA|AGPA|ANPA|ABIA|ACCA)(?:[ \-\n]?[A-Z0-9]){16}",
     # Google: keys, OAuth tokens and secrets
     r"AIza(?:[ \n]?[A-Za-z0-9_\-]){30,}",
@@ -60,10 +60,10 @@ PREFIXES = re.compile(
     r"|github_pat_|glpat-|xox[abeoprs]-|xapp-|npm_|pypi-|hf_|gsk_|xai-|eyJ|ya29\.|SG\.)"
     r"[A-Za-z0-9_\-.]{2,}\Z"
 )
-"""A key of which only the beginning is there."""
+"""The beginning of a key at the end of a text."""
 
 _SHORT = re.compile(r"-(?:(?<=sk-)|(?<=pat-)|(?<=xox.-)|----)|A(?:KIA|SIA|Iza)").search
-"""What begins keys in which no long word need stand."""
+"""Prefixes of keys that need not contain a long word."""
 
 _PRIVATE = re.compile(
     r"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
@@ -73,7 +73,7 @@ _PRIVATE = re.compile(
 
 
 def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Where keys stand."""
+    """Find keys and tokens."""
     text = scanned.text
     if not scanned.has_word(15) and not _SHORT(text):
         return

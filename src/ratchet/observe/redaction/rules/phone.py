@@ -1,4 +1,4 @@
-"""Telephone numbers: international ones, those with a usual grouping, and those called one."""
+"""Telephone numbers: international ones, usual groupings, and numbers after a word like "phone"."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINK = re.compile(r"\b(?:tel|sms):\+?[0-9](?:[ ().\-]{0,2}[0-9]){5,16}", re.IGN
 
 
 def find(scanned: ScannedText) -> Iterator[tuple[int, int]]:
-    """Where numbers stand."""
+    """Find telephone numbers."""
     if not scanned.has_digits(7):
         return
     text = scanned.text

@@ -1,4 +1,4 @@
-"""Sight: a text, and what several rules want to know of it before they look closer."""
+"""A text with facts that several rules check before they search it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ KINDS = bytes(
 
 
 class ScannedText:
-    """A text, and facts about it that are found out when they are first asked for."""
+    """A text, with facts about it that are computed on first use and cached."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     @cached_property
     def raw(self) -> bytes:
-        """As bytes."""
+        """The text in UTF-8."""
         return self.text.encode("utf-8", "surrogatepass")
 
     @cached_property
     def small(self) -> str:
-        """In small letters, each where it is in the text."""
+        """The text in lower case, with unchanged positions."""
         small = self.text.lower()
         return small if len(small) == len(self.text) else self.text.translate(_SMALL)
 
@@ -48,16 +48,16 @@ class ScannedText:
 
     @cached_property
     def may_hold_account(self) -> bool:
-        """Whether two letters stand before two digits somewhere."""
+        """Whether two letters precede two digits somewhere, as in an IBAN."""
         kinds = self.raw.translate(KINDS)
         return any(form in kinds for form in (b"aa00", b"aa-00", b"aa0-0", b"aa-0-0", b"aa--00"))
 
     def has_word(self, length: int) -> bool:
-        """Whether so many letters and digits stand in a row."""
+        """Whether the text has a word of at least this many letters and digits."""
         return b"a" * length in self._words
 
     def has_digits(self, count: int) -> bool:
-        """Whether so many digits stand in a row, with separators between them or not."""
+        """Whether the text has this many digits in a row, apart from separators."""
         return b"0" * count in self._digits
 
 
