@@ -142,6 +142,8 @@ class StoreRecordTransport:
 def by_kind(records: Sequence[Record]) -> tuple[list[SpanRecord], list[Feedback]]:
     """Split records into spans and feedback, each in order."""
     spans = [each for each in records if isinstance(each, SpanRecord)]
+    if len(spans) == len(records):
+        return spans, []
     return spans, [each for each in records if isinstance(each, Feedback)]
 
 
