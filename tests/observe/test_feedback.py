@@ -150,7 +150,7 @@ def test_what_says_nothing_is_logged_and_raises_nothing(
 
 def test_feedback_about_nothing_is_logged(kept: Kept, caplog: pytest.LogCaptureFixture) -> None:
     assert ratchet.feedback(1.0) == ""
-    assert "name a rollout, a trace or a conversation" in caplog.text
+    assert "Name a rollout, a trace or a conversation" in caplog.text
 
 
 class Odd:
