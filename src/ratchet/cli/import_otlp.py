@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from ratchet.curate.importing import Format, FormatMismatch, ImportContext, ImportedRecords
-from ratchet.server.otlp import otlp_json
-from ratchet.server.otlp.received import MAX_SPANS, Malformed, TooMany
+from ratchet.server.otlp.limits import MAX_SPANS, Malformed, TooMany
+from ratchet.server.otlp.messages import decode_json
 from ratchet.server.otlp.records import UNKNOWN_AGENT, describe, records_of
 from ratchet.types import SpanRecord
 
@@ -26,14 +26,14 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
         FormatMismatch: It is not a request, or holds no span that can be stored.
     """
     try:
-        groups = otlp_json.decode(msgspec.json.encode(value))
+        request = decode_json(msgspec.json.encode(value))
     except Malformed as error:
         raise FormatMismatch(str(error).rstrip(".")) from None
     except TooMany:
         raise FormatMismatch(
             f"it holds more than {MAX_SPANS} spans, or too many parts of them"
         ) from None
-    records = records_of(groups, None)
+    records = records_of(request, None)
     if not records.kept:
         why = describe(records.rejected).removesuffix(".")
         raise FormatMismatch(why[:1].lower() + why[1:] if why else "it holds no spans")

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ratchet.server.limits import ServerLimits
-from ratchet.server.otlp import endpoint, received
+from ratchet.server.otlp import endpoint, limits, messages
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from tests.server.otlp.conftest import Send
@@ -154,9 +154,9 @@ def test_a_body_beyond_the_limit_is_refused_also_when_it_hides_in_a_small_one(
 def test_more_spans_than_a_request_may_have_are_refused(
     send: Send, media_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (endpoint, endpoint.protobuf, endpoint.otlp_json):
+    for module in (endpoint, messages):
         monkeypatch.setattr(module, "MAX_SPANS", 3)
-    assert received.MAX_SPANS == 20_000
+    assert limits.MAX_SPANS == 20_000
     body = encoded(request(*(span() for _ in range(4))), media_type)
     answer = send(body, media_type)
     assert answer.status_code == 413

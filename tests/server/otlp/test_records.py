@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ratchet.observe.agent_names import agent_name
-from ratchet.server.otlp import otlp_json, protobuf
-from ratchet.server.otlp.received import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Malformed
+from ratchet.server.otlp.limits import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ITEMS, MAX_TEXT, Malformed
+from ratchet.server.otlp.messages import decode_json, decode_protobuf
 from ratchet.server.otlp.records import CUT, records_of
 from ratchet.types import Span, SpanEvent, SpanRecord
 from tests.server.otlp.requests import any_value, as_json, pairs, request, span
@@ -18,8 +18,8 @@ from tests.server.otlp.requests import any_value, as_json, pairs, request, span
 
 def records(made: Any, attempt: tuple[str, int] | None = None) -> list[SpanRecord]:
     """The spans of a request, which both encodings must agree on."""
-    binary = records_of(protobuf.decode(made.SerializeToString()), attempt)
-    assert records_of(otlp_json.decode(as_json(made)), attempt) == binary
+    binary = records_of(decode_protobuf(made.SerializeToString()), attempt)
+    assert records_of(decode_json(as_json(made)), attempt) == binary
     return binary.kept
 
 
@@ -37,6 +37,7 @@ EVERYTHING: dict[str, Any] = {
     "large": 2**63 - 1,
     "small": -(2**63),
     "fraction": 1.5,
+    "large fraction": 1e300,
     "whole": 2.0,
     "bytes": b"\xff\xfe?",
     "nothing": None,
@@ -90,9 +91,9 @@ def test_both_encodings_give_the_same_spans() -> None:
 def test_numbers_that_are_none_come_through() -> None:
     for value in (math.nan, math.inf, -math.inf):
         found = records_of(
-            protobuf.decode(request(span({"x": value})).SerializeToString()), None
+            decode_protobuf(request(span({"x": value})).SerializeToString()), None
         ).kept[0]
-        other = records_of(otlp_json.decode(as_json(request(span({"x": value})))), None).kept[0]
+        other = records_of(decode_json(as_json(request(span({"x": value})))), None).kept[0]
         for record in (found, other):
             assert str(record.span.attributes["x"]) == str(value)
 
@@ -101,7 +102,7 @@ def in_json(**fields: Any) -> list[SpanRecord]:
     """A span in JSON as other languages' exporters write it."""
     one = {"traceId": "0" * 31 + "1", "spanId": "0" * 15 + "1", **fields}
     body = {"resourceSpans": [{"scopeSpans": [{"spans": [one]}]}]}
-    return records_of(otlp_json.decode(json.dumps(body).encode()), None).kept
+    return records_of(decode_json(json.dumps(body).encode()), None).kept
 
 
 def test_json_as_others_write_it() -> None:
@@ -219,6 +220,14 @@ def test_what_is_too_much_is_cut_and_said() -> None:
     assert found.events[0].time_ns == 2**63 - 1
 
 
+def test_attributes_beyond_the_limit_are_counted_of_a_resource_and_of_an_event_too() -> None:
+    many = {f"a{number}": number for number in range(MAX_ATTRIBUTES + 3)}
+    event = {"name": "e", "time_unix_nano": 1, "attributes": pairs(many)}
+    found = only(request(span(events=[event]), **many))
+    assert found.attributes[CUT] == ["3 attributes", "3 attributes"]
+    assert len(found.events[0].attributes) == MAX_ATTRIBUTES
+
+
 def test_lists_and_maps_are_bounded() -> None:
     many = only(request(span({"list": [1] * (MAX_ITEMS + 2)}))).attributes["list"]
     assert (len(many), many[-1]) == (MAX_ITEMS + 1, "[2 more items]")
@@ -246,13 +255,13 @@ def test_bodies_that_are_nested_beyond_reason_are_refused(depth: int) -> None:
     resource = b"\x0a" + _varint(len(attribute)) + attribute
     body = made.SerializeToString() + b"\x0a" + _varint(len(resource)) + resource
     with pytest.raises(Malformed):
-        protobuf.decode(body)
+        decode_protobuf(body)
     nested = '{"arrayValue":{"values":[' * depth + "]}}" * depth
     pair_text = '{"key":"a","value":' + nested + "}"
     text = '{"resourceSpans":[{"resource":{"attributes":[' + pair_text + "]}}]}"
     if depth > 1000:
         with pytest.raises(Malformed, match="nested too deeply"):
-            otlp_json.decode(text.encode())
+            decode_json(text.encode())
 
 
 def _varint(number: int) -> bytes:
@@ -315,7 +324,7 @@ def test_a_token_of_an_attempt_puts_all_spans_to_it_and_none_to_another() -> Non
         {"ratchet.rollout.id": 5},
     ):
         body = request(span(), span(foreign)).SerializeToString()
-        kept, rejected = records_of(protobuf.decode(body), mine)
+        kept, rejected = records_of(decode_protobuf(body), mine)
         assert len(kept) == 1
         assert rejected == {"belong to another attempt than the token": 1}
 

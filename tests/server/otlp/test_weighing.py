@@ -7,8 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ratchet.server.otlp import otlp_json, protobuf
-from ratchet.server.otlp.received import MAX_MESSAGES, Malformed, TooMany
+from ratchet.server.otlp import messages as otlp_messages
+from ratchet.server.otlp.limits import MAX_MESSAGES, Malformed, TooMany
+from ratchet.server.otlp.messages import decode_json, decode_protobuf
 from ratchet.server.otlp.weighing import too_many
 from tests.server.otlp.requests import as_json, pairs, request, span
 
@@ -50,7 +51,7 @@ def test_any_bytes_are_weighed(body: bytes) -> None:
         too_many(body, 0)
     except Malformed:
         with pytest.raises(Malformed):
-            protobuf.decode(body)
+            decode_protobuf(body)
 
 
 @pytest.mark.parametrize(
@@ -69,24 +70,24 @@ def test_a_body_of_millions_of_empty_messages_is_refused_unparsed(
         def FromString(_: bytes) -> None:
             raise AssertionError("it was parsed")
 
-    monkeypatch.setattr(protobuf, "ExportTraceServiceRequest", Unparsed)
+    monkeypatch.setattr(otlp_messages, "ExportTraceServiceRequest", Unparsed)
     scope = part * (MAX_MESSAGES + 1)
     body = _field(0x0A, _field(0x12, scope))
     with pytest.raises(TooMany):
-        protobuf.decode(body)
+        decode_protobuf(body)
 
 
 def test_a_large_body_of_ordinary_spans_is_not_refused() -> None:
     text = 'Several lines\nof "ordinary" text, *2 and 22.\n' * 1000
     made = request(*(span({f"a{number}": text for number in range(20)}) for _ in range(10)))
     assert len(made.SerializeToString()) > 8_000_000
-    assert len(protobuf.decode(made.SerializeToString())[0].spans) == 10
-    assert len(otlp_json.decode(as_json(made))[0].spans) == 10
+    for decoded in (decode_protobuf(made.SerializeToString()), decode_json(as_json(made))):
+        assert len(decoded.resource_spans[0].scope_spans[0].spans) == 10
 
 
 def test_a_body_of_millions_of_objects_is_refused() -> None:
     with pytest.raises(TooMany):
-        otlp_json.decode(b'{"resourceSpans":[' + b"{}," * MAX_MESSAGES + b"{}]}")
+        decode_json(b'{"resourceSpans":[' + b"{}," * MAX_MESSAGES + b"{}]}")
 
 
 def _field(tag: int, content: bytes) -> bytes:

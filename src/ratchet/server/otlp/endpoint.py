@@ -9,14 +9,14 @@ import asyncio
 import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ratchet.server.access import Caller
 from ratchet.server.body import Receive, decompressed, read_body
 from ratchet.server.gateway.target import AttemptGuard
 from ratchet.server.metrics import Metrics
-from ratchet.server.otlp import otlp_json, protobuf
-from ratchet.server.otlp.received import MAX_MESSAGES, MAX_SPANS, Malformed, ReceivedSpans, TooMany
+from ratchet.server.otlp.limits import MAX_MESSAGES, MAX_SPANS, Malformed, TooMany
+from ratchet.server.otlp.messages import ENCODINGS, OtlpEncoding
 from ratchet.server.otlp.records import OtlpRecords, describe, records_of
 from ratchet.server.problems import Problem, problem_of
 from ratchet.server.span_writer import SpanWriter
@@ -46,23 +46,6 @@ take several times as much.
 UNKNOWN_LENGTH = 1024 * 1024
 """Bytes assumed for a body without Content-Length, until it is read."""
 
-
-class OtlpEncoding(NamedTuple):
-    """One encoding of requests and responses."""
-
-    media_type: str
-    decode: Callable[[bytes], list[ReceivedSpans]]
-    success: Callable[[int, str], bytes]
-    failure: Callable[[int, str], bytes]
-
-
-ENCODINGS = {
-    encoding.media_type: encoding
-    for encoding in (
-        OtlpEncoding("application/x-protobuf", protobuf.decode, protobuf.success, protobuf.failure),
-        OtlpEncoding("application/json", otlp_json.decode, otlp_json.success, otlp_json.failure),
-    )
-}
 
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 413: 8, 429: 8, 503: 14}
 """gRPC's code for a status; anything else is 13, internal."""
@@ -172,7 +155,7 @@ class Otlp:
         """Decompressed size of the body, and its spans."""
         plain = decompressed(body, compression, self._limit)
         try:
-            groups = encoding.decode(plain)
+            request = encoding.decode(plain)
         except Malformed as error:
             raise Problem(400, str(error)) from None
         except TooMany:
@@ -181,7 +164,7 @@ class Otlp:
                 f"The request has more than {MAX_SPANS} spans, or {MAX_MESSAGES} parts of them.",
                 hint="Send fewer at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE).",
             ) from None
-        return len(plain), records_of(groups, caller.attempt)
+        return len(plain), records_of(request, caller.attempt)
 
 
 def _headers(headers: Any) -> tuple[str, str, int]:

@@ -1,4 +1,4 @@
-"""Conversion of received OTLP spans to span records, with the attempt or agent of each."""
+"""Conversion of OTLP spans to span records, with the attempt or agent of each."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtobufSpan
+from opentelemetry.proto.trace.v1.trace_pb2 import Status as ProtobufStatus
+
 from ratchet.observe.agent_names import agent_name
 from ratchet.observe.dialects import normalise
-from ratchet.server.otlp.received import (
+from ratchet.server.otlp.attributes import attributes_of, cut, enum_of, id_of, number_of
+from ratchet.server.otlp.limits import (
+    MAX_ATTRIBUTES,
+    MAX_EVENTS,
+    MAX_LINKS,
     MAX_NAME,
     MAX_NOTES,
     MAX_TEXT,
-    ReceivedSpan,
-    ReceivedSpans,
-    cut,
 )
+from ratchet.server.otlp.messages import Message
 from ratchet.types import Span, SpanEvent, SpanRecord
 
 ROLLOUT_ID = "ratchet.rollout.id"
@@ -45,6 +50,8 @@ _KEPT_TOO = frozenset(
 and a command line may contain secrets."""
 
 _STATUSES: dict[int, Literal["unset", "ok", "error"]] = {0: "unset", 1: "ok", 2: "error"}
+_KIND_NUMBERS = dict(ProtobufSpan.SpanKind.items())
+_STATUS_NUMBERS = dict(ProtobufStatus.StatusCode.items())
 _KINDS = {2: "server", 3: "client", 4: "producer", 5: "consumer"}
 _INT64 = 2**63
 _INT32 = 2**31
@@ -59,60 +66,56 @@ class OtlpRecords(NamedTuple):
     """Number of rejected spans by reason."""
 
 
-class _Owner(NamedTuple):
-    """The rollout or agent that a resource's spans belong to."""
-
-    rollout_id: str
-    fence: int
-    agent: str
-
-
-def records_of(groups: Sequence[ReceivedSpans], attempt: tuple[str, int] | None) -> OtlpRecords:
+def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords:
     """Convert the spans of a request.
 
     A span is rejected when it has no usable ids or times, or names another attempt than the
     caller's. A span that ends before it starts is accepted unchanged.
 
     Args:
-        groups: The received spans by resource.
+        request: An ExportTraceServiceRequest, decoded by `messages.py`.
         attempt: The only attempt that the caller may send for; None for any.
     """
     kept: list[SpanRecord] = []
     rejected: Counter[str] = Counter()
-    for resource, scope, scope_version, spans in groups:
+    for resource_spans in request.resource_spans or ():
+        scopes = [scoped for scoped in resource_spans.scope_spans or () if scoped.spans]
+        if not scopes:
+            continue
         notes: list[str] = []
-        resource = cut(resource, notes)
-        shared: dict[str, Any] = {
+        sender = resource_spans.resource
+        resource = _attributes(sender.attributes if sender else (), notes)
+        of_resource: dict[str, Any] = {
             key: value
             for key, value in resource.items()
             if key.startswith(_KEPT) or key in _KEPT_TOO
         }
-        if scope:
-            shared["otel.scope.name"] = scope[:MAX_NAME]
-        if scope_version:
-            shared["otel.scope.version"] = scope_version[:MAX_NAME]
         agent = _agent(resource)
-        for span in spans:
-            reason = _unusable(span)
-            if reason:
-                rejected[reason] += 1
-                continue
-            attributes = {**shared, **span.attributes} if shared else span.attributes
-            named = _attempt(attributes)
-            if attempt is not None:
-                if named not in (None, attempt) or _is_foreign(attributes, attempt):
-                    rejected["belong to another attempt than the token"] += 1
+        for scoped in scopes:
+            shared = of_resource | _of_scope(scoped.scope)
+            # Attributes are converted first: two short loops are 5 % faster than one long loop.
+            own = [attributes_of(span.attributes) for span in scoped.spans]
+            for span, own_attributes in zip(scoped.spans, own, strict=True):
+                reason = _unusable(span)
+                if reason:
+                    rejected[reason] += 1
                     continue
-                named = attempt
-            rollout_id, fence = named or ("", 0)
-            kept.append(
-                SpanRecord(
-                    span=_span(span, attributes, notes),
-                    rollout_id=rollout_id,
-                    fence=fence,
-                    agent=agent,
+                attributes = {**shared, **own_attributes}
+                named = _attempt(attributes)
+                if attempt is not None:
+                    if named not in (None, attempt) or _is_foreign(attributes, attempt):
+                        rejected["belong to another attempt than the token"] += 1
+                        continue
+                    named = attempt
+                rollout_id, fence = named or ("", 0)
+                kept.append(
+                    SpanRecord(
+                        span=_span(span, attributes, notes),
+                        rollout_id=rollout_id,
+                        fence=fence,
+                        agent=agent,
+                    )
                 )
-            )
     return OtlpRecords(kept, rejected)
 
 
@@ -124,14 +127,31 @@ def describe(rejected: Counter[str]) -> str:
     return f"Spans that were not stored: {reasons}."
 
 
-def _unusable(span: ReceivedSpan) -> str:
-    if len(span.trace_id) != 16 or span.trace_id == _NO_TRACE:
+def _unusable(span: Message) -> str:
+    trace_id, span_id = id_of(span.trace_id), id_of(span.span_id)
+    if len(trace_id) != 16 or trace_id == _NO_TRACE:
         return "have a trace id that is not 16 bytes, not all zero"
-    if len(span.span_id) != 8 or span.span_id == _NO_SPAN:
+    if len(span_id) != 8 or span_id == _NO_SPAN:
         return "have a span id that is not 8 bytes, not all zero"
-    if not (0 <= span.start_ns < _INT64 and 0 <= span.end_ns < _INT64):
+    start_ns, end_ns = number_of(span.start_time_unix_nano), number_of(span.end_time_unix_nano)
+    if not (0 <= start_ns < _INT64 and 0 <= end_ns < _INT64):
         return "have a time that is not nanoseconds in 63 bits"
     return ""
+
+
+def _attributes(pairs: Sequence[Message] | None, notes: list[str]) -> dict[str, Any]:
+    """Convert and truncate attributes; append what was truncated to the notes."""
+    return cut(attributes_of(pairs), notes, max(len(pairs or ()) - MAX_ATTRIBUTES, 0))
+
+
+def _of_scope(scope: Message | None) -> dict[str, Any]:
+    """Attributes of an instrumentation scope that are copied to each span."""
+    found: dict[str, Any] = {}
+    if scope and scope.name:
+        found["otel.scope.name"] = scope.name[:MAX_NAME]
+    if scope and scope.version:
+        found["otel.scope.version"] = scope.version[:MAX_NAME]
+    return found
 
 
 def _attempt(attributes: dict[str, Any]) -> tuple[str, int] | None:
@@ -157,44 +177,59 @@ def _agent(resource: dict[str, Any]) -> str:
     return agent_name(name, UNKNOWN_AGENT) if isinstance(name, str) else UNKNOWN_AGENT
 
 
-def _span(span: ReceivedSpan, attributes: dict[str, Any], resource_notes: list[str]) -> Span:
+def _span(span: Message, attributes: dict[str, Any], resource_notes: list[str]) -> Span:
     notes: list[str] = []
-    attributes = cut(attributes, notes, span.more_attributes)
-    if len(span.name) > MAX_NAME:
-        notes.append(f"the name: {MAX_NAME} of {len(span.name)} characters")
-    if span.more_events:
-        notes.append(f"{span.more_events} events")
+    attributes = cut(attributes, notes, max(len(span.attributes or ()) - MAX_ATTRIBUTES, 0))
+    name = span.name or ""
+    if len(name) > MAX_NAME:
+        notes.append(f"the name: {MAX_NAME} of {len(name)} characters")
     events: tuple[SpanEvent, ...] = ()
     if span.events:
-        events = tuple(
-            SpanEvent(name[:MAX_NAME], min(max(time_ns, 0), _INT64 - 1), cut(inner, notes))
-            for name, time_ns, inner in span.events
-        )
-    attributes = normalise(span.name, attributes, events)
+        if len(span.events) > MAX_EVENTS:
+            notes.append(f"{len(span.events) - MAX_EVENTS} events")
+        events = tuple(_event(event, notes) for event in span.events[:MAX_EVENTS])
+    attributes = normalise(name, attributes, events)
     extra: dict[str, Any] = {}
-    if span.kind in _KINDS:
-        extra["span.kind"] = _KINDS[span.kind]
+    kind = enum_of(span.kind, _KIND_NUMBERS)
+    if kind in _KINDS:
+        extra["span.kind"] = _KINDS[kind]
     if span.links:
-        extra["otel.links"] = span.links
-    if span.dropped:
-        extra["otel.dropped_attributes_count"] = span.dropped
-    parent_id = span.parent_id
+        extra["otel.links"] = [_link(link) for link in span.links[:MAX_LINKS]]
+    if (dropped := number_of(span.dropped_attributes_count)) > 0:
+        extra["otel.dropped_attributes_count"] = dropped
+    parent_id = id_of(span.parent_span_id)
     if parent_id and len(parent_id) != 8:
         notes.append("the parent's id, which is not 8 bytes")
     if notes or resource_notes:
         extra[CUT] = (notes + resource_notes)[:MAX_NOTES]
     if extra:
         attributes = {**attributes, **extra}
+    start_ns, status = number_of(span.start_time_unix_nano), span.status
     return Span(
-        trace_id=span.trace_id.hex(),
-        span_id=span.span_id.hex(),
+        trace_id=id_of(span.trace_id).hex(),
+        span_id=id_of(span.span_id).hex(),
         parent_id=parent_id.hex() if len(parent_id) == 8 and parent_id != _NO_SPAN else None,
-        name=span.name[:MAX_NAME],
-        start_ns=span.start_ns,
+        name=name[:MAX_NAME],
+        start_ns=start_ns,
         # A span without an end has a duration of zero.
-        end_ns=span.end_ns or span.start_ns,
-        status=_STATUSES.get(span.status, "unset"),
-        message=span.message[:MAX_TEXT],
+        end_ns=number_of(span.end_time_unix_nano) or start_ns,
+        status=_STATUSES.get(enum_of(status.code, _STATUS_NUMBERS) if status else 0, "unset"),
+        message=((status.message if status else None) or "")[:MAX_TEXT],
         attributes=attributes,
         events=events,
     )
+
+
+def _event(event: Message, notes: list[str]) -> SpanEvent:
+    time_ns = min(max(number_of(event.time_unix_nano), 0), _INT64 - 1)
+    return SpanEvent((event.name or "")[:MAX_NAME], time_ns, _attributes(event.attributes, notes))
+
+
+def _link(link: Message) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "trace_id": id_of(link.trace_id).hex(),
+        "span_id": id_of(link.span_id).hex(),
+    }
+    if link.attributes:
+        found["attributes"] = attributes_of(link.attributes)
+    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from ratchet.server.otlp.received import Malformed
+from ratchet.server.otlp.limits import Malformed
 
 _Message: TypeAlias = dict[int, "_Message"]
 """Messages inside of a message, by the number of their field."""
