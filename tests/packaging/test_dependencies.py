@@ -23,6 +23,7 @@ SHARED = {
     "opentelemetry.proto": "opentelemetry-proto",
     "opentelemetry.sdk": "opentelemetry-sdk",
     "opentelemetry.trace": "opentelemetry-api",
+    "stdnum": "python-stdnum",
 }
 """Which distribution a module is of, where several share a package."""
 

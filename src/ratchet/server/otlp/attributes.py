@@ -29,8 +29,8 @@ def attributes_of(pairs: Sequence[Message] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for pair in pairs if len(pairs) <= MAX_ATTRIBUTES else pairs[:MAX_ATTRIBUTES]:
         value = pair.value
-        # Most are strings, and reading one is faster than asking for the type first. `cut` truncates
-        # them and notes it.
+        # Most are strings, and reading one is faster than asking for the type first. `cut`
+        # truncates them and notes it.
         found[pair.key] = None if value is None else value.string_value or _value(value, 0)
     return found
 
