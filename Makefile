@@ -1,13 +1,13 @@
-# What a person does here. Every target makes its own .venv first; `make help` lists them.
+# Development commands. Every target creates .venv first; `make help` lists them.
 
 PYTHON ?= python3
-# Passed on to the command of a target: make demo ARGS="--seed 3"
+# Passed to the command of a target: make demo ARGS="--seed 3"
 ARGS ?=
-# Where `make demo` puts its agent.
+# Folder of the agent of `make demo`.
 DEMO ?= $(if $(findstring --shuffle-answers,$(ARGS)),demo-shuffled,demo)
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 BIN := .venv/bin
-# A checkout that was moved needs its .venv anew: scripts and the editable install hold its path.
+# A moved checkout needs a new .venv: scripts and the editable install contain its path.
 MOVED := $(shell [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$(pwd)" ] || echo moved)
 
 .DEFAULT_GOAL := help
@@ -15,39 +15,39 @@ MOVED := $(shell [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$(pwd
 .PHONY: help setup demo test test-fast test-frameworks check faults bench docs serve constraints clean moved
 moved: ;
 
-help:  ## List what can be done here
+help:  ## List the targets
 	@echo 'make TARGET [ARGS="..."] [PYTHON=python3.12]'
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
 
-setup: .venv/.dev  ## Install Ratchet and all that developing it needs into .venv
+setup: .venv/.dev  ## Install Ratchet and its development dependencies into .venv
 	@echo 'Ready: $(BIN)/ratchet'
 
-demo: .venv/.core  ## Watch a real agent get better, from baseline to git branch (in ./demo)
+demo: .venv/.core  ## Improve an example agent, from baseline to git branch (in ./demo)
 	@$(BIN)/python -m ratchet demo $(DEMO) $(ARGS)
 
 test: .venv/.dev  ## Run the tests on all cores
-	$(BIN)/python -m pytest -n $$(($(CORES) + 1)) --dist loadgroup $(ARGS)  # one more: many wait
+	$(BIN)/python -m pytest -n $$(($(CORES) + 1)) --dist loadgroup $(ARGS)  # one more than cores: tests wait
 
-test-fast: .venv/.dev  ## Run the tests that start no process and no server: a minute
+test-fast: .venv/.dev  ## Run the tests that start no process and no server (about a minute)
 	$(BIN)/python -m pytest --fast -n $(CORES) $(ARGS)
 
-test-frameworks: .venv/.dev  ## Try every agent framework, each in an environment of its own
+test-frameworks: .venv/.dev  ## Test every agent framework, each in its own environment
 	$(BIN)/python -m tests.frameworks $(ARGS)
 
-check: .venv/.dev  ## Check format, lint, types and the floors of the house
+check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
-faults: .venv/.dev  ## Run the tests that kill, starve, corrupt and try examples, for longer
+faults: .venv/.dev  ## Run the crash, starvation, corruption and property tests in their long forms
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults tests/sandbox \
 		tests/autopilot/test_code_by_itself.py tests/cli/test_demo.py \
 		tests/server/test_schema.py $(ARGS)
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) -m hypothesis $(ARGS)
 
-bench: .venv/.dev  ## Run the benchmarks; ARGS=--quick for smaller ones
+bench: .venv/.dev  ## Run the benchmarks; ARGS=--quick for small ones
 	@failed=; for file in benchmarks/*.py; do \
 		echo "$(BIN)/python $$file $(ARGS)"; \
 		$(BIN)/python "$$file" $(ARGS) || failed="$$failed $$file"; \
@@ -58,10 +58,10 @@ docs: .venv/.docs  ## Build the handbook into docs/_build/html
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo 'Built: docs/_build/html/index.html'
 
-serve: .venv/.core  ## Serve API, gateway and traces at http://127.0.0.1:8765
+serve: .venv/.core  ## Serve the API, the gateway and OTLP ingest at http://127.0.0.1:8765
 	@$(BIN)/ratchet serve $(ARGS) || [ $$? -eq 130 ]
 
-constraints: .venv/.dev  ## Pin the newest versions of all dependencies anew
+constraints: .venv/.dev  ## Pin the newest versions of all dependencies
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/python -m uv pip compile pyproject.toml --extra dev --extra docs --extra postgres \
@@ -72,9 +72,9 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench dist docs/_build
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Installation. What is installed is pinned by constraints.txt. Each stamp is as old as the last
-# installation; it is made anew when what it was made from changed. All paths are relative, so the
-# checkout may stand in a folder whose name holds spaces.
+# Installation, pinned by constraints.txt. Each stamp file marks the last installation, which is
+# repeated when its sources change. All paths are relative, so the checkout's path may contain
+# spaces.
 
 .venv/.core: pyproject.toml constraints.txt $(MOVED)
 	$(call install,.)
@@ -102,14 +102,14 @@ fi
 @touch $@
 endef
 
-# A .venv that was made elsewhere, or whose Python is gone, is made anew.
+# Recreates a .venv that was made elsewhere, or whose Python is gone.
 define VENV
 if [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$(pwd)" ]; then \
 	$(BIN)/python -c '' 2>/dev/null && exit 0; fi; \
-command -v '$(PYTHON)' >/dev/null || { echo "There is no $(PYTHON) here. Name another: make PYTHON=python3.12" >&2; exit 1; }; \
+command -v '$(PYTHON)' >/dev/null || { echo "$(PYTHON) is not installed. Name another: make PYTHON=python3.12" >&2; exit 1; }; \
 '$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	echo "Ratchet needs Python 3.11 or newer; $(PYTHON) is $$('$(PYTHON)' -V 2>&1). Name another: make PYTHON=python3.12" >&2; exit 1; }; \
-echo "Making .venv with $$('$(PYTHON)' -V)"; \
+echo "Creating .venv with $$('$(PYTHON)' -V)"; \
 rm -rf .venv; \
 if command -v uv >/dev/null; then \
 	uv venv -q --python "$$('$(PYTHON)' -c 'import sys; print(sys.executable)')" .venv; \

@@ -18,7 +18,7 @@ def markdown(outcomes: Sequence[Outcome]) -> str:
     """The matrix as a table."""
     columns = [*COLUMNS, "one trace"]
     lines = [
-        f"| framework | version | told by | {' | '.join(columns)} |",
+        f"| framework | version | captured by | {' | '.join(columns)} |",
         f"|---|---|---|{'---|' * len(columns)}",
     ]
     for outcome in outcomes:
