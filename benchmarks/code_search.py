@@ -1,22 +1,22 @@
-"""How good a function two searches find with an equal number of evaluations.
+"""Measures the quality of the functions that two searches find with equal evaluations.
 
     python benchmarks/code_search.py [--quick] [--peer | --no-peer] [--only PROBLEM,…] [--seeds N]
 
-Four problems whose evaluator is plain Python: the lowest point of a landscape with few calls, bin
-packing, a rule for the next stop of a round, and the `rank` function of examples/stdlib_helper.
-`Evolve` runs its candidates in the sandbox, one task a rollout; `openevolve` 0.4.0, in an
-environment of its own under .bench/, one program on all tasks. An evaluation is a run on all tasks;
-ours may spend as many rollouts as that are tasks. Two sorts of proposals, the same for both:
-mutations of syntax trees without any model (`ast`; openevolve asks a local server for them), and
-those of the simulated coach (tests/simulator). What a search returns is scored here on tasks that
-no search has seen, inside of a sandbox. The last line printed is one JSON object:
+Four problems with an evaluator in plain Python: the lowest point of a landscape with few calls, bin
+packing, a rule for the next stop of a round trip, and the `rank` function of
+examples/stdlib_helper. `Evolve` runs its candidates in the sandbox, one task per rollout;
+`openevolve` 0.4.0, in its own environment under .bench/, one program on all tasks. An evaluation is
+a run on all tasks; ours may spend as many rollouts as that are tasks. Both get the same two kinds
+of proposals: mutations of syntax trees without a model (`ast`; openevolve requests them from a
+local server), and those of the simulated coach (tests/simulator). The results are scored here,
+inside a sandbox, on tasks that no search has seen. The last line printed is one JSON object:
 
-- problems: problem → who → the mean held-out score at the largest number of evaluations
+- problems: problem → search → mean held-out score at the largest number of evaluations
 - evaluations: the numbers of evaluations
-- scores: problem → who → the mean held-out score at each number of evaluations
-- first: problem → the score of the function as it is
-- coach_calls: who → mean calls of the simulated coach by a search at the largest number
-- wall_s: who → mean seconds of a search at the largest number
+- scores: problem → search → mean held-out score at each number of evaluations
+- first: problem → score of the original function
+- coach_calls: search → mean calls of the simulated coach per search at the largest number
+- wall_s: search → mean seconds per search at the largest number
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ COACH = "simulated-coach"
 
 
 class Found(NamedTuple):
-    """What a search came to."""
+    """Result of a search."""
 
     problem: str
     who: str
@@ -80,7 +80,7 @@ def say(text: str) -> None:
 
 
 def source_of(problem: str) -> str:
-    """The function as it is, without its decorator."""
+    """Source of the original function, without its decorator."""
     import ast
 
     module, agent = PROBLEMS[problem]
@@ -115,7 +115,7 @@ def make_questions() -> None:
 
 
 def install_peer() -> None:
-    """Make the peer's environment, once."""
+    """Create the peer's environment, once."""
     stamp = PEER / "installed"
     if stamp.exists() and stamp.read_text() == PEER_WANTED:
         return
@@ -142,7 +142,7 @@ def proposing(
     label: str,
     simulator: SimulatorProcess,
 ) -> Iterator[str]:
-    """The endpoint that a search asks for proposals; empty when it asks nobody."""
+    """Endpoint that a search requests proposals from; empty if it uses none."""
     if who.endswith("_coach"):
         yield simulator.base_url(seed=seed, label=label)
     elif who.startswith("openevolve"):
@@ -155,7 +155,7 @@ def proposing(
 def search(
     problem: str, who: str, evaluations: int, seed: int, simulator: SimulatorProcess
 ) -> dict[str, Any]:
-    """One search, in a process of its own."""
+    """Run one search in its own process."""
     module, agent = PROBLEMS[problem]
     ours = who.startswith("evolve")
     script = PARTS / ("with_ratchet.py" if ours else "with_openevolve.py")
@@ -193,7 +193,7 @@ def search(
 
 
 async def held_out(sources: Sequence[tuple[str, str]]) -> list[float]:
-    """Scores of functions on tasks that no search has seen, in the sandbox."""
+    """Scores of functions on held-out tasks, in the sandbox."""
     limits = SandboxLimits(seconds=60, cpu_seconds=60)
     async with SandboxPool(
         "held_out:handle", path=[str(PARTS)], read=[str(rank.FILE)], limits=limits, slots=2
@@ -218,11 +218,11 @@ def main() -> None:
         action=argparse.BooleanOptionalAction,
         help="measure the peer too; by default unless --quick, since it has to be installed",
     )
-    parser.add_argument("--only", help="problems, with commas between them")
-    parser.add_argument("--who", help="searches, with commas between them")
+    parser.add_argument("--only", help="problems, separated by commas")
+    parser.add_argument("--who", help="searches, separated by commas")
     parser.add_argument("--seeds", type=int, help="4 unless --quick")
     parser.add_argument("--first-seed", type=int, default=0, help="0 unless something is tuned")
-    parser.add_argument("--evaluations", help="numbers, with commas between them")
+    parser.add_argument("--evaluations", help="numbers, separated by commas")
     given = parser.parse_args()
     with_peer = not given.quick if given.peer is None else given.peer
     problems = given.only.split(",") if given.only else list(PROBLEMS)
@@ -271,7 +271,7 @@ def summary(
     first: Sequence[float],
     seeds: int,
 ) -> dict[str, Any]:
-    """What is printed in the end."""
+    """The printed result."""
     by: dict[tuple[str, str, int], list[Found]] = defaultdict(list)
     for one in found:
         by[one.problem, one.who, one.evaluations].append(one)

@@ -1,9 +1,9 @@
-"""How often decisions are wrong, and how soon they are right: simulated experiments with peeking.
+"""Measures how often decisions are wrong, and how soon they are right, in simulated experiments.
 
-Every experiment goes through `ratchet.prove.Comparison`, looked at after each pair, with the stops
-for harm and futility on. Scores lie in [0, 1], with standard deviation 0.2 and a correlation of 0.6
-between baseline and candidate. The same pairs go to a z-test that is looked at after each pair and
-to the asymptotic confidence sequence of Waudby-Smith et al. (2024).
+Every experiment uses `ratchet.prove.Comparison`, evaluated after each pair, with the stops for harm
+and futility. Scores are in [0, 1], with standard deviation 0.2 and a correlation of 0.6 between
+baseline and candidate. The same pairs go to a z-test evaluated after each pair and to the
+asymptotic confidence sequence of Waudby-Smith et al. (2024).
 
 Progress goes to stderr. The last line of stdout is one JSON object. The exit code is 0 when every
 bound holds, 1 when one is missed and 2 when nothing could be measured.
@@ -81,7 +81,7 @@ SCENARIOS = (
 
 @dataclass
 class Tally:
-    """What one scenario's experiments came to."""
+    """Counts over one scenario's experiments."""
 
     verdicts: dict[str, int] = field(default_factory=dict)
     pairs: list[int] = field(default_factory=list)
@@ -124,13 +124,13 @@ def clipped_moments(mean: float, deviation: float) -> tuple[float, float]:
 
 @lru_cache
 def latent_deviation() -> float:
-    """Deviation before clipping for a score of mean 0.5 to have DEVIATION after it."""
+    """Standard deviation before clipping that gives DEVIATION after it, at mean 0.5."""
     return solve(lambda deviation: clipped_moments(0.5, deviation)[1], DEVIATION, 0.1, 0.4)
 
 
 @lru_cache
 def latent_mean(mean: float) -> float:
-    """Mean before clipping for a score to have `mean` after it, exactly."""
+    """Mean before clipping that gives exactly `mean` after it."""
     return solve(lambda m: clipped_moments(m, latent_deviation())[0], mean, -0.5, 1.5)
 
 
@@ -165,7 +165,7 @@ def adversary(rng: np.random.Generator, kind: str) -> Callable[[int, float], tup
         return lambda t, e: (0.0, 0.95) if u[t] < 0.05 else (0.55, 0.5)
     if kind == "heteroscedastic":
         return lambda t, e: (0.5, 0.5 + (0.5 if (t // 25) % 2 else 0.02) * (2.0 * u[t] - 1.0))
-    # Calm, so that bets grow, until the bettor leads; then wild.
+    # Small spread, so that bets grow, until the bettor leads; then a large one.
     return lambda t, e: (0.5, 0.5 + (0.03 if e < 2.0 else 0.4) * (1 if u[t] < 0.5 else -1))
 
 
@@ -232,13 +232,13 @@ def running(difference: Array) -> tuple[Array, Array, Array]:
 
 
 def first(crossed: Array) -> int:
-    """Number of the first pair, from the first look on, at which it is true; 0 when none."""
+    """Number of the first pair, from the first evaluation on, at which it is true; 0 if none."""
     where = np.flatnonzero(crossed[FIRST_LOOK - 1 :])
     return int(where[0]) + FIRST_LOOK if len(where) else 0
 
 
 def naive_z(difference: Array) -> int:
-    """A one-sided z-test at ALPHA, looked at after every pair as if it were the only look."""
+    """A one-sided z-test at ALPHA, evaluated after every pair as if it were the only one."""
     count, mean, deviation = running(difference)
     return first(mean * np.sqrt(count) / deviation >= NORMAL.inv_cdf(1.0 - ALPHA))
 
@@ -272,7 +272,7 @@ def measure(runs: int, seed: int, workers: int) -> dict[str, Tally]:
     tallies = {scenario.name: Tally() for scenario in SCENARIOS}
     began = time.monotonic()
     with multiprocessing.Pool(workers) as pool:
-        # In order, so that every list is the same whatever the number of workers.
+        # In order, so that the lists do not depend on the number of workers.
         for done, (index, tally) in enumerate(pool.imap(chunk, jobs), start=1):
             tallies[SCENARIOS[index].name].add(tally)
             if done == len(jobs) or jobs[done][0] != index:
@@ -282,7 +282,7 @@ def measure(runs: int, seed: int, workers: int) -> dict[str, Tally]:
 
 
 def check_evidence() -> dict[str, object]:
-    """One decision written, verified, altered by the last digit of one score, verified again."""
+    """Write a decision, verify it, alter the last digit of one score, verify it again."""
     scenario = SCENARIOS[2]
     comparison = Comparison(plan_of(scenario))
     before_n, after_n = scores(np.random.default_rng(0), scenario.gain)
@@ -305,7 +305,7 @@ def check_evidence() -> dict[str, object]:
 
 
 def speed() -> float:
-    """Microseconds that one pair takes in a comparison without guardrails."""
+    """Microseconds per pair in a comparison without guardrails."""
     before_n, after_n = scores(np.random.default_rng(1), 0.0)
     pairs = [
         PairedScore(str(t), b, a)
@@ -413,9 +413,9 @@ def main() -> int:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="150 experiments a scenario instead of 2000, bounds widened by 3 standard errors",
+        help="150 experiments per scenario instead of 2000, bounds widened by 3 standard errors",
     )
-    parser.add_argument("--runs", type=int, help="experiments a scenario")
+    parser.add_argument("--runs", type=int, help="experiments per scenario")
     parser.add_argument("--seed", type=int, default=0, help="seed of the simulation (default 0)")
     parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
     options = parser.parse_args()

@@ -1,19 +1,19 @@
-"""How much the gateway adds to a model's answer, beside the LiteLLM proxy in the same run.
+"""Measures the overhead of the gateway on a model call, compared with the LiteLLM proxy.
 
     python benchmarks/gateway.py [--quick] [--peer | --no-peer]
 
-A stub upstream answers at once. The same 16 connections call it directly, through `ratchet serve`
-with a store in a SQLite file, and through the LiteLLM proxy, one request at a time each; all of
-them run on this machine and share its cores. Our server records every call, the peer records none.
-Both are one process and were warmed up. The peer is installed into .bench/litellm on first use. The
-last line printed is one JSON object:
+A stub upstream answers immediately. The same 16 connections call it directly, through `ratchet
+serve` with a store in a SQLite file, and through the LiteLLM proxy, one request at a time each; all
+run on this machine and share its cores. Ratchet records every call, the peer records none. Both are
+one process and warmed up. The peer is installed into .bench/litellm on first use. The last line
+printed is one JSON object:
 
 - requests_per_s: through the gateway
-- added_p50_ms: median latency through the gateway, less that of the stub alone
+- added_p50_ms: median latency through the gateway minus that of the stub alone
 - peer_requests_per_s, ratio: the peer's, and ours over the peer's
 - sent, recorded: calls sent through the gateway, and spans of them in the database afterwards
-- growth_mb: memory that the server gained over 100,000 calls (6,000 with --quick) after its
-  warm-up, which is long enough to fill the database's cache of 16 MB
+- growth_mb: memory growth of the server over 100,000 calls (6,000 with --quick) after a warm-up
+  long enough to fill the database's cache of 16 MB
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Stub(asyncio.Protocol):
 
 
 def length_of(head: bytes) -> int:
-    """What the head of a message says of its body's length; -1 when it comes in chunks."""
+    """Content length by the head of a message; -1 when the body is chunked."""
     lower = head.lower()
     found = lower.find(b"content-length:")
     if found >= 0:
@@ -112,7 +112,7 @@ async def serve_stub() -> None:
 
 
 async def load(url: str, count: int, seconds: float) -> dict[str, Any]:
-    """Call an address from all connections, until so many calls or seconds are over."""
+    """Call an address from all connections, for a number of calls or seconds."""
     host, _, path = url.removeprefix("http://").partition("/")
     name, _, port = host.partition(":")
     head = (
@@ -157,7 +157,7 @@ async def load(url: str, count: int, seconds: float) -> dict[str, Any]:
 
 
 def call(url: str, count: int, seconds: float = 3600.0) -> dict[str, Any]:
-    """Have another process call an address, so that the load is nobody's own."""
+    """Call an address from another process, so that no measured process makes the load."""
     command = [sys.executable, __file__, "--load", url, str(count), str(seconds)]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     return dict(json.loads(done.stdout))
@@ -186,9 +186,9 @@ def stub() -> Iterator[str]:
 
 @contextmanager
 def ratchet(folder: Path, upstream: str) -> Iterator[tuple[str, int]]:
-    """`ratchet serve`: its address and its process."""
+    """Run `ratchet serve`; yields its address and its process."""
     (folder / "ratchet.toml").write_text(
-        # One client stands for many: the limit on what a single one may do is out of the way.
+        # One client represents many, so the limits of a single one are lifted.
         "[server.limits]\nrequests_per_s = 1_000_000\nburst = 1_000_000\n"
         f'[upstreams.stub]\ndialect = "openai"\nbase_url = "{upstream}"\n'
     )
@@ -203,7 +203,7 @@ def ratchet(folder: Path, upstream: str) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def litellm(folder: Path, upstream: str) -> Iterator[str]:
-    """The LiteLLM proxy with as little to do as it lets one have."""
+    """Run the LiteLLM proxy with the least work that it can be configured to."""
     config = folder / "litellm.yaml"
     config.write_text(
         "model_list:\n- model_name: gpt-4o-mini\n  litellm_params:\n"
@@ -216,7 +216,7 @@ def litellm(folder: Path, upstream: str) -> Iterator[str]:
         "LITELLM_LOG": "ERROR",
         "LITELLM_MODE": "PRODUCTION",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        # As ours on loopback, it asks nobody for a key.
+        # It requires no key, like Ratchet on loopback.
         "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
     }
     command = [str(peer_bin() / "litellm"), "--config", str(config), "--host", "127.0.0.1"]
@@ -247,7 +247,7 @@ def peer_bin() -> Path:
 
 
 def install_peer() -> None:
-    """Make the peer's environment, once."""
+    """Create the peer's environment, once."""
     stamp = ROOT / ".bench" / "litellm" / "installed"
     if stamp.exists() and stamp.read_text() == PEER:
         return
@@ -317,7 +317,7 @@ def main() -> None:
             show("ratchet", ours)
             sent += ours["count"] + call(address, growth - measured)["count"]
             memory.append(resident_mb(pid))
-        # The server has ended: what is in the database now is all there will be.
+        # The server has ended, so the database is complete.
         found = recorded(folder / "ratchet.db")
         say(f"sent {sent:,}, recorded {found:,}")
         say(

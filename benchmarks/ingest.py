@@ -1,18 +1,18 @@
-"""How fast spans are stored, and whether what was acknowledged survives: OTLP over HTTP.
+"""Measures the ingest of spans over OTLP/HTTP, and whether acknowledged spans survive a kill.
 
     python benchmarks/ingest.py [--quick] [--seconds N] [--peer | --no-peer]
 
-A client process sends realistic spans of agents (three dialects, messages, tools, usage) to
-`ratchet serve` on SQLite over several connections, protobuf, 100 and then 10 spans a request, every
-id new. The two share the machine. What counts is what lies in the database afterwards. Then the
-server is killed with SIGKILL in the middle of the load, and each span that it had acknowledged is
-looked for. MLflow's server gets the same requests in the same run; its environment is built under
-.bench/mlflow on first use. The last line printed is one JSON object:
+A client process sends realistic agent spans (three dialects, messages, tools, usage) to `ratchet
+serve` on SQLite over several connections, in protobuf, 100 and then 10 spans per request, every id
+new. Both share the machine. Only spans in the database count. Then the server is killed with
+SIGKILL during the load, and the database is searched for each span it had acknowledged. MLflow's
+server gets the same requests in the same run; its environment is built under .bench/mlflow on first
+use. The last line printed is one JSON object:
 
-- spans_per_s_100, spans_per_s_10: spans persisted per second, by spans a request
-- peer_spans_per_s: MLflow's, at 100 spans a request
-- ratio: ours over theirs at 100 spans a request
-- acknowledged, found_after_kill: spans that were acknowledged before the kill, and found after it
+- spans_per_s_100, spans_per_s_10: spans persisted per second, by spans per request
+- peer_spans_per_s: MLflow's, at 100 spans per request
+- ratio: ours over the peer's at 100 spans per request
+- acknowledged, found_after_kill: spans acknowledged before the kill, and found after it
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def run_client(
 
     Args:
         port: Of the server.
-        count: Spans a request.
-        seconds: How long.
+        count: Spans per request.
+        seconds: Duration of the load.
         headers: Further header lines.
-        kill: A process to kill in the middle, and after how many seconds.
+        kill: A process to kill during the load, and after how many seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
-        saw = Path(folder) / "saw.json"  # a long line through a pipe has come cut
+        saw = Path(folder) / "saw.json"  # a long line through a pipe has arrived truncated
         given = json.dumps([port, count, seconds, headers, kill is not None, str(saw)])
         command = [sys.executable, str(PARTS / "otlp_load.py"), given]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -82,7 +82,7 @@ def say(text: str) -> None:
 
 
 def rows(path: Path) -> int:
-    """Spans in a database."""
+    """Number of spans in a database."""
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
         return int(database.execute("SELECT count(*) FROM spans").fetchone()[0])
 
@@ -119,7 +119,7 @@ def ratchet_server(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int, P
 
 
 def measure_ours(count: int, seconds: float) -> float:
-    """Spans persisted per second, with so many in a request."""
+    """Spans persisted per second, with `count` in a request."""
     with (
         tempfile.TemporaryDirectory() as folder,
         ratchet_server(Path(folder)) as (process, port, path),
@@ -146,7 +146,7 @@ def measure_ours(count: int, seconds: float) -> float:
 
 
 def measure_kill(seconds: float) -> tuple[int, int]:
-    """Spans acknowledged before the server was killed, and how many of them are there."""
+    """Spans acknowledged before the server was killed, and the number of them stored."""
     with (
         tempfile.TemporaryDirectory() as folder,
         ratchet_server(Path(folder)) as (process, port, path),
@@ -162,7 +162,7 @@ def measure_kill(seconds: float) -> tuple[int, int]:
 
 
 def build_peer() -> Path:
-    """MLflow's command, in an environment of its own."""
+    """MLflow's command, in its own environment."""
     command = PEER / "bin" / "mlflow"
     done = PEER / f"built-{PEER_VERSION}"
     if done.exists():
@@ -194,7 +194,7 @@ def mlflow_server(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, 
     environment = {
         **os.environ,
         "MLFLOW_DISABLE_TELEMETRY": "true",
-        # Its workers for other jobs would only take CPU time from it.
+        # Its workers for other jobs would only cost CPU time.
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }
     process = subprocess.Popen(
@@ -215,7 +215,7 @@ def mlflow_server(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, 
         with urllib.request.urlopen(asked, timeout=30) as answer:
             yield process, port, path, json.load(answer)["experiment_id"]
     finally:
-        # Its workers are children of their own, in a session that is theirs alone.
+        # Its workers are child processes in a session of their own.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

@@ -1,31 +1,30 @@
-"""How good a prompt each of five searches finds with an equal budget of rollouts.
+"""Measures the quality of the prompts that five searches find with an equal budget of rollouts.
 
     python benchmarks/prompt_search.py [--quick] [--peer | --no-peer] [--only WHO,…] [--seeds N]
 
-The agent is examples/room_booking; its model and the coach that everybody asks are simulators
-(tests/simulator), in a server of their own that also counts the calls: nobody's own claim is used.
-All searches get the same tasks in the same splits (40 train, 29 val, the rest held out), the same
-first prompt, the same verdicts in words. Each peer runs in an environment of its own under .bench/,
-built on first use, with options that suit it at each budget (see PEERS). agentlightning runs about
-three rollouts a second, so it gets fewer seeds: two, one, and the slow run below. The prompt that a
-search returns is then scored here, on the held-out tasks, by the simulated model with a seed that
-no search has seen. At last the largest budget is spent anew on some of the seeds
-(agentlightning: on one) with models that take 200 ms for an answer, 32 rollouts at once.
-The last line printed is one JSON object:
+The agent is examples/room_booking; its model and the coach of all searches are simulators
+(tests/simulator), in a server of their own that also counts the calls. All searches get the same
+tasks in the same splits (40 train, 29 val, the rest held out), the same first prompt and the same
+verdict messages. Each peer runs in its own environment under .bench/, built on first use, with
+options that suit it at each budget (see PEERS). agentlightning runs about three rollouts a second,
+so it gets fewer seeds: two, one, and the slow run below. The resulting prompt is then scored here,
+on the held-out tasks, by the simulated model with a seed that no search has seen. Finally the
+largest budget is spent again on some of the seeds (agentlightning: on one) with models that take
+200 ms per answer, 32 rollouts at once. The last line printed is one JSON object:
 
 - budgets: rollouts
-- scores: who → the mean held-out score for each budget
-- spread: who → its standard deviation over the seeds, for each budget
-- calls_to_90: who → task-model calls of the smallest budget that brings 90 % of the best gain of
-  anybody, None when none does
-- wall_s: who → seconds for the largest budget at 200 ms a call, the mean over the seeds
-- found_s: who → seconds of that until what it returned had first been tried, by ours been kept
+- scores: search → mean held-out score for each budget
+- spread: search → its standard deviation over the seeds, for each budget
+- calls_to_90: search → task-model calls of the smallest budget that reaches 90 % of the best gain
+  of any search, None if none does
+- wall_s: search → mean seconds for the largest budget at 200 ms per call
+- found_s: search → seconds of that until its result had first been run, for ours been kept
 - equal_s: of ours → peer → seconds of that until a prompt led whose held-out score is at least that
-  of what the peer found with the same seed: the median, None when none did on most seeds
-- ideal_share: of ours → calls × 0.2 s / 32 over the wall time, at the largest budget; the mean
-- slow: who → score, seconds and rollouts of each of these runs
-- seeds, rollouts: who → seeds, and rollouts that the server counted, for each budget
-- first: the first prompt's held-out score
+  of the peer's result with the same seed: the median, None if none did on most seeds
+- ideal_share: of ours → mean of calls × 0.2 s / 32 over the wall time, at the largest budget
+- slow: search → score, seconds and rollouts of each of these runs
+- seeds, rollouts: search → seeds, and rollouts counted by the server, for each budget
+- first: held-out score of the first prompt
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ PROMPT = "You are a booking assistant for {office}. Help people with meeting roo
 
 
 class Peer(NamedTuple):
-    """A peer, as it is installed and used."""
+    """Installation and options of a peer."""
 
     needs: tuple[str, ...]
     options: dict[int, dict[str, Any]]
@@ -108,7 +107,7 @@ PEERS = {
 
 
 class Found(NamedTuple):
-    """What a search came to."""
+    """Result of a search."""
 
     who: str
     budget: int
@@ -129,14 +128,14 @@ def say(text: str) -> None:
 
 
 def splits(seed: int) -> tuple[list[Any], list[Any], list[Any]]:
-    """Train, val and held-out tasks, drawn anew for each seed."""
+    """Train, val and held-out tasks, drawn for each seed."""
     tasks = [json.loads(line) for line in (EXAMPLE / "tasks.jsonl").read_text().splitlines()]
     random.Random(seed).shuffle(tasks)
     return tasks[:TRAIN], tasks[TRAIN : TRAIN + VAL], tasks[TRAIN + VAL :]
 
 
 def held_out(prompt: str, tasks: Sequence[dict[str, Any]], seed: int) -> float:
-    """Mean score of a prompt on tasks, by the simulated model with a seed of its own."""
+    """Mean score of a prompt on tasks, by the simulated model with a separate seed."""
     scores = []
     for task in tasks:
         try:
@@ -158,7 +157,7 @@ def held_out(prompt: str, tasks: Sequence[dict[str, Any]], seed: int) -> float:
 
 
 def peer_python(name: str) -> str:
-    """The interpreter of a peer's environment, which is built on first use."""
+    """Interpreter of a peer's environment, which is built on first use."""
     home = ROOT / ".bench" / f"prompt-{name}"
     wanted = " ".join(PEERS[name].needs)
     stamp, python = home / "installed", str(home / "bin" / "python")
@@ -181,7 +180,7 @@ def peer_python(name: str) -> str:
 
 
 def search(who: str, budget: int, seed: int, simulator: SimulatorProcess, tag: str = "") -> Found:
-    """One search of one of them, in a process of its own."""
+    """Run one search in its own process."""
     train, val, test = splits(seed)
     label = f"{who}-{budget}-{seed}{tag}"
     given: dict[str, Any] = {
@@ -248,11 +247,13 @@ def main() -> None:
         action=argparse.BooleanOptionalAction,
         help="measure the peers too; by default unless --quick, since they have to be installed",
     )
-    parser.add_argument("--only", help="names, with commas between them")
+    parser.add_argument("--only", help="searches, separated by commas")
     parser.add_argument("--seeds", type=int, help="8 unless --quick")
     parser.add_argument("--first-seed", type=int, default=0, help="0 unless something is tuned")
-    parser.add_argument("--budgets", help="rollouts, with commas between them")
-    parser.add_argument("--prompts", help="a file for the prompts that were found, one JSON a line")
+    parser.add_argument("--budgets", help="rollouts, separated by commas")
+    parser.add_argument(
+        "--prompts", help="file for the resulting prompts, one JSON object per line"
+    )
     parser.add_argument("--no-wall", action="store_true", help="leave out the runs at 200 ms")
     parser.add_argument("--no-scores", action="store_true", help="only the runs at 200 ms")
     parser.add_argument("--wall-seeds", type=int, help="of those; 3 unless --quick")
@@ -296,14 +297,14 @@ def every(
     *,
     with_slow: bool,
 ) -> list[Found]:
-    """All searches; as many at once as there are cores, but for those of agentlightning.
+    """Run all searches, one per core at a time, except those of agentlightning.
 
     Args:
-        names: Who searches.
+        names: The searches.
         budgets: Rollouts.
-        seeds: Which.
-        simulator: Who answers.
-        with_slow: Whether another run comes that counts where a peer is too slow for this one.
+        seeds: Their seeds.
+        simulator: Address of the simulator.
+        with_slow: Whether a later run replaces this one for a peer that is too slow for it.
     """
     alone, beside = [], []
     for turn, seed in enumerate(seeds):
@@ -314,11 +315,11 @@ def every(
                     (alone if who == "agentlightning" else beside).append((who, budget, seed))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(lambda job: search(*job, simulator), beside))
-    return found + [search(*job, simulator) for job in alone]  # each is many processes already
+    return found + [search(*job, simulator) for job in alone]  # each already uses many processes
 
 
 def at_latency(names: Sequence[str], budget: int, first: int, seeds: int) -> list[Found]:
-    """Everybody's searches with slow models, one after another."""
+    """Run all searches with slow models, one after another."""
     with SimulatorProcess("--latency-ms", str(LATENCY_MS)) as simulator:
         return [
             search(who, budget, first + turn, simulator, "-slow")
@@ -329,7 +330,7 @@ def at_latency(names: Sequence[str], budget: int, first: int, seeds: int) -> lis
 
 
 def equal_s(slow: Sequence[Found]) -> dict[str, dict[str, float | None]]:
-    """Of ours → peer → seconds until a prompt led that is as good as what the peer found."""
+    """Of ours → peer → seconds until a prompt led that is as good as the peer's result."""
     never = float("inf")
     took: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for mine in slow:
@@ -354,7 +355,7 @@ def summary(
     source: float,
     quick: bool,
 ) -> dict[str, Any]:
-    """What is printed in the end."""
+    """The printed result."""
 
     def over_seeds(values: Iterable[tuple[str, float]], digits: int = 2) -> dict[str, float]:
         each: dict[str, list[float]] = defaultdict(list)

@@ -1,27 +1,27 @@
-"""Which children a race loses and what it saves, by the rule that it uses and by the one before.
+"""Measures which children a race drops wrongly and what it saves, compared with the former rule.
 
     python benchmarks/racing.py [--quick]
 
-A child runs the tasks of its parent one after another, 40 train tasks at most, and the rule is
-asked after every one of them. Scores are 0 or 1. Each task has its own chance of success, drawn
-from a beta distribution with mean 0.6, and child and parent succeed independently of each other
-given that: so of two equals each wins about one task in five. A child that is better or worse by g
-has each chance moved by the same amount, as far as chances go, so that the mean moves by g. The
-rule before gave up a child as soon as the sum of its differences was negative.
+A child runs the tasks of its parent one after another, at most 40 train tasks, and the rule is
+evaluated after each. Scores are 0 or 1. Each task has its own probability of success, drawn from a
+beta distribution with mean 0.6; given that, child and parent succeed independently, so of two
+equals each wins about one task in five. For a child that is better or worse by g each probability
+is moved by the same amount, within [0, 1], so that the mean moves by g. The former rule dropped a
+child as soon as the sum of its differences was negative.
 
-Progress goes to stderr. The last line of stdout is one JSON object; each figure under `rule`, and
-beside it, under `before`, that of the rule before:
+Progress goes to stderr. The last line of stdout is one JSON object with each figure under `rule`
+and, for the former rule, under `before`:
 
 - no_worse_lost: share of children equal to their parents that are dropped
 - better_lost_01: share of those better by 0.1
-- rollouts_saved: share of rollouts saved on worse children, against running all tasks: the mean
+- rollouts_saved: share of rollouts saved on worse children, relative to running all tasks: the mean
   over children worse by 0.1, 0.2, 0.3 and 0.5
 - by_gain: gain → share dropped, share of rollouts saved
-- waiting: the rule with what a search does beside it: a child runs parts of 6, 6, 12 and 16 tasks,
-  and before each it waits where it gained nothing and promises less than a new draft, of which one
-  in four is better. It is not lost: it runs on once drafts promise less. `no_worse`, `better_01`:
-  share that waits; `rollouts_saved` as above
-- error: the share of children, no worse, that the rule may drop
+- waiting: the rule as a search applies it: a child runs parts of 6, 6, 12 and 16 tasks, and before
+  each it waits if it gained nothing and promises less than a new draft, of which one in four is
+  better. It is not dropped: it continues once drafts promise less. `no_worse`, `better_01`: share
+  that waits; `rollouts_saved` as above
+- error: share of children, no worse, that the rule may drop
 
 The exit code is 1 when the rule drops more children that are no worse than it may.
 """
@@ -60,7 +60,7 @@ Rule = Callable[[Sequence[float]], bool]
 
 
 def before(gains: Sequence[float]) -> bool:
-    """The rule before, after the last of some differences: its bets won only on a lost sum."""
+    """The former rule after these differences: its bets won only when the sum was lost."""
     capital = 0.0
     for stake in (0.25, 0.5, 0.8):
         held = 1.0
@@ -76,19 +76,19 @@ def now(gains: Sequence[float]) -> bool:
 
 
 def stop_before(gains: Sequence[float]) -> int | None:
-    """After how many tasks the rule before drops a child; None when it never does."""
+    """Number of tasks after which the former rule drops a child; None if it never does."""
     return next((n for n in range(1, len(gains) + 1) if before(gains[:n])), None)
 
 
 def stop_now(gains: Sequence[float]) -> int | None:
-    """After how many tasks the race drops a child; None when it never does."""
+    """Number of tasks after which the race drops a child; None if it never does."""
     if not now(gains):
         return None
     return bisect_left(range(len(gains)), True, key=lambda n: now(gains[:n]))
 
 
 def shift_for(gain: float) -> float:
-    """By how much each chance has to move, as far as chances go, for the mean to move by `gain`."""
+    """Shift of each probability, clipped to [0, 1], that moves the mean by `gain`."""
     draw = random.Random(1)
     chances = [draw.betavariate(MEAN * WEIGHT, (1 - MEAN) * WEIGHT) for _ in range(20_000)]
     low, high = -1.5, 1.5
@@ -115,7 +115,7 @@ def gains_of(pairs: Sequence[Pair]) -> list[float]:
 
 
 def stop_waiting(pairs: Sequence[Pair]) -> int | None:
-    """After how many tasks a child is dropped or waits; None when it runs all."""
+    """Number of tasks after which a child is dropped or waits; None if it runs all."""
     race: Race[RaceEntry] = Race()
     parent = RaceEntry(0, Candidate.of({"p": PromptTemplate("parent")}))
     parent.scores = {str(n): base for n, (base, _) in enumerate(pairs)}

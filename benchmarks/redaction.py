@@ -1,21 +1,21 @@
-"""What redaction misses, what it takes that it should leave, and what it costs.
+"""Measures what redaction misses, what it removes wrongly, and what it costs.
 
     python benchmarks/redaction.py [--quick]
 
-Secrets are planted by a seed in prose, code, URLs, nested and cut JSON, and in disguises; none of
-them may be left. Ordinary text (docstrings of the standard library, and sentences with order
-numbers, dates, versions, hashes, ids and code) should stay as it is: what is taken out of it is
-counted. E-mail and IP addresses in the docstrings are addresses, and are counted apart. The last
-line printed is one JSON object:
+A seed plants secrets in prose, code, URLs, nested and truncated JSON, and in disguises; none of
+them may remain. Ordinary text (docstrings of the standard library, and sentences with order
+numbers, dates, versions, hashes, ids and code) should stay as it is; removals from it are counted.
+E-mail and IP addresses in the docstrings are real addresses and counted separately. The last line
+printed is one JSON object:
 
-- planted, missed: planted secrets, and those of which something was left
+- planted, missed: planted secrets, and those of which a part remained
 - words, false_positives, false_positives_per_10k_words: of ordinary text
-- addresses: e-mail and IP addresses that the docstrings really have
-- us_per_kb: microseconds of CPU time for a kilobyte of chat as it is stored, in which there is
-  nothing to find, and whose texts were never seen before
-- us_per_kb_seen: the same when all of its texts were seen a moment ago
-- us_per_kb_all_rules: of text in which every rule has to look
-- user_patterns_us_per_kb: what one pattern of a project's own adds
+- addresses: e-mail and IP addresses in the docstrings
+- us_per_kb: microseconds of CPU time per kilobyte of stored chat without secrets, whose texts were
+  never scanned before
+- us_per_kb_seen: the same for texts scanned a moment ago
+- us_per_kb_all_rules: of text in which every rule has to scan
+- user_patterns_us_per_kb: cost of one pattern of a project's own
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def say(text: str) -> None:
 
 
 def measure_missed(redactor: Redactor, rounds: int) -> tuple[int, int]:
-    """Secrets planted, and how many of them were not taken out."""
+    """Number of secrets planted, and of those not removed."""
     total, missed = 0, Counter[str]()
     for one in corpus.planted(rounds=rounds):
         total += 1
@@ -61,7 +61,7 @@ def measure_missed(redactor: Redactor, rounds: int) -> tuple[int, int]:
 
 
 def measure_false(redactor: Redactor, texts: Sequence[str]) -> Counter[str]:
-    """What is taken out of ordinary text, by rule."""
+    """Removals from ordinary text, by rule."""
     taken: Counter[str] = Counter()
     for text in texts:
         left = redactor.text(text)
@@ -71,7 +71,7 @@ def measure_false(redactor: Redactor, texts: Sequence[str]) -> Counter[str]:
 
 
 def chat(words: Sequence[str]) -> list[Span]:
-    """Spans of agents, of which no two hold the same text."""
+    """Spans of agents; no two hold the same text."""
     return [
         Span(
             trace_id="0" * 32,
@@ -130,7 +130,7 @@ def main() -> None:
             redactor.span(fresh[next(count) % len(fresh)])
 
     size = sum(len(value) for span in fresh for value in texts_of(span)) * len(KINDS) // len(fresh)
-    # Each of the texts comes again after more of others than are remembered.
+    # Each text recurs only after more other texts than the cache holds.
     new = cost_us_per_kb(lambda: unseen(redactor), size, seconds)
     some = fresh[: len(KINDS)]
     size = sum(len(value) for span in some for value in texts_of(span))

@@ -1,17 +1,17 @@
-"""How fast rollouts run: a constant agent, an agent that waits, and how time and memory grow.
+"""Measures the speed of rollouts, for agents that return at once and that wait, and its growth.
 
     python benchmarks/rollouts.py [--quick]
 
 Every rollout goes through the real queue, runner, executor, spans, evaluator and scores, persisted
-in a SQLite file. Nothing is simulated but the agents, which do nothing or sleep. The last line
-printed is one JSON object:
+in a SQLite file. Only the agents are simulated: they do nothing or sleep. The last line printed is
+one JSON object:
 
 - rollouts_per_s: constant agent, in this process
 - efficiency_50ms: ideal wall time over the measured one, 50 ms of sleep at concurrency 64
 - workers: event loops of the async executor
 - workers_rollouts_per_s: constant agent there
-- workers_gain: seconds in this process over seconds there, of an agent that computes for 5 ms, as
-  a client library of a model does, and sleeps for 50
+- workers_gain: seconds in this process over seconds there, for an agent that computes for 5 ms, as
+  a model's client library does, and sleeps for 50
 - peak_mb: peak memory of the process after the growth series
 - seconds_per_1000_at_1000, seconds_per_1000_at_100000: with so many rollouts in the store
 - status_s: `ratchet status` over that store, the best of three
@@ -88,7 +88,7 @@ def in_workers(name: str, url: str, folder: Path, slots: int) -> Executor:
 
 
 def make_rollouts(queue: str, count: int) -> list[Rollout]:
-    """Rollouts with ids as the lab makes them: content hashes, in no order."""
+    """Rollouts with ids like those of the lab: content hashes, unordered."""
     return [
         Rollout(
             id=content_hash([queue, number]),
@@ -104,7 +104,7 @@ def make_rollouts(queue: str, count: int) -> list[Rollout]:
 
 
 async def measure(store: Store, executor: Executor, count: int, batch: int) -> float:
-    """Seconds to queue, run, store and score `count` rollouts, once workers are there."""
+    """Seconds to queue, run, store and score `count` rollouts, once the workers have started."""
     scorer = Scorer(store, [exact_match()])
     queue = f"benchmark-{time.time()}"
     rollouts = make_rollouts(queue, count)
@@ -130,7 +130,7 @@ def peak_mb() -> float:
 
 
 def status_seconds(folder: Path) -> float:
-    """Seconds of `ratchet status` over the store of the growth series, as a person waits."""
+    """Wall time of `ratchet status` over the store of the growth series, in seconds."""
     (folder / "ratchet.toml").write_text('[agent]\nentry = "benchmark:agent"\n')
     command = [sys.executable, "-m", "ratchet", "status", "--project", str(folder)]
     store = {**os.environ, "RATCHET_STORE": f"sqlite:///{folder / 'growth.db'}"}

@@ -1,16 +1,15 @@
-"""What the sandbox contains, and what it costs to evaluate a function in it.
+"""Measures what the sandbox contains, and what an evaluation in it costs.
 
     python benchmarks/sandbox.py [--quick]
 
-The hostile programs of tests/sandbox are run at every level that this machine has (`--quick`: at
-the strongest only). Then a small function is called many times, in this process and in a sandbox
-whose interpreter is warm, in turns, so that what else the machine does meanwhile hits both alike;
-and sandboxes are started until they have answered a first call. The last line printed is one JSON
-object:
+Runs the hostile programs of tests/sandbox at every level that this machine supports (`--quick`:
+only at the strongest). Then calls a small function many times, alternating between this process and
+a sandbox with a warm interpreter, so that other load affects both alike; and starts sandboxes until
+they have answered a first call. The last line printed is one JSON object:
 
-- contained, programs: hostile programs that were contained at the strongest level, of how many
-- warm_ms: what a call in a warm sandbox takes longer than in this process, the median
-- cold_ms: from nothing to the first answer of a sandbox, the median
+- contained, programs: hostile programs contained at the strongest level, and their total
+- warm_ms: median overhead of a call in a warm sandbox over one in this process
+- cold_ms: median time from nothing to the first answer of a sandbox
 - level: the strongest level of this machine, at which these were measured
 - levels: the same figures by level
 """
@@ -43,7 +42,7 @@ ARGUMENTS = ["a room for ten people", [f"room {n} holds {n} people" for n in ran
 
 
 async def warm_ms(level: str, calls: int) -> float:
-    """What a call in a warm sandbox takes longer than in this process."""
+    """Overhead of a call in a warm sandbox over one in this process."""
     here: dict[str, Any] = {}
     inside, outside = [], []
     async with function_pool(slots=1, level=level, limits=SandboxLimits()) as pool:
@@ -60,7 +59,7 @@ async def warm_ms(level: str, calls: int) -> float:
 
 
 async def cold_ms(level: str, starts: int) -> float:
-    """From nothing to the first answer of a sandbox."""
+    """Time from nothing to the first answer of a sandbox."""
     took = []
     for _ in range(starts + 1):
         start = time.perf_counter()

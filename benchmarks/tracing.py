@@ -1,19 +1,19 @@
-"""What it costs an agent to be traced, beside a plain OpenTelemetry span and four other tracers.
+"""Measures the cost of tracing a call, compared with plain OpenTelemetry and four other tracers.
 
     python benchmarks/tracing.py [--quick] [--no-peer]
 
-The same function with the same arguments, its input and output captured, is called in a process
-for each way to trace it; they take turns, a burst of calls each, so that what else the machine does
-meanwhile hits all of them alike. Ours is set up as `ratchet.init` leaves it, with redaction, and
-sends to `ratchet serve` in a process of its own; the plain span's exporter does nothing, and those
-of the peers as little as they allow (see parts/traced_calls.py). The peers are installed into
-.bench/tracing-NAME on first use. The last line printed is one JSON object:
+One process for each tracer calls the same function with the same arguments, capturing input and
+output. The processes take turns, a burst of calls each, so that other load affects all alike.
+Ratchet is configured as by `ratchet.init`, with redaction, and sends to `ratchet serve` in a
+process of its own; the exporter of the plain span does nothing, those of the peers as little as
+they allow (see parts/traced_calls.py). The peers are installed into .bench/tracing-NAME on first
+use. The last line printed is one JSON object:
 
-- ratio_on: wall time of a traced call of ours over that of one with a plain OpenTelemetry span
-- off_us: what our decorator adds to a call, in microseconds, where nothing is captured
-- cpu_ratio: CPU time of the whole process for a call of ours, with all that is done to store its
-  span at the server, over that of a plain span which goes nowhere
-- peers: by name, wall time of a traced call of ours over that of the peer's; below 1 ours is faster
+- ratio_on: wall time of a call traced by Ratchet over that of one with a plain OpenTelemetry span
+- off_us: microseconds that Ratchet's decorator adds to a call when nothing is captured
+- cpu_ratio: CPU time of the whole process for a call traced by Ratchet, until its span is stored at
+  the server, over that of a plain span that is not exported
+- peers: by name, wall time of a call traced by Ratchet over the peer's; below 1 Ratchet is faster
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ PEERS = {
     "openinference": "openinference-instrumentation==0.1.72",
     "langfuse": "langfuse==5.0.4",
     "opik": "opik==2.2.122",
-    # The part of MLflow that traces; the whole of it does so no faster, and takes a gigabyte.
+    # Only MLflow's tracing package: the whole of MLflow is no faster and takes a gigabyte.
     "mlflow": "mlflow-tracing==3.17.2",
 }
 BURST = 400
-"""Calls at a stretch: fewer than start an export in any of them."""
+"""Calls in a burst: fewer than start an export in any tracer."""
 STORED = "SELECT count(*) FROM spans WHERE attributes LIKE '%on Friday at nine%calendar%'"
 """Spans with the beginning of their input and the end of their output."""
 WARM = 5
-"""Bursts that are not counted."""
+"""Warm-up bursts, which are not counted."""
 
 
 class Burst(NamedTuple):
-    """What a burst took, by the call, in microseconds."""
+    """Duration of a burst, in microseconds per call."""
 
     wall_us: float
     cpu_us: float
 
 
 class Traced:
-    """A process that traces calls in one way."""
+    """A process that traces calls with one tracer."""
 
     def __init__(self, way: str, python: str, address: str, folder: str) -> None:
         self._way = way
@@ -73,7 +73,7 @@ class Traced:
         self._read()
 
     def burst(self, count: int) -> Burst:
-        """Have it make so many calls."""
+        """Make it run a burst of calls."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{count}\n")
         self._process.stdin.flush()
@@ -81,7 +81,7 @@ class Traced:
         return Burst(wall_s / count * 1e6, cpu_s / count * 1e6)
 
     def end(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.kill()
         self._process.wait()
 
@@ -115,7 +115,7 @@ class _Yes(BaseHTTPRequestHandler):
 
 @contextmanager
 def yes_server() -> Iterator[str]:
-    """A server for a peer that must send to one. Its work lies outside of what is measured."""
+    """A server for a peer that must send to one. Its work is not measured."""
 
     class Server(socketserver.ThreadingTCPServer):
         daemon_threads = allow_reuse_address = True
@@ -144,7 +144,7 @@ def ratchet_server(folder: Path) -> Iterator[str]:
 
 
 def peer_python(name: str) -> str:
-    """The interpreter of a peer's environment, which is built on first use."""
+    """Interpreter of a peer's environment, which is built on first use."""
     home = ROOT / ".bench" / f"tracing-{name}"
     stamp, python = home / "installed", str(home / "bin" / "python")
     if stamp.exists() and stamp.read_text() == PEERS[name]:
@@ -166,7 +166,7 @@ def peer_python(name: str) -> str:
 
 
 def measure(rounds: int, peers: dict[str, str]) -> dict[str, list[Burst]]:
-    """Bursts of every way, in turns.
+    """Run bursts of every tracer, in turns.
 
     Args:
         rounds: Bursts of each that are counted.
@@ -187,7 +187,7 @@ def measure(rounds: int, peers: dict[str, str]) -> dict[str, list[Burst]]:
                 burst = process.burst(BURST)
                 if number >= WARM:
                     found[way].append(burst)
-        # Compressed, which does much to texts that are all the same.
+        # Compression works well on identical texts.
         if "opik" in peers and _Yes.received < rounds * BURST * 20:
             raise SystemExit(f"Opik sent {_Yes.received} bytes: that cannot be all of its calls")
         with sqlite3.connect(f"file:{folder}/ratchet.db?mode=ro", uri=True) as database:
@@ -198,7 +198,7 @@ def measure(rounds: int, peers: dict[str, str]) -> dict[str, list[Burst]]:
 
 
 def ratio(over: list[float], under: list[float]) -> float:
-    """How one compares with another, burst by burst, in the middle."""
+    """Median ratio of one tracer to another, burst by burst."""
     return statistics.median(a / b for a, b in zip(over, under, strict=True))
 
 
