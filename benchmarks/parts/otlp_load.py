@@ -1,4 +1,4 @@
-"""The load of benchmarks/ingest.py: spans as agents make them, and connections that send them."""
+"""The load of benchmarks/ingest.py: realistic agent spans, and connections that send them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PARAMETERS = '{"model": "gpt-4o-mini", "temperature": 0.2, "max_tokens": 600}'
 
 
 def gen_ai_call() -> dict[str, Any]:
-    """A call of a model as OpenTelemetry's conventions have it."""
+    """A model call in OpenTelemetry's conventions."""
     sent = [
         {"role": "system", "parts": [{"type": "text", "content": SYSTEM}]},
         {"role": "user", "parts": [{"type": "text", "content": QUESTION}]},
@@ -75,7 +75,7 @@ def gen_ai_call() -> dict[str, Any]:
 
 
 def openinference_call() -> dict[str, Any]:
-    """A call of a model as OpenInference's instrumentation of openai writes it."""
+    """A model call as written by OpenInference's instrumentation of openai."""
     return {
         "openinference.span.kind": "LLM",
         "llm.system": "openai",
@@ -104,7 +104,7 @@ def openinference_call() -> dict[str, Any]:
 
 
 def traceloop_call() -> dict[str, Any]:
-    """A call of a model as Traceloop's instrumentation of openai writes it."""
+    """A model call as written by Traceloop's instrumentation of openai."""
     return {
         "llm.request.type": "chat",
         "gen_ai.system": "OpenAI",
@@ -128,7 +128,7 @@ def traceloop_call() -> dict[str, Any]:
 
 
 def openinference_tool() -> dict[str, Any]:
-    """A call of a tool as OpenInference has it."""
+    """A tool call in OpenInference's conventions."""
     return {
         "openinference.span.kind": "TOOL",
         "tool.name": "find_hotels",
@@ -172,9 +172,9 @@ def pairs(attributes: dict[str, Any]) -> list[KeyValue]:
 
 @dataclass
 class Template:
-    """A request in bytes, whose ids and times are written anew for each use.
+    """A serialised request whose ids and times are replaced for each use.
 
-    To serialise each request would measure the client.
+    Serialising each request would measure the client.
     """
 
     body: bytes
@@ -187,7 +187,7 @@ class Template:
 
     @classmethod
     def of(cls, count: int) -> Template:
-        """A request of `count` spans, in traces of ten."""
+        """Make a request of `count` spans, in traces of ten."""
         request = ExportTraceServiceRequest()
         resource = request.resource_spans.add()
         resource.resource.attributes.extend(
@@ -238,7 +238,7 @@ class Template:
         )
 
     def fill(self) -> tuple[bytearray, list[bytes]]:
-        """A request with ids and times of its own, and the ids: trace and span in one."""
+        """Return a request with new ids and times, and the ids, trace and span joined."""
         body = bytearray(self.body)
         fresh = os.urandom(16 * len(self.traces) + 8 * len(self.spans))
         ids: list[bytes] = []
@@ -261,7 +261,7 @@ class Template:
 
 
 def places(body: bytes, wanted: bytes) -> list[int]:
-    """Every place where bytes stand."""
+    """Offsets of every occurrence of the bytes."""
     found = []
     at = body.find(wanted)
     while at >= 0:
@@ -272,7 +272,7 @@ def places(body: bytes, wanted: bytes) -> list[int]:
 
 @dataclass
 class Outcome:
-    """What a client saw."""
+    """What a client measured."""
 
     spans: int = 0
     """Acknowledged."""
@@ -289,7 +289,7 @@ class Outcome:
 async def send(
     port: int, template: Template, headers: str, until: float, outcome: Outcome, keep: bool
 ) -> None:
-    """One connection, which sends request after request."""
+    """Send requests over one connection, one after another."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = (
         f"POST /v1/traces HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n{headers}"
@@ -310,7 +310,7 @@ async def send(
             said = await reader.readexactly(length) if length else b""
             outcome.slowest_s = max(outcome.slowest_s, time.perf_counter() - begun)
             outcome.requests += 1
-            # A body tells of spans that were not taken, or of a failure.
+            # A body reports rejected spans or a failure.
             if answer.startswith(b"HTTP/1.1 200") and b"rejected" not in said:
                 outcome.spans += len(ids)
                 if keep:
@@ -321,7 +321,7 @@ async def send(
 
 
 async def load(port: int, count: int, seconds: float, headers: str, keep: bool) -> Outcome:
-    """All connections, for some seconds."""
+    """Run all connections for some seconds."""
     template = Template.of(count)
     outcome = Outcome()
     begun, cpu = time.perf_counter(), time.process_time()
@@ -335,7 +335,7 @@ async def load(port: int, count: int, seconds: float, headers: str, keep: bool) 
 
 
 def main() -> None:
-    """The client process: it says that it begins, and writes what it saw into a file."""
+    """Run the client process: it prints that it begins, and writes its outcome to a file."""
     port, count, seconds, headers, keep, saw = json.loads(sys.argv[1])
     print(json.dumps("begun"), flush=True)
     outcome = uvloop.run(load(port, count, seconds, headers, keep))

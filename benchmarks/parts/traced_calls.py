@@ -1,12 +1,12 @@
-"""One way to trace a call, measured in a process of its own: `traced_calls.py WAY ADDRESS`.
+"""Measures one tracer in a process of its own: `traced_calls.py WAY ADDRESS`.
 
-It runs in the environment of what it measures. Each line on its input is a number of calls to make;
-each line that it prints says how long they took, in seconds of wall time, and how much CPU time the
-process used for them, with what its threads did until everything was exported.
+It runs in the tracer's environment. Each input line is a number of calls to make; each output line
+is their wall time in seconds and the CPU time of the process, including its threads until
+everything was exported.
 
-The traced function and its arguments are the same for all. So is what is to be had of a call: a
-span with its name, times, input and output. Calls come in bursts that fit into every queue, and
-what a background thread still has to do is done before the next burst begins.
+All tracers get the same function and arguments, and produce the same: a span with name, times,
+input and output. Calls come in bursts that fit into every queue, and background threads finish
+before the next burst begins.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Ways = Callable[[str], tuple[Call, Callable[[], Any]]]
 
 
 def answer(question: str, history: list[dict[str, str]], limit: int) -> dict[str, Any]:
-    """The function."""
+    """The traced function."""
     return RESULT
 
 
@@ -47,7 +47,7 @@ taken = 0
 
 
 def _exporter() -> Any:
-    """An exporter of OpenTelemetry's that counts spans and does nothing with them."""
+    """An OpenTelemetry exporter that only counts spans."""
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
     class Nowhere(SpanExporter):
@@ -60,12 +60,12 @@ def _exporter() -> Any:
 
 
 def bare(address: str) -> tuple[Call, Callable[[], Any]]:
-    """The function as it is."""
+    """The function without tracing."""
     return answer, lambda: None
 
 
 def plain(address: str) -> tuple[Call, Callable[[], Any]]:
-    """OpenTelemetry's SDK by hand: a span, and JSON in and out. Batches go nowhere."""
+    """OpenTelemetry's SDK by hand: a span with JSON input and output. Batches are discarded."""
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -84,14 +84,14 @@ def plain(address: str) -> tuple[Call, Callable[[], Any]]:
 
 
 def off(address: str) -> tuple[Call, Callable[[], Any]]:
-    """Ratchet's decorator in a process that did not call `ratchet.init`."""
+    """Ratchet's decorator without `ratchet.init`."""
     import ratchet
 
     return ratchet.trace(answer), lambda: None
 
 
 def ours(address: str) -> tuple[Call, Callable[[], Any]]:
-    """Ratchet's decorator as `ratchet.init` leaves it, redaction and all, to a server."""
+    """Ratchet's decorator with `ratchet.init`, with redaction, sending to a server."""
     import ratchet
 
     handle = ratchet.init("benchmark", url=address)
@@ -104,7 +104,7 @@ def ours(address: str) -> tuple[Call, Callable[[], Any]]:
 
 
 def openinference(address: str) -> tuple[Call, Callable[[], Any]]:
-    """OpenInference's decorator. Batches go nowhere."""
+    """OpenInference's decorator. Batches are discarded."""
     from openinference.instrumentation import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
@@ -114,7 +114,7 @@ def openinference(address: str) -> tuple[Call, Callable[[], Any]]:
 
 
 def langfuse(address: str) -> tuple[Call, Callable[[], Any]]:
-    """Langfuse's decorator, with an exporter of ours for its own: batches go nowhere."""
+    """Langfuse's decorator with a replaced exporter that discards batches."""
     from langfuse import Langfuse, observe
 
     client = Langfuse(public_key="pk", secret_key="sk", base_url=address, span_exporter=_exporter())
@@ -162,7 +162,7 @@ COUNTED = ("plain", "openinference", "langfuse", "mlflow")
 
 def main() -> None:
     name, address = sys.argv[1:3]
-    # What a library prints goes elsewhere: lines on the output are measurements.
+    # Output of libraries is redirected: lines on standard output are measurements.
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     call, flush = WAYS[name](address)

@@ -1,7 +1,7 @@
 """Checks tasks.jsonl against a solver that shares no code with the one that made it.
 
-It walks the day minute by minute and strikes rooms off; `python check_tasks.py` names each task
-whose expected answer it does not come to, and exits 1 when there is one.
+It walks the day minute by minute and eliminates rooms. `python check_tasks.py` lists each task
+whose expected answer differs from its own, and exits with 1 when there is one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 
 def solve(request: dict[str, Any], rooms: list[dict[str, Any]], booked: dict[str, Any]) -> str:
-    """The right room, found by striking off."""
+    """The right room, found by elimination."""
     hour, minute = map(int, request["start"].split(":"))
     wanted = set(range(hour * 60 + minute - 10, hour * 60 + minute + request["minutes"] + 10))
     left = []

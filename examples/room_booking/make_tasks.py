@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def make_rooms(luck: random.Random) -> list[dict[str, Any]]:
-    """Sixteen rooms in no order, of few sizes, so that distance has ties to decide."""
+    """Sixteen rooms in random order, of few sizes, so that distance breaks ties."""
     numbers = luck.sample(range(101, 420), 16)
     sizes = [4, 4, 4, 6, 6, 6, 8, 8, 8, 10, 10, 12, 12, 16, 16, 24]
     luck.shuffle(sizes)
@@ -53,7 +53,7 @@ def make_rooms(luck: random.Random) -> list[dict[str, Any]]:
 
 
 def make_bookings(luck: random.Random) -> list[list[str]]:
-    """The bookings of a room on a day, in order, many of them right after one another."""
+    """The bookings of a room on a day, in order, many of them back to back."""
     found: list[list[str]] = []
     at = 8 * 60 + luck.choice((0, 30, 60, 90))
     while at < 17 * 60:
@@ -101,7 +101,7 @@ def make_tasks(
 
 
 def make_request(luck: random.Random) -> Request:
-    """A request at random."""
+    """A random request."""
     return Request(
         date=luck.choice(DATES),
         start=clock(luck.randrange(9 * 60, 16 * 60 + 30, 15)),
@@ -114,7 +114,7 @@ def make_request(luck: random.Random) -> Request:
 
 
 def worded(request: Request, luck: random.Random) -> str:
-    """The request as somebody would put it."""
+    """The request in words."""
     end = clock(
         sum(int(p) * f for p, f in zip(request.start.split(":"), (60, 1), strict=True))
         + request.minutes

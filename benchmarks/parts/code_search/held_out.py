@@ -1,4 +1,4 @@
-"""Scores a function on tasks, inside of a sandbox: a handler for `ratchet.sandbox.SandboxPool`."""
+"""Scores a function on tasks inside a sandbox: a handler for `ratchet.sandbox.SandboxPool`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def handle(state: Any, body: bytes) -> bytes:
 
 
 def mean_of(problem: Any, source: str, tasks: list[Any]) -> tuple[float, list[str]]:
-    """Mean score, and what was said of each task."""
+    """Mean score, and the message for each task."""
     names: dict[str, Any] = {}
     exec("from __future__ import annotations\n" + source, names)
     scores, said = [], []

@@ -1,7 +1,7 @@
-"""A server of the OpenAI chat API that answers with mutations of the function it is shown.
+"""A server with the OpenAI chat API that answers with mutations of the given function.
 
-It mutates as the `ast` proposer does, so that a peer which can only ask a model gets the same
-proposals. It is a stand-in for a model, and understands nothing.
+It mutates as the `ast` proposer does, so that a peer that can only query a model gets the same
+proposals.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BLOCK = re.compile(r"# EVOLVE-BLOCK-START\n(.*?)# EVOLVE-BLOCK-END", re.S)
 
 
 def answer(asked: str, function: str, rng: random.Random, shapes: Shapes = ()) -> str:
-    """A program like the current one of a request, with its function mutated."""
+    """The current program of a request, with its function mutated."""
     shown = PROGRAM.search(asked)
     if shown is None:
         return "There is no current program."
@@ -43,7 +43,7 @@ def answer(asked: str, function: str, rng: random.Random, shapes: Shapes = ()) -
 
 @contextmanager
 def serving(function: str, seed: int, tasks: Sequence[Any]) -> Iterator[str]:
-    """The server, for one function; yields its base URL."""
+    """Run the server for one function; yields its base URL."""
     rng, lock, shapes = random.Random(seed), threading.Lock(), shapes_of(tasks)
 
     class Handler(BaseHTTPRequestHandler):
@@ -72,7 +72,7 @@ def serving(function: str, seed: int, tasks: Sequence[Any]) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

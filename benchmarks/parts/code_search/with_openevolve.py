@@ -19,7 +19,7 @@ TIMEOUT_S = 20
 
 
 def evaluate(program_path: str) -> Any:
-    """What openevolve calls for each program: in a process of its own, as it may hang."""
+    """Evaluate a program for openevolve, in its own process, since it may hang."""
     from openevolve.evaluation_result import EvaluationResult
 
     command = [sys.executable, str(Path(__file__).resolve()), program_path]

@@ -1,4 +1,4 @@
-"""`Evolve` on one function, with the runner, sandbox and lab that `ratchet improve` has."""
+"""`Evolve` on one function, with the runner, sandbox and lab of `ratchet improve`."""
 
 from __future__ import annotations
 

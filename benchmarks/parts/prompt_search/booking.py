@@ -1,7 +1,7 @@
-"""The room-booking agent for trainers that know nothing of Ratchet: same prompt, tool and verdict.
+"""The room-booking agent for trainers without Ratchet: same prompt, tool and verdict.
 
-It imports from the example only what does not import Ratchet, so that it runs in any environment
-that has the package `openai`.
+It imports only parts of the example that do not import Ratchet, so it runs in any environment with
+the package `openai`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 class Booked(NamedTuple):
-    """One rollout."""
+    """Result of one rollout."""
 
     task: dict[str, Any]
     answer: str
@@ -40,13 +40,13 @@ class Booked(NamedTuple):
 
 
 def job() -> dict[str, Any]:
-    """What this process is to do, from standard input."""
+    """Read this process's job from standard input."""
     found: dict[str, Any] = json.load(sys.stdin)
     return found
 
 
 def done(prompt: str, began: float) -> None:
-    """Say what was found, and when it had first been tried."""
+    """Print the result, and when it had first been run."""
     found = {"prompt": prompt, "wall_s": time.perf_counter() - began}
     if (file := Path(os.environ[TRIED])).exists():
         times = [json.loads(line) for line in file.read_text().splitlines()]
@@ -56,7 +56,7 @@ def done(prompt: str, began: float) -> None:
 
 
 def tried(prompt: str) -> None:
-    """Note that a prompt has been tried; openevolve does so in several processes."""
+    """Record that a prompt has been run; openevolve does so in several processes."""
     line = json.dumps([prompt, time.perf_counter()]) + "\n"
     with open(os.environ[TRIED], "a") as file:
         file.write(line)
@@ -75,7 +75,7 @@ def messages_of(prompt: str, task: dict[str, Any]) -> list[Any]:
 
 
 def tool_result(call: Any) -> dict[str, Any]:
-    """What the tool says."""
+    """Result of the tool."""
     try:
         date = json.loads(call.function.arguments)["date"]
         content = json.dumps({"date": date, "rooms": rooms_on(date)})
@@ -85,7 +85,7 @@ def tool_result(call: Any) -> dict[str, Any]:
 
 
 class Agent:
-    """The agent, many rollouts at once, on an event loop in a thread of its own.
+    """The agent with concurrent rollouts, on an event loop in its own thread.
 
     Args:
         base_url: The simulator.
@@ -99,7 +99,7 @@ class Agent:
         self._slots = asyncio.Semaphore(concurrency)
 
     def run(self, prompt: str, tasks: Sequence[dict[str, Any]]) -> list[Booked]:
-        """Rollouts of a prompt on tasks, in their order."""
+        """Run a prompt on tasks; results in their order."""
 
         async def every() -> list[Booked]:
             return await asyncio.gather(*(self._one(prompt, task) for task in tasks))
@@ -120,7 +120,7 @@ class Agent:
         return self.wait(ask())
 
     def wait(self, what: Coroutine[Any, Any, Result]) -> Result:
-        """Have the loop do something."""
+        """Run a coroutine on the loop and wait for it."""
         return asyncio.run_coroutine_threadsafe(what, self._loop).result()
 
     async def _one(self, prompt: str, task: dict[str, Any]) -> Booked:

@@ -1,7 +1,7 @@
 """`agentlightning` 0.3's APO on the room-booking prompt, as in its own example of this task.
 
-As there, a model grades the answer, so that what was wrong is among the messages that the critique
-is made from; here the verdict is the evaluator's, told to a grader that repeats the score.
+As there, a model grades the answer, so that the error is among the messages that the critique is
+made from; here the verdict is the evaluator's, passed to a grader that repeats the score.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _client: OpenAI | None = None
 
 @agl.rollout
 def book(task: Any, prompt_template: agl.PromptTemplate) -> float:
-    """One rollout, in a process of a runner."""
+    """Run one rollout, in a process of a runner."""
     global _client
     if _client is None:
         _client = OpenAI(base_url=os.environ["PROMPT_SEARCH_URL"], api_key="none", max_retries=0)

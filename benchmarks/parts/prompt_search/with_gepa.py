@@ -1,4 +1,4 @@
-"""`gepa` on the room-booking prompt, through an adapter as its users write them."""
+"""`gepa` on the room-booking prompt, through an adapter like those its users write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gepa.core.adapter import EvaluationBatch
 
 
 class Adapter:
-    """Runs the agent, and tells what the verdict said."""
+    """Runs the agent, and reports the verdict's message."""
 
     propose_new_texts = None
 
@@ -48,7 +48,7 @@ class Adapter:
 
 
 class Quiet:
-    """A logger that says nothing."""
+    """A logger that logs nothing."""
 
     def log(self, message: str) -> None: ...
 

@@ -19,7 +19,7 @@ _agent: Agent | None = None
 
 
 def evaluate(program_path: str) -> Any:
-    """What openevolve's workers call for each prompt."""
+    """Evaluate a prompt for openevolve's workers."""
     from openevolve.evaluation_result import EvaluationResult
 
     global _agent

@@ -1,4 +1,4 @@
-"""Ratchet's own algorithms on the room-booking example, in a lab as `improve` has it."""
+"""Ratchet's own algorithms on the room-booking example, in a lab like that of `improve`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVALUATOR = "right_room"
 
 
 def tasks_of(found: list[dict[str, Any]]) -> list[Task]:
-    """Tasks as the task file would give them."""
+    """Tasks as from the task file."""
     known = ("id", "input", "expected")
     return [
         Task(t["id"], t["input"], t["expected"], {k: v for k, v in t.items() if k not in known})
@@ -42,7 +42,7 @@ def tasks_of(found: list[dict[str, Any]]) -> list[Task]:
 
 
 def text_of(candidate: Candidate) -> str:
-    """Its prompt."""
+    """Text of its prompt."""
     found = candidate.resources["system"]
     assert isinstance(found, PromptTemplate)
     return found.text
@@ -67,12 +67,12 @@ async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
         memory_bytes=2**31,
     )
     coach = Coach("simulated-coach", seed=given["seed"])
-    await coach.check()  # as `ratchet improve` does before anything is searched for
+    await coach.check()  # as `ratchet improve` does before the search
     baseline = Candidate.of({"system": PromptTemplate(given["prompt"])}, reason="the source's own")
     leads: list[tuple[float, Proposal]] = []
 
     def proposed(proposal: Proposal) -> None:
-        """Note who leads from now on: of those that were kept, the one of the highest value."""
+        """Record the new leader: the kept candidate with the highest value."""
         kept = proposal.accepted and not proposal.pruned
         if kept and (not leads or proposal.value > leads[-1][1].value):
             leads.append((time.perf_counter() - began, proposal))

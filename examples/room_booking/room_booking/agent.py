@@ -58,7 +58,7 @@ async def _ask(messages: list[Any]) -> Any:
 
 
 def _use(name: str, arguments: str) -> str:
-    """What a tool says to the model; a model's mistake is told to the model."""
+    """Result of a tool call for the model; errors in the model's call are returned to it."""
     if name != "list_rooms":
         return f"There is no tool {name!r}."
     try:

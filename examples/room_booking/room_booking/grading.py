@@ -12,5 +12,5 @@ from .verdict import judge
 
 @ratchet.evaluator
 def right_room(output: object, expected: str, metadata: dict[str, Any]) -> Judgement:
-    """Compares the answered room with the right one, and says what was wrong with it."""
+    """Compare the answered room with the right one, and state what is wrong with it."""
     return Judgement(*judge(output, expected, metadata))

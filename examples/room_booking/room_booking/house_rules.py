@@ -1,4 +1,4 @@
-"""What makes a room right for a request. The agent does not know this: it has to learn it."""
+"""The rules that make a room right for a request. The agent has to learn them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BUFFER_MINUTES = 10
 
 @dataclass(frozen=True)
 class Request:
-    """A request, as whoever made it meant it."""
+    """The intended meaning of a request."""
 
     date: str
     start: str
@@ -29,7 +29,7 @@ def minute(clock: str) -> int:
 
 
 def broken_rules(request: Request, room: dict[str, Any]) -> dict[str, str]:
-    """The rules that a room breaks, each with what is wrong, in words."""
+    """The rules that a room breaks, each with a message."""
     broken: dict[str, str] = {}
     if room["capacity"] < request.people:
         broken["capacity"] = f"it is too small, it seats {room['capacity']} of {request.people}"

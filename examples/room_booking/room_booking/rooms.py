@@ -1,4 +1,4 @@
-"""The office's rooms and their bookings, as its calendar would have them."""
+"""The office's rooms and their bookings, as in its calendar."""
 
 from __future__ import annotations
 

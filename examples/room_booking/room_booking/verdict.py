@@ -1,4 +1,4 @@
-"""How good an answer is, and what was wrong with it in words."""
+"""Scores an answer and states in words what is wrong with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GAVE_UP = 0.15
 
 
 class Verdict(NamedTuple):
-    """What an answer is worth."""
+    """Score of an answer, with the reason."""
 
     value: float
     rationale: str
