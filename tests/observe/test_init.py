@@ -128,7 +128,7 @@ def test_called_again_it_changes_nothing_and_says_so_once(
     assert start("two", sample=0.5) is handle
     assert start("three") is handle
     assert [record.message for record in caplog.records] == [
-        "ratchet.init was called before; its arguments of then hold."
+        "ratchet.init was already called; its first arguments stay in effect."
     ]
     assert handle.status().agent == "one"
 

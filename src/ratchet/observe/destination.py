@@ -84,8 +84,8 @@ def find(
     named = section.get("url") if isinstance(section, dict) else None
     if given and not given.startswith(("sqlite", "postgres")):
         raise ConfigError(
-            f"The address begins with {given.partition('://')[0]!r}: that is no server, and no"
-            " store.",
+            f"The address begins with {given.partition('://')[0]!r}, which is neither a server nor"
+            " a store.",
             hint="Write it as http://HOST:PORT, sqlite:////PATH or postgresql://USER@HOST/NAME.",
         )
     store = given or store_url(home, named if isinstance(named, str) else None)

@@ -236,7 +236,9 @@ class OtelBridge:
         """
         once = getattr(trace, "_TRACER_PROVIDER_SET_ONCE", None)
         if once is None or not hasattr(once, "do_once") or not hasattr(trace, "_TRACER_PROVIDER"):
-            _log.info("This OpenTelemetry lets nobody watch for a provider: Ratchet's is set.")
+            _log.info(
+                "This OpenTelemetry cannot replace a provider later: Ratchet's is set for good."
+            )
             trace.set_tracer_provider(stand_in)
             return
         trace._TRACER_PROVIDER = stand_in
@@ -252,7 +254,7 @@ class OtelBridge:
             if self._connect_to(provider):
                 stand_in.successor = provider
         except Exception as error:
-            _log.warning("The TracerProvider that was set could not be joined: %s", error)
+            _log.warning("The TracerProvider that was set could not be connected: %s", error)
 
 
 class _Watched:

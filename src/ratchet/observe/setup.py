@@ -153,7 +153,7 @@ def init(
         if _handle is not None:
             if arguments != _handle._arguments and not _warned_again:
                 _warned_again = True
-                _log.warning("ratchet.init was called before; its arguments of then hold.")
+                _log.warning("ratchet.init was already called; its first arguments stay in effect.")
             return _handle
         if is_disabled(os.environ):
             return Handle()
@@ -207,7 +207,7 @@ def _share(sample: Any) -> float:
         share = float(sample)
         if math.isfinite(share) and 0 <= share <= 1:
             return share
-    _log.warning("sample=%r is no share in [0, 1]: every trace is kept.", sample)
+    _log.warning("sample=%r is not a number in [0, 1]: every trace is kept.", sample)
     return 1.0
 
 
@@ -222,7 +222,7 @@ def _bridged(live: LivePipeline) -> OtelBridge:
     try:
         bridge.connect()
     except Exception as error:
-        _log.warning("OpenTelemetry could not be joined: %s: %s", type(error).__name__, error)
+        _log.warning("OpenTelemetry could not be connected: %s: %s", type(error).__name__, error)
     return bridge
 
 
