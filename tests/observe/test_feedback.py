@@ -510,8 +510,10 @@ def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
 
 
 def test_spans_and_feedback_leave_by_one_thread_and_wait_in_one_folder(
-    start: Start, project: Path
+    start: Start, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Not the pipeline that feedback of another test has left in this process.
+    monkeypatch.setattr("ratchet.observe.setup._pipeline", None)
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
