@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -356,6 +357,8 @@ def read_server_config(path: Path) -> ServerConfig:
 
 def apply_prices(config: Config | ServerConfig) -> None:
     """Set the configured prices of models for this process."""
+    if not config.prices and "ratchet.llm.prices" not in sys.modules:
+        return  # nothing to set or to reset, and the import takes its time
     from ratchet.llm.prices import ModelPrice, set_prices
 
     set_prices({name: ModelPrice(**price.model_dump()) for name, price in config.prices.items()})
