@@ -9,8 +9,8 @@ equals each wins about one task in five. For a child that is better or worse by 
 is moved by the same amount, within [0, 1], so that the mean moves by g. The former rule dropped a
 child as soon as the sum of its differences was negative.
 
-Progress goes to stderr. The last line of stdout is one JSON object with each figure under `rule`
-and, for the former rule, under `before`:
+Progress goes to stderr. The last line of stdout is one JSON object; `before` holds the same figures
+of the former rule:
 
 - no_worse_lost: share of children equal to their parents that are dropped
 - better_lost_01: share of those better by 0.1
@@ -164,7 +164,7 @@ def main() -> int:
             for name, found in by_gain.items()
         )
         print(f"{gain:+.2f}: {each}", file=sys.stderr, flush=True)
-    answer: dict[str, object] = {
+    answer: dict[str, dict[str, object]] = {
         name: {
             "no_worse_lost": round(found[0.0][0], 4),
             "better_lost_01": round(found[0.1][0], 4),
@@ -180,7 +180,8 @@ def main() -> int:
         "better_01": round(waits[0.1][0], 4),
         "rollouts_saved": round(statistics.fmean(waits[gain][1] for gain in WORSE), 4),
     }
-    print(json.dumps({**answer, "error": ERROR, "children": count, "quick": quick}))
+    rule = answer.pop("rule")
+    print(json.dumps({**rule, **answer, "error": ERROR, "children": count, "quick": quick}))
     return 0 if by_gain["rule"][0.0][0] <= ERROR else 1
 
 
