@@ -1,70 +1,62 @@
-"""`--fast`: what starts a process or a server is left out, and what is left takes a minute.
+"""`--fast`: only the tests that start no process and no server, in about a minute.
 
-No list says which tests these are. The interpreter tells when a process is about to be started or
-an address taken (`sys.addaudithook`); the test that asked for it is skipped from there on.
+A module is left out when its source names what starts a process or a server, when its folder is
+about processes, or when it is in SLOW.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from typing import Any
+import re
+from pathlib import Path
 
 import pytest
 
-REFUSED = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "socket.bind"})
-"""Audit events of processes and servers."""
+TESTS = Path(__file__).parent
 
-FIXTURES = frozenset({"serving", "postgres_server"})
-"""Whoever asks for these is skipped before anything is made."""
+STARTERS = re.compile(
+    r"\b(subprocess|multiprocessing|interpreters|Popen|os\.fork|serving|SimulatorThread|socket"
+    r"|HTTPServer|WorkerExecutor|executor_for|CommandExecutor|SandboxPool|ray|committed|git\("
+    r"|Project\.find|improve)\b"
+)
+"""Names that a module uses which starts processes or servers."""
 
+FOLDERS = frozenset({"cli", "examples", "faults", "frameworks", "packaging", "sandbox"})
+"""Folders of tests that nearly all start a process."""
 
-class Refused(Exception):
-    """A process or a server was asked for."""
+SLOW = frozenset(
+    {
+        "autopilot/test_reward_hacking.py",
+        "learn/evolve/test_even.py",
+        "learn/evolve/test_evolve.py",
+        "learn/evolve/test_hopeless.py",
+        "learn/evolve/test_repository_tests.py",
+        "learn/evolve/test_resume.py",
+        "learn/test_tune.py",
+        "prove/test_evidence.py",
+        "store/test_pruning.py",
+    }
+)
+"""Modules that take many seconds: searches, and stores of many rows."""
 
 
 class Fast:
-    """A plugin: skips tests as soon as they ask for a process or a server."""
+    """A pytest plugin that collects the fast tests only."""
 
-    def __init__(self) -> None:
-        self._item: pytest.Item | None = None
-        self._asked = False
-        sys.addaudithook(self._look)
-
-    def _look(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if self._item is not None and event in REFUSED:
-            self._asked = True
-            raise Refused(event)
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._item, self._asked = item, False
-        try:
-            return (yield)
-        finally:
-            self._item = None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        if FIXTURES & set(getattr(item, "fixturenames", ())):
-            pytest.skip("needs a server")
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Iterator[Any]:
-        report = yield
-        if self._asked or (report.failed and _was_refused(call)):
-            report.outcome = "skipped"
-            report.longrepr = (str(item.path), item.location[1], "starts a process or a server")
-        return report
-
-
-def _was_refused(call: pytest.CallInfo[None]) -> bool:
-    """Whether the failure goes back to a refusal, perhaps one of a fixture that others share."""
-    error: BaseException | None = call.excinfo.value if call.excinfo else None
-    while error is not None:
-        if isinstance(error, Refused):
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave out modules that are slow, or start processes or servers."""
+        if collection_path.suffix != ".py" or not collection_path.is_relative_to(TESTS):
+            return None
+        path = collection_path.relative_to(TESTS)
+        if path.parts[0] in FOLDERS or path.as_posix() in SLOW:
             return True
-        error = error.__cause__ or error.__context__
-    return False
+        if path.name.startswith("test_") and STARTERS.search(collection_path.read_text()):
+            return True
+        return None
+
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leave out tests on Postgres."""
+        left_out = [item for item in items if item.get_closest_marker("postgres")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("postgres")]
