@@ -2,9 +2,9 @@
 
 Trials are requested in batches and reported in order, so that the same seed gives the same search
 regardless of rollout latency. Each trial starts on a small subset of the train tasks, the same for
-all; those that may still be the best continue to larger ones (`learn/race.py`). Trials are proposed
-by the tree-structured Parzen estimator (Bergstra et al. 2011) over all knobs jointly. The best few
-on train are compared on val.
+all; only the better part of the trials continues to larger ones (successive halving: Jamieson &
+Talwalkar 2016, Li et al. 2018). Trials are proposed by the tree-structured Parzen estimator
+(Bergstra et al. 2011) over all knobs jointly. The best few on train are compared on val.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Tune:
     Args:
         max_trials: Maximum number of trials; None for no limit but the budget.
         batch: Number of trials evaluated concurrently.
-        eta: Growth factor from one subset to the next.
+        eta: One in `eta` trials continues to the next subset, which is `eta` times as large.
         first_tasks: Minimum number of tasks in the smallest subset.
         finalists: Number of candidates compared on val at the end.
         patience: Number of batches in a row without a better best after which the search ends.
@@ -79,7 +79,7 @@ class Tune:
         for split, tasks in (("train", lab.train), ("val", lab.val)):
             if not tasks:
                 raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
-        search = _Search(lab, self._batch, _rungs(lab, self._eta, self._first_tasks))
+        search = _Search(lab, self._batch, _rungs(lab, self._eta, self._first_tasks), self._eta)
         reserve = len(lab.val) * self._finalists
         if _affordable(lab, reserve + len(lab.val)) < len(lab.train):
             raise _too_small(lab, reserve)
@@ -142,9 +142,12 @@ class Tune:
 class _Search:
     """The state of one search: the requested trials and their scores on each subset."""
 
-    def __init__(self, lab: Lab, batch: int, rungs: Sequence[Sequence[Task]]) -> None:
+    def __init__(self, lab: Lab, batch: int, rungs: Sequence[Sequence[Task]], eta: int) -> None:
         self._lab = lab
         self._rungs = rungs
+        self._eta = eta
+        self._at_rung: list[list[float]] = [[] for _ in rungs]
+        """Scores of all trials so far, by subset."""
         self.race: Race[RaceEntry] = Race()
         self.source = RaceEntry(0, lab.baseline)
         self._entries = {self.source.id: self.source}
@@ -206,17 +209,13 @@ class _Search:
                 elif entries[i] is self.source:
                     raise _unknown("train")
             racing = [i for i in racing if len(values[i]) > rung]  # no score, no next rung
-            leader = self.race.best(one for one in self._entries.values() if one.scores)
-            racing = [i for i in racing if self._goes_on(entries[i], leader)]
+            reached = self._at_rung[rung]
+            reached.extend(values[i][rung] for i in racing)
+            if reached and rung < len(self._rungs) - 1:
+                keep = sorted(reached, reverse=True)[: max(1, len(reached) // self._eta)][-1]
+                racing = [i for i in racing if values[i][rung] >= keep or entries[i] is self.source]
         for i, trial in enumerate(trials):
             self._tell(trial, entries[i], values[i])
-
-    def _goes_on(self, entry: RaceEntry, leader: RaceEntry) -> bool:
-        """Whether an entry may be the best; the source is the reference and runs all tasks."""
-        if entry is self.source:
-            return True
-        worse = self.race.is_worse(entry, len(self._rungs[-1]))
-        return not worse and self.race.may_lead(entry, leader)
 
     def finalists(self, count: int) -> list[RaceEntry]:
         """The best over all train tasks, best first, without the source."""
