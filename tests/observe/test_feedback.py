@@ -380,6 +380,21 @@ def test_what_waits_in_memory_for_another_target_goes_where_all_goes_now(taker: 
     assert (taker.taken, other.taken) == ([], ["a", "b"])
 
 
+def test_what_waits_in_memory_is_said_to_be_lost_when_another_target_never_opens(
+    taker: Taker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def never() -> PipelineStages:
+        raise TransportUnavailable("no server")
+
+    taker.failures = [TransportUnavailable("gone")] * 1_000
+    live = pipeline(lambda: opened(taker))
+    live.take_feedback(item("a"))
+    assert not live.flush(60)
+    live.configure(never, target="another", agent="bot")
+    live.shutdown(0.1)
+    assert "1 spans and statements of feedback could not be sent and are lost" in caplog.text
+
+
 def test_what_nobody_takes_waits_on_disk_redacted_and_the_next_process_sends_it_first(
     taker: Taker, tmp_path: Path
 ) -> None:

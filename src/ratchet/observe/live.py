@@ -416,7 +416,7 @@ class LivePipeline:
     def _close(self) -> None:
         stages = self._stages
         if stages is None:
-            _warn_lost(len(self._buffer), "their destination could not be opened")
+            self._warn_unopened(len(self._buffer))
             return
         delivery = stages.delivery
         while delivery.due_s == 0.0 and time.monotonic() < (self._closing_until or 0.0):
@@ -432,6 +432,12 @@ class LivePipeline:
             _warn_lost(left, delivery.last_error)
         _end(stages, max(0.1, (self._closing_until or 0.0) - time.monotonic()))
 
+    def _warn_unopened(self, count: int) -> None:
+        """Warn of records lost because no destination opened, including the former one's."""
+        former = [stages.delivery for stages in self._superseded]
+        count += sum(each.waiting for each in former if not each.keeps_on_disk)
+        _warn_lost(count, "their destination could not be opened")
+
     def _finish(self, deadline: float) -> None:
         """Store on disk, as the process ends, what the blocked sender thread could not send."""
         unsent = self._in_flight
@@ -440,7 +446,7 @@ class LivePipeline:
         try:
             stages = self._opened()
             if stages is None:
-                _warn_lost(len(raw) + len(records), "their destination could not be opened")
+                self._warn_unopened(len(raw) + len(records))
                 return
             records += stages.builder.records(self._sampled(raw))
             if records:
