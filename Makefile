@@ -4,11 +4,14 @@ PYTHON ?= python3
 # Passed to the command of a target: make demo ARGS="--seed 3"
 ARGS ?=
 # Folder of the agent of `make demo`.
-DEMO ?= $(if $(findstring --shuffle-answers,$(ARGS)),demo-shuffled,demo)
+DEMO ?= demo$(if $(findstring --model,$(ARGS)),-model)$(if $(findstring --shuffle-answers,$(ARGS)),-shuffled)
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 BIN := .venv/bin
 # A moved checkout needs a new .venv: scripts and the editable install contain its path.
 MOVED := $(shell [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$(pwd)" ] || echo moved)
+
+# Tests and benchmarks start hundreds of interpreters: none compiles again what another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -23,11 +26,12 @@ help:  ## List the targets
 setup: .venv/.dev  ## Install Ratchet and its development dependencies into .venv
 	@echo 'Ready: $(BIN)/ratchet'
 
-demo: .venv/.core  ## Improve an example agent, from baseline to git branch (in ./demo)
+# With --model, the agent's answers come from a real language model on this machine.
+demo: $(if $(findstring --model,$(ARGS)),.venv/.local,.venv/.core)  ## Improve an example agent, from baseline to git branch (in ./demo)
 	@$(BIN)/python -m ratchet demo $(DEMO) $(ARGS)
 
 test: .venv/.dev  ## Run the tests on all cores
-	$(BIN)/python -m pytest -n $$(($(CORES) + 1)) --dist loadgroup $(ARGS)  # one more than cores: tests wait
+	$(BIN)/python -m pytest -n $$(($(CORES) + 2)) --dist loadgroup $(ARGS)  # more than cores: tests wait
 
 test-fast: .venv/.dev  ## Run the tests that start no process and no server (about a minute)
 	$(BIN)/python -m pytest --fast -n $(CORES) $(ARGS)
@@ -42,8 +46,8 @@ check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/lint-imports
 
 faults: .venv/.dev  ## Run the crash, starvation, corruption and property tests in their long forms
-	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults tests/sandbox \
-		tests/autopilot/test_code_by_itself.py tests/cli/test_demo.py \
+	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults tests/sandbox tests/learn/evolve \
+		tests/autopilot/test_code_by_itself.py tests/cli/test_demo.py tests/cli/test_model.py tests/cli/test_demo_model.py \
 		tests/server/test_schema.py $(ARGS)
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) -m hypothesis $(ARGS)
 
@@ -64,7 +68,7 @@ serve: .venv/.core  ## Serve the API, the gateway and OTLP ingest at http://127.
 constraints: .venv/.dev  ## Pin the newest versions of all dependencies
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
 	$(BIN)/python -m pip install -q uv
-	$(BIN)/python -m uv pip compile pyproject.toml --extra dev --extra docs --extra postgres \
+	$(BIN)/python -m uv pip compile pyproject.toml --extra dev --extra docs --extra postgres --extra local \
 		--universal --python-version 3.11 --upgrade --quiet \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links -o constraints.txt
 
@@ -80,7 +84,12 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 	$(call install,.)
 
 .venv/.dev: pyproject.toml constraints.txt $(MOVED)
-	$(call install,.[dev$(comma)postgres])
+	$(call install,.[dev$(comma)postgres$(comma)local])
+	@$(BIN)/python -m ratchet model --fetch || echo 'Tests of the local model are skipped; `make setup` goes on.'
+	@touch .venv/.core
+
+.venv/.local: pyproject.toml constraints.txt $(MOVED)
+	$(call install,.[local])
 	@touch .venv/.core
 
 .venv/.docs: pyproject.toml constraints.txt $(MOVED)

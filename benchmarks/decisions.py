@@ -5,6 +5,9 @@ and futility. Scores are in [0, 1], with standard deviation 0.2 and a correlatio
 baseline and candidate. The same pairs go to a z-test evaluated after each pair and to the
 asymptotic confidence sequence of Waudby-Smith et al. (2024).
 
+The scenarios few_tasks have 40 test tasks and an agent whose answers vary from call to call; see
+`parts/few_tasks.py`.
+
 Progress goes to stderr. The last line of stdout is one JSON object. The exit code is 0 when every
 bound holds, 1 when one is missed and 2 when nothing could be measured.
 """
@@ -27,12 +30,14 @@ from statistics import NormalDist
 
 import numpy as np
 
+from parts.few_tasks import FewTasks, few_tasks
 from ratchet.prove import (
     Comparison,
     ExperimentPlan,
     Guardrail,
     PairedScore,
     decision,
+    level,
     verify,
     write_evidence,
 )
@@ -44,6 +49,8 @@ MARGIN = 0.03
 NORMAL = NormalDist()
 FIRST_LOOK = 10
 """Pairs before which no method may promote."""
+FEW_RUNS = 500
+"""Experiments at most of a scenario on few tasks: each has a pilot, which takes its time."""
 
 Array = np.ndarray
 
@@ -61,6 +68,13 @@ class Scenario:
     min_gain: float = 0.01
     peers: bool = False
     """Whether the other methods get the same pairs."""
+    few: FewTasks | None = None
+    """An experiment on few tasks, instead of one with PAIRS pairs."""
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether intervals are computed, for a part of the experiments."""
+        return not self.null and self.few is None
 
 
 SCENARIOS = (
@@ -76,6 +90,16 @@ SCENARIOS = (
     Scenario("null_rare_win", null="rare_win"),
     Scenario("null_heteroscedastic", null="heteroscedastic"),
     Scenario("null_follows_evidence", null="follows_evidence"),
+    Scenario("few_tasks", few=FewTasks(gain=0.15)),
+    Scenario("few_tasks_single", few=FewTasks(gain=0.15, repetitions=1)),
+    Scenario("few_tasks_uneven_gain", few=FewTasks(gain=0.15, spread=0.15)),
+    Scenario("few_tasks_first", few=FewTasks(gain=0.15, alpha=level(ALPHA, []))),
+    Scenario("few_tasks_first_single", few=FewTasks(0.15, alpha=level(ALPHA, []), repetitions=1)),
+    Scenario("few_tasks_same_answers", few=FewTasks(gain=0.15, varies=False)),
+    Scenario("few_tasks_null_equal", few=FewTasks()),
+    Scenario("few_tasks_null_uneven", few=FewTasks(spread=0.25)),
+    Scenario("few_tasks_null_worse", few=FewTasks(gain=-0.05, spread=0.2)),
+    Scenario("few_tasks_null_16", few=FewTasks(repetitions=16, spread=0.25)),
 )
 
 
@@ -87,6 +111,8 @@ class Tally:
     pairs: list[int] = field(default_factory=list)
     """Pairs consumed, by experiment."""
     promoted_at: list[int] = field(default_factory=list)
+    repetitions: list[int] = field(default_factory=list)
+    """Runs of each task with either candidate, by experiment."""
     peers: dict[str, list[int]] = field(default_factory=dict)
     """Pairs at which another method promoted, by method."""
     covered: list[bool] = field(default_factory=list)
@@ -99,6 +125,7 @@ class Tally:
             self.peers.setdefault(method, []).extend(stops)
         self.pairs += other.pairs
         self.promoted_at += other.promoted_at
+        self.repetitions += other.repetitions
         self.covered += other.covered
         self.widths += other.widths
 
@@ -186,7 +213,10 @@ def experiment(scenario: Scenario, number: int, seed: int, with_interval: bool) 
     rng = np.random.default_rng([seed, SCENARIOS.index(scenario), number])
     comparison = Comparison(plan_of(scenario))
     tally = Tally()
-    if scenario.null:
+    if scenario.few is not None:
+        comparison = few_tasks(scenario.few, rng)
+        tally.repetitions.append(comparison.plan.repetitions)
+    elif scenario.null:
         draw = adversary(rng, scenario.null)
         for t in range(PAIRS):
             before, after = draw(t, comparison.superiority.value)
@@ -265,9 +295,10 @@ def measure(runs: int, seed: int, workers: int) -> dict[str, Tally]:
     intervals = min(runs, max(40, runs // 10))
     step = 25
     jobs = [
-        (index, start, min(start + step, runs), seed, 0 if scenario.null else intervals)
+        (index, start, min(start + step, count), seed, intervals if scenario.has_intervals else 0)
         for index, scenario in enumerate(SCENARIOS)
-        for start in range(0, runs, step)
+        for count in (min(runs, FEW_RUNS) if scenario.few else runs,)
+        for start in range(0, count, step)
     ]
     tallies = {scenario.name: Tally() for scenario in SCENARIOS}
     began = time.monotonic()
@@ -326,7 +357,9 @@ def speed() -> float:
 
 def report(tallies: dict[str, Tally], runs: int) -> dict[str, object]:
     equal, small, large = (tallies[name] for name in ("equal", "gain_002", "gain_004"))
-    adversarial = {name: t.share("promote") for name, t in tallies.items() if "null_" in name}
+    promoted = {name: tally.share("promote") for name, tally in tallies.items()}
+    few = {name: tally for name, tally in tallies.items() if name.startswith("few_tasks")}
+    adversarial = {name: share for name, share in promoted.items() if name.startswith("null_")}
     peers: dict[str, object] = {}
     for method in ("naive_z", "asymptotic_cs"):
         stops = large.peers[method]
@@ -358,13 +391,35 @@ def report(tallies: dict[str, Tally], runs: int) -> dict[str, object]:
         "promoted_worse_004": tallies["worse_004"].share("promote"),
         "median_pairs_worse_004": statistics.median(tallies["worse_004"].pairs),
         "adversarial_false_promotion": adversarial,
+        "few_tasks_power": promoted["few_tasks"],
+        "few_tasks_power_single": promoted["few_tasks_single"],
+        "few_tasks_power_uneven_gain": promoted["few_tasks_uneven_gain"],
+        "few_tasks_power_first": promoted["few_tasks_first"],
+        "few_tasks_power_first_single": promoted["few_tasks_first_single"],
+        "few_tasks_false_promotion": {
+            name.removeprefix("few_tasks_null_"): promoted[name] for name in few if "null" in name
+        },
+        "few_tasks_median_repetitions": {
+            name: statistics.median(tally.repetitions) for name, tally in few.items()
+        },
+        "few_tasks_mean_rollouts": {
+            name: round(
+                statistics.mean(
+                    2 * pairs * times
+                    for pairs, times in zip(tally.pairs, tally.repetitions, strict=True)
+                )
+            )
+            for name, tally in few.items()
+        },
+        "few_tasks_same_answers_repeated": max(few["few_tasks_same_answers"].repetitions) > 1,
         "interval_coverage": round(sum(covered) / len(covered), 4),
         "interval_median_width_equal": round(statistics.median(equal.widths), 4),
         "peers": peers,
         "power_002_over_asymptotic_cs": round(power / asymptotic, 3) if asymptotic else None,
         "naive_false_promotion_over_alpha": round(naive / ALPHA, 2),
         "runs": runs,
-        "experiments": runs * len(SCENARIOS),
+        "few_tasks_runs": min(runs, FEW_RUNS),
+        "experiments": sum(len(tally.pairs) for tally in tallies.values()),
     }
 
 
@@ -375,7 +430,9 @@ def missed(result: dict[str, object], runs: int, slack: float) -> list[str]:
     they are always allowed three standard errors of the simulation.
     """
 
-    def at_most(name: str, value: object, bound: float, slack: float = slack) -> list[str]:
+    def at_most(
+        name: str, value: object, bound: float, slack: float = slack, runs: int = runs
+    ) -> list[str]:
         error = slack * math.sqrt(bound * (1.0 - bound) / runs)
         fine = isinstance(value, (int, float)) and value <= bound + error
         return [] if fine else [f"{name} = {value}, expected at most {bound} (+ {error:.4f})"]
@@ -390,10 +447,18 @@ def missed(result: dict[str, object], runs: int, slack: float) -> list[str]:
         found += at_most(name, result[name], ALPHA)
     for name in ("wrongful_harm_equal", "wrongful_futile_at_min_gain"):
         found += at_most(name, result[name], ALPHA, 3.0)
-    adversarial = result["adversarial_false_promotion"]
-    assert isinstance(adversarial, dict)
-    for name, value in adversarial.items():
-        found += at_most(name, value, ALPHA, 3.0)
+    for kind, count in (
+        ("adversarial_false_promotion", runs),
+        ("few_tasks_false_promotion", min(runs, FEW_RUNS)),
+    ):
+        shares = result[kind]
+        assert isinstance(shares, dict)
+        for name, value in shares.items():
+            found += at_most(f"{kind}.{name}", value, ALPHA, 3.0, count)
+    found += at_least("few_tasks_power", result["few_tasks_power"], 0.85)
+    found += at_most("few_tasks_power_single", result["few_tasks_power_single"], 0.5)
+    if result["few_tasks_same_answers_repeated"]:
+        found.append("tasks were repeated although every answer was the same")
     found += at_least("power_002", result["power_002"], 0.70)
     found += at_least("power_004", result["power_004"], 0.99)
     found += at_least("equal_pass", result["equal_pass"], 0.97)

@@ -1,6 +1,7 @@
 """Measures the quality of the prompts that five searches find with an equal budget of rollouts.
 
     python benchmarks/prompt_search.py [--quick] [--peer | --no-peer] [--only WHO,…] [--seeds N]
+    python benchmarks/prompt_search.py --domain chain [--only WHO,…] [--seeds N] [--budgets N,…]
 
 The agent is examples/room_booking; its model and the coach of all searches are simulators
 (tests/simulator), in a server of their own that also counts the calls. All searches get the same
@@ -25,11 +26,22 @@ largest budget is spent again on some of the seeds (agentlightning: on one) with
 - slow: search → score, seconds and rollouts of each of these runs
 - seeds, rollouts: search → seeds, and rollouts counted by the server, for each budget
 - first: held-out score of the first prompt
+
+With `--domain chain` the domain is one in which a prompt improves by chains of small gains, with
+answers right or wrong by chance (benchmarks/parts/prompt_search/chain.py; the variants are
+`chain-few`, `chain-long`, `chain-one` and `chain-labels`). It runs in this process, with Ratchet's
+`evolve`, `auto` and `apo` and, where the package is installed, `gepa`. The line printed then has
+budgets, scores, spread, seeds, rollouts, first, and in addition:
+
+- domain: its name
+- best: held-out score of a prompt with all rules
+- coach_calls: search → mean calls of the coach for each budget
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -48,8 +60,9 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ROOT / "benchmarks" / "parts" / "prompt_search"
 EXAMPLE = ROOT / "examples" / "room_booking"
-sys.path[:0] = [str(ROOT), str(EXAMPLE)]
+sys.path[:0] = [str(ROOT), str(EXAMPLE), str(PARTS)]
 
+import chain  # noqa: E402
 from room_booking.rooms import OFFICE, TOOLS, rooms_on  # noqa: E402
 from room_booking.verdict import judge  # noqa: E402
 from tests.simulator import SimulatorProcess, task_model  # noqa: E402
@@ -58,6 +71,8 @@ OURS = ("apo", "evolve")
 ASKED_FOR = ("few_shot", "apo+few_shot", "auto")
 """Ours as well, measured only where `--only` names them: demonstrations, alone and after APO."""
 BUDGETS = (100, 300, 1000)
+CHAIN_BUDGETS, CHAIN_SEEDS = (200, 300, 400, 600), 3
+BOOKING = "booking"
 TRAIN, VAL = 40, 29
 CONCURRENCY = 32
 LATENCY_MS = 200
@@ -257,7 +272,11 @@ def main() -> None:
     parser.add_argument("--no-wall", action="store_true", help="leave out the runs at 200 ms")
     parser.add_argument("--no-scores", action="store_true", help="only the runs at 200 ms")
     parser.add_argument("--wall-seeds", type=int, help="of those; 3 unless --quick")
+    parser.add_argument("--domain", default=BOOKING, choices=(BOOKING, *chain.SHAPES))
     given = parser.parse_args()
+    if given.domain != BOOKING:
+        print(json.dumps(on_chain(parser, given)))
+        return
     with_peers = not given.quick if given.peer is None else given.peer
     names = given.only.split(",") if given.only else [*OURS, *(PEERS if with_peers else ())]
     known = [*OURS, *ASKED_FOR, *PEERS]
@@ -287,6 +306,56 @@ def main() -> None:
     source = statistics.mean(held_out(PROMPT, splits(s)[2], s) for s in seeds)
     say(f"the first prompt: {source:.3f} held out; {time.perf_counter() - began:.0f} s in all")
     print(json.dumps(summary(found, slow, names, budgets, source, given.quick)))
+
+
+def on_chain(parser: argparse.ArgumentParser, given: argparse.Namespace) -> dict[str, Any]:
+    """Run the searches on a variant of the chain domain; returns the printed result."""
+    names = given.only.split(",") if given.only else list(chain.WHERE)
+    if not given.only and not importlib.util.find_spec("gepa"):
+        names.remove("gepa")
+    for name in names:
+        if name not in chain.WHERE:
+            parser.error(f"--only {name}: there are {', '.join(chain.WHERE)}")
+    budgets = [int(b) for b in given.budgets.split(",")] if given.budgets else list(CHAIN_BUDGETS)
+    budgets = sorted(budgets)[: 1 if given.quick else None]
+    count = given.seeds or (1 if given.quick else CHAIN_SEEDS)
+    seeds = range(given.first_seed, given.first_seed + count)
+    found: dict[str, list[list[chain.ChainResult]]] = {}
+    for name in names:
+        found[name] = []
+        for budget in budgets:
+            found[name].append([])
+            for seed in seeds:
+                one = chain.search(name, given.domain, budget, seed)
+                found[name][-1].append(one)
+                say(
+                    f"{f'{name}-{budget}-{seed}':>24}: {one.score:.3f} held out,"
+                    f" {one.rollouts} rollouts, {one.coach_calls} calls of the coach:"
+                    f" {one.sentence}"
+                )
+    domains = [chain.ChainDomain(chain.SHAPES[given.domain], seed) for seed in seeds]
+
+    def means(of: str, digits: int) -> dict[str, list[float]]:
+        return {
+            name: [round(statistics.mean(getattr(one, of) for one in some), digits) for some in row]
+            for name, row in found.items()
+        }
+
+    return {
+        "domain": given.domain,
+        "budgets": budgets,
+        "scores": means("score", 4),
+        "spread": {
+            name: [round(statistics.pstdev(one.score for one in some), 4) for some in row]
+            for name, row in found.items()
+        },
+        "seeds": count,
+        "rollouts": means("rollouts", 0),
+        "coach_calls": means("coach_calls", 0),
+        "first": round(statistics.mean(one.held_out(chain.SOURCE) for one in domains), 4),
+        "best": round(statistics.mean(one.best() for one in domains), 4),
+        "quick": given.quick,
+    }
 
 
 def every(

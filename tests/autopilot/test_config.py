@@ -22,7 +22,7 @@ def read(folder: Path, text: str | bytes) -> Config:
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     assert read(tmp_path, LEAST).model_dump() == {
         "project": {"name": None},
-        "agent": {"entry": "module:function", "path": (".",)},
+        "agent": {"entry": "module:function", "path": (".",), "model": None},
         "tasks": {
             "file": "tasks.jsonl",
             "input": "input",
@@ -85,6 +85,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "harm_alpha": 0.05,
             "futility_alpha": 0.05,
             "min_pairs": 10,
+            "repetitions": "auto",
         },
         "guardrails": (),
         "ship": {
@@ -260,6 +261,18 @@ WRONG = {
     "[prove]\nalpha = 0": "prove.alpha = 0: input should be greater than 0",
     "[prove]\nalpha = 0.6": "prove.alpha = 0.6: input should be less than or equal to 0.5",
     "[prove]\nmin_gain = 1": "prove.min_gain = 1: input should be less than 1",
+    **{
+        f"[prove]\nrepetitions = {value}": f'prove.repetitions = {shown}: should be "auto" or a'
+        " whole number from 1 to 100."
+        for value, shown in {
+            "0": "0",
+            "101": "101",
+            "2.0": "2.0",
+            "true": "True",
+            "'often'": "'often'",
+            "[2]": "[2]",
+        }.items()
+    },
     "[[guardrails]]\nmargin = 0.1": "the key 'guardrails[0].metric' is missing",
     "[[guardrails]]\nmetric = 'cost'\nmargin = -1": "guardrails[0].margin = -1",
     "[ship]\nenvironment = 'HOME'": "ship.environment = 'HOME': should be a list",

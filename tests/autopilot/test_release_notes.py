@@ -52,6 +52,14 @@ def line_of(store: Store, steps: int) -> Run:
     return run
 
 
+def test_it_says_how_often_each_test_task_was_run_and_why(store: Store) -> None:
+    run = line_of(store, 1)
+    body = {"count": 8, "reason": "answers vary"}
+    store.journal.append(run.id, "repetitions", body, 1.0)
+    _, repeated = release_notes(store, run)
+    assert repeated == "Each test task is run 8 times with either candidate: answers vary."
+
+
 def test_it_says_what_learning_took_and_the_steps_from_the_source(store: Store) -> None:
     cost, head, last, first = release_notes(store, line_of(store, 2))
     assert cost == (

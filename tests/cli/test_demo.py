@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ratchet.cli.demo import Variant
 from ratchet.cli.demo import _prepare as prepare
 from tests import interpreters
 
@@ -45,7 +46,7 @@ LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 
 def prepared(folder: Path, *, shuffled: bool) -> Path:
     """The demo's folder; with less than half of its budget, but for `make faults`."""
-    prepare(folder, shuffled)
+    prepare(folder, Variant(shuffled=shuffled))
     if not LONG:
         config = folder / "ratchet.toml"
         assert "rollouts = 6000" in config.read_text()

@@ -40,7 +40,7 @@ SAID = {
     "a block that is not there": "SEARCH blocks are not found",
     "the same again": "changed nothing",
     "null bytes": "null bytes",
-    "a tower of brackets": "at most 1500 are allowed",
+    "a tower of brackets": "at most 4000 are allowed",
     "loops forever": "No answer within 1 s",
     "eats memory": "emory",
     "prints megabytes": "printed more than",
@@ -102,7 +102,7 @@ def test_each_bad_answer_is_turned_away_with_its_reason_and_none_is_promoted(
     bad = texts()
     mixed = [one for text in bad.values() for one in (text, HARMLESS)]
     with Endpoint(Says(*mixed, code("    import no_such_module\n    return {n}\n"))) as endpoint:
-        make_project(project, endpoint.url, budget="rollouts = 160\ncoach_calls = 100")
+        make_project(project, endpoint.url, budget="rollouts = 600\ncoach_calls = 100")
         found = improved(project)
     assert_nothing_was_shipped(project, found)
     assert found["coach_calls"] <= 100
@@ -172,7 +172,7 @@ def test_an_answer_that_doubles_its_length_each_round_is_refused_at_a_limit(
     assert done.returncode == 0, done.stderr
     assert doubles.asked <= 40
     listed = shown(project)
-    assert any("at most 1500 are allowed" in why for why in reasons(listed))
+    assert any("at most 4000 are allowed" in why for why in reasons(listed))
     for judged in listed["candidates"]:
         told = json.loads(run(project, "show", judged["candidate_id"], "--json").stdout)
         assert len(told["resources"]["digits"]["source"]) <= 1500

@@ -82,3 +82,29 @@ def test_the_hope_of_being_better_than_the_parent_follows_what_was_scored() -> N
     estimate.add("worse", "base", dict.fromkeys(tasks, 0.0))
     same, better, worse = (estimate.hope(c, "base") for c in ("same", "better", "worse"))
     assert 0.0 < worse < 0.1 < 0.4 < same < 1.0 < 2.0 < better
+
+
+def test_children_tell_how_lucky_their_parent_was() -> None:
+    def leader(children: int, mean: float) -> float:
+        estimate = Estimate()
+        estimate.add("base", None, {f"t{n}": float(n % 2) for n in range(24)})
+        estimate.add("leader", "base", {f"t{n}": float(n != 3) for n in range(12)})
+        for child in range(children):
+            right = round(12 * mean)
+            scores = {f"t{n}": float((n + child) % 12 < right) for n in range(12)}
+            estimate.add(f"child {child}", "leader", scores)
+        return estimate.standing("leader").mean
+
+    alone = leader(0, 0.0)
+    assert leader(6, 0.6) < alone - 0.03
+    assert leader(6, 0.6) > 0.6
+    # Children that broke everything say little of their parent.
+    assert leader(6, 0.0) == pytest.approx(alone, abs=0.03)
+
+
+def test_luck_is_what_a_candidate_scored_above_what_is_expected_of_it() -> None:
+    estimate = Estimate()
+    estimate.add("base", None, {f"t{n}": float(n % 2) for n in range(24)})
+    estimate.add("lucky", "base", {f"t{n}": 1.0 for n in range(6)})
+    assert 0.05 < estimate.luck("lucky") < 0.5
+    assert estimate.luck("base") == pytest.approx(0.0, abs=0.1)

@@ -21,7 +21,7 @@ from ratchet.learn.demonstrations import (
 )
 from ratchet.learn.few_shot import FewShot
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate
+from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate, Task
 from tests.learn.conftest import Answer, FakeRunner, Killed, MakeStore, make_lab, tasks
 
 SOURCE = Candidate.of({"system": PromptTemplate("You say what kind a number is. {question}")})
@@ -135,8 +135,52 @@ def test_secrets_are_taken_out_of_demonstrations(make_store: MakeStore) -> None:
 def test_too_few_rollouts_that_went_well_leave_the_source(make_store: MakeStore) -> None:
     found = learn(make_store(), answer=lambda *_: 0.0)
     assert found.finding.best == SOURCE
-    assert "went well enough to be shown" in found.finding.sentence
+    assert "train tasks went well, or have" in found.finding.sentence
     assert not found.proposals
+
+
+def labelled(prefix: str, expected: float) -> tuple[Task, ...]:
+    return tuple(msgspec.structs.replace(t, expected=expected) for t in tasks(prefix, 40))
+
+
+def of_labelled(store: Store, expected: float, *, dies_after: int | None = None) -> Learned:
+    """A search over an agent that answers nothing rightly before it sees an example."""
+    proposals: list[Proposal] = []
+    runner = FakeRunner(
+        store, lambda r, _: float("# Examples" in r["system"].text), dies_after=dies_after
+    )
+    lab = make_lab(
+        runner, store, SOURCE, budget=Budget(rollouts=300), on_proposal=proposals.append, val=20
+    )
+    lab.train = labelled("train", expected)
+    return Learned(asyncio.run(FewShot().learn(lab)), proposals, runner, lab.spent.rollouts)
+
+
+def test_where_the_agent_fails_expected_answers_with_full_marks_are_shown(
+    make_store: MakeStore,
+) -> None:
+    found = of_labelled(make_store(), 1.0)
+    assert (found.finding.baseline_val, found.finding.best_val) == (0.0, 1.0)
+    assert "with their expected answers" in found.finding.best.reason
+    assert "Output: 1.0" in text_of(found.finding)
+
+
+def test_an_expected_answer_without_full_marks_is_not_shown(make_store: MakeStore) -> None:
+    found = of_labelled(make_store(), 0.3)
+    assert found.finding.best == SOURCE
+    assert not found.proposals
+
+
+def test_what_an_expected_answer_was_rated_holds_when_the_run_is_resumed(
+    make_store: MakeStore,
+) -> None:
+    store = make_store()
+    with pytest.raises(Killed):
+        of_labelled(store, 1.0, dies_after=60)
+    rated = [key for key, _ in store.journal.read("run0") if key.startswith("rate/")]
+    assert len(rated) == 40
+    resumed = of_labelled(store, 1.0)
+    assert resumed.finding == of_labelled(make_store(), 1.0).finding
 
 
 def test_where_nothing_is_perfect_the_better_ones_are_shown(make_store: MakeStore) -> None:

@@ -197,3 +197,32 @@ def test_the_luckiest_of_many_equals_is_seldom_chosen_by_much() -> None:
         choice = race.choose(first, others, val)
         chosen += race.standing(choice.entry).mean > race.standing(first).mean + 0.1
     assert chosen < 10
+
+
+def test_a_child_is_not_measured_by_its_parents_luck() -> None:
+    race: Race[RaceEntry] = Race()
+    source = entry(0, {n: float(n % 2) for n in range(24)})
+    leader = entry(1, {n: float(n > 0) for n in range(8)}, source)
+    worse = entry(2, {n: float(n > 2) for n in range(8)}, leader)
+    mixed = entry(3, {n: float(n != 3) for n in range(8)}, leader)
+    for one in (source, leader, worse, mixed):
+        race.add(one, list(one.evaluations.values()))
+    assert race.gains(worse) == worse.differences()  # it does nothing better
+    assert sum(mixed.differences()) == 0.0
+    assert sum(race.gains(mixed)) > 0.1
+
+
+def test_an_intermediate_choice_takes_a_gain_that_few_val_tasks_do_not_show() -> None:
+    def race_of() -> tuple[Race[RaceEntry], RaceEntry, RaceEntry]:
+        race: Race[RaceEntry] = Race()
+        source = entry(0, {n: float(n % 2) for n in range(30)})
+        better = entry(1, {n: float(n % 4 > 0) for n in range(30)}, source)
+        for one in (source, better):
+            race.add(one, list(one.evaluations.values()))
+        return race, source, better
+
+    for is_last in (True, False):
+        race, source, better = race_of()
+        val = {source.id: {"a": 1.0, "b": 1.0, "c": 0.0}, better.id: {"a": 1.0, "b": 0.0, "c": 0.0}}
+        choice = race.choose(source, [better], val, is_last=is_last)
+        assert choice.entry is (source if is_last else better)

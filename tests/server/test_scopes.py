@@ -183,7 +183,7 @@ def test_refusals_are_in_the_audit_log(guarded: tuple[RunningServer, dict[str, s
     url = server.url.replace("0.0.0.0", "127.0.0.1")
     ask(server, "GET", "/v1/keys", keys["read"])
     with server.client(keys["admin"]) as http:
-        for _ in range(100):
+        for _ in range(10_000):
             rows = http.get(f"{url}/v1/audit").json()["rows"]
             if any(r["target"] == "/v1/keys" and r["status"] == 403 for r in rows):
                 return

@@ -12,6 +12,17 @@ from msgspec import structs
 from ratchet.ship.pull_request import code, fence, plain, write_text_file
 from ratchet.types import Decision, GuardrailResult, ShipError
 
+DECIDED = Decision(
+    verdict="promote",
+    metric="exact_match",
+    alpha=0.05,
+    pairs=20,
+    baseline=0.5,
+    candidate=0.75,
+    e_value=30.0,
+    interval=(0.1, 0.4),
+)
+
 
 def test_every_number_is_the_decisions(project: Any) -> None:
     release = project.ship(notes=["Seed 3 | @ada"])
@@ -39,9 +50,18 @@ def test_every_number_is_the_decisions(project: Any) -> None:
         release.base,
     ]:
         assert part in text
+    assert "runs of each task" not in text
     numbers = set(re.findall(r"[-+]?\d+\.\d+", text.partition("## The patch")[0]))
     known = {"0.4125", "0.4875", "+0.0750", "0.95", "+0.0115", "+0.1385", "31.25", "0.05"}
     assert numbers <= known | {"1.5", "1.75", "0.25", "64.5", "0.075"}
+
+
+def test_it_says_how_often_each_task_was_run(project: Any) -> None:
+    release = project.ship(decision=structs.replace(DECIDED, repetitions=16))
+    assert "| runs of each task with either | 16 |" in Path(release.pull_request).read_text()
+    assert "over 20 pairs of means of 16 runs." in project.git(
+        "log", "-1", "--format=%b", release.commit
+    )
 
 
 def test_a_prompt_full_of_fences_stays_in_its_block(project: Any) -> None:
@@ -97,17 +117,7 @@ def test_what_was_not_measured_is_called_so(project: Any) -> None:
         e_value=1.0,
         passed=False,
     )
-    decided = Decision(
-        verdict="promote",
-        metric="exact_match",
-        alpha=0.05,
-        pairs=20,
-        baseline=0.5,
-        candidate=0.75,
-        e_value=30.0,
-        interval=(0.1, 0.4),
-    )
-    release = project.ship(decision=structs.replace(decided, guardrails=(unmeasured,)))
+    release = project.ship(decision=structs.replace(DECIDED, guardrails=(unmeasured,)))
     text = Path(release.pull_request).read_text()
     assert "| `cost` | not measured | not measured | 0.25 | USD | 1 | not measured |" in text
     assert "holds" not in text.partition("## Tests")[0].partition("## The proof")[2]

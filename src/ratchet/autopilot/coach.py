@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pydantic import ValidationError
 
+from ratchet.autopilot.agent_model import in_thread
 from ratchet.autopilot.config import CoachSection
 from ratchet.learn import Algorithm
 from ratchet.llm import Coach, CoachModel, CoachSettings, CoachUnavailable
@@ -30,6 +33,9 @@ AGENT = "coach"
 
 MAX_PENDING = 1_000
 """Maximum traces waiting for the store; further ones are dropped."""
+
+LOCAL_TOKENS = 1024
+"""Maximum tokens of a local coach's answer: a small model may not come to an end by itself."""
 
 _OWN_KEYS = frozenset(CoachSection.model_fields)
 
@@ -116,11 +122,12 @@ async def open_coach(
     seed: int,
     redactor: Redactor | None,
     say: Callable[[str], None],
+    folder: Path = Path("."),
 ) -> AsyncIterator[Coach | None]:
     """Open the coach of a run; None when none is named.
 
-    Each model is checked with one cheap call before any rollout is spent, once per run, and only
-    for an algorithm that uses a coach.
+    Its local models are started, and stopped at the end. Each model is checked with one cheap call
+    before any rollout is spent, once per run, and only for an algorithm that uses a coach.
 
     Args:
         section: [coach] of the configuration.
@@ -130,8 +137,10 @@ async def open_coach(
         seed: The run's seed.
         redactor: Applied to its traces.
         say: Called with sentences for the user.
+        folder: Folder that paths of local models are relative to.
 
     Raises:
+        ModelUnavailable: A local model cannot be had or started.
         CoachUnavailable: The algorithm needs a coach and none is named, or a model does not answer.
         ConfigError: The coach's settings are invalid.
     """
@@ -148,28 +157,67 @@ async def open_coach(
         yield None
         return
     traces = _Traces(store, run_id, redactor)
-    coach = Coach(
-        models,
-        base_url=section.base_url,
-        key_env=section.key_env,
-        settings=CoachSettings(
-            timeout_s=section.timeout_s,
-            total_s=section.total_s,
-            retries=section.retries,
-            concurrency=section.concurrency,
-            temperature=section.temperature,
-            max_tokens=section.max_tokens,
-        ),
-        seed=seed,
-        on_spans=traces.put,
-        notify=say,
-    )
-    async with traces, coach:
+    async with AsyncExitStack() as stack:
+        # A copy: an agent that runs in this process may have variables of its own.
+        environ = dict(os.environ)
+        served = models
         if needed is not False:
+            served = tuple(
+                [await _served(stack, model, section, environ, say, folder) for model in models]
+            )
+        coach = Coach(
+            served,
+            base_url=section.base_url,
+            key_env=section.key_env,
+            settings=CoachSettings(
+                timeout_s=section.timeout_s,
+                total_s=section.total_s,
+                retries=section.retries,
+                concurrency=section.concurrency,
+                temperature=section.temperature,
+                max_tokens=section.max_tokens,
+            ),
+            seed=seed,
+            environ=environ,
+            on_spans=traces.put,
+            notify=say,
+        )
+        await stack.enter_async_context(traces)
+        await stack.enter_async_context(coach)
+        if needed is not False:
+            # Not of `served`: a local model has another port each time.
             identities = [[m.name, m.base_url, m.key_env] for m in models]
             key = content_hash([identities, section.base_url, section.key_env])
             await _check(coach, store, run_id, f"coach-check/{key}")
         yield coach
+
+
+async def _served(
+    stack: AsyncExitStack,
+    model: CoachModel,
+    section: CoachSection,
+    environ: dict[str, str],
+    say: Callable[[str], None],
+    folder: Path,
+) -> CoachModel:
+    """The model itself, or the endpoint of a local one, whose key is put into the environment."""
+    if model.base_url or section.base_url:
+        return model
+    from ratchet.models import is_local, shared_model
+
+    if not is_local(model.name):
+        return model
+
+    local = await stack.enter_async_context(in_thread(shared_model(model.name, say, folder)))
+    key_env = f"RATCHET_MODEL_KEY_{local.pid}"
+    environ[key_env] = local.key
+    limit = model.max_tokens or section.max_tokens or LOCAL_TOKENS
+    return msgspec.structs.replace(
+        model,
+        base_url=local.base_url,
+        key_env=key_env,
+        max_tokens=min(limit, LOCAL_TOKENS),
+    )
 
 
 async def _check(coach: Coach, store: Store, run_id: str, key: str) -> None:

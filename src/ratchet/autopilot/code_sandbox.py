@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ratchet.autopilot.project import Project
 from ratchet.run import Agent, Executor
@@ -39,6 +40,11 @@ def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
     if not source:
         return usual
     section = project.config.sandbox
+    connect = [_address(text) for text in section.connect]
+    environment = {name: os.environ[name] for name in section.environment if name in os.environ}
+    if project.agent_model is not None:
+        connect.append(_address(urlsplit(project.agent_model.base_url).netloc))
+        environment |= project.agent_variables
     cores = os.cpu_count() or 1
     contained = ContainedExecutor(
         project.agent_spec,
@@ -48,8 +54,8 @@ def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
             memory_bytes=section.memory_mb * 1024 * 1024,
             read=tuple(_placed(project, name) for name in section.read),
             hide=tuple(hidden_paths(project)),
-            connect=tuple(_address(text) for text in section.connect),
-            environment={n: os.environ[n] for n in section.environment if n in os.environ},
+            connect=tuple(connect),
+            environment=environment,
             check_returns=section.check_returns,
         ),
         slots=section.slots or min(MAX_SLOTS, usual.slots, 2 * cores),

@@ -6,7 +6,14 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from ratchet.autopilot.sections import (
     Level,
@@ -17,6 +24,7 @@ from ratchet.autopilot.sections import (
     read_sections,
 )
 from ratchet.run import Kind
+from ratchet.types.experiment import MAX_REPETITIONS
 
 Url = Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
 KeyVariable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")]
@@ -204,6 +212,16 @@ class AgentSection(Section):
 
     entry: str = Field(pattern=r"^[\w.]+:[\w.]+$")
     path: Several[str] = (".",)
+    model: str | None = None
+
+    @field_validator("model")
+    @classmethod
+    def _local(cls, name: str | None) -> str | None:
+        if name is not None and name != "local" and not name.startswith("local:"):
+            raise ValueError(
+                'should be "local" or "local:PATH"; a model elsewhere is named in the agent'
+            )
+        return name
 
 
 class SplitSection(Section):
@@ -273,6 +291,16 @@ class ImproveSection(Section):
     budget: BudgetSection = BudgetSection()
 
 
+def _repetitions(value: Any) -> Any:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value == "auto" or (whole and 1 <= value <= MAX_REPETITIONS):
+        return value
+    raise ValueError(f'should be "auto" or a whole number from 1 to {MAX_REPETITIONS}')
+
+
+Repetitions = Annotated[int | Literal["auto"], BeforeValidator(_repetitions)]
+
+
 class ProveSection(Section):
     """[prove]: how much proof a promotion takes."""
 
@@ -281,6 +309,7 @@ class ProveSection(Section):
     harm_alpha: Level = 0.05
     futility_alpha: Level = 0.05
     min_pairs: Annotated[int, Field(ge=1)] = 10
+    repetitions: Repetitions = "auto"
 
 
 class GuardrailSection(Section):

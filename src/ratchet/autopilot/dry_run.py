@@ -75,6 +75,7 @@ class DryRunLab(Lab):
         only: Collection[str] | None = None,
         train: Sequence[Task] | None = None,
         val: Sequence[Task] | None = None,
+        is_last: bool = True,
     ) -> Lab:
         """End the dry run: algorithms check the budgets of their parts themselves."""
         self._end()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -17,6 +18,7 @@ from ratchet.prove import (
     ExperimentPlan,
     Guardrail,
     PairedScore,
+    RepetitionPlan,
     decision,
     fewest_pairs_to_promote,
     level,
@@ -39,6 +41,9 @@ from ratchet.types import (
 )
 
 FAILED = ("failed", "timed_out", "crashed")
+
+PlanRepetitions: TypeAlias = Callable[[ExperimentPlan], Awaitable[RepetitionPlan]]
+"""How often each task of an experiment is run; the same whenever it is asked again."""
 
 
 class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +75,18 @@ async def run_experiment(
     scorer: Scorer,
     evidence_dir: Path,
     watcher: Watcher,
+    plan_repetitions: PlanRepetitions | None = None,
 ) -> Experiment:
     """Compare a candidate with the baseline on the test split. A killed experiment resumes.
+
+    Args:
+        setting: Candidates, tasks and rules.
+        store: Stores the experiment.
+        runner: Runs the rollouts.
+        scorer: Scores them.
+        evidence_dir: Folder for the evidence file.
+        watcher: Receives progress events.
+        plan_repetitions: Called before the first pair; once without.
 
     Returns:
         The experiment with its decision; its evidence is written.
@@ -84,11 +99,16 @@ async def run_experiment(
     random.Random(setting.run.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
     experiment = _begin(setting, store)
     plan = _plan(setting, experiment.alpha, len(tasks))
+    repeated = await plan_repetitions(plan) if plan_repetitions else RepetitionPlan()
+    if repeated.sentence:
+        watcher.message(repeated.sentence)
+    plan = msgspec.structs.replace(plan, repetitions=repeated.count)
     comparison = Comparison(plan)
-    at_once = max(4, runner.slots)
+    watcher.expects(2 * plan.repetitions * len(tasks))
+    at_once = max(1, max(4, runner.slots) // plan.repetitions)
     for start in range(0, len(tasks), at_once):
         batch = tasks[start : start + at_once]
-        for pair in await _pairs(setting, batch, runner, scorer, watcher):
+        for pair in await _pairs(setting, batch, plan.repetitions, runner, scorer, watcher):
             comparison.observe(pair)
             watcher.pair(comparison, len(tasks))
             if comparison.verdict is not None:
@@ -117,6 +137,7 @@ async def run_experiment(
             "experiment": experiment.id,
             "project": setting.project,
             "agent": setting.run.agent,
+            **({"repetitions": repeated.sentence} if repeated.sentence else {}),
         },
     )
     return _end(experiment, decided, path, store)
@@ -212,34 +233,36 @@ def _described(candidate: Candidate) -> dict[str, object]:
 async def _pairs(
     setting: ExperimentSettings,
     tasks: Sequence[Task],
+    repetitions: int,
     runner: Runner,
     scorer: Scorer,
     watcher: Watcher,
 ) -> list[PairedScore]:
     sides = (setting.baseline, setting.candidate)
+    pairs = {
+        (task.id, repetition): [_rollout(setting, side, task, repetition) for side in sides]
+        for task in tasks
+        for repetition in range(repetitions)
+    }
     rollouts: list[Rollout] = []
-    for task in tasks:
-        pair = [_rollout(setting, side, task) for side in sides]
+    for pair in pairs.values():
         # Randomise which side runs first: one-time costs of the first of two calls are shared.
         rollouts.extend(pair if pair[0].seed % 2 else reversed(pair))
     ended = await runner.run(rollouts, sides, watcher.rollout)
     scores = await scorer.score(ended.values())
-    by_side = {(r.task_id, r.candidate_id): r for r in ended.values()}
+    scored = {
+        key: _paired(setting, key[0], ended[baseline.id], ended[candidate.id], scores)
+        for key, (baseline, candidate) in pairs.items()
+    }
     return [
-        _paired(
-            setting,
-            task,
-            by_side[task.id, setting.baseline.id],
-            by_side[task.id, setting.candidate.id],
-            scores,
-        )
+        PairedScore.of_repetitions([scored[task.id, each] for each in range(repetitions)])
         for task in tasks
     ]
 
 
 def _paired(
     setting: ExperimentSettings,
-    task: Task,
+    task_id: str,
     baseline: Rollout,
     candidate: Rollout,
     scores: Mapping[str, Mapping[str, Score]],
@@ -247,7 +270,7 @@ def _paired(
     before, after = scores[baseline.id], scores[candidate.id]
     sides = {"baseline": baseline, "candidate": candidate}
     return PairedScore(
-        task_id=task.id,
+        task_id=task_id,
         baseline=objective_value(baseline, before, setting.objective),
         candidate=objective_value(candidate, after, setting.objective),
         metrics={
@@ -271,12 +294,14 @@ def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float |
     return score.value if score is not None else None
 
 
-def _rollout(setting: ExperimentSettings, candidate: Candidate, task: Task) -> Rollout:
+def _rollout(
+    setting: ExperimentSettings, candidate: Candidate, task: Task, repetition: int
+) -> Rollout:
     return Rollout.of(
         task,
         candidate.id,
-        scope=[setting.run.id, "prove"],
-        seed_parts=[setting.run.seed, "prove"],
+        scope=[setting.run.id, "prove", repetition],
+        seed_parts=[setting.run.seed, "prove", repetition],
         queue=setting.queue,
         purpose=f"prove/{setting.run.id}",
         max_attempts=setting.max_attempts,

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from ratchet._version import __version__
+from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.algorithms import make_algorithm
 from ratchet.autopilot.checks import checked_finding, make_checks
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
@@ -23,12 +24,14 @@ from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
 from ratchet.autopilot.experiment import ExperimentSettings, check_reach, run_experiment
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.release_notes import release_notes
+from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Evaluator, Scorer
 from ratchet.learn import Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.work import RolloutRunner
 from ratchet.llm import Coach
+from ratchet.prove import ExperimentPlan, RepetitionPlan
 from ratchet.run import Agent, FileLock, Runner
 from ratchet.ship import check_clean, ship
 from ratchet.store import Store
@@ -77,8 +80,9 @@ async def improve(
     with FileLock(
         project.prepare_state() / "locks" / "improve.lock", "`ratchet improve` in this project"
     ):
-        improve_run = _ImproveRun(project, store, watcher, seed, skip_bad)
-        return await improve_run.advance(ship_it)
+        async with in_thread(agent_model(project, watcher.message)):
+            improve_run = _ImproveRun(project, store, watcher, seed, skip_bad)
+            return await improve_run.advance(ship_it)
 
 
 class _ImproveRun:
@@ -205,6 +209,7 @@ class _ImproveRun:
             seed=self.run.seed,
             redactor=self.project.redactor(),
             say=self.watcher.message,
+            folder=self.project.root,
         )
 
     def _retries(self) -> int:
@@ -270,14 +275,20 @@ class _ImproveRun:
             self._enter("prove", best_id=finding.best.id)
 
     async def _prove(self, runner: Runner) -> None:
+        candidate = self.store.candidates.get(self.run.best_id)
+
+        async def repetitions(plan: ExperimentPlan) -> RepetitionPlan:
+            return await self._repetitions(runner, candidate, plan)
+
         self.watcher.expects(2 * len(self.dataset.split("test")))
         experiment = await run_experiment(
-            self._setting(self.store.candidates.get(self.run.best_id)),
+            self._setting(candidate),
             store=self.store,
             runner=runner,
             scorer=self._scorer(),
             evidence_dir=self.project.state / "evidence",
             watcher=self.watcher,
+            plan_repetitions=repetitions,
         )
         decided = experiment.decision
         assert decided is not None
@@ -288,6 +299,19 @@ class _ImproveRun:
             experiment_id=experiment.id,
             message=decided.sentence,
         )
+
+    async def _repetitions(
+        self, runner: Runner, candidate: Candidate, plan: ExperimentPlan
+    ) -> RepetitionPlan:
+        """How often each test task is run; journaled, so that a resumed run does not change it."""
+        known = self.store.journal.get(self.run.id, "repetitions")
+        if known is None:
+            wanted = self.project.config.prove.repetitions
+            async with self._lab(runner) as lab:
+                chosen = await plan_repetitions(plan, wanted, lab=lab, candidate=candidate)
+            body = {"count": chosen.count, "reason": chosen.reason}
+            known = self.store.journal.append(self.run.id, "repetitions", body, time.time())
+        return msgspec.convert(known, RepetitionPlan)
 
     def _ship(self) -> Release:
         experiment = self.store.experiments.get(self.run.experiment_id)

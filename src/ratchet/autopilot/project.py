@@ -32,6 +32,7 @@ from ratchet.types import (
 
 if TYPE_CHECKING:
     from ratchet.evaluate import Evaluator
+    from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
     from ratchet.prove import Guardrail
     from ratchet.run import Agent, AgentSpec
@@ -56,6 +57,8 @@ class Project:
     def __init__(self, root: Path, config: Config) -> None:
         self.root = root.resolve()
         self.config = config
+        self.agent_model: LocalModel | None = None
+        """The running local model of [agent] model; see `agent_model`."""
         apply_prices(config)
 
     @classmethod
@@ -143,8 +146,29 @@ class Project:
         """Location of the agent."""
         from ratchet.run import AgentSpec
 
-        agent = self.config.agent
-        return AgentSpec(entry=agent.entry, root=str(self.root), path=agent.path)
+        agent, model = self.config.agent, self.agent_model
+        return AgentSpec(
+            entry=agent.entry,
+            root=str(self.root),
+            path=agent.path,
+            model="" if model is None else model.file.version,
+            variables=self.agent_variables,
+        )
+
+    @property
+    def agent_variables(self) -> dict[str, str]:
+        """Environment variables that lead the agent to its local model; empty for another.
+
+        While that does not run they lead nowhere, and the agent can be imported.
+        """
+        if self.config.agent.model is None:
+            return {}
+        from ratchet.run.environment import model_variables
+
+        model = self.agent_model
+        if model is None:
+            return model_variables("http://127.0.0.1:9/v1", "none")
+        return model_variables(model.base_url, model.key)
 
     def load_agent(self) -> Agent:
         """Import the agent.
@@ -153,8 +177,10 @@ class Project:
             AgentError: It does not import.
         """
         from ratchet.run import load_agent
+        from ratchet.run.environment import variables_set
 
-        return load_agent(self.agent_spec)
+        with variables_set(self.agent_variables):
+            return load_agent(self.agent_spec)
 
     def source_candidate(self, agent: Agent) -> Candidate:
         """The user's own code in its present state, as a candidate."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from ratchet.prove import RepetitionPlan
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, Run
 
@@ -20,6 +23,9 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
     """
     finding: Any = store.journal.get(run.id, "finding") or {}
     sentences = [_cost(finding)] if "rollouts" in finding else []
+    repeated = msgspec.convert(store.journal.get(run.id, "repetitions") or {}, RepetitionPlan)
+    if repeated.sentence:
+        sentences.append(repeated.sentence)
     if store.journal.get(run.id, f"test/{run.best_id}") == "":
         sentences.append(
             "While learning, none of the repository's tests that touch it failed with it."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ratchet.autopilot.code_sandbox import with_sandbox
 from ratchet.autopilot.project import Project
 from ratchet.run import Agent, Executor, FileLock, Runner, executor_for
+from ratchet.run.environment import variables_set
 from ratchet.store import Store
 from ratchet.types import Conflict
 
@@ -47,6 +48,8 @@ async def open_runner(
             workers = FileLock(state / "locks" / f"{queue[:24]}.lock", "A worker")
             held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
+        if project.config.run.executor == "inline":
+            stack.enter_context(variables_set(project.agent_variables))
         executor = make_executor(project, agent, state, held, redaction=redactor.rules)
         runner = Runner(store, queue, executor, redactor=redactor)
         if take_over:

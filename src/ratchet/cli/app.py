@@ -56,6 +56,11 @@ COMMANDS: dict[str, Command] = {
     "runner": Command(
         "runner", "runner", "Run rollouts of a server's queue, until Ctrl-C or SIGTERM."
     ),
+    "model": Command(
+        "model",
+        "model",
+        "Serve a language model on this machine with the OpenAI API, until Ctrl-C or SIGTERM.",
+    ),
     "status": Command(
         "status",
         "status",

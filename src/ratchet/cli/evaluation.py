@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ratchet.autopilot import Project, open_runner
+from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.cli.console import (
     Folder,
@@ -58,7 +59,12 @@ def evaluate(
     lock = FileLock(
         project.prepare_state() / "locks" / "eval.lock", "`ratchet eval` in this project"
     )
-    with lock, project.open_store() as store, TerminalWatcher(err if json else out) as watcher:
+    with (
+        lock,
+        project.open_store() as store,
+        TerminalWatcher(err if json else out) as watcher,
+        agent_model(project, watcher.message),
+    ):
         batches = wait_for(
             _evaluate(project, store, watcher, split, candidate, limit, repeat, fresh, skip_bad)
         )

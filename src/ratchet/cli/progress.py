@@ -98,13 +98,15 @@ class TerminalWatcher(Watcher):
         if self._bar is not None:
             self._progress.remove_task(self._bar)
             self._bar = None
-        self._seen.clear()
         self._proposals = []
         self._run = run
         self._note = ""
 
     def expects(self, rollouts: int) -> None:
-        """Start a bar of that length; an indeterminate one for 0."""
+        """Start a bar of that length in place of the last one; an indeterminate one for 0."""
+        if self._bar is not None:
+            self._progress.remove_task(self._bar)
+        self._seen.clear()
         self._expected = rollouts
         self._bar = self._progress.add_task("rollouts", total=rollouts or None, note="")
 

@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from ratchet.autopilot import Project, open_runner
+from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.cli.console import (
     Folder,
@@ -77,7 +78,8 @@ def run(
             if not tasks:
                 raise InputError(f"There is no task {task!r} in {project.config.tasks.file}.")
         watcher.expects(len(tasks))
-        batch = wait_for(_run(project, store, watcher, tasks, candidate))
+        with agent_model(project, watcher.message):
+            batch = wait_for(_run(project, store, watcher, tasks, candidate))
     with project.open_store() as store:
         _report(store, batch, json)
 

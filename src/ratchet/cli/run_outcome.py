@@ -66,8 +66,11 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "candidate_id": self.run.best_id or None,
             "baseline": decided.baseline if decided else None,
             "candidate": decided.candidate if decided else None,
+            "baseline_val": (self.finding or {}).get("baseline_val"),
+            "candidate_val": (self.finding or {}).get("best_val"),
             "e_value": decided.e_value if decided else None,
             "pairs": decided.pairs if decided else 0,
+            "repetitions": decided.repetitions if decided else 0,
             "verdict": decided.verdict if decided else None,
             "branch": self.release.branch if self.release else None,
             "evidence": self.evidence or None,
@@ -146,7 +149,8 @@ def print_outcome(outcome: RunOutcome) -> None:
     run, decided, release = outcome.run, outcome.decision, outcome.release
     out.print()
     if decided is not None:
-        out.print(f"Candidate [bold]{short(run.best_id)}[/] over {decided.pairs} test tasks")
+        runs = f", each run {decided.repetitions} times" if decided.repetitions > 1 else ""
+        out.print(f"Candidate [bold]{short(run.best_id)}[/] over {decided.pairs} test tasks{runs}")
         print_decision(decided)
         out.print()
     if release is not None:

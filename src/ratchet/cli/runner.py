@@ -17,7 +17,7 @@ from rich.console import Console
 
 from ratchet.cli.console import Folder, Interrupted, Json, print_json
 from ratchet.cli.errors import err
-from ratchet.cli.runner_executor import RunnerOptions, RunnerSetup, runner_setup
+from ratchet.cli.runner_executor import RunnerOptions, RunnerSetup, runner_model, runner_setup
 from ratchet.client import KEY_VARIABLE, AsyncClient, ClientKey
 from ratchet.run import Kind, RetryingTransport, Runner, RunnerWatcher, ServerTransport
 from ratchet.types import (
@@ -137,8 +137,9 @@ def runner(
     )
     setup: RunnerSetup | None = None
     try:
-        setup = runner_setup(options, client.url, key.secret)
-        asyncio.run(session.do(setup))
+        with runner_model(options, progress.say) as model:
+            setup = runner_setup(options, client.url, key.secret, model)
+            asyncio.run(session.do(setup))
     except AgentError as error:
         asyncio.run(_report_load_error(client.url, key, queue, error))
         raise

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +18,11 @@ from ratchet.autopilot.config import AgentSection, Config, RunSection, apply_pri
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.run import Agent, AgentSpec, Executor, Kind, executor_for, load_agent
+from ratchet.run.environment import model_variables, variables_set
 from ratchet.types import AgentError, ConfigError
+
+if TYPE_CHECKING:
+    from ratchet.models import LocalModel
 
 
 class RunnerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,13 +58,50 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
                 folder.rmdir()
 
 
-def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
+@contextlib.contextmanager
+def runner_model(options: RunnerOptions, say: Callable[[str], None]) -> Iterator[LocalModel | None]:
+    """Start the local model that [agent] model names, if any, and direct this process to it.
+
+    Args:
+        options: The command-line options.
+        say: Called with a sentence before something is fetched.
+
+    Raises:
+        ConfigError: The model's calls would have to go through the gateway, or come from Ray.
+        ModelUnavailable: The model cannot be had or started.
+    """
+    root = folder_with_config(options.folder)
+    name = None if root is None else read_config(root / FILE_NAME).agent.model
+    if root is None or name is None:
+        yield None
+        return
+    for option, given in (("--gateway", options.gateway), ("--ray", options.ray is not None)):
+        if given:
+            raise ConfigError(
+                f'{option} and model = "{name}" under [agent] in {FILE_NAME} exclude each other:'
+                " a local model is reached from this machine's own processes, directly.",
+                hint=f"Leave {option} out; or serve the model by itself (ratchet model) and name"
+                " its address as an upstream of the server's gateway.",
+            )
+    from ratchet.models import shared_model
+
+    with (
+        shared_model(name, say, root) as model,
+        variables_set(model_variables(model.base_url, model.key)),
+    ):
+        yield model
+
+
+def runner_setup(
+    options: RunnerOptions, url: str, key: str, model: LocalModel | None = None
+) -> RunnerSetup:
     """Build the executor, without starting it.
 
     Args:
         options: The command-line options.
         url: The server's address.
         key: Its key, for workers that outlive this process; empty for none.
+        model: The running local model of the agent.
 
     Raises:
         ConfigError: The options contradict one another, there is no agent, or [redaction] cannot
@@ -95,6 +138,7 @@ def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
             slots=cores,
             timeout_s=timeout_s,
             server=url,
+            variables={} if model is None else model_variables(model.base_url, model.key),
         )
         return RunnerSetup(executor=commands, what=options.command, state=state, redactor=redactor)
     if options.agent is not None:
@@ -113,7 +157,7 @@ def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
         what = f"{spec.entry} on Ray {options.ray}"
         try:
             # The cluster's machines may lack a sandbox, so candidates with code run here.
-            mixed = _contained(project_folder, config, options, load_agent(spec), on_ray)
+            mixed = _contained(project_folder, config, options, load_agent(spec), on_ray, None)
         except AgentError:
             mixed = on_ray
             what += " (it does not load on this machine, so candidates of code are refused)"
@@ -135,7 +179,7 @@ def runner_setup(options: RunnerOptions, url: str, key: str) -> RunnerSetup:
         memory_mb=run.memory_mb,
         redaction=rules,
     )
-    chosen = _contained(project_folder, config, options, agent, usual)
+    chosen = _contained(project_folder, config, options, agent, usual, model)
     return RunnerSetup(executor=chosen, what=spec.entry, state=state, redactor=redactor)
 
 
@@ -145,19 +189,23 @@ def _contained(
     options: RunnerOptions,
     agent: Agent,
     usual: Executor,
+    model: LocalModel | None,
 ) -> Executor:
     """Run candidates with code in a sandbox: the one in ratchet.toml, or the default one."""
     if options.agent is not None:
         folders = options.path or (Path("."),)
         path = tuple(str((options.folder / folder).resolve()) for folder in folders)
-        section = AgentSection(entry=options.agent, path=path)
+        local = None if config is None else config.agent.model
+        section = AgentSection(entry=options.agent, path=path, model=local)
         base = config or Config(agent=section)
         config = base.model_copy(update={"agent": section})
     assert config is not None
     if options.timeout_s is not None:
         run = config.run.model_copy(update={"timeout_s": options.timeout_s})
         config = config.model_copy(update={"run": run})
-    return with_sandbox(Project(project_folder, config), agent, usual)
+    project = Project(project_folder, config)
+    project.agent_model = model
+    return with_sandbox(project, agent, usual)
 
 
 def _check(options: RunnerOptions) -> None:

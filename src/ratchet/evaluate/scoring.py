@@ -69,6 +69,15 @@ class Scorer:
             for rollout_id, scores in result.items()
         }
 
+    async def rate(self, rollout: Rollout, name: str) -> Score | None:
+        """Score a made-up rollout with one evaluator. Nothing is read or stored.
+
+        Returns:
+            The score; None if there is no evaluator of that name.
+        """
+        evaluator = next((e for e in self._evaluators if e.name == name), None)
+        return await self._verdict(rollout, evaluator) if evaluator else None
+
     async def _judge(self, pairs: Sequence[tuple[Rollout, Evaluator]]) -> list[tuple[str, Score]]:
         """Verdicts in the order of the pairs, AT_ONCE at a time."""
         verdicts: list[tuple[str, Score] | None] = [None] * len(pairs)

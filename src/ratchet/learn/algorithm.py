@@ -24,6 +24,8 @@ class SearchEnd(msgspec.Struct, frozen=True):
 
 SPENT = SearchEnd("budget", "the budget is spent")
 
+CALLS_SPENT = SearchEnd("budget", "the budget's coach calls are spent")
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an algorithm."""

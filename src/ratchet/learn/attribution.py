@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from ratchet.bind.recognise import recognise, shape_of
+from ratchet.learn.evidence.rollout_text import decoded_json, entries_in
 from ratchet.types import Code, InputError, Model, Params, PromptTemplate, Resource, Span
 
 MIN_PIECE = 20
@@ -183,7 +183,7 @@ def _marked(span: Span) -> tuple[str, ...]:
     """Names of the prompts that the gateway recognised in a call."""
     value = span.attributes.get("ratchet.prompt.name")
     if isinstance(value, str):
-        listed = _decoded(value) if value.startswith("[") else None
+        listed = decoded_json(value) if value.startswith("[") else None
         return tuple(map(str, listed)) if isinstance(listed, list) else (value,)
     return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
 
@@ -191,24 +191,11 @@ def _marked(span: Span) -> tuple[str, ...]:
 def _texts(span: Span) -> tuple[str, ...]:
     """Texts sent to the model."""
     found: list[str] = []
-    for part in _entries(span.attributes.get("gen_ai.system_instructions")):
+    for part in entries_in(span.attributes.get("gen_ai.system_instructions")):
         found.append(str(part.get("content", "")))
-    for message in _entries(span.attributes.get("gen_ai.input.messages")):
-        found.extend(str(part.get("content", "")) for part in _entries(message.get("parts")))
+    for message in entries_in(span.attributes.get("gen_ai.input.messages")):
+        found.extend(str(part.get("content", "")) for part in entries_in(message.get("parts")))
     return tuple(text for text in found if text)
-
-
-def _entries(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list, which may be JSON text; foreign data, so any field may be missing."""
-    listed = _decoded(value) if isinstance(value, str) else value
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return None
 
 
 def _failing(spans: Sequence[Span]) -> set[str]:

@@ -32,9 +32,10 @@ SURVEYED = 24
 SLICES = 6
 """Maximum number of slices that the budget is divided into."""
 
-LEAST_SURVEY, LEAST_VAL, LEAST_SLICE, LEAST_LEFT = 4, 8, 100, 16
+LEAST_SURVEY, LEAST_VAL, LEAST_SLICE, LEAST_LEFT = 4, 8, 150, 16
 """Minimums for a small budget: train tasks of the survey, val tasks, rollouts of a slice, and
-rollouts of a single remaining slice."""
+rollouts of a single remaining slice. About 50 rollouts of a slice measure its start and its end, so
+a shorter one has too little left for a chain of small gains."""
 
 
 class Auto:

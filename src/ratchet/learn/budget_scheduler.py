@@ -183,6 +183,7 @@ class BudgetScheduler:
             baseline=self._best,
             budget=share,
             only=record.targets,
+            is_last=not self._plan.reserve,
             **_some_tasks(lab, share) if record.arm.whole else {},
         )
         record.slices += 1
@@ -198,7 +199,7 @@ class BudgetScheduler:
         cost, summary = _cost(part), finding.sentence
         if finding.ended == "budget":
             cost += ", its share of the budget"
-        if finding.best.id == self._best.id or finding.best_val < finding.baseline_val:
+        if finding.best.id == self._best.id:
             record.barren += 1
             # An arm that ended before its share was spent had nothing left to try.
             if record.barren >= TIRED or finding.ended != "budget":
@@ -214,7 +215,7 @@ class BudgetScheduler:
         did = (
             f"raised the mean from {finding.baseline_val:.3f} to {finding.best_val:.3f}{on}"
             if gain > 0
-            else f"found a candidate that does better on train and as well{on}"
+            else f"found a candidate that does better on train, not{on}; the next continues from it"
         )
         lab.note(f"{record.arm.name} {did}, for {cost}: {summary}")
         self._improvements.append((finding.best, finding.baseline_val, finding.best_val))

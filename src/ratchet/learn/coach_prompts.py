@@ -1,13 +1,19 @@
-"""Prompt templates for the coach: text files of an algorithm's package, under one version."""
+"""Prompt templates for the coach: text files under one version; and the answer "NO CHANGE"."""
 
 from __future__ import annotations
 
 import functools
+import re
 import string
 from collections.abc import Mapping
 from importlib.resources import files
 
 from ratchet.types import content_hash
+
+_DECLINES = re.compile(
+    r"\A\W*no[ _-]?changes?(?: (?:is|are) (?:needed|required|necessary))?\s*(?:[^\w\s]|\n|\Z)",
+    re.IGNORECASE,
+)
 
 
 class CoachPrompts:
@@ -37,3 +43,9 @@ class CoachPrompts:
     def fill(self, name: str, **fields: str) -> str:
         """A prompt with its `$fields` substituted verbatim."""
         return string.Template(self._texts[name]).substitute(fields).strip() + "\n"
+
+
+def declines(answer: str) -> bool:
+    """Whether a coach answers that nothing should change."""
+    has_text = "```" in answer or "<<<<<<<" in answer
+    return bool(_DECLINES.match(answer.strip())) and not has_text

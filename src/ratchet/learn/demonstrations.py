@@ -1,4 +1,4 @@
-"""Demonstrations: formats successful rollouts as examples in a prompt, and selects a set.
+"""Demonstrations: formats rollouts and labelled tasks as examples in a prompt, and selects a set.
 
 A set is selected greedily: each further demonstration is the one that most increases how well the
 train tasks are covered by a similar example (facility location, a submodular function, for which
@@ -13,12 +13,13 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
-from ratchet.learn.transcript import text_of
+from ratchet.learn.evidence import text_of
 from ratchet.learn.work import Evaluation
-from ratchet.types import InputError, PromptTemplate
+from ratchet.types import InputError, PromptTemplate, Task
 
 CHARACTERS_A_TOKEN = 4
 """Average characters per token, in most languages and tokenizers."""
@@ -27,11 +28,13 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 class Demonstration(msgspec.Struct, frozen=True):
-    """A successful rollout formatted as an example."""
+    """A task with a good answer, formatted as an example."""
 
     task_id: str
     input: str
     output: str
+    expected: bool = False
+    """Whether the answer is the task's expected one, not the agent's."""
 
     @property
     def tokens(self) -> int:
@@ -41,14 +44,19 @@ class Demonstration(msgspec.Struct, frozen=True):
 
 def demonstration(evaluation: Evaluation, redact: Callable[[str], str]) -> Demonstration:
     """The demonstration of a rollout: the task's input and the agent's output, redacted."""
-    given = evaluation.rollout.input
+    return _made(evaluation.task.id, evaluation.rollout.input, evaluation.rollout.output, redact)
+
+
+def labelled(task: Task, redact: Callable[[str], str]) -> Demonstration:
+    """The demonstration of a task and its expected answer, redacted."""
+    made = _made(task.id, task.input, task.expected, redact)
+    return msgspec.structs.replace(made, expected=True)
+
+
+def _made(task_id: str, given: Any, output: Any, redact: Callable[[str], str]) -> Demonstration:
     if isinstance(given, dict) and len(given) == 1:
         given = next(iter(given.values()))
-    return Demonstration(
-        evaluation.task.id,
-        redact(text_of(given).strip()),
-        redact(text_of(evaluation.rollout.output).strip()),
-    )
+    return Demonstration(task_id, redact(text_of(given).strip()), redact(text_of(output).strip()))
 
 
 def with_section(template: PromptTemplate, shown: Sequence[Demonstration]) -> PromptTemplate:

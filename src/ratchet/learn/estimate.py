@@ -33,6 +33,10 @@ PRIOR_WEIGHT = 8.0
 STEP = 0.15
 """Prior standard deviation of a child's worth about its parent's."""
 
+FAR = 3.0
+"""Steps from its parent at which a child says nothing about it: it broke something, or is another
+thing altogether."""
+
 NEAR = 1e-9
 """Tolerance within which a score counts as at the end of the scale."""
 
@@ -58,6 +62,7 @@ class Estimate:
         self._bottom = -math.inf
         self._scores: dict[str, dict[str, float]] = {}
         self._parents: dict[str, str | None] = {}
+        self._children: dict[str, list[str]] = {}
         self._by_task: dict[str, dict[str, float]] = {}
         self._worth: dict[str, float] = {}
         self._ease: dict[str, float] = {}
@@ -79,6 +84,8 @@ class Estimate:
         if candidate_id not in self._scores:
             self._scores[candidate_id] = {}
             self._parents[candidate_id] = parent_id
+            if parent_id is not None:
+                self._children.setdefault(parent_id, []).append(candidate_id)
         self._scores[candidate_id].update(scores)
         self.highest = max([self.highest, *scores.values()])
         for task, value in scores.items():
@@ -92,6 +99,13 @@ class Estimate:
         if known is None:
             known = self._standings[candidate_id] = self._standing(candidate_id)
         return known
+
+    def luck(self, candidate_id: str) -> float:
+        """Mean of a candidate's scores above what is expected of it on the same tasks."""
+        self._refit()
+        worth, scores = self._worth[candidate_id], self._scores[candidate_id]
+        above = [value - self._within(worth + self._ease[task]) for task, value in scores.items()]
+        return math.fsum(above) / len(above)
 
     def hope(self, candidate_id: str, parent_id: str) -> float:
         """Expected improvement of a candidate over its parent, counting worse as 0.
@@ -163,7 +177,20 @@ class Estimate:
             from_parent = parent is not None and parent in self._worth
             prior = near if from_parent else far
             towards = self._worth[parent] if from_parent and parent is not None else centre
+            towards, prior = self._with_children(one, towards, prior, near)
             self._worth[one] = self._solved(scores, self._ease, self._worth[one], prior, towards)
+
+    def _with_children(
+        self, candidate_id: str, towards: float, prior: float, near: float
+    ) -> tuple[float, float]:
+        """The expectation of a candidate's worth, and its weight, with what its children say."""
+        total, count = prior * towards, prior
+        for child in self._children.get(candidate_id, ()):
+            apart = (self._worth[child] - self._worth[candidate_id]) / (FAR * STEP * self._scale)
+            weight = near * max(0.0, 1.0 - apart * apart) ** 2  # Tukey's biweight
+            total += weight * self._worth[child]
+            count += weight
+        return total / count, count
 
     def _solved(
         self,

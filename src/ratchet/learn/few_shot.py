@@ -1,7 +1,9 @@
-"""FewShot: adds successful rollouts on train tasks to a prompt as examples, validated on val.
+"""FewShot: adds examples of train tasks to a prompt, validated on val.
 
-Demonstrations come from rollouts, as in DSPy's bootstrapping (Khattab et al. 2023), so they show
-the agent's own behaviour at its best. A race finds the best set: sets of several sizes run the same
+Demonstrations come from successful rollouts, as in DSPy's bootstrapping (Khattab et al. 2023), so
+they show the agent's own behaviour at its best. Where the agent failed, the task's expected answer
+is shown instead, if the objective gives it full marks: a weak model may answer no task in the right
+form before it has seen one. A race finds the best set: sets of several sizes run the same
 tasks, and the better half of those that may still be the best continues to as many tasks again
 (sequential halving: Karnin et al. 2013). A set is never evaluated on a task that it contains.
 """
@@ -21,13 +23,14 @@ from ratchet.learn.demonstrations import (
     Demonstration,
     covering,
     demonstration,
+    labelled,
     likeness,
     vectors,
     with_section,
 )
+from ratchet.learn.evidence import text_of
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry, next_part
-from ratchet.learn.transcript import text_of
 from ratchet.learn.work import Evaluation, Proposal, scores_of
 from ratchet.types import InputError, PromptTemplate, Task
 
@@ -51,7 +54,7 @@ class FewShot:
         max_demonstrations: Maximum number of demonstrations in a set.
         max_tokens: Approximate maximum tokens of a set.
         sets: Number of sets in the race.
-        good: Minimum score of a demonstration. If fewer than two rollouts reach it, the best above
+        good: Minimum score of a demonstration. If fewer than two reach it, the best rollouts above
             the median are used.
         first_tasks: Number of train tasks that each set runs first.
         val_batch_size: Number of val tasks planned for the final comparison; more are run if the
@@ -122,11 +125,12 @@ class FewShot:
             raise _unknown("train")
         target = await self._target(lab, prompts, source)
         race = _Race(lab, source, train[:seen], target, reserve=val_count * 3)
-        sets = self._choose_sets(lab, source, train)
+        sets = self._choose_sets(lab, source, train, await self._labelled(lab, source))
         if not sets:
             race.ended = SearchEnd(
                 "idle",
-                f"fewer than {MIN_POOL} of {seen} train tasks went well enough to be shown",
+                f"fewer than {MIN_POOL} of {seen} train tasks went well, or have an expected"
+                " answer with full marks, to be shown",
             )
         await race.run(sets, self._first)
         return await self._finish(lab, race, val)
@@ -157,14 +161,30 @@ class FewShot:
         counts = {name: sum(each[name].used for each in shown) for name in prompts}
         return max(prompts, key=lambda name: (counts[name], -prompts.index(name)))
 
+    async def _labelled(self, lab: Lab, source: RaceEntry) -> list[Demonstration]:
+        """Failed tasks with their expected answers, where the objective gives these full marks."""
+        failed = [
+            e
+            for e in source.evaluations.values()
+            if e.task.expected is not None and e.value is not None and e.value < self._good
+        ]
+        values = [await lab.rate(e.task, e.task.expected) for e in failed]
+        return [
+            labelled(e.task, lab.redact)
+            for e, value in zip(failed, values, strict=True)
+            if value is not None and value >= self._good
+        ]
+
     def _choose_sets(
-        self, lab: Lab, source: RaceEntry, train: Sequence[Task]
+        self,
+        lab: Lab,
+        source: RaceEntry,
+        train: Sequence[Task],
+        expected: Sequence[Demonstration],
     ) -> list[list[Demonstration]]:
-        """Sets of several sizes, from successful rollouts."""
-        pool = self._pool(source)
-        if len(pool) < MIN_POOL:
-            return []
-        demos = [demonstration(e, lab.redact) for e in pool]
+        """Sets of several sizes, from successful rollouts and expected answers."""
+        pool = self._pool(source, len(expected))
+        demos = [*(demonstration(e, lab.redact) for e in pool), *expected]
         demos = [d for d in demos if d.output and d.tokens <= self._tokens]
         if len(demos) < MIN_POOL:
             return []
@@ -191,11 +211,11 @@ class FewShot:
         # The most relevant example comes last, next to the task.
         return [[demos[n] for n in reversed(taken)] for taken in found]
 
-    def _pool(self, source: RaceEntry) -> list[Evaluation]:
+    def _pool(self, source: RaceEntry, others: int) -> list[Evaluation]:
         done = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
         scored = [e for e in done if e.value is not None]
         good = [e for e in scored if e.value is not None and e.value >= self._good]
-        if len(good) >= MIN_POOL:
+        if len(good) + others >= MIN_POOL:
             return good
         values = sorted(e.value for e in scored if e.value is not None)
         if not values or values[-1] <= 0:
@@ -303,8 +323,8 @@ class _Race(Race[RaceEntry]):
         candidate = self._lab.propose(
             {self._target: template},
             algorithm=FewShot.name,
-            reason=f"{len(shown)} examples of train tasks that went well"
-            f" ({sum(d.tokens for d in shown)} tokens) stand at the end of {self._target!r}.",
+            reason=f"{_described(shown)} ({sum(d.tokens for d in shown)} tokens) stand at the end"
+            f" of {self._target!r}.",
         )
         if await self._lab.check(candidate):
             return None
@@ -395,3 +415,11 @@ def _unknown(split: str) -> InputError:
         f"No {split} task has a score: the objective's evaluator failed on every rollout.",
         hint="See why: ratchet eval.",
     )
+
+
+def _described(shown: Sequence[Demonstration]) -> str:
+    expected = sum(each.expected for each in shown)
+    whole = f"{len(shown)} examples of train tasks"
+    if expected == len(shown):
+        return f"{whole} with their expected answers"
+    return f"{whole} that went well" + (f" or, {expected} of them, as expected" if expected else "")

@@ -21,13 +21,20 @@ import msgspec
 from ratchet.evaluate import Scorer, ScoreStream
 from ratchet.learn.budget import Budget, BudgetExhausted, BudgetLedger, Spent, unpriced_sentence
 from ratchet.learn.candidate_stats import CandidateStats
-from ratchet.learn.coach_calls import CoachQuestion, PendingCoachCalls, ask_and_charge, paid_before
+from ratchet.learn.coach_calls import (
+    CoachQuestion,
+    PendingCoachCalls,
+    SharedCoachCalls,
+    ask_and_charge,
+    not_called,
+    paid_before,
+)
 from ratchet.learn.run_journal import RunJournal
 from ratchet.learn.verdicts import Judge, Verdicts
 from ratchet.learn.work import Evaluation, LabSettings, Proposal, RolloutRunner, objective_value
 from ratchet.llm import ChatClient, Message, Reply
 from ratchet.store import Store
-from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task
+from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
 
 
 class Lab:
@@ -55,6 +62,9 @@ class Lab:
         whole: The parent lab, if this one is a part of it.
         only: Names of the resources that may change; all by default.
     """
+
+    is_last = True
+    """Whether its result is final: no other search continues from it and compares it again."""
 
     def __init__(
         self,
@@ -106,6 +116,7 @@ class Lab:
         own = Verdicts(store, work.run_id, checks, tests)
         self._verdicts: Verdicts = whole._verdicts if whole else own
         self._calls: PendingCoachCalls = whole._calls if whole else PendingCoachCalls()
+        self._shared: SharedCoachCalls = whole._shared if whole else SharedCoachCalls()
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._on_note = on_note
@@ -193,6 +204,27 @@ class Lab:
         self._stats.setdefault(candidate.id, CandidateStats(candidate)).add(evaluations)
         return evaluations
 
+    async def rate(self, task: Task, output: Any) -> float | None:
+        """Objective of a made-up answer to a task, such as the expected one. It costs no rollout.
+
+        The value is journaled, so a resumed run gets the same one.
+
+        Returns:
+            What the objective's evaluator says; None if it cannot tell without a real rollout.
+        """
+        key = self._key("rate", f"{task.id}/{content_hash(output)}")
+        known = await self._journaled(key)
+        if known is not None:
+            return None if known["value"] is None else float(known["value"])
+        rollout = self._work.rollout(task, self.baseline.id, 0)
+        rollout = msgspec.structs.replace(
+            rollout, id=f"{rollout.id}/made-up", status="succeeded", output=output
+        )
+        score = await self._scorer.rate(rollout, self._work.objective)
+        value = score.value if score is not None else None
+        self._append(key, {"value": value})
+        return value
+
     @property
     def concurrency(self) -> int:
         """Number of rollouts that run at once; an algorithm should have about as many in flight."""
@@ -212,6 +244,7 @@ class Lab:
         temperature: float | None = None,
         max_tokens: int | None = None,
         model: str | None = None,
+        once: bool = False,
     ) -> Reply:
         """Call the coach. A call that was paid for before is answered from the journal.
 
@@ -222,6 +255,8 @@ class Lab:
             temperature: Sampling temperature.
             max_tokens: Token limit of the answer.
             model: Model of the ensemble by name; by default the ensemble selects one.
+            once: Whether a request that this run has made before, under whatever step, gets the
+                same reply without another call; its `requests` are then 0.
 
         Raises:
             BudgetExhausted: The dollars or coach calls are spent; no call was made.
@@ -232,20 +267,27 @@ class Lab:
         known = await self._journaled(key)
         if known is not None:
             return paid_before(known, key, self._ledger)
+        same = self._shared.key_of(question.digest, self._journal.entries) if once else None
+        if same is not None:
+            return not_called(paid_before(self._journal.entries[same], same, self._ledger))
         if await self._is_abandoned(key):
             await self._live.wait()  # the first run ended before this call, so this one must too
-        await self._journal.flush()
-        return await self._calls.finish(
-            ask_and_charge(
-                self._coach,
-                question,
-                step=step,
-                key=key,
-                ledger=self._ledger,
-                append=self._append,
-                flush=self._journal.flush,
+
+        async def call() -> Reply:
+            await self._journal.flush()
+            return await self._calls.finish(
+                ask_and_charge(
+                    self._coach,
+                    question,
+                    step=step,
+                    key=key,
+                    ledger=self._ledger,
+                    append=self._append,
+                    flush=self._journal.flush,
+                )
             )
-        )
+
+        return await (self._shared.reply(question.digest, call) if once else call())
 
     async def settle(self) -> None:
         """Wait for coach calls that are in flight but no longer needed: they are charged."""
@@ -421,6 +463,7 @@ class Lab:
         only: Collection[str] | None = None,
         train: Sequence[Task] | None = None,
         val: Sequence[Task] | None = None,
+        is_last: bool = True,
     ) -> Lab:
         """A lab within this one, for one of several algorithms that share a budget.
 
@@ -433,9 +476,10 @@ class Lab:
             only: Names of the `targets` that may change; this lab's by default.
             train: Subset of the train tasks; all by default.
             val: Subset of the val tasks; all by default.
+            is_last: Whether its result is final: not compared again with this lab's baseline.
         """
         start = baseline or self.baseline
-        return Lab(
+        part = Lab(
             msgspec.structs.replace(self._work, part=f"{self._work.part}{name}/"),
             baseline=start,
             train=self.train if train is None else train,
@@ -451,6 +495,8 @@ class Lab:
             whole=self,
             only=self.targets.keys() if only is None else only,
         )
+        part.is_last = self.is_last and is_last
+        return part
 
     def shuffled(self, step: str, tasks: Sequence[Task]) -> list[Task]:
         """Tasks in random order, those that the baseline has already run first.

@@ -26,9 +26,10 @@ import msgspec
 from ratchet.learn import openevolve_child
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.evidence import transcript
 from ratchet.learn.lab import Lab
-from ratchet.learn.texts import counted, texts_of, with_text
-from ratchet.learn.transcript import transcript
+from ratchet.learn.texts import texts_of, with_text
+from ratchet.learn.wording import counted
 from ratchet.learn.work import Evaluation, Proposal, mean
 from ratchet.llm import Message, Reply
 from ratchet.types import Candidate, Code, ConfigError, InputError, RatchetError, Task, content_hash

@@ -149,7 +149,20 @@ class Race(Generic[AnyEntry]):
             tasks: Number of tasks it may run in total.
         """
         scale = max(1.0, self.estimate.highest)
-        return is_worse([one / scale for one in entry.differences()], tasks)
+        return is_worse([one / scale for one in self.gains(entry)], tasks)
+
+    def gains(self, entry: AnyEntry) -> list[float]:
+        """Differences to the parent's scores, as if the parent had had no luck.
+
+        A parent was selected for its scores, so some of them are luck where answers vary from run
+        to run; a child that is better by a little scores below them. Differences without any gain
+        are returned as they are: they do not show that the child does anything better.
+        """
+        found = entry.differences()
+        if entry.parent is None or not any(one > EVEN for one in found):
+            return found
+        luck = max(0.0, self.estimate.luck(entry.parent.id))
+        return [one + luck for one in found]
 
     def is_worth(self, entry: AnyEntry, cost: int, *, share: float, draft: int) -> bool:
         """Whether an entry has gained over its parent, or promises more than a new draft.
@@ -167,18 +180,26 @@ class Race(Generic[AnyEntry]):
         return self.estimate.hope(entry.id, entry.parent.id) * draft > 2.0 * share * cost
 
     def choose(
-        self, first: AnyEntry, others: Sequence[AnyEntry], val: Mapping[str, Mapping[str, float]]
+        self,
+        first: AnyEntry,
+        others: Sequence[AnyEntry],
+        val: Mapping[str, Mapping[str, float]],
+        *,
+        is_last: bool = True,
     ) -> RaceResult[AnyEntry]:
         """The entry with the highest estimate over train and val; the first if none holds on val.
 
         The highest of many noisy means is mostly chance, so the shrunken estimate decides. Train
         scores are biased, since the search selected on them: an entry that scores below the first
-        on val is rejected.
+        on val is rejected, unless a later search continues from it and compares again. A small
+        gain on few val tasks looks like a loss almost as often as like a gain: refusing it each
+        time would drop a chain of them.
 
         Args:
             first: The baseline, which must have scores on val.
             others: The finalists.
             val: Scores on val by candidate id and task id.
+            is_last: Whether no other comparison follows.
         """
         own = val[first.id]
         for entry in (first, *others):
@@ -189,7 +210,7 @@ class Race(Generic[AnyEntry]):
         for entry in others:
             held = val.get(entry.id, {})
             gains = [score - own[task] for task, score in held.items() if task in own]
-            holds = gains and math.fsum(gains) >= -EVEN
+            holds = gains and (not is_last or math.fsum(gains) >= -EVEN)
             if holds and self.standing(entry).mean > self.standing(best).mean + EVEN:
                 best = entry
         shared = [task for task in val[best.id] if task in own]

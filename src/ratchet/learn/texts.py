@@ -37,8 +37,3 @@ def with_text(resource: Resource, text: str) -> Resource:
     if isinstance(resource, Code):
         return Code(source=text, function=resource.function)
     raise InputError("Only prompts and code are texts.")
-
-
-def counted(number: int, noun: str) -> str:
-    """A count with its noun: "1 candidate", "3 candidates"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

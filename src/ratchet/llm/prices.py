@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from ratchet.types import Span
+from ratchet.types import LOCAL_MODELS, Span
 from ratchet.types.trace import ModelCall
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ def set_prices(prices: Mapping[str, ModelPrice]) -> None:
 def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | None:
     """Dollars of a call; None when the model has no configured or published price.
 
+    A local model of Ratchet's costs nothing.
+
     Args:
         provider: Name in genai-prices, such as `openai`, or the URL of its API.
         model: Model name from the answer, or else from the request.
@@ -147,6 +149,8 @@ def dollars(provider: str, model: str, usage: Usage, tier: str = "") -> float | 
     configured = _configured.get(model)
     if configured is not None:
         return configured.of(usage)
+    if model.startswith(LOCAL_MODELS):
+        return 0.0
     key = (provider, model, tier)
     now = time.monotonic()
     found = _cached.get(key)

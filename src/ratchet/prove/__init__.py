@@ -6,6 +6,12 @@ from ratchet.prove.decide import decision
 from ratchet.prove.evidence import write_evidence
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.plan import ExperimentPlan, PairedScore
+from ratchet.prove.repetitions import (
+    PilotTask,
+    RepetitionPlan,
+    choose_repetitions,
+    may_repeat,
+)
 from ratchet.prove.verification import Verification, verify
 
 __all__ = [
@@ -13,10 +19,14 @@ __all__ = [
     "ExperimentPlan",
     "Guardrail",
     "PairedScore",
+    "PilotTask",
+    "RepetitionPlan",
     "Verification",
+    "choose_repetitions",
     "decision",
     "fewest_pairs_to_promote",
     "level",
+    "may_repeat",
     "verify",
     "write_evidence",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.plan import MISSING_LIMIT, ExperimentPlan, PairedScore
 from ratchet.stats.eprocess import EProcess
@@ -124,12 +126,19 @@ class Comparison:
         """Add the next pair; returns the verdict, or None to continue.
 
         Raises:
-            InputError: The comparison is over, or the pair has a value that a guardrail cannot use.
+            InputError: The comparison is over, the pair has another number of repetitions than the
+                plan, or a value that a guardrail cannot use.
         """
         if self.verdict is not None:
             raise InputError(
                 f"Task {pair.task_id!r} came after the verdict {self.verdict!r}.",
                 hint="A pair that was not part of the decision cannot be added to it.",
+            )
+        runs = max(1, len(pair.repetitions))
+        if runs != self.plan.repetitions:
+            raise InputError(
+                f"Task {pair.task_id!r} has {runs} repetitions, the plan {self.plan.repetitions}.",
+                hint="Every task of a comparison is run equally often.",
             )
         before, after = pair.baseline, pair.candidate
         if before is None or after is None:
@@ -221,7 +230,7 @@ def fewest_pairs_to_promote(plan: ExperimentPlan) -> int | None:
     Returns:
         The number of pairs; None if not even that candidate is promoted within `plan.max_pairs`.
     """
-    comparison = Comparison(plan)
+    comparison = Comparison(msgspec.structs.replace(plan, repetitions=1))
     metrics = {guardrail.metric: (1.0, 1.0) for guardrail in plan.guardrails}
     for number in range(plan.max_pairs):
         verdict = comparison.observe(PairedScore(str(number), 0.0, 1.0, dict(metrics)))

@@ -35,6 +35,7 @@ def decision(comparison: Comparison) -> Decision:
         interval=bounds,
         guardrails=tuple(_result(state) for state in comparison.guardrails),
         sentence=_sentence(comparison, bounds),
+        repetitions=plan.repetitions,
     )
 
 
@@ -62,6 +63,8 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         f" {level:.3g} % interval {bounds[0]:+.3f} to {bounds[1]:+.3f})"
         f" over {comparison.scored} pairs"
     )
+    if plan.repetitions > 1:
+        move += f" of means of {plan.repetitions} runs"
     failed = [s.guardrail.metric for s in comparison.guardrails if s.measured and not s.passed]
     unmeasured = [s.guardrail.metric for s in comparison.guardrails if not s.measured]
     passed = [s.guardrail.metric for s in comparison.guardrails if s.passed]

@@ -16,10 +16,15 @@ from ratchet._private_files import make_folder
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import Comparison
 from ratchet.prove.decide import decision
+from ratchet.prove.plan import PairedScore
 from ratchet.types import InputError
 
 SCHEMA = "ratchet.evidence/1"
 """Identifies the layout below; a changed layout gets a new number."""
+
+SCHEMA_REPEATED = "ratchet.evidence/2"
+"""The layout where each task was run several times: the number is part of plan and decision, and a
+pair has its repetitions instead of two rollouts."""
 
 ROWS = "pairs"
 """The list that is written one item per line."""
@@ -107,6 +112,9 @@ def document(
     plan = comparison.plan
     before, after = comparison.means
     names = [guardrail.metric for guardrail in plan.guardrails]
+    planned, decided = msgspec.to_builtins(plan), msgspec.to_builtins(decision(comparison))
+    if plan.repetitions == 1:
+        del planned["repetitions"], decided["repetitions"]
     rows = [
         {
             "pair": number,
@@ -114,9 +122,7 @@ def document(
             "baseline": pair.baseline,
             "candidate": pair.candidate,
             "missing": pair.baseline is None or pair.candidate is None,
-            "failed": list(pair.failed),
-            "metrics": {name: list(sides) for name, sides in pair.metrics.items()},
-            "rollouts": [pair.baseline_rollout, pair.candidate_rollout],
+            **_runs(pair),
             "e_values": {
                 "superiority": step.superiority,
                 "harm": step.harm,
@@ -129,16 +135,16 @@ def document(
         )
     ]
     return {
-        "schema": SCHEMA,
+        "schema": SCHEMA if plan.repetitions == 1 else SCHEMA_REPEATED,
         "ratchet": version,
         "created_at": stated["created_at"],
         "baseline": stated["baseline"],
         "candidate": stated["candidate"],
         "dataset": stated["dataset"],
         "context": stated["context"],
-        "plan": msgspec.to_builtins(plan),
+        "plan": planned,
         "alpha": {"budget": budget, "history": [bool(p) for p in history], "level": plan.alpha},
-        "decision": msgspec.to_builtins(decision(comparison)),
+        "decision": decided,
         "counts": {
             "pairs": len(rows),
             "scored": comparison.scored,
@@ -148,6 +154,19 @@ def document(
         "means": {"baseline": before, "candidate": after, "gain": after - before},
         ROWS: rows,
     }
+
+
+def _runs(pair: PairedScore) -> dict[str, Any]:
+    """What a pair's scores come from: two rollouts, or each repetition with its own."""
+    metrics = {name: list(sides) for name, sides in pair.metrics.items()}
+    if not pair.repetitions:
+        rollouts = [pair.baseline_rollout, pair.candidate_rollout]
+        return {"failed": list(pair.failed), "metrics": metrics, "rollouts": rollouts}
+    repetitions = [
+        {"baseline": each.baseline, "candidate": each.candidate, **_runs(each)}
+        for each in pair.repetitions
+    ]
+    return {"metrics": metrics, "repetitions": repetitions}
 
 
 def digest_of(content: Mapping[str, Any]) -> str:

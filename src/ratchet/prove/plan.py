@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
 
 import msgspec
 
 from ratchet.prove.guardrails import Guardrail
 from ratchet.types import InputError
+from ratchet.types.experiment import MAX_REPETITIONS
 
 MISSING_LIMIT = 0.1
 """Share of pairs without a usable score above which nothing is promoted."""
@@ -41,6 +43,9 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Number of pairs, missing ones included, after which the experiment ends in any case."""
     seed: int = 0
     """The seed that ordered the pairs; recorded, not used."""
+    repetitions: int = 1
+    """How often each task is run with either candidate. Above 1, a pair compares means. It must not
+    depend on any result of the experiment."""
 
     def __post_init__(self) -> None:
         for field in ("alpha", "harm_alpha", "futility_alpha", "min_gain"):
@@ -54,7 +59,7 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(f"Plan: {field} = {value!r} is not between 1e-12 and 0.5.")
         if not 0.0 <= self.min_gain < 1.0:
             raise InputError(f"Plan: min_gain = {self.min_gain!r} is not within 0 and 1.")
-        for field in ("min_pairs", "max_pairs", "seed"):
+        for field in ("min_pairs", "max_pairs", "seed", "repetitions"):
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, int):
                 raise InputError(f"Plan: {field} = {value!r} is not a whole number.")
@@ -62,6 +67,10 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"Plan: min_pairs = {self.min_pairs} and max_pairs = {self.max_pairs};"
                 " expected 1 <= min_pairs <= max_pairs."
+            )
+        if not 1 <= self.repetitions <= MAX_REPETITIONS:
+            raise InputError(
+                f"Plan: repetitions = {self.repetitions} is not within 1 and {MAX_REPETITIONS}."
             )
         names = [guardrail.metric for guardrail in self.guardrails]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -84,6 +93,8 @@ class PairedScore(msgspec.Struct, frozen=True):
         failed: Sides (`baseline`, `candidate`) whose rollout failed and counts as zero.
         baseline_rollout: Id of the rollout, for evidence.
         candidate_rollout: Id of the rollout, for evidence.
+        repetitions: What the scores and metrics are means of, one for each time that the task was
+            run; see `of_repetitions`. Empty if it was run once.
 
     Raises:
         InputError: A score is outside [0, 1], or a value is not finite; the message names the task.
@@ -96,6 +107,33 @@ class PairedScore(msgspec.Struct, frozen=True):
     failed: tuple[str, ...] = ()
     baseline_rollout: str = ""
     candidate_rollout: str = ""
+    repetitions: tuple[PairedScore, ...] = ()
+
+    @classmethod
+    def of_repetitions(cls, repetitions: Sequence[PairedScore]) -> PairedScore:
+        """The pair of means of a task that was run several times; of one run, that run.
+
+        A mean with an unknown part is unknown: which runs have no score may depend on the answer.
+
+        Args:
+            repetitions: The task's results, at least one.
+        """
+        first = repetitions[0]
+        if len(repetitions) == 1:
+            return first
+        return cls(
+            first.task_id,
+            _mean([each.baseline for each in repetitions]),
+            _mean([each.candidate for each in repetitions]),
+            {
+                name: (
+                    _mean([_side(each, name, 0) for each in repetitions]),
+                    _mean([_side(each, name, 1) for each in repetitions]),
+                )
+                for name in first.metrics
+            },
+            repetitions=tuple(repetitions),
+        )
 
     def __post_init__(self) -> None:
         for side in self.failed:
@@ -143,3 +181,16 @@ class PairedScore(msgspec.Struct, frozen=True):
         if not isfinite(value) or not -LARGEST <= value <= LARGEST:
             raise InputError(f"Task {self.task_id!r}: {name} {value!r} is not a usable number.")
         return float(value)
+
+
+def _side(pair: PairedScore, metric: str, side: int) -> float | None:
+    return pair.metrics.get(metric, (None, None))[side]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    total = 0.0  # `sum` rounds differently from Python 3.12 on
+    for value in values:
+        if value is None:
+            return None
+        total += value
+    return total / len(values)

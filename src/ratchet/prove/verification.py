@@ -11,7 +11,7 @@ import msgspec
 
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import replay
-from ratchet.prove.evidence import SCHEMA, digest_of, document
+from ratchet.prove.evidence import SCHEMA, SCHEMA_REPEATED, digest_of, document
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import Decision, InputError, RatchetError, VerificationError
 
@@ -75,13 +75,14 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     """
     name = os.fspath(path)
     content = _load(name)
-    if content.get("schema") != SCHEMA:
+    if content.get("schema") not in (SCHEMA, SCHEMA_REPEATED):
         raise VerificationError(
-            f"{name} has the schema {_short(content.get('schema'))}, not {SCHEMA!r}.",
+            f"{name} has the schema {_short(content.get('schema'))}, not {SCHEMA!r} or"
+            f" {SCHEMA_REPEATED!r}.",
             hint="Verify it with the version of Ratchet that it names.",
         )
     plan = _plan(name, content)
-    pairs = _pairs(name, content)
+    pairs = _pairs(name, content, plan.repetitions)
     alpha = _part(name, content, "alpha", dict)
     budget, history = _alpha(name, alpha)
     try:
@@ -183,7 +184,7 @@ def _alpha(name: str, alpha: dict[str, Any]) -> tuple[float | None, list[bool]]:
     return budget, history
 
 
-def _pairs(name: str, content: dict[str, Any]) -> list[PairedScore]:
+def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedScore]:
     rows = _part(name, content, "pairs", list)
     if len(rows) > LARGEST_EXPERIMENT:
         raise VerificationError(f"{name} has {len(rows)} pairs; at most {LARGEST_EXPERIMENT} are.")
@@ -191,29 +192,38 @@ def _pairs(name: str, content: dict[str, Any]) -> list[PairedScore]:
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
             raise VerificationError(f"{name}: pair {number} is {_short(row)}, not an object.")
-        rollouts = row.get("rollouts")
-        if not isinstance(rollouts, list) or len(rollouts) != 2:
-            raise VerificationError(f"{name}: pair {number} does not name its two rollouts.")
-        try:
-            pairs.append(
-                msgspec.convert(
-                    {
-                        "task_id": row.get("task"),
-                        "baseline": row.get("baseline"),
-                        "candidate": row.get("candidate"),
-                        "metrics": row.get("metrics"),
-                        "failed": row.get("failed"),
-                        "baseline_rollout": rollouts[0],
-                        "candidate_rollout": rollouts[1],
-                    },
-                    PairedScore,
-                )
+        runs = [row] if repetitions == 1 else row.get("repetitions")
+        if not isinstance(runs, list) or len(runs) != repetitions:
+            raise VerificationError(
+                f"{name}: pair {number} does not have the {repetitions} repetitions of the plan."
             )
+        try:
+            pairs.append(PairedScore.of_repetitions([_run(row.get("task"), run) for run in runs]))
         except msgspec.ValidationError as error:
             raise VerificationError(f"{name}: pair {number} is malformed: {error}.") from None
         except RatchetError as error:
             raise VerificationError(f"{name}: pair {number}: {error.message}") from None
     return pairs
+
+
+def _run(task: Any, row: Any) -> PairedScore:
+    if not isinstance(row, dict):
+        raise VerificationError(f"the repetition {_short(row)} is not an object.")
+    rollouts = row.get("rollouts")
+    if not isinstance(rollouts, list) or len(rollouts) != 2:
+        raise VerificationError("its two rollouts are not named.")
+    return msgspec.convert(
+        {
+            "task_id": task,
+            "baseline": row.get("baseline"),
+            "candidate": row.get("candidate"),
+            "metrics": row.get("metrics"),
+            "failed": row.get("failed"),
+            "baseline_rollout": rollouts[0],
+            "candidate_rollout": rollouts[1],
+        },
+        PairedScore,
+    )
 
 
 def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]:

@@ -29,6 +29,10 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute path of the project folder."""
     path: tuple[str, ...] = (".",)
     """Folders prepended to `sys.path`, relative to the root."""
+    model: str = ""
+    """Version of the local model that the agent calls; empty for another."""
+    variables: dict[str, str] = {}
+    """Environment variables of the agent's processes, such as those that lead to that model."""
 
 
 class Agent:
@@ -102,7 +106,8 @@ class Agent:
     def source_version(self) -> str:
         """Hash the source files of the entry's package and of every module loaded from the root.
 
-        Part of a rollout's identity: an edited agent is another agent.
+        Part of a rollout's identity: an edited agent is another agent, and so is one with another
+        local model.
         """
         root = Path(self.spec.root).resolve()
         module = sys.modules[self.spec.entry.partition(":")[0]]
@@ -114,7 +119,7 @@ class Agent:
             file = getattr(loaded, "__file__", None)
             if isinstance(file, str) and file.endswith(".py"):
                 files.add(Path(file).resolve())
-        digest = hashlib.sha256()
+        digest = hashlib.sha256(self.spec.model.encode())
         for file in sorted(f for f in files if _is_inside(f, root)):
             digest.update(f"{file.relative_to(root)}\0".encode())
             digest.update(hashlib.sha256(file.read_bytes()).digest())

@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -48,6 +49,7 @@ class CommandExecutor:
         slots: Attempts at once.
         timeout_s: Seconds that one attempt may take.
         server: URL of the server whose gateway serves model calls; empty for none.
+        variables: Further variables of the command; they take precedence over the gateway's.
         environ: Environment to start from; that of this process when left out.
     """
 
@@ -60,6 +62,7 @@ class CommandExecutor:
         slots: int,
         timeout_s: float,
         server: str = "",
+        variables: Mapping[str, str] = MappingProxyType({}),
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._command = tuple(command)
@@ -68,6 +71,7 @@ class CommandExecutor:
         self._slots = slots
         self._timeout_s = timeout_s
         self._server = server
+        self._variables_given = dict(variables)
         base = os.environ if environ is None else environ
         self._environ = without(base, STORE_SECRETS, PROVIDER_KEYS if server else frozenset())
 
@@ -132,6 +136,7 @@ class CommandExecutor:
             **self._environ,
             **(gateway_variables(self._server, claim) if self._server else {}),
             **trace_variables(self._environ, self._server, claim),
+            **self._variables_given,
             "RATCHET_ROLLOUT_ID": claim.rollout.id,
             "RATCHET_ATTEMPT": str(claim.fence),
             "RATCHET_TASK_FILE": str(folder / TASK_FILE),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -60,6 +61,26 @@ def gateway_variables(server: str, claim: Claim | None) -> dict[str, str]:
         "ANTHROPIC_BASE_URL": f"{gateway}/anthropic",
         "ANTHROPIC_API_KEY": key,
     }
+
+
+def model_variables(base_url: str, key: str) -> dict[str, str]:
+    """Variables that direct OpenAI's libraries to a model."""
+    return {"OPENAI_BASE_URL": base_url, "OPENAI_API_BASE": base_url, "OPENAI_API_KEY": key}
+
+
+@contextmanager
+def variables_set(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables of this process for a while."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def trace_variables(environ: Mapping[str, str], server: str, claim: Claim) -> dict[str, str]:

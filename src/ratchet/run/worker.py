@@ -77,6 +77,7 @@ def main(descriptor: int, *kept_open: int) -> None:
         for name in PROVIDER_KEYS:
             os.environ.pop(name, None)
         os.environ.update(gateway_variables(setup.gateway, None))
+    os.environ.update(setup.agent.variables)
     path = list(sys.path)
     faulthandler.enable(all_threads=False)
     # Error messages show the last output, and a crash flushes nothing.

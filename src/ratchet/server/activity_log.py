@@ -37,6 +37,7 @@ class ActivityLog:
         self._refused: dict[tuple[str, str, str, int], float] = {}
         """Time until which each refusal is not recorded again."""
         self._more = asyncio.Event()
+        self._closing = asyncio.Event()
         self._written = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
 
@@ -87,16 +88,18 @@ class ActivityLog:
 
     async def close(self) -> None:
         """Stop and write what is buffered."""
+        self._closing.set()
+        self._more.set()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+            await self._task  # not cancelled: a write under way would lose its rows
         await self._write()
 
     async def _run(self) -> None:
-        while True:
+        while not self._closing.is_set():
             await self._more.wait()
             self._more.clear()
-            await asyncio.sleep(EVERY_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), EVERY_S)
             await self._write()
 
     async def _write(self) -> None:

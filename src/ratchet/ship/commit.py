@@ -43,9 +43,10 @@ def release_message(
     gain = decision.candidate - decision.baseline
     low, high = decision.interval
     subject = f"Improve {names}: {_one_line(decision.metric)} {gain:+.4f}"
+    runs = f" of means of {decision.repetitions} runs" if decision.repetitions > 1 else ""
     body = (
         f"{_one_line(decision.metric)}: {decision.baseline:.4f} -> {decision.candidate:.4f} over"
-        f" {decision.pairs} pairs.\n"
+        f" {decision.pairs} pairs{runs}.\n"
         f"Gain {gain:+.4f}, interval [{low:+.4f}, {high:+.4f}] at level"
         f" {1 - decision.alpha:.4g}.\n"
         f"e-value {decision.e_value:.4g} (needed: {1 / decision.alpha:.4g})."

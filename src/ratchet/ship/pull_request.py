@@ -166,6 +166,8 @@ def _proof(decision: Decision) -> str:
         ("pairs", f"{decision.pairs}"),
         ("alpha", f"{decision.alpha:.4g}"),
     ]
+    if decision.repetitions > 1:
+        rows.append(("runs of each task with either", f"{decision.repetitions}"))
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
 
 

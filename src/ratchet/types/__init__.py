@@ -3,7 +3,7 @@
 from ratchet.types.access import SCOPES, Key, Scope
 from ratchet.types.activation import Activation, AgentSettings
 from ratchet.types.candidate import Candidate
-from ratchet.types.cost import Cost, dollars_text, total_cost
+from ratchet.types.cost import LOCAL_MODELS, Cost, dollars_text, total_cost
 from ratchet.types.errors import (
     NOT_FOUND,
     AgentError,
@@ -52,6 +52,7 @@ from ratchet.types.template import PromptTemplate
 
 __all__ = [
     "FINAL",
+    "LOCAL_MODELS",
     "MAX_DELIVERIES",
     "NOT_FOUND",
     "RELEASE_TRANSITIONS",

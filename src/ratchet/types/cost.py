@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+LOCAL_MODELS = "local/"
+"""Start of the names that Ratchet's local models answer with; their calls cost nothing."""
+
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Dollars of model calls; unknown, never zero, if the price of one is unknown."""

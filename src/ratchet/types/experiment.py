@@ -12,6 +12,10 @@ to be below the smallest gain worth having. no_gain: the tasks ran out. guardrai
 but a guardrail was not proved to hold or its metric was not measured."""
 
 
+MAX_REPETITIONS = 100
+"""Largest number of times that an experiment runs a task with either candidate."""
+
+
 class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of testing "worse than the margin" for one metric."""
 
@@ -52,6 +56,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     guardrails: tuple[GuardrailResult, ...] = ()
     sentence: str = ""
     """The decision as a sentence for display."""
+    repetitions: int = 1
+    """How often each task was run with either candidate; above 1, a pair compares means."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):

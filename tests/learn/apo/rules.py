@@ -98,7 +98,7 @@ class RuleCoach:
     def critique(self, text: str, luck: random.Random) -> str:
         """The rules that low rollouts lack."""
         known = stated(prompt_in(text))
-        low = re.findall(r"\(score 0\.\d+, [\w ]+\)\nTask: .*?\"nr\":(\d+)", text)
+        low = re.findall(r"\(score 0(?:\.\d+)?[;)].*\nTask: .*?\"nr\":(\d+)", text)
         lacking = sorted({rule for nr in low for rule in needed(int(nr))} - known)
         luck.shuffle(lacking)
         return "\n".join(f"- Follow rule {rule} is missing." for rule in lacking[: self.reads])

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.learn.apo.answers import extracted, language, language_changed, longest, read_answer
+from ratchet.learn.apo.answers import extracted, language, language_changed, read_answer
 from ratchet.learn.apo.placeholders import mended
+from ratchet.learn.length import longest
 from ratchet.types import PromptTemplate
 
 PARENT = PromptTemplate("You book rooms for {office}.\n\nRequest: {request}")
@@ -187,11 +188,31 @@ def test_whatever_an_answer_holds_the_template_fills_from_the_same_fields(text: 
         read.template.format(office="x", request="y")
 
 
-def test_the_length_may_grow_within_bounds() -> None:
-    short, long = PromptTemplate("Be brief."), PromptTemplate("x" * 20_000)
-    assert longest(short, short) > 1_000
-    assert longest(long, short) == 24_000
-    assert longest(long, PromptTemplate("x" * 15_000)) == 30_000
+def test_a_short_prompt_may_grow_to_a_fixed_length_and_a_long_one_in_proportion() -> None:
+    assert longest("Be brief.") == longest("x" * 1_000) == 4_000
+    assert longest("x" * 15_000) == 60_000
+    assert longest("x" * 15_000, 2.0) == 30_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["NO CHANGE", "no change.", "**NO CHANGE** They have another cause.", "No changes are needed",
+     "No change: the prompt says it all."],
+)  # fmt: skip
+def test_an_answer_may_be_that_nothing_should_change(answer: str) -> None:
+    read = read_answer(answer, PARENT, PARENT)
+    assert read.declined
+    assert read.final
+    assert read.template is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["No changes may be made to bookings of {office} for {request}.", "Nothing helps.",
+     "NO CHANGE but this:\n````text\nBook for {office}: {request}, one room.\n````"],
+)  # fmt: skip
+def test_what_only_begins_like_that_is_read_as_a_prompt(answer: str) -> None:
+    assert not read_answer(answer, PARENT, PARENT).declined
 
 
 @pytest.mark.parametrize(

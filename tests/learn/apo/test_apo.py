@@ -135,7 +135,7 @@ def test_failed_rollouts_are_part_of_the_critique_with_their_error(make_store: M
 
     found = learn(make_store(), answer=breaks)
     critiques = [text for text in found.coach.texts if "Write a critique" in text]
-    assert any("failed)" in text and "rule three was not followed" in text for text in critiques)
+    assert any("The rollout failed: rule three was not followed" in text for text in critiques)
     assert 3 in stated(text_of(found.finding))
 
 
@@ -302,16 +302,20 @@ def test_dollars_below_one_round_are_told_as_soon_as_the_price_is_known(
 
 def test_dollars_and_coach_calls_end_the_search(make_store: MakeStore) -> None:
     found = learn(
-        make_store(), cost_usd=0.01, coach=RuleCoach(cost_usd=0.02), budget=Budget(dollars=1.2)
+        make_store(),
+        cost_usd=0.01,
+        coach=RuleCoach(cost_usd=0.02, reads=1),
+        budget=Budget(dollars=0.9),
     )
-    assert found.spent.dollars <= 1.4
+    assert found.spent.dollars <= 1.1
     assert "budget is spent" in found.finding.sentence
     assert found.finding.best_val > found.finding.baseline_val
     least = learn(make_store(), budget=Budget(coach_calls=3))
     assert 2 <= least.spent.coach_calls <= 3
     few = learn(make_store(), budget=Budget(coach_calls=20))
     assert 3 <= few.spent.coach_calls <= 20
-    assert "budget is spent" in few.finding.sentence
+    assert "coach calls" in few.finding.sentence
+    assert few.finding.ended == "budget"
 
 
 def test_seconds_end_the_search_and_what_was_found_is_kept(make_store: MakeStore) -> None:
@@ -361,7 +365,7 @@ class Says(RuleCoach):
         (lambda prompt: prompt, "unchanged"),
         (lambda prompt: f"{prompt} It is for {{customer}}.", "{customer}"),
         (lambda prompt: "Du bist ein Assistent und hilfst den Leuten. {question}", "German"),
-        (lambda prompt: prompt * 60, "characters long"),
+        (lambda prompt: prompt * 100, "characters long"),
     ],
     ids=["empties", "refuses", "repeats", "invents", "translates", "doubles"],
 )
@@ -464,15 +468,21 @@ def test_the_initial_validation_may_come_last(make_store: MakeStore) -> None:
 
 
 def test_rounds_end_it_when_no_more_are_wanted(make_store: MakeStore) -> None:
+    class Inventive(RuleCoach):
+        """Never says the same twice, so that nothing but the rounds ends the search."""
+
+        def edit(self, text: str, luck: random.Random) -> str:
+            return super().edit(text, luck).replace("{question}", f"{len(self.texts)} {{question}}")
+
     apo = APO(beam_rounds=2, beam_width=2, branch_factor=2, while_better=False)
-    found = learn(make_store(), apo, rollouts=None)
+    found = learn(make_store(), apo, rollouts=None, coach=Inventive())
     assert "2 rounds are done" in found.finding.sentence
     assert 6 <= len(found.proposals) <= 8
 
 
 def test_it_goes_on_while_rounds_bring_something(make_store: MakeStore) -> None:
     apo = APO(beam_rounds=1, beam_width=1, branch_factor=1)
-    found = learn(make_store(), apo, rollouts=400)
+    found = learn(make_store(), apo, rollouts=400, coach=RuleCoach(reads=1))
     assert found.finding.proposals > 3
     assert stated(text_of(found.finding)) == set(range(RULES))
 
@@ -639,16 +649,19 @@ class TracedRunner(FakeRunner):
 def test_of_several_prompts_it_edits_the_one_that_the_trace_points_to(
     make_store: MakeStore,
 ) -> None:
-    store = make_store()
-    runner, coach = TracedRunner(store, _two), RuleCoach(useless=0.0, harmful=0.0)
-    lab = make_lab(runner, store, TWO, budget=Budget(rollouts=250), coach=coach, val=20)
-    finding = asyncio.run(APO().learn(lab))
-    assert finding.best_val > finding.baseline_val + 0.4
-    assert "answer" in finding.best.changed_from(TWO)
-    edited = Counter(re.findall(r"The prompt '(\w+)' of the agent", "\n".join(coach.texts)))
+    edited: Counter[str] = Counter()
+    for seed in range(8):
+        store = make_store()
+        runner, coach = TracedRunner(store, _two), RuleCoach(useless=0.0, harmful=0.0)
+        budget = Budget(rollouts=250)
+        lab = make_lab(runner, store, TWO, budget=budget, coach=coach, val=20, seed=seed)
+        finding = asyncio.run(APO().learn(lab))
+        assert finding.best_val > finding.baseline_val + 0.4
+        assert "answer" in finding.best.changed_from(TWO)
+        assert "'answer'" in finding.best.reason or "'plan'" in finding.best.reason
+        edited.update(re.findall(r"The prompt '(\w+)' of the agent", "\n".join(coach.texts)))
     assert edited["answer"] > 1.5 * edited["plan"]
     assert edited["other"] <= edited.total() // 10
-    assert "'answer'" in finding.best.reason or "'plan'" in finding.best.reason
 
 
 def test_only_the_targets_of_its_part_of_the_lab_change(make_store: MakeStore) -> None:

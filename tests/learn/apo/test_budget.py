@@ -54,6 +54,7 @@ def test_without_a_limit_the_options_decide() -> None:
 
 def test_the_coachs_prompts_have_one_version_and_take_anything_as_it_is() -> None:
     assert len(PROMPTS.version) == 8
-    text = PROMPTS.fill("critique", role="$prompt", prompt="{a} $b ${c}", rollouts="```")
+    text = PROMPTS.fill("critique", role="$prompt", prompt="{a} $b ${c}", rollouts="```",
+                        settings="", history="")  # fmt: skip
     assert "$prompt\n" in text
     assert "{a} $b ${c}" in text

@@ -63,7 +63,7 @@ class RuleCoach:
         if "# Current source" in text:
             return Reply(text="I write no code.", model="m", cost_usd=0.01)
         current = text.split("# Current instructions\n```\n")[1].split("\n```")[0]
-        low = re.findall(r"\(score 0[\d.]*\)\nInput:\n(\{.*\})", text)
+        low = re.findall(r"\(score 0(?:\.\d+)?[;)].*\nTask: (\{.*\})", text)
         missing = sorted(
             {
                 rule

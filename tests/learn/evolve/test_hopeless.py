@@ -107,12 +107,12 @@ def test_each_answer_that_could_not_be_used_is_kept_with_its_reason(make_store: 
     assert found.finding.best == SOURCE
     assert found.lab.spent.rollouts < 40
     reasons = [why for _, why in kept(store, "unusable/")]
-    assert len(reasons) == len(found.coach.calls)
+    assert len(reasons) >= len(found.coach.calls) > 0
     assert set(reasons) == {"The coach gave no whole answer: The answer was cut at the limit."}
 
 
 def test_a_single_coach_call_makes_a_proposal(make_store: MakeStore) -> None:
-    found = learn(make_store(), budget=Budget(rollouts=300, coach_calls=1))
+    found = learn(make_store(), coach=RuleCoach(seed=1), budget=Budget(rollouts=300, coach_calls=1))
     assert len(found.coach.calls) == found.lab.spent.coach_calls == 1
     assert "coach calls are spent" in found.finding.sentence
     assert "Candidates: 1 by llm" in found.finding.sentence

@@ -89,13 +89,19 @@ def test_it_shows_the_current_text_examples_and_what_was_tried(make_store: MakeS
         make_store,
         fenced("x {office}"),
         examples=(example,),
-        tried=(TriedChange(reason="shorter answers", gain=-0.1),),
+        tried=(
+            TriedChange(
+                reason="shorter answers", gain=-0.1, score=0.4, tasks=6, change="+ Be short."
+            ),
+        ),
     )
     text = coach.asked[0]
     for part in ("Answer briefly.", '{"q":"room?"}', "R2", "R1 is taken.", "list_rooms"):
         assert part in text
     assert "(score 0.25)" in text
-    assert "shorter answers (0.10 worse on average)" in text
+    assert "shorter answers (It scored 0.40 on 6 tasks: 0.10 worse on average" in text
+    assert "+ Be short." in text
+    assert "At most 4000 characters" in text
     assert "Keep these placeholders exactly as they are: {office}." in text
     assert "<<" not in text.replace("<<<<<<<", "")
 
@@ -111,7 +117,8 @@ def test_several_steps_build_on_each_other(make_store: MakeStore) -> None:
 
 def test_a_step_that_refuses_or_throws_all_away_is_passed_over(make_store: MakeStore) -> None:
     good = "You work for {office}.\nAnswer briefly.\nA rule."
-    found, _ = draft(make_store, fenced(good), "", fenced("Etwas ganz anderes {office}"), steps=3)
+    found, _ = draft(make_store, fenced(good), "", fenced("Etwas ganz anderes {office}"), steps=3,
+                     examples=tuple(Example(input=number) for number in range(20)))  # fmt: skip
     assert found.resources == {"system": PromptTemplate(good)}
     assert len(found.replies) == 3
 
@@ -136,15 +143,15 @@ def test_unusable_answers_say_why(make_store: MakeStore, answer: str, words: str
 
 def test_a_prompt_cannot_grow_without_bound(make_store: MakeStore) -> None:
     parent, refused = BASELINE, False
-    for _ in range(8):  # it doubles its length each round
+    for _ in range(12):
         text = str(parent.resources["system"])
-        found, _ = draft(make_store, fenced(text + "\n" + "More words. " * 40), parent=parent)
+        found, _ = draft(make_store, fenced(text + "\n" + "More words. " * 60), parent=parent)
         refused = bool(found.problem)
         if refused:
             break
         parent = parent.derive(found.resources, algorithm="test")
     assert refused
-    assert len(str(parent.resources["system"])) <= 1500
+    assert len(str(parent.resources["system"])) <= 4000
 
 
 def test_code_is_edited_by_blocks_or_rewritten(make_store: MakeStore) -> None:

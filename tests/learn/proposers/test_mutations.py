@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.learn.proposers.mutations import OPERATORS, FunctionTree, grow, shapes_of
+from ratchet.learn.proposers.mutations import (
+    OPERATORS,
+    FunctionTree,
+    grow,
+    grow_near,
+    shapes_of,
+)
+from ratchet.learn.proposers.mutations.constants import FIRST, Tried, neighbours
 from ratchet.learn.proposers.syntax import mutated
 from ratchet.types import Code
 
@@ -229,3 +236,48 @@ def test_expressions_can_come_from_another_function() -> None:
         if grown is not None:
             made.add(grown.code.source)
     assert any("(a - b) / (1 + abs(b))" in source for source in made)
+
+
+@pytest.mark.parametrize(
+    ("value", "likely"),
+    [
+        (0.9, [0.8, 1.0, 0.85, 0.95]),
+        (0.85, [0.84, 0.86, 0.8, 0.9]),
+        (1.0, [0.9, 1.1, 0.0, 2.0]),
+        (10, [9, 11, 20, 5, 15]),
+        (250, [249, 251, 240, 260, 200, 300]),
+        (-3, [-2, -4]),
+        (0, [-1, 1]),
+    ],
+)
+def test_round_values_near_by_come_first(value: float, likely: list[float]) -> None:
+    found = neighbours(value)
+    assert set(likely) <= set(found[:8])
+    assert len(set(found)) == len(found)
+    assert value not in found
+
+
+@given(st.integers() | st.floats(allow_nan=True, allow_infinity=True))
+@settings(deadline=None)
+def test_neighbours_of_any_number_are_few_bounded_and_of_its_type(value: float) -> None:
+    found = neighbours(value)
+    assert len(found) <= 40
+    assert all(type(one) is type(value) and abs(one) < 1e12 for one in found)
+
+
+def test_each_round_value_is_tried_once_and_the_constants_take_turns() -> None:
+    code = Code("def f(x):\n    return x * 0.9 if x > 10 else x + 4\n", "f")
+    tried: Tried = set()
+    rng = random.Random(0)
+    made = []
+    while (grown := grow_near(code, rng, tried)) is not None:
+        made.append(grown)
+    sources = [grown.code.source for grown in made]
+    assert len(set(sources)) == len(sources) == 3 * FIRST
+    first = {grown.description.split()[0] for grown in made[:3]}
+    assert first == {"0.9", "10", "4"}
+    # What was tried is not tried again in a function derived from this one.
+    derived = Code(code.source.replace("    return", "    x = x * 5\n    return"), "f")
+    first_of_five = {grow_near(derived, rng, tried) for _ in range(FIRST)}
+    assert all(one and one.description.startswith("5 ") for one in first_of_five)
+    assert grow_near(derived, rng, tried) is None

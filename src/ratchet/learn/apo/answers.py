@@ -10,19 +10,14 @@ from collections.abc import Callable
 import msgspec
 
 from ratchet.learn.apo.placeholders import mended
+from ratchet.learn.coach_prompts import declines
+from ratchet.learn.length import longest
 from ratchet.types import PromptTemplate
-
-GROWTH = 3.0
-"""Maximum length of an edit, as a multiple of its parent's length."""
-
-ROOM = 1_500
-"""Characters that an edit may add in any case."""
-
-MOST = 24_000
-"""Maximum characters of an edit, unless twice the source's own prompt is more."""
 
 LEAST = 8
 """Minimum characters of a prompt; shorter ones count as empty."""
+
+DECLINED = "The coach sees nothing to change."
 
 _FENCE = re.compile(
     r"^[ \t]*(`{3,}|~{3,})[^\n`]*\n(.*?)\n?^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE
@@ -49,7 +44,7 @@ _AFTERWORD = re.compile(
 )
 _REFUSAL = re.compile(
     r"\A\W*(?:i(?:'m| am) (?:sorry|unable|not able)|sorry,|i (?:can(?:no|')t|cannot|won't|will not)"
-    r"|as an ai\b|unfortunately,? i\b|i apologi[sz]e|i must decline|no changes? (?:is|are) needed)",
+    r"|as an ai\b|unfortunately,? i\b|i apologi[sz]e|i must decline)",
     re.IGNORECASE,
 )
 
@@ -63,6 +58,10 @@ class EditAnswer(msgspec.Struct, frozen=True):
     """The fault, to be sent to the coach for repair; empty if there is a template."""
     final: bool = False
     """Whether a retry is pointless: the coach refused, or changed nothing."""
+    unchanged: bool = False
+    """Whether it is the prompt as it was."""
+    declined: bool = False
+    """Whether the coach answered that nothing should change."""
 
 
 def read_answer(text: str, parent: PromptTemplate, source: PromptTemplate) -> EditAnswer:
@@ -76,19 +75,21 @@ def read_answer(text: str, parent: PromptTemplate, source: PromptTemplate) -> Ed
     answer = text.strip()
     if not answer:
         return EditAnswer(problem="The answer is empty.")
+    if declines(answer):
+        return EditAnswer(problem=DECLINED, final=True, declined=True)
     if _REFUSAL.match(answer) and not _FENCE.search(answer) and len(answer) < 1_200:
         return EditAnswer(problem=f"The coach refused: {answer[:120]}", final=True)
     prompt = extracted(answer, parent)
     if len(prompt) < LEAST:
         return EditAnswer(problem="The answer has no prompt in it, or an emptied one.")
     if prompt.strip() == parent.text.strip():
-        return EditAnswer(problem="The prompt is unchanged.", final=True)
+        return EditAnswer(problem="The prompt is unchanged.", final=True, unchanged=True)
     other = language_changed(source.text, prompt)
     if other:
         return EditAnswer(
             problem=f"It changed the language of the prompt to {other}; it must stay."
         )
-    limit = longest(parent, source)
+    limit = longest(source.text)
     if len(prompt) > limit:
         return EditAnswer(
             problem=f"It is {len(prompt)} characters long; {limit} are allowed. Keep what matters."
@@ -97,14 +98,8 @@ def read_answer(text: str, parent: PromptTemplate, source: PromptTemplate) -> Ed
     if template is None:
         return EditAnswer(problem=problem)
     if template.text.strip() == parent.text.strip():
-        return EditAnswer(problem="The prompt is unchanged.", final=True)
+        return EditAnswer(problem="The prompt is unchanged.", final=True, unchanged=True)
     return EditAnswer(template=template)
-
-
-def longest(parent: PromptTemplate, source: PromptTemplate) -> int:
-    """Maximum characters of an edit of a template."""
-    own = len(parent.text)
-    return min(max(int(own * GROWTH), own + ROOM), max(MOST, 2 * len(source.text)))
 
 
 def extracted(text: str, parent: PromptTemplate) -> str:

@@ -265,7 +265,7 @@ class APO:
         scores = {one: scores_of(evaluations) for one, evaluations in measured.items()}
         if not scores[lab.baseline.id]:
             raise _unknown("val")
-        choice = race.choose(search.source, finalists, scores)
+        choice = race.choose(search.source, finalists, scores, is_last=lab.is_last)
         return Finding(
             best=choice.entry.candidate,
             baseline_val=choice.first_val,
@@ -328,6 +328,8 @@ def _sentence(search: PromptSearch, end: SearchEnd) -> str:
     if search.refused:
         reasons = max(set(search.problems), key=search.problems.count, default="")
         parts.append(f"{search.refused} not usable ({reasons.rstrip('.')})")
+    if search.unchanged:
+        parts.append(f"{search.unchanged} declined by the coach, who would change nothing")
     if search.untried:
         parts.append(f"{search.untried} not tried, since nothing was left")
     return f"{count} ({', '.join(parts)}); {end.why}."

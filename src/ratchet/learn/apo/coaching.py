@@ -12,13 +12,23 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ratchet.learn.apo.answers import EditAnswer, longest, read_answer
+from ratchet.learn.apo.answers import DECLINED, EditAnswer, read_answer
 from ratchet.learn.apo.placeholders import written
 from ratchet.learn.attribution import blame
-from ratchet.learn.coach_prompts import CoachPrompts
+from ratchet.learn.coach_prompts import CoachPrompts, declines
+from ratchet.learn.evidence import (
+    TriedChange,
+    changes_text,
+    cut,
+    example_of,
+    examples_text,
+    history_text,
+    parameters_text,
+)
 from ratchet.learn.lab import Lab
+from ratchet.learn.length import longest
 from ratchet.learn.race import RaceEntry
-from ratchet.learn.transcript import cut, transcript
+from ratchet.learn.wording import counted
 from ratchet.learn.work import Evaluation
 from ratchet.llm import Message, Reply
 from ratchet.types import Candidate, PromptTemplate
@@ -35,6 +45,9 @@ MAX_CRITIQUE = 4_000
 MAX_LESSON = 1_200
 """Maximum characters of a critique shown as a lesson."""
 
+MAX_CHANGES = 2_000
+"""Maximum characters of what has changed since critiques were written."""
+
 MAX_GIST = 160
 """Maximum characters of a critique in a candidate's reason."""
 
@@ -48,12 +61,10 @@ class EditOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     parent: RaceEntry
-    batches: int
-    """Number of critiques to merge, each over separate rollouts."""
-    batch: int
-    """Number of rollouts per critique."""
-    turn: int
-    """How often the parent was edited before: each turn shows other rollouts."""
+    groups: tuple[tuple[Evaluation, ...], ...]
+    """Rollouts of the parent to show, by critique; the critiques are merged into one edit."""
+    overview: str = ""
+    """What the parent scored on how many tasks, and its kinds of failure."""
     passes: int
     """Maximum number of successive edits from the same critiques."""
     draw: float
@@ -64,6 +75,8 @@ class EditOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Critiques that led to an improvement of other prompts."""
     earlier: tuple[str, ...] = ()
     """Why earlier edits of the same parent were unusable."""
+    tried: tuple[TriedChange, ...] = ()
+    """The edits that made the parent, and those tried on it."""
 
 
 class PromptDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +92,10 @@ class PromptDraft(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[str, ...] = ()
     """Ids of the tasks that the coach was shown."""
     replies: tuple[Reply, ...] = ()
+    declined: bool = False
+    """Whether the coach answered that nothing should change."""
+    asked_in_vain: bool = False
+    """Whether the coach was asked once more after its edit, and had nothing to add."""
 
 
 class Coaching:
@@ -114,23 +131,22 @@ class Coaching:
             BudgetExhausted: No coach calls are left.
             CoachUnavailable: The coach cannot be reached.
         """
-        low = low_rollouts(order.parent)
-        target, low = await self._target(order, low)
-        groups = batches(low, order)
-        solved = _solved(order.parent, len(groups), order.turn)
-        shown = [
-            [*group, *([solved[n]] if n < len(solved) else [])] for n, group in enumerate(groups)
-        ]
+        target, groups = await self._target(order)
         answers = await asyncio.gather(
-            *(self._critique(order, target, n, group) for n, group in enumerate(shown))
+            *(self._critique(order, target, n, group) for n, group in enumerate(groups))
         )
-        critiques = [reply.text.strip() for reply in answers if reply.text.strip()]
-        shown_ids = tuple(e.task.id for group in groups for e in group)
+        texts = [reply.text.strip() for reply in answers]
+        critiques = list(dict.fromkeys(text for text in texts if text and not declines(text)))
+        failing = order.parent.failing()
+        shown_ids = tuple(e.task.id for g in groups for e in g if e.task.id in failing)
         if not critiques:
             problem = next((reply.problem for reply in answers if reply.problem), "")
+            declined = any(map(declines, texts))
+            why = f"The coach wrote no critique: {problem or 'its answer was empty'}."
             return PromptDraft(
                 target=target,
-                problem=f"The coach wrote no critique: {problem or 'its answer was empty'}.",
+                problem=DECLINED if declined else why,
+                declined=declined,
                 shown=shown_ids,
                 replies=tuple(answers),
             )
@@ -161,15 +177,16 @@ class Coaching:
         problem = await self._lab.check(candidate)
         return PromptDraft(candidate=None if problem else candidate, target=target, problem=problem)
 
-    async def _target(
-        self, order: EditOrder, low: Sequence[Evaluation]
-    ) -> tuple[str, list[Evaluation]]:
-        """The prompt to edit, and the low-scoring rollouts to blame on it, highest share first."""
+    async def _target(self, order: EditOrder) -> tuple[str, Sequence[Sequence[Evaluation]]]:
+        """The prompt to edit: the one to blame for most low rollouts; and those to show."""
         prompts = self._prompts(order.parent.candidate)
         if len(prompts) == 1:
-            return next(iter(prompts)), list(low)
+            return next(iter(prompts)), order.groups
         resources = order.parent.candidate.resources
-        looked = low[:BLAMED]
+        failing = order.parent.failing()
+        chosen = [e for group in order.groups for e in group if e.task.id in failing]
+        others = [e for e in low_rollouts(order.parent) if e not in chosen]
+        looked = [*chosen, *others][: max(BLAMED, len(chosen))]
         traces = await asyncio.gather(*(self._lab.spans(e) for e in looked))
         shares = [
             blame(resources, spans, error=e.rollout.error, rationales=_rationales(e))
@@ -181,11 +198,14 @@ class Coaching:
         }
         target = _drawn(totals, order.draw)
         # Rollouts where another prompt is to blame would yield a critique of that prompt.
-        ranked = sorted(
-            zip(looked, shares, strict=True),
-            key=lambda pair: pair[1][target] < max(pair[1][name] for name in prompts),
-        )
-        return target, [e for e, _ in ranked]
+        foreign = {
+            e.task.id
+            for e, share in zip(looked, shares, strict=True)
+            if share[target] < max(share[name] for name in prompts)
+        }
+        groups = [[e for e in group if e.task.id not in foreign] for group in order.groups]
+        groups = [group for group in groups if any(e.task.id in failing for e in group)]
+        return target, groups or order.groups
 
     def _prompts(self, candidate: Candidate) -> dict[str, PromptTemplate]:
         return {
@@ -198,10 +218,7 @@ class Coaching:
         self, order: EditOrder, target: str, number: int, group: Sequence[Evaluation]
     ) -> Reply:
         traces = await asyncio.gather(*(self._lab.spans(e) for e in group))
-        rollouts = [
-            transcript(e, spans, title=f"Rollout {n}")
-            for n, (e, spans) in enumerate(zip(group, traces, strict=True), start=1)
-        ]
+        examples = [example_of(e, spans) for e, spans in zip(group, traces, strict=True)]
         template = self._prompts(order.parent.candidate)[target]
         return await self._lab.coach(
             [
@@ -211,37 +228,48 @@ class Coaching:
                         "critique",
                         role=self._role(order.parent.candidate, target),
                         prompt=template.text,
-                        rollouts=self._lab.redact("\n\n".join(rollouts)),
+                        settings=_settings(order.parent.candidate),
+                        history=self._history(order),
+                        rollouts=self._lab.redact(f"{order.overview}\n\n{examples_text(examples)}"),
                     ),
                 )
             ],
             step=f"{self.step(order)}/critique/{number}",
             temperature=self._temperature,
             model=self._gradient_model,
+            once=True,
         )
 
     async def _edit(self, order: EditOrder, target: str, critiques: Sequence[str]) -> PromptDraft:
         """Edit the prompt, and re-edit while the critiques are not fully applied.
 
-        One answer seldom applies everything that several critiques ask for.
+        One answer seldom applies everything that several critiques ask for. The critiques are of
+        the parent, so each further request says what has changed since.
         """
         template = self._prompts(order.parent.candidate)[target]
         made = PromptDraft(target=target)
         replies: list[Reply] = []
-        failed = 0
+        failed = edits = 0
+        is_done = False
         for number in range(order.passes):
             answer, given = await self._edited(order, target, template, critiques, number)
             replies += given
             if answer.template is None:
+                is_done = answer.declined or answer.unchanged
                 if made.candidate is None:
-                    made = PromptDraft(target=target, problem=answer.problem)
+                    made = PromptDraft(
+                        target=target, problem=answer.problem, declined=answer.declined
+                    )
                 failed += 1
                 if answer.final or failed == FAILED:
                     break
                 continue
             template = answer.template
+            edits += 1
             made = PromptDraft(target=target, candidate=self._candidate(order, target, template))
-        return msgspec.structs.replace(made, replies=tuple(replies))
+        return msgspec.structs.replace(
+            made, replies=tuple(replies), asked_in_vain=is_done and edits == 1
+        )
 
     async def _edited(
         self,
@@ -253,7 +281,8 @@ class Coaching:
     ) -> tuple[EditAnswer, list[Reply]]:
         """One edit, repaired once if it is unusable."""
         source = self._prompts(self._lab.baseline)[target]
-        limit = str(longest(template, source))
+        parent = self._prompts(order.parent.candidate)[target]
+        limit = str(longest(source.text))
         listed = "\n\n".join(
             f"## Critique {n}\n\n{cut(text, MAX_CRITIQUE)}" for n, text in enumerate(critiques, 1)
         )
@@ -261,7 +290,9 @@ class Coaching:
             "edit",
             role=self._role(order.parent.candidate, target),
             prompt=template.text,
+            since=_since(parent, template),
             critiques=listed,
+            history=self._history(order),
             lessons=_lessons(order),
             placeholders=_placeholders(template),
             limit=limit,
@@ -275,6 +306,7 @@ class Coaching:
                 step=f"{self.step(order)}/{step}/{number}",
                 temperature=self._temperature,
                 model=self._apply_edit_model,
+                once=True,
             )
             replies.append(reply)
             answer = read_answer(reply.text, template, source)
@@ -285,7 +317,7 @@ class Coaching:
                 if not problem:
                     return answer, replies
                 answer = EditAnswer(problem=problem)
-            else:
+            elif not answer.declined:
                 why = reply.problem if not reply.text.strip() else ""
                 self._lab.unusable(f"{self.step(order)}/{step}/{number}", why or answer.problem)
             if answer.final or not reply.text.strip():
@@ -304,13 +336,17 @@ class Coaching:
     def _candidate(self, order: EditOrder, target: str, template: PromptTemplate) -> Candidate:
         several = len(self._prompts(self._lab.baseline)) > 1
         what = f"of {target!r} " if several else ""
-        made = "1 critique" if order.batches == 1 else f"{order.batches} critiques"
+        made = counted(len(order.groups), "critique")
         return self._lab.propose(
             {target: template},
             algorithm=self._algorithm,
             reason=f"An edit {what}made from {made} of low rollouts (prompts {PROMPTS.version}).",
             parent=order.parent.candidate,
         )
+
+    def _history(self, order: EditOrder) -> str:
+        text = self._lab.redact(history_text(order.tried))
+        return "\n" + PROMPTS.fill("history", tried=text) if text else ""
 
     def _role(self, candidate: Candidate, target: str) -> str:
         names = list(self._prompts(candidate))
@@ -324,29 +360,24 @@ class Coaching:
         return f"{self._algorithm}/{PROMPTS.version}/{order.number:04d}"
 
 
-def batches(low: Sequence[Evaluation], order: EditOrder) -> list[list[Evaluation]]:
-    """Groups of low-scoring rollouts, one per critique; disjoint if there are enough."""
-    if not low:
-        return []
-    passed = order.turn * order.batch
-    # Shift by one after each full cycle, so that groups do not repeat.
-    start = (passed + passed // len(low)) % len(low)
-    ring = [*low[start:], *low[:start]]
-    count = max(1, min(order.batches, math.ceil(len(low) / order.batch)))
-    return [ring[n * order.batch : (n + 1) * order.batch] for n in range(count)]
-
-
 def low_rollouts(entry: RaceEntry) -> list[Evaluation]:
     """Evaluations that are not solved, lowest first."""
     return [entry.evaluations[task] for task in entry.failing() if task in entry.scores]
 
 
-def _solved(parent: RaceEntry, count: int, turn: int) -> list[Evaluation]:
-    """The best rollouts, for contrast; as many as there are critiques."""
-    failing = parent.failing()
-    good = [e for task, e in parent.evaluations.items() if task not in failing]
-    start = (turn * count) % len(good) if good else 0
-    return [*good[start:], *good[:start]][:count]
+def _settings(candidate: Candidate) -> str:
+    text = parameters_text(candidate)
+    return (
+        f"\nIt runs with these parameters, which are tuned separately:\n\n{text}\n" if text else ""
+    )
+
+
+def _since(parent: PromptTemplate, current: PromptTemplate) -> str:
+    """What has changed since the critiques were written; empty if nothing has."""
+    if current == parent:
+        return ""
+    changes = cut(changes_text(parent, current), MAX_CHANGES)
+    return "\n" + PROMPTS.fill("since", changes=changes)
 
 
 def _lessons(order: EditOrder) -> str:

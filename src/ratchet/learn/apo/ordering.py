@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ratchet.learn.apo.budget import SearchSizes
 from ratchet.learn.apo.coaching import CALLS_AN_EDIT, EditOrder, PromptDraft, low_rollouts
+from ratchet.learn.evidence import EvidenceSelector, TriedChange
 from ratchet.learn.race import Race, RaceEntry
 from ratchet.types import Task
 
@@ -21,9 +22,8 @@ LESSONS = 2
 """Number of lessons shown to an edit: critiques that led to an improvement elsewhere."""
 
 
-def drawn_parent(beam: Sequence[RaceEntry], race: Race[RaceEntry], rng: random.Random) -> RaceEntry:
-    """A member of the beam, drawn by its estimated worth (Thompson sampling)."""
-    able = [entry for entry in beam if low_rollouts(entry)]
+def drawn_parent(able: Sequence[RaceEntry], race: Race[RaceEntry], rng: random.Random) -> RaceEntry:
+    """One of several entries, drawn by its estimated worth (Thompson sampling)."""
     standings = [race.standing(entry) for entry in able]
     drawn = [rng.gauss(one.mean, one.deviation) for one in standings]
     return able[max(range(len(able)), key=lambda n: (drawn[n], -n))]
@@ -32,6 +32,7 @@ def drawn_parent(beam: Sequence[RaceEntry], race: Race[RaceEntry], rng: random.R
 def order_of(
     number: int,
     parent: RaceEntry,
+    evidence: EvidenceSelector,
     *,
     turn: int,
     batch: int,
@@ -41,7 +42,8 @@ def order_of(
     worth: Mapping[str, float],
     lessons: Sequence[str],
     earlier: Sequence[str],
-) -> EditOrder:
+    tried: Sequence[TriedChange],
+) -> EditOrder | None:
     """An order with as many critiques and edits as its turn and the remaining calls allow.
 
     Every other proposal uses all low-scoring rollouts, in several critiques of a few rollouts each,
@@ -50,29 +52,39 @@ def order_of(
     Args:
         number: Number of the proposal.
         parent: The entry to edit.
+        evidence: Selects the rollouts to show.
         turn: How often the parent was edited before.
-        batch: Maximum rollouts per critique.
+        batch: Maximum low rollouts per critique.
         passes: Maximum number of successive edits.
         calls: Number of coach calls left.
         draw: Random number that selects the prompt to edit.
         worth: Success rate of edits, by prompt.
         lessons: Critiques that led to an improvement elsewhere.
         earlier: Why earlier edits of the parent were unusable.
+        tried: The edits that made the parent, and those tried on it.
+
+    Returns:
+        The order; None if there is nothing new to show of the parent.
     """
     low = len(low_rollouts(parent))
     merged = max(1, min(MERGED, low, calls - CALLS_AN_EDIT)) if turn % 2 == 0 else 1
-    most = passes if merged > 1 else passes - 1
+    size = min(batch, math.ceil(low / merged))
+    chosen = [evidence.choose(parent, failures=size, successes=1) for _ in range(merged)]
+    groups = tuple(group for group in chosen if group)
+    if not groups:
+        return None
+    most = passes if len(groups) > 1 else passes - 1
     return EditOrder(
         number=number,
         parent=parent,
-        batches=merged,
-        batch=min(batch, math.ceil(low / merged)),
-        passes=max(1, min(most, (calls - merged) // CALLS_AN_EDIT)),
-        turn=turn,
+        groups=groups,
+        overview=evidence.overview(parent),
+        passes=max(1, min(most, (calls - len(groups)) // CALLS_AN_EDIT)),
         draw=draw,
         worth=dict(worth),
         lessons=tuple(lessons),
         earlier=tuple(earlier),
+        tried=tuple(tried),
     )
 
 
@@ -106,7 +118,7 @@ def lessons_for(
 
 def calls_of(order: EditOrder) -> int:
     """Maximum number of coach calls of an order."""
-    return order.batches + CALLS_AN_EDIT * order.passes
+    return len(order.groups) + CALLS_AN_EDIT * order.passes
 
 
 def ranked(entries: Sequence[RaceEntry], race: Race[RaceEntry]) -> list[RaceEntry]:

@@ -12,11 +12,12 @@ low-scoring rollouts are the input of the next critiques: no rollout is spent on
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from ratchet.learn.algorithm import SPENT, SearchEnd
+from ratchet.learn.algorithm import CALLS_SPENT, SPENT, SearchEnd
 from ratchet.learn.apo.ablation import Ablation
 from ratchet.learn.apo.budget import SearchSizes, SearchSpending, SizeOptions
 from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching, EditOrder, PromptDraft, low_rollouts
@@ -30,6 +31,7 @@ from ratchet.learn.apo.ordering import (
     telling,
 )
 from ratchet.learn.budget import BudgetExhausted
+from ratchet.learn.evidence import EvidenceSelector, TriedChange, tried_change
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import EVEN, Race, RaceEntry, next_part, untried
 from ratchet.learn.work import Evaluation, Proposal
@@ -46,6 +48,14 @@ PATIENCE = 6
 
 STRIDE = 4
 """Number of rungs of train tasks to add at once when the leader has solved the panel."""
+
+DECLINED = 3
+"""Number of answers in a row that nothing should change, after which the coach is no longer asked
+about a prompt, until that has run more tasks."""
+
+LINEAGE, SIBLINGS = 4, 6
+"""Maximum number of earlier edits told to the coach: those that made a prompt, and those tried on
+it."""
 
 UNTIL_FIRST = 3
 """Factor on that number of proposals before the first acceptance."""
@@ -105,6 +115,17 @@ class PromptSearch:
         """Number of accepted and of evaluated edits, by the prompt they changed."""
         self._refusals: dict[int, list[str]] = {}
         """Why edits were unusable, by parent number."""
+        self._evidence = EvidenceSelector()
+        self._spared: dict[int, int] = {}
+        """Entries that the coach is no longer asked about: number of tasks that they had run when
+        that was decided, by entry number."""
+        self._declined: Counter[int] = Counter()
+        """Number of answers in a row that nothing should change, by parent number."""
+        self._tried: dict[int, list[TriedChange]] = {}
+        """Edits tried on each entry, by its number."""
+        self._says_all = False
+        """Whether the coach had nothing to add to its last edit when it was asked again: then each
+        draft is one edit."""
         self._unusable = 0
         self._best_at = 0
         self._end: SearchEnd | None = None
@@ -124,6 +145,8 @@ class PromptSearch:
         self.untried = 0
         """Number of proposals never evaluated because the budget was spent."""
         self.accepted = 0
+        self.unchanged = 0
+        """Number of proposals that the coach declined to make."""
         self.problems: list[str] = []
         """Why proposals were unusable."""
         self.validated: int | None = None
@@ -186,6 +209,9 @@ class PromptSearch:
     def _may_propose(self) -> bool:
         if self._end or self._under_way() >= self._sizes.width:
             return False
+        drafts = any(name.startswith("draft/") for name in self._pending)
+        if drafts and self._spending.calls_left() < 1 + CALLS_AN_EDIT:
+            return False  # drafts in progress reserve more calls than most of them need
         self._end = self._ended()
         if self._end:
             return False
@@ -194,7 +220,18 @@ class PromptSearch:
             if not self._pending:
                 self._end = SearchEnd("solved", "every train task that was tried is solved")
             return False
+        if not self._able():
+            if not self._pending:
+                self._end = SearchEnd("idle", "the coach has no change left for any of the best")
+            return False
         return True
+
+    def _able(self) -> list[RaceEntry]:
+        """The members of the beam that the coach can be asked about."""
+        return [c for c in self.beam if low_rollouts(c) and not self._is_spared(c)]
+
+    def _is_spared(self, entry: RaceEntry) -> bool:
+        return self._spared.get(entry.number, -1) >= len(entry.evaluations)
 
     def _under_way(self) -> int:
         """Number of proposals being drafted or racing."""
@@ -206,7 +243,8 @@ class PromptSearch:
             return SearchEnd(
                 "idle", f"{self._unusable} answers of the coach in a row could not be tried"
             )
-        tried = self.proposals - self.refused  # proposals without rollouts are not part of a round
+        # Proposals without rollouts are not part of a round.
+        tried = self.proposals - self.refused - self.unchanged
         if tried >= rounds * size:
             quiet = tried - self._best_at
             if not self._while_better:
@@ -214,10 +252,13 @@ class PromptSearch:
             if quiet >= max(size, PATIENCE) * (1 if self.accepted else UNTIL_FIRST):
                 why = f"{rounds} rounds are done, and {quiet} proposals brought nothing better"
                 return SearchEnd("idle", why)
-        spent = self._left() < self._sizes.rung or self._spending.calls_left() < 1 + CALLS_AN_EDIT
-        if spent or not self._lab.may_continue(f"apo/{self.proposals:04d}"):
+        if self._left() < self._sizes.rung:
             return SPENT
-        return None
+        calls = self._spending.calls_left()
+        if calls < 1 + CALLS_AN_EDIT:
+            few = f"of the budget's coach calls {calls} are left, too few for another edit"
+            return SearchEnd("budget", few) if calls > 0 else CALLS_SPENT
+        return None if self._lab.may_continue(f"apo/{self.proposals:04d}") else SPENT
 
     def _only_drafts_left(self) -> bool:
         """Whether only drafts are pending, and too few rollouts are left to evaluate them."""
@@ -229,15 +270,14 @@ class PromptSearch:
         self.proposals = number
         if self._leave_out(number):
             return
-        parent = drawn_parent(self.beam, self._race, self._lab.rng)
-        turn = self._critiqued[parent.number]
-        self._critiqued[parent.number] += 1
+        parent = drawn_parent(self._able(), self._race, self._lab.rng)
         order = order_of(
             number,
             parent,
-            turn=turn,
+            self._evidence,
+            turn=self._critiqued[parent.number],
             batch=self._options.gradient_batch_size,
-            passes=first_passes(number, self._sizes),
+            passes=1 if self._says_all else first_passes(number, self._sizes),
             calls=self._spending.calls_left(),
             draw=self._lab.rng.random(),
             worth={
@@ -246,10 +286,26 @@ class PromptSearch:
             },
             lessons=lessons_for(parent, self.beam, self._drafts),
             earlier=self._refusals.get(parent.number, ()),
+            tried=self._history(parent),
         )
+        if order is None:
+            self.proposals -= 1
+            self._spared[parent.number] = len(parent.evaluations)
+            return
+        self._critiqued[parent.number] += 1
         self._orders[number] = order
         self._spending.ask(calls_of(order))
         self._begin(f"draft/{number}", self._coaching.draft(order))
+
+    def _history(self, entry: RaceEntry) -> list[TriedChange]:
+        """The edits that made an entry, and those tried on it."""
+        line: list[RaceEntry] = []
+        one = entry
+        while one.parent is not None:
+            line.insert(0, one)
+            one = one.parent
+        made = [tried_change(ancestor, kept=True) for ancestor in line[-LINEAGE:]]
+        return [*made, *self._tried.get(entry.number, [])[-SIBLINGS:]]
 
     def _validate(self) -> None:
         """Run the val tasks for the leader while the last proposals race: slots are free."""
@@ -267,9 +323,7 @@ class PromptSearch:
         found = self._ablation.next(leader.candidate, number=number, quiet=quiet)
         if found is None:
             return False
-        order = EditOrder(
-            number=number, parent=leader, batches=0, batch=0, turn=0, passes=0, draw=0.0
-        )
+        order = EditOrder(number=number, parent=leader, groups=(), passes=0, draw=0.0)
         self._orders[number] = order
         self._begin(f"draft/{number}", self._coaching.without(order, *found))
         return True
@@ -287,6 +341,7 @@ class PromptSearch:
             target = size.panel + round((size.panel_most - size.panel) * spent)
             low = len(low_rollouts(leaders[0]))
             short = low < max(2, self._options.gradient_batch_size // 2)
+            short = short or self._is_spared(leaders[0])
             is_idle = len(self._asked_of(leaders[0])) == len(leaders[0].evaluations)
             # A coach without usable answers on these rollouts may have some on others.
             stuck = self._unusable >= STUCK
@@ -342,11 +397,19 @@ class PromptSearch:
 
     def _drafted(self, number: int, draft: PromptDraft) -> None:
         order = self._orders[number]
-        self._spending.ask(len(draft.replies) - calls_of(order))
+        called = sum(reply.requests > 0 for reply in draft.replies)
+        self._spending.ask(called - calls_of(order))
         self._spending.answered(draft.replies)
         self._drafts[number] = draft
         candidate = draft.candidate
         problem = draft.problem
+        if order.passes > 1:
+            self._says_all = draft.asked_in_vain
+        if draft.declined:
+            self._decline(order.parent)
+            self._settle(number, survived=None)
+            return
+        self._declined.pop(order.parent.number, None)
         if candidate is not None and candidate.id in self._seen:
             problem = "It was proposed before."
         if candidate is None or problem:
@@ -361,6 +424,13 @@ class PromptSearch:
         entry = RaceEntry(number, candidate, order.parent)
         self._racing[number] = entry
         self._next_rung(entry)
+
+    def _decline(self, parent: RaceEntry) -> None:
+        """Record that the coach would change nothing."""
+        self.unchanged += 1
+        self._declined[parent.number] += 1
+        if self._declined[parent.number] >= DECLINED:
+            self._spared[parent.number] = len(parent.evaluations)
 
     def _next_rung(self, entry: RaceEntry) -> None:
         """Run the next part of tasks, within the budget."""
@@ -402,6 +472,8 @@ class PromptSearch:
         racing = [one for one in self._racing.values() if one.scores]
         if not self._race.may_lead(entry, self._race.best([*self.beam, *racing])):
             return False
+        if math.fsum(self._race.gains(entry)) > EVEN:
+            return True  # a draft takes many calls of the coach: small gains are followed up
         known = len(entry.evaluations)
         cost = next_part(known, self._sizes.rung, known + len(self._ahead(entry)))
         share = (self.accepted + 1) / (self.accepted + self.pruned + 2)
@@ -416,6 +488,7 @@ class PromptSearch:
             del self._orders[number]
             return
         waited = number not in self._orders
+        assert entry.parent is not None
         before = self.beam[0]
         accepted = not lost and bool(entry.scores)
         if accepted:
@@ -432,6 +505,8 @@ class PromptSearch:
         else:
             self.pruned += 1
         self.judged += 1
+        if not waited:
+            self._tried.setdefault(entry.parent.number, []).append(tried_change(entry))
         self._lab.judged(
             Proposal(
                 number=self.judged - 1,
@@ -447,9 +522,11 @@ class PromptSearch:
         if not waited:
             self._settle(number, survived=accepted)
 
-    def _settle(self, number: int, *, survived: bool) -> None:
-        """Release a proposal's slot, and credit or discredit its coach replies."""
+    def _settle(self, number: int, *, survived: bool | None) -> None:
+        """Release a proposal's slot, and credit or discredit its coach replies, or neither."""
         del self._orders[number]
+        if survived is None:
+            return
         target = self._drafts[number].target
         if target:
             accepted, tried = self._targets.get(target, (0, 0))

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from ratchet.learn.checks.check import CandidateChange, Check
+from ratchet.learn.length import GROWTH, longest
 from ratchet.types import PromptTemplate
-
-GROWTH = 4.0
-"""Maximum length of a prompt, as a multiple of the baseline's."""
-
-ROOM = 4_000
-"""Characters that a prompt may have in any case, so that short ones can grow."""
 
 
 def keeps_prompt(growth: float = GROWTH) -> Check:
     """Make the check for all prompts.
 
     Args:
-        growth: Maximum length, as a multiple of the baseline's; ROOM characters are always allowed.
-            The reference is the baseline, not the parent, so that repeated edits cannot grow
-            without limit.
+        growth: Maximum length, as a multiple of the baseline's; 4,000 characters are always
+            allowed. The reference is the baseline, not the parent, so that repeated edits cannot
+            grow without limit.
     """
 
     async def check(change: CandidateChange) -> str:
@@ -45,7 +40,7 @@ def prompt_fault(old: PromptTemplate, new: PromptTemplate, growth: float = GROWT
     if added:
         braces = " Double braces that are meant literally." if old.engine == "f-string" else ""
         return f"has a placeholder {_shown(added[0], old)} that nothing fills.{braces}"
-    limit = max(ROOM, int(growth * len(old.text)))
+    limit = longest(old.text, growth)
     if len(new.text) > limit:
         return (
             f"has {len(new.text)} characters; at most {limit} are allowed"

@@ -111,6 +111,7 @@ class SearchLedger:
         self._known = 0
         self._costs: list[float] = []
         self._calls = 0
+        self._reserved = 0
 
     @property
     def rollouts(self) -> int:
@@ -135,9 +136,20 @@ class SearchLedger:
         """Release rollouts that did not start."""
         self._cells.difference_update((candidate.id, task.id) for task in tasks)
 
-    def commit_calls(self, calls: int) -> None:
-        """Commit coach calls; a negative number releases unused ones."""
+    @property
+    def calls_reserved(self) -> int:
+        """Coach calls reserved by proposals in progress, which may not need them all."""
+        return self._reserved
+
+    def reserve_calls(self, calls: int) -> None:
+        """Reserve the coach calls that a proposal may need."""
         self._calls += calls
+        self._reserved += calls
+
+    def settle_calls(self, reserved: int, used: int) -> None:
+        """Commit the coach calls that a proposal used, and release the rest."""
+        self._calls += used - reserved
+        self._reserved -= reserved
 
     def note(self, evaluations: Sequence[Evaluation]) -> None:
         """Record ended rollouts and their cost."""

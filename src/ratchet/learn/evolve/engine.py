@@ -93,6 +93,8 @@ class Engine:
         self._outstanding = 0
         # A few more than the concurrency: a part with one rollout left occupies a single slot.
         self._at_once = lab.concurrency + lab.concurrency // 4
+        self._idle = ""
+        """Why the last attempt to start a proposal brought none."""
         self.ended: SearchEnd | None = None
         """How the search ended; None while it runs."""
 
@@ -147,7 +149,7 @@ class Engine:
             if not self._jobs:
                 self._roll_parts(waiting_too=True)
             if not self._jobs:
-                self.ended = self.roster.exhausted or SPENT
+                self.ended = self._why_idle()
         if self.ended:
             if not self._awaits_others():
                 for candidate, tasks in self.final.next_parts():
@@ -164,6 +166,14 @@ class Engine:
                 self._compare_ahead(free)
             elif free > 0 and searching and self._search_left() > PLENTY * len(self.parts.order):
                 self._fill(free)
+
+    def _why_idle(self) -> SearchEnd:
+        """Why nothing is left to start."""
+        if self._search_left() >= self._plan.first and self.roster.exhausted:
+            return self.roster.exhausted
+        if self._search_left() >= self._plan.first and self._idle:
+            return SearchEnd("idle", self._idle)
+        return SPENT
 
     def _roll_parts(self, *, waiting_too: bool = False) -> None:
         while self._outstanding < self._at_once:
@@ -255,6 +265,7 @@ class Engine:
                 return
             started = self.breeding.start(count)
             if isinstance(started, NoProposal):
+                self._idle = started.why
                 return
             if isinstance(started, Member):
                 continue  # a merge, made without a proposer

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ratchet.learn.algorithm import Finding, SearchEnd
+from ratchet.learn.evidence import cut
 from ratchet.learn.evolve.budget import make_plan
 from ratchet.learn.evolve.engine import Engine
 from ratchet.learn.evolve.settings import SearchSettings
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import PROPOSERS, Proposer, make_proposer
-from ratchet.learn.proposers.showing import cut
-from ratchet.learn.texts import counted
+from ratchet.learn.wording import counted
 from ratchet.llm import CoachUnavailable
 from ratchet.types import InputError, kind_of
 
@@ -174,6 +174,8 @@ def _sentence(engine: Engine, end: SearchEnd) -> str:
     if breeding.unusable:
         last = breeding.last_problem.rstrip(".")
         parts.append(f"{counted(breeding.unusable, 'draft')} could not be used (the last: {last})")
+    if breeding.unchanged:
+        parts.append(f"the coach would change nothing in {counted(breeding.unchanged, 'answer')}")
     if judging.turned_away:
         last = cut(judging.last_refusal.rstrip("."), 200)
         parts.append(f"the checks refused {judging.turned_away} (the last: {last})")

@@ -39,6 +39,7 @@ class FinalComparison:
         self._val = plan.val
         self._tasks = lab.shuffled("evolve/val", lab.val)
         self._baseline = lab.baseline
+        self._is_last = lab.is_last
         self._asked: dict[str, set[str]] = {lab.baseline.id: set()}
         self._under_way: Counter[str] = Counter()
         """Number of parts in flight, by candidate id."""
@@ -123,7 +124,7 @@ class FinalComparison:
                 hint="See why: ratchet eval.",
             )
         choice = self._judging.race.choose(
-            self._judging.baseline, self._finalists or [], self._values
+            self._judging.baseline, self._finalists or [], self._values, is_last=self._is_last
         )
         return choice.entry.candidate, choice.first_val, choice.best_val
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ratchet.learn.algorithm import SearchEnd
+from ratchet.learn.evidence import TriedChange, tried_change
 from ratchet.learn.evolve.bandit import Bandit
 from ratchet.learn.evolve.budget import SearchLedger, SearchPlan
 from ratchet.learn.evolve.ending import is_within_chance
@@ -60,7 +61,7 @@ class Judging:
         """Number of candidates refused by the repository's own tests, after their first tasks."""
         self.last_refusal = ""
         """Why the last candidate was refused."""
-        self.children: dict[int, list[tuple[str, float]]] = {}
+        self.children: dict[int, list[TriedChange]] = {}
         """Changes tried on each member and their gains, newest last."""
         self.ended: SearchEnd | None = None
         """How the search ended; None while it runs."""
@@ -111,7 +112,7 @@ class Judging:
         self._drop(member)
         for reply in member.replies:
             self._lab.credit(reply, False)
-        self._remember(member, f"{member.candidate.reason} It was refused: {why}", 0.0)
+        self._remember(member, f"{member.candidate.reason} It was refused: {why}")
         self.on_ran(member, False)
 
     def waits_for_tests(self, member: Member) -> bool:
@@ -135,7 +136,7 @@ class Judging:
         self.last_refusal = fault
         self._drop(member)
         self._credit(member, False)
-        self._remember(member, f"{member.candidate.reason} It was refused: {fault}", 0.0)
+        self._remember(member, f"{member.candidate.reason} It was refused: {fault}")
         self._report(member)
 
     def unrun(self, member: Member, tasks: Sequence[str]) -> None:
@@ -222,11 +223,8 @@ class Judging:
 
     def _close(self, member: Member) -> None:
         """Journal and report a judged member."""
-        gains = member.differences()
         self._credit(member, member.state == "kept")
-        self._remember(
-            member, member.candidate.reason, math.fsum(gains) / len(gains) if gains else 0.0
-        )
+        self._remember(member, member.candidate.reason)
         self._report(member)
 
     def _drop(self, member: Member) -> None:
@@ -243,9 +241,10 @@ class Judging:
         for reply in member.replies:
             self._lab.credit(reply, survived)
 
-    def _remember(self, member: Member, reason: str, gain: float) -> None:
-        for parent in member.parents[:1]:
-            self.children.setdefault(parent.number, []).append((reason, gain))
+    def _remember(self, member: Member, reason: str) -> None:
+        if member.parent is not None:
+            change = tried_change(member, reason=reason)
+            self.children.setdefault(member.parent.number, []).append(change)
 
     def _report(self, member: Member) -> None:
         leader = self.population.best()

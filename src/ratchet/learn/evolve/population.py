@@ -140,7 +140,11 @@ class Population:
         return list(cells.values())
 
     def complement(self, member: Member, island: int, best: float) -> Member | None:
-        """The member with the best scores on the tasks that this one fails; None if no gain."""
+        """The member with the best scores on the tasks that this one fails; None if no gain.
+
+        Ancestors and descendants are left out: one of the two then has what the other has.
+        """
+        line = {one.number for one in member.ancestors()}
         failing = [task for task in member.failing(best) if task in member.scores]
         gains = {
             other.number: sum(
@@ -149,7 +153,7 @@ class Population:
                 if task in other.scores
             )
             for other in self.on(island)
-            if other is not member
+            if other.number not in line and member not in other.ancestors()
         }
         if not gains or max(gains.values()) <= EVEN:
             return None

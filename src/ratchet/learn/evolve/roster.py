@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ratchet.learn.algorithm import SearchEnd
+from ratchet.learn.algorithm import CALLS_SPENT, SearchEnd
 from ratchet.learn.evolve.budget import SearchLedger
 from ratchet.learn.evolve.population import Member
 from ratchet.learn.lab import Lab
@@ -31,8 +31,6 @@ so that a long productive search does not end too soon.
 
 UNTIL_FIRST = 2
 """Factor on that limit before the first leader."""
-
-CALLS_SPENT = SearchEnd("budget", "the budget's coach calls are spent")
 
 
 class ProposerRoster:
@@ -79,7 +77,8 @@ class ProposerRoster:
         able: dict[str, list[str]] = {}
         for name, proposer in self._proposers.items():
             if proposer.coach_calls and calls < 1:
-                self.exhausted = CALLS_SPENT
+                if not self._ledger.calls_reserved:
+                    self.exhausted = CALLS_SPENT
                 continue
             targets = [
                 target
@@ -88,7 +87,7 @@ class ProposerRoster:
             ]
             if targets:
                 able[name] = targets
-        if not able and not self.exhausted:
+        if not able and not self.exhausted and not self._ledger.calls_reserved:
             self.exhausted = SearchEnd("idle", "no proposer is left")
         return able
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from ratchet.learn.proposers.llm import LlmProposer
 from ratchet.learn.proposers.proposer import Draft, Example, ProposalRequest, Proposer, TriedChange
-from ratchet.learn.proposers.showing import shown
 from ratchet.learn.proposers.syntax import SyntaxProposer
 from ratchet.types import InputError
 
@@ -41,5 +40,4 @@ __all__ = [
     "SyntaxProposer",
     "TriedChange",
     "make_proposer",
-    "shown",
 ]

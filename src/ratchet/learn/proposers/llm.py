@@ -16,10 +16,19 @@ from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
 
+from ratchet.learn.coach_prompts import declines
+from ratchet.learn.evidence import (
+    Example,
+    changes_text,
+    cut,
+    examples_text,
+    history_text,
+    parameters_text,
+)
 from ratchet.learn.lab import Lab
+from ratchet.learn.length import longest
 from ratchet.learn.proposers.edits import apply_edits, edits_in, whole_text
-from ratchet.learn.proposers.proposer import Draft, Example, ProposalRequest
-from ratchet.learn.proposers.showing import FIELD, cut, text_of
+from ratchet.learn.proposers.proposer import Draft, ProposalRequest
 from ratchet.learn.proposers.templates import UnusableAnswer, rewritten_code, rewritten_prompt
 from ratchet.llm import Message, Reply
 from ratchet.types import Code, PromptTemplate, Resource
@@ -61,6 +70,9 @@ changes to code, a single bad one breaks it."""
 SHOWN = 8
 """Maximum number of examples shown in one call."""
 
+MAX_CHANGES = 2_000
+"""Maximum characters of what has changed since examples were run."""
+
 KEPT = 0.4
 """Minimum share of the text that a step must preserve for another step to build on it."""
 
@@ -69,7 +81,9 @@ class LlmProposer:
     """Rewrites one resource with the coach.
 
     A draft may take several steps, each shown other examples, before it costs a rollout, since
-    rollouts are the scarce resource. The number of steps is weighted by survival rates.
+    rollouts are the scarce resource. These are of the parent, so a step after a change says what
+    has changed since. The number of steps is weighted by survival rates; a draft ends sooner when
+    there is nothing new to show, or when the coach would change nothing more.
     """
 
     name = "llm"
@@ -89,17 +103,28 @@ class LlmProposer:
             able = [one for one, steps in STEPS.items() if steps <= case.calls]
             odds = [prior.get(one, 1.0) * case.weights.get(one, 1.0) for one in able]
             operator = rng.choices(able, odds)[0]
-        resource, replies, summaries = case.parent.resources[name], list[Reply](), list[str]()
-        problem = ""
+        before = resource = case.parent.resources[name]
+        replies, summaries = list[Reply](), list[str]()
+        problem, declined, is_done = "", "", False
+        groups, asked = _groups(case), set[tuple[str, int]]()
         for step in range(STEPS.get(operator, 1)):
+            number = step % len(groups)
+            if (_text(resource), number) in asked:
+                break  # there is nothing new to show
+            asked.add((_text(resource), number))
             file = f"{operator.split()[0]}_{'code' if isinstance(resource, Code) else 'prompt'}.md"
-            examples = rng.sample(case.examples, min(SHOWN, len(case.examples)))
-            text = _asked(file, case, name, resource, examples, step)
-            reply = await lab.coach([Message("user", text)], step=f"{case.step}/{step}")
+            text = _asked(file, case, name, resource, groups[number], lab)
+            reply = await lab.coach([Message("user", text)], step=f"{case.step}/{step}", once=True)
             replies.append(reply)
+            if declines(reply.text):
+                declined, is_done = " ".join(reply.text.split()), True
+                break
             try:
                 made = _read(reply, resource, case.baseline.resources[name], case.max_growth)
                 if made == resource:
+                    is_done = bool(summaries)
+                    if is_done:
+                        break
                     raise UnusableAnswer("The coach changed nothing.")
             except UnusableAnswer as error:
                 problem = str(error)
@@ -112,8 +137,16 @@ class LlmProposer:
             summaries.append(_words(reply.text))
             if alone:
                 break
-        if not summaries:
-            return [Draft(operator=operator, replies=tuple(replies), problem=problem)]
+        if resource == before:
+            problem = problem or "The coach changed nothing."
+            return [
+                Draft(
+                    operator=operator,
+                    replies=tuple(replies),
+                    problem="" if declined else problem,
+                    declined=cut(declined, 300),
+                )
+            ]
         words = " ".join(dict.fromkeys(part for part in summaries if part))
         by = f"The coach rewrote {name!r} (asked by {file} {version(file)})"
         return [
@@ -122,8 +155,17 @@ class LlmProposer:
                 operator=operator,
                 reason=f"{by}: {cut(words, 300)}" if words else f"{by}.",
                 replies=tuple(replies),
+                asked_in_vain=is_done and len(summaries) == 1,
             )
         ]
+
+
+def _groups(case: ProposalRequest) -> list[Sequence[Example]]:
+    """The examples of each step: those chosen for the first, then the others."""
+    first = case.first or SHOWN
+    rest = case.examples[first:]
+    later = [rest[start : start + SHOWN] for start in range(0, len(rest), SHOWN)]
+    return [case.examples[:first], *later]
 
 
 @cache
@@ -143,28 +185,32 @@ def _asked(
     name: str,
     current: Resource,
     examples: Sequence[Example],
-    step: int,
+    lab: Lab,
 ) -> str:
     """The coach's prompt; substituted in one pass, so that no value can inject another field."""
-    shown = [_example(number, example) for number, example in enumerate(examples, 1)]
-    if step:
-        shown.insert(0, "They were run before the latest change, which may have mended some.")
-    parts = {
+    before = case.parent.resources[name]
+    shown = examples_text(examples)
+    if current != before:
+        changes = cut(changes_text(before, current), MAX_CHANGES)
+        shown = f"{_file('stale.md').replace('<<changes>>', changes).strip()}\n\n{shown}"
+    elif case.overview:
+        shown = f"{case.overview}\n\n{shown}"
+    shown = lab.redact(shown) or "(none)"
+    settings = parameters_text(case.parent)
+    if settings:
+        settings = f"\n# Parameters that it runs with, tuned separately\n{settings}\n"
+    fields = {
         "name": name,
         "current": _text(current),
+        "settings": settings,
         "other": _text(case.inspiration.resources[name]) if case.inspiration else "",
-        "examples": "\n\n".join(shown) or "(none)",
+        "comparison": case.comparison,
+        "examples": shown,
         "placeholders": _placeholders(case.baseline.resources[name]),
-        "tried": "\n".join(f"- {cut(t.reason, 200)} ({_gained(t.gain)})" for t in case.tried)
-        or "- nothing yet",
+        "limit": str(longest(_text(case.baseline.resources[name]), case.max_growth)),
+        "tried": lab.redact(history_text(case.tried)) or "- nothing yet",
     }
-    return PART.sub(lambda match: parts[match.group(1)], _file(file))
-
-
-def _gained(gain: float) -> str:
-    if abs(gain) < 0.005:
-        return "no difference"
-    return f"{abs(gain):.2f} {'better' if gain > 0 else 'worse'} on average"
+    return PART.sub(lambda match: fields[match.group(1)], _file(file))
 
 
 def _text(resource: Resource) -> str:
@@ -177,22 +223,6 @@ def _placeholders(resource: Resource) -> str:
     form = "{{ %s }}" if resource.engine == "jinja2" else "{%s}"
     names = ", ".join(form % name for name in sorted(resource.placeholders))
     return f"Keep these placeholders exactly as they are: {names}."
-
-
-def _example(number: int, example: Example) -> str:
-    score = "unknown" if example.value is None else f"{example.value:.3g}"
-    lines = [f"## Example {number} (score {score})", "Input:", cut(text_of(example.input), FIELD)]
-    if example.trace:
-        lines += ["Steps:", example.trace]
-    if example.error:
-        lines += ["Error:", cut(example.error, FIELD)]
-    else:
-        lines += ["Output:", cut(text_of(example.output), FIELD)]
-    if example.expected is not None:
-        lines += ["Expected:", cut(text_of(example.expected), FIELD)]
-    if example.feedback:
-        lines += ["Feedback:", example.feedback]
-    return "\n".join(lines)
 
 
 def _read(reply: Reply, resource: Resource, baseline: Resource, max_growth: float) -> Resource:

@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from ratchet.learn.evidence import Example, TriedChange
 from ratchet.learn.lab import Lab
 from ratchet.llm import Reply
 from ratchet.types import Candidate, Resource
-
-
-class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """A candidate's result on one train task."""
-
-    input: Any
-    output: Any = None
-    expected: Any = None
-    error: str = ""
-    """Why the rollout failed, timed out or was cut off; empty if it did not."""
-    value: float | None = None
-    """The objective's score; None if the evaluator failed."""
-    feedback: str = ""
-    """The evaluators' rationales."""
-    trace: str = ""
-    """Its steps in start order, truncated."""
-
-
-class TriedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier change of the same candidate."""
-
-    reason: str
-    gain: float
-    """Mean difference of the objective on the tasks that both candidates ran."""
 
 
 class ProposalRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,10 +23,17 @@ class ProposalRequest(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[str, ...]
     """Names of the resources to change, at least one."""
     examples: tuple[Example, ...] = ()
-    """From train tasks only."""
+    """Results of the parent, on train tasks only."""
+    first: int = 0
+    """Number of examples, from the first one on, chosen for a first request; 0 for no choice."""
+    overview: str = ""
+    """What the parent scored on how many tasks, and how often each kind of failure occurred."""
     tried: tuple[TriedChange, ...] = ()
+    """The changes that made the parent, and those tried on it."""
     inspiration: Candidate | None = None
     """Another candidate that does better where this one fails."""
+    comparison: str = ""
+    """What both scored on the tasks that both ran, as a sentence."""
     weights: Mapping[str, float] = {}
     """Weights of operators by name; 1 for those not listed."""
     baseline: Candidate
@@ -60,7 +44,8 @@ class ProposalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum number of coach calls: fewer than usual near the end of the budget."""
     seed: int
     max_growth: float = 4.0
-    """Maximum length of a text, as a multiple of the source's own."""
+    """Maximum length of a text, as a multiple of the source's own; 4,000 characters are always
+    allowed."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +61,10 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """All coach replies paid for, usable or not."""
     problem: str = ""
     """Why there is no usable change, as a sentence."""
+    declined: str = ""
+    """Why the coach would change nothing, as a sentence; empty if it did not say so."""
+    asked_in_vain: bool = False
+    """Whether the coach was asked once more after its change, and had nothing to add."""
 
 
 class Proposer(Protocol):
@@ -103,3 +92,6 @@ class Proposer(Protocol):
             BudgetExhausted: No coach calls are left.
         """
         ...
+
+
+__all__ = ["Draft", "Example", "ProposalRequest", "Proposer", "TriedChange"]

@@ -12,10 +12,8 @@ import textwrap
 
 from ratchet.learn.apo.answers import language_changed
 from ratchet.learn.apo.placeholders import mended
+from ratchet.learn.length import longest
 from ratchet.types import Code, InputError, PromptTemplate
-
-ROOM = 1_500
-"""Characters that a text may have however short the source's own is."""
 
 
 class UnusableAnswer(Exception):
@@ -30,7 +28,8 @@ def rewritten_prompt(
     Args:
         text: The coach's text.
         baseline: The source's own prompt.
-        max_growth: Maximum length, as a multiple of the baseline's.
+        max_growth: Maximum length, as a multiple of the baseline's; 4,000 characters are always
+            allowed.
         parent: The prompt to rewrite, if it is not the baseline.
 
     Raises:
@@ -90,7 +89,7 @@ def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
 
 
 def _check_length(text: str, own: str, max_growth: float) -> None:
-    limit = max(int(max_growth * len(own)), ROOM)
+    limit = longest(own, max_growth)
     if len(text) > limit:
         raise UnusableAnswer(
             f"The rewrite has {len(text)} characters; at most {limit} are allowed."

@@ -1,16 +1,110 @@
-"""Mutations of constants: numbers change by a little or a lot, booleans flip."""
+"""Mutations of constants: numbers change by a little or a lot, booleans flip.
+
+People write round numbers, so a wrong one is most likely mended by a round one: `near` tries the
+values near by in a fixed order, each once. Random moves, rounded to few digits, cover the rest.
+"""
 
 from __future__ import annotations
 
 import ast
 import math
 import random
+from collections import Counter
+from decimal import Decimal
+from typing import TypeAlias
 
 from ratchet.learn.proposers.mutations.splicing import TextChange
 from ratchet.learn.proposers.mutations.tree import FunctionTree
 
 LIMIT = 1e12
 """Upper bound of numbers, so that their digits stay few."""
+
+FRACTIONS = (0.5, 0.25, 0.75, 0.1, 0.9, 0.2, 0.8, 0.05, 0.95, 0.01, 0.99)
+"""Usual values of shares and rates."""
+
+DIGITS = (1, 2, 2, 3, 4)
+"""Significant digits of a random move, drawn with equal chance."""
+
+FIRST = 6
+"""Number of round values of each constant that are tried in order, the nearest first."""
+
+Tried: TypeAlias = set[tuple[str, int, str]]
+"""Values tried: a constant's line without it, its place among equal ones, and the value. So a value
+that was tried in a function is not tried in those derived from it."""
+
+
+def near(tree: FunctionTree, rng: random.Random, tried: Tried) -> TextChange | None:
+    """Set a number to the first round value near by that was not tried; None if all were.
+
+    Args:
+        tree: The function.
+        rng: Draws the constant among those with the fewest values tried.
+        tried: The values tried so far; the new one is added.
+    """
+    places: Counter[str] = Counter()
+    found: list[tuple[int, float, ast.Constant, tuple[str, int, str], int | float]] = []
+    for node in _numbers(tree):
+        assert isinstance(node.value, int | float)
+        line = _line_without(tree, node)
+        for rank, value in enumerate(neighbours(node.value)[:FIRST]):
+            key = (line, places[line], repr(value))
+            if key not in tried:
+                found.append((rank, rng.random(), node, key, value))
+                break
+        places[line] += 1
+    if not found:
+        return None
+    _, _, node, key, value = min(found, key=lambda one: one[:2])
+    tried.add(key)
+    return _becomes(node, value)
+
+
+def rounded(
+    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
+) -> TextChange | None:
+    """Set a number to any round value near by."""
+    nodes = _numbers(tree)
+    if not nodes:
+        return None
+    node = rng.choice(nodes)
+    assert isinstance(node.value, int | float)
+    values = neighbours(node.value)
+    return _becomes(node, rng.choice(values)) if values else None
+
+
+def neighbours(value: int | float) -> list[int | float]:
+    """Round values near a number, the likeliest first.
+
+    One step of its last digit, half of that and the round values on both sides; two steps; half and
+    double; powers of ten; usual fractions; its opposite, 0 and 1. Those of an integer are integers.
+    """
+    exact = Decimal(repr(value))
+    if not exact.is_finite():
+        return []
+    whole = isinstance(value, int)
+    written, shortest = exact.as_tuple(), exact.normalize().as_tuple()
+    assert isinstance(written.exponent, int)
+    assert isinstance(shortest.exponent, int)
+    last = Decimal(10) ** min(written.exponent, shortest.exponent)
+    step = Decimal(10) ** shortest.exponent  # of the last digit that is not 0
+    steps = (last, step, step / 2, last / 2)
+    around = [exact + side * one for one in steps for side in (-1, 1)]
+    if len(shortest.digits) > 1:
+        for coarse in (5 * step, 10 * step):
+            around += [exact // coarse * coarse, (exact // coarse + 1) * coarse]
+    around += [exact - 2 * last, exact + 2 * last, exact / 2, exact * 2, exact * 10, exact / 10]
+    if not whole and 0 < exact < 1:
+        around += [1 - exact, *(Decimal(repr(one)) for one in FRACTIONS)]
+    around = [one for one in around if one * exact >= 0]
+    around += [-exact, Decimal(0), Decimal(1)]
+    found: dict[str, int | float] = {}
+    for one in around:
+        if whole and one != one.to_integral_value():
+            continue
+        number = int(one) if whole else float(one)
+        if number != value and abs(number) < LIMIT:
+            found.setdefault(repr(number), number)
+    return list(found.values())
 
 
 def nudge(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
@@ -28,7 +122,7 @@ def leap(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> 
 
 
 def _moved(tree: FunctionTree, rng: random.Random, spread: float, step: int) -> TextChange | None:
-    nodes = [n for n in _constants(tree) if not isinstance(n.value, bool)]
+    nodes = _numbers(tree)
     if not nodes:
         return None
     node = rng.choice(nodes)
@@ -44,19 +138,19 @@ def _number(value: int | float, spread: float, step: int, rng: random.Random) ->
         if spread >= 1.0 and draw < 0.25:
             return rng.choice((0, 1, -value, 2 * value, value // 2))
         if draw < 0.15:
-            return round(value + rng.gauss(0.0, spread), 3)  # an integer may become a float
+            return _short(value + rng.gauss(0.0, spread), rng)  # an integer may become a float
         wide = max(step, round(abs(value) * spread / 3))
         return value + rng.choice((-1, 1)) * rng.randint(1, wide)
     if spread >= 1.0 and rng.random() < 0.25:
         return rng.choice((0.0, 1.0, -value, 0.5, 2.0, 0.1))
     if value == 0.0 or rng.random() < 0.25:
-        return _short(value + rng.gauss(0.0, spread * (abs(value) or 0.5)))
-    return _short(value * math.exp(rng.gauss(0.0, spread)))
+        return _short(value + rng.gauss(0.0, spread * (abs(value) or 0.5)), rng)
+    return _short(value * math.exp(rng.gauss(0.0, spread)), rng)
 
 
-def _short(value: float) -> float:
-    """Four significant digits: the value appears in the patch."""
-    return float(f"{value:.4g}")
+def _short(value: float, rng: random.Random) -> float:
+    """A number with few significant digits: it appears in the patch."""
+    return float(f"{value:.{rng.choice(DIGITS)}g}")
 
 
 def _constants(tree: FunctionTree) -> list[ast.Constant]:
@@ -65,6 +159,15 @@ def _constants(tree: FunctionTree) -> list[ast.Constant]:
         for node in tree.expressions()
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float)
     ]
+
+
+def _numbers(tree: FunctionTree) -> list[ast.Constant]:
+    return [node for node in _constants(tree) if not isinstance(node.value, bool)]
+
+
+def _line_without(tree: FunctionTree, node: ast.Constant) -> str:
+    line = tree.source.split("\n")[node.lineno - 1].encode()
+    return f"{line[: node.col_offset].decode()}\0{line[node.end_col_offset :].decode()}"
 
 
 def _becomes(node: ast.Constant, value: int | float | bool) -> TextChange:

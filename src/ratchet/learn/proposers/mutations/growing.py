@@ -36,6 +36,7 @@ class Grown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 OPERATORS: dict[str, Operator] = {
+    "round": Operator(constants.rounded, 1.0),
     "nudge": Operator(constants.nudge, 2.0),
     "leap": Operator(constants.leap, 1.5),
     "comparison": Operator(operators.comparison, 0.8),
@@ -77,6 +78,25 @@ def grow(
     """
     tree = _tree(code.source, shapes)
     change = OPERATORS[name].mutate(tree, rng, _tree(other.source, shapes) if other else None)
+    return _grown(code, tree, change, name)
+
+
+def grow_near(
+    code: Code, rng: random.Random, tried: constants.Tried, shapes: Shapes = ()
+) -> Grown | None:
+    """Set a number of a function to a round value near by; None if all of them were tried.
+
+    Args:
+        code: The function.
+        rng: Source of randomness.
+        tried: The values tried so far; the new one is added.
+        shapes: Object shapes of the function's inputs.
+    """
+    tree = _tree(code.source, shapes)
+    return _grown(code, tree, constants.near(tree, rng, tried), "round")
+
+
+def _grown(code: Code, tree: FunctionTree, change: TextChange | None, name: str) -> Grown | None:
     if change is None:
         return None
     source = made(tree, change)

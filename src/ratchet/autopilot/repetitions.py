@@ -1,0 +1,85 @@
+"""Plan how often each test task is run: as configured, or by a pilot on the val tasks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from ratchet.learn import Budget, BudgetExhausted, Evaluation, Lab
+from ratchet.prove import (
+    ExperimentPlan,
+    PilotTask,
+    RepetitionPlan,
+    choose_repetitions,
+    may_repeat,
+)
+from ratchet.types import Candidate, total_cost
+
+PILOT_TASKS = 100
+"""Maximum number of val tasks of a pilot."""
+
+MAX_AUTO = 32
+"""Maximum number of repetitions by `auto`, whatever the budget."""
+
+
+async def plan_repetitions(
+    plan: ExperimentPlan, wanted: int | Literal["auto"], *, lab: Lab, candidate: Candidate
+) -> RepetitionPlan:
+    """How often each test task is run with either candidate.
+
+    `auto` reads and runs val tasks only: what the test tasks will bring has no influence. Rollouts
+    of learning are reused; new are those of the baseline's second run on the tasks of the pilot,
+    where they can matter. The whole experiment may take what learning may: `lab.budget`.
+
+    Args:
+        plan: The experiment's plan.
+        wanted: The configured number, or `auto`.
+        lab: A lab in which nothing has been spent, of the run's own journal and rollouts.
+        candidate: The candidate to be proved.
+    """
+    if wanted != "auto":
+        return RepetitionPlan(wanted, f"repetitions = {wanted} under [prove]")
+    most = _affordable(lab.budget, (), 2 * plan.max_pairs, lab.concurrency)
+    if most < 2:
+        return RepetitionPlan()
+    tasks = list(lab.val)
+    random.Random(lab.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
+    tasks = tasks[:PILOT_TASKS]
+    try:
+        before = await lab.evaluate(lab.baseline, tasks)
+        after = await lab.evaluate(candidate, tasks)
+        most = _affordable(lab.budget, [*before, *after], 2 * plan.max_pairs, lab.concurrency)
+        differences = [
+            there.value - here.value
+            for here, there in zip(before, after, strict=True)
+            if here.value is not None and there.value is not None
+        ]
+        if not may_repeat(plan, differences, most):
+            return RepetitionPlan()
+        again = await lab.evaluate(lab.baseline, tasks, repetition=1)
+    except BudgetExhausted:
+        return RepetitionPlan()
+    pilot = [
+        PilotTask((one.value, two.value), there.value)
+        for one, two, there in zip(before, again, after, strict=True)
+        if one.value is not None and two.value is not None and there.value is not None
+    ]
+    return choose_repetitions(plan, pilot, most)
+
+
+def _affordable(budget: Budget, known: Sequence[Evaluation], rollouts: int, slots: int) -> int:
+    """Repetitions of so many rollouts that the budget covers, by the cost of known ones."""
+    limits = [float(MAX_AUTO)]
+    if budget.rollouts is not None:
+        limits.append(budget.rollouts / rollouts)
+    if known and budget.dollars is not None:
+        dollars = total_cost(each.rollout.cost for each in known).usd
+        if dollars is None:
+            return 1  # an unknown price is within no budget
+        if dollars > 0.0:
+            limits.append(budget.dollars / (rollouts * dollars / len(known)))
+    seconds = sum(each.rollout.duration_s or 0.0 for each in known)
+    if budget.seconds is not None and seconds > 0.0:
+        limits.append(budget.seconds / (rollouts * seconds / len(known) / slots))
+    return max(1, int(min(limits)))

@@ -1,0 +1,19 @@
+"""The length that a rewritten prompt or function may have."""
+
+from __future__ import annotations
+
+GROWTH = 4.0
+"""Maximum length of a text, as a multiple of the source's own."""
+
+ROOM = 4_000
+"""Characters that a text may have in any case, so that short ones can grow."""
+
+
+def longest(source: str, growth: float = GROWTH) -> int:
+    """Maximum characters of a rewritten text.
+
+    Args:
+        source: The source's own text, not the parent's: repeated edits cannot grow without limit.
+        growth: Maximum length, as a multiple of the source's; `ROOM` characters are always allowed.
+    """
+    return max(ROOM, int(growth * len(source)))

@@ -1,0 +1,94 @@
+"""The process that serves a model: llama.cpp with its HTTP server, from the package `xllamacpp`.
+
+Run as `python -m ratchet.models.engine SETTINGS`, with `EngineSettings` as JSON. It prints its URL
+as a line of JSON when the model is loaded, and serves until its standard input says so or ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+STOP = b"stop\n"
+"""Ends the process at once."""
+
+KEY_VARIABLE = "RATCHET_MODEL_KEY"
+"""Environment variable with the API key that requests must carry; not set for none."""
+
+
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a model's process."""
+
+    path: str
+    name: str
+    """The name that the model answers with, whatever name a request has."""
+    port: int
+    """0 for a free one."""
+    slots: int
+    """Conversations at once; more wait."""
+    context: int
+    """Tokens of each slot, prompt and answer together."""
+    threads: int
+    """Threads that compute."""
+    linger_s: float = 10.0
+    """How long it serves on after its parent was killed: workers finish what they are running."""
+
+
+def serve(settings: EngineSettings) -> str:
+    """Load the model and serve it on loopback; return the server's URL.
+
+    Raises:
+        ImportError: xllamacpp is missing or does not fit this platform.
+        RuntimeError: llama.cpp refuses the file or the settings; it has printed the reason.
+    """
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = settings.path
+    params.model_alias = {settings.name}
+    params.hostnames = ["127.0.0.1"]
+    params.port = settings.port
+    params.n_parallel = settings.slots
+    params.n_ctx = settings.slots * settings.context
+    # Without a limit of its own, a request ends when its slot is full.
+    params.n_predict = settings.context
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings.threads
+    params.api_keys = [key] if (key := os.environ.pop(KEY_VARIABLE, "")) else []
+    # Web pages must not read answers, nor other programs the prompts of a slot.
+    params.cors_origins = "http://127.0.0.1"
+    params.endpoint_slots = False
+    params.ui = False
+    params.fit_params = False
+    params.verbosity = 1
+    global _server
+    _server = xllamacpp.Server(params)
+    return str(_server.listening_address)
+
+
+_server: Any = None
+"""The running server, which ends with this object."""
+
+
+def main() -> None:
+    """Serve until told to stop, or until a while after the parent is gone."""
+    settings = msgspec.json.decode(sys.argv[1], type=EngineSettings)
+    try:
+        url = serve(settings)
+    except ImportError as error:
+        print(f"xllamacpp does not fit this machine: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
+    except RuntimeError as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(1)
+    print(msgspec.json.encode({"url": url}).decode(), flush=True)
+    if sys.stdin.buffer.readline() != STOP:
+        time.sleep(settings.linger_s)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Reads the header of a GGUF file: what the model is, and whether the file is whole.
+
+The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.models.failure import ModelUnavailable
+
+MAGIC, VERSIONS = b"GGUF", (2, 3)
+
+MAX_ENTRIES = 1_000_000
+"""Metadata entries or tensors beyond which a header is taken for broken."""
+
+_STRING, _ARRAY = 8, 9
+_SCALARS = {
+    0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?",
+    10: "<Q", 11: "<q", 12: "<d",
+}  # fmt: skip
+
+
+class GgufHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What the header of a GGUF file says about the model."""
+
+    name: str
+    """Name given by the model's makers; empty when absent."""
+    context: int
+    """Tokens of context that the model was trained for; 0 when absent."""
+    cache_bytes_per_token: int
+    """Bytes that one token of a conversation takes in the key-value cache, at 16 bits a number."""
+
+
+def read_header(path: Path) -> GgufHeader:
+    """Read the header of a GGUF file, and check that its tensors lie within the file.
+
+    Raises:
+        ModelUnavailable: The file cannot be read, is of another format or version, or is truncated.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise ModelUnavailable(
+                    f"{path} is not a GGUF file: it does not begin with the letters GGUF.",
+                    hint="Name a model in the format of llama.cpp, or convert it to that.",
+                )
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                return _read(path, data)
+    except OSError as error:
+        raise ModelUnavailable(f"{path} cannot be read: {error.strerror}.") from None
+    except (struct.error, EOFError):
+        raise _truncated(path) from None
+
+
+def _read(path: Path, data: mmap.mmap) -> GgufHeader:
+    cursor = _Cursor(data, len(MAGIC))
+    version = cursor.number("<I")
+    if version not in VERSIONS:
+        raise ModelUnavailable(
+            f"{path} has version {version} of GGUF; versions 2 and 3, little-endian, are read.",
+            hint="Convert it with the tools of a newer llama.cpp.",
+        )
+    tensors, entries = cursor.number("<Q"), cursor.number("<Q")
+    if max(tensors, entries) > MAX_ENTRIES:
+        raise ModelUnavailable(
+            f"The header of {path} is broken: it announces {max(tensors, entries)} entries.",
+            hint="Fetch the file again.",
+        )
+    about: dict[str, Any] = {}
+    for _ in range(entries):
+        key = cursor.text()
+        about[key] = cursor.value(cursor.number("<I"), path)
+    last = 0
+    for _ in range(tensors):
+        cursor.text()
+        cursor.skip(8 * cursor.number("<I"))  # dimensions
+        cursor.skip(4)  # type
+        last = max(last, cursor.number("<Q"))
+    # Only where the last tensor begins is known here; llama.cpp checks where it ends.
+    if cursor.at + last >= len(data):
+        raise _truncated(path)
+    return _header(about)
+
+
+def _header(about: dict[str, Any]) -> GgufHeader:
+    kind = about.get("general.architecture", "")
+
+    def count(key: str, default: int = 0) -> int:
+        value = about.get(f"{kind}.{key}")
+        return value if isinstance(value, int) else default
+
+    heads = count("attention.head_count", 1) or 1
+    width = count("embedding_length") // heads
+    per_layer = count("attention.head_count_kv", heads) * (
+        count("attention.key_length", width) + count("attention.value_length", width)
+    )
+    name = about.get("general.name", "")
+    return GgufHeader(
+        name=name if isinstance(name, str) else "",
+        context=count("context_length"),
+        cache_bytes_per_token=2 * count("block_count") * per_layer,
+    )
+
+
+def _truncated(path: Path) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"{path} is truncated: its {path.stat().st_size} bytes end before its last tensor begins.",
+        hint="Fetch the file again.",
+    )
+
+
+class _Cursor:
+    """Reads values one after another."""
+
+    def __init__(self, data: mmap.mmap, at: int) -> None:
+        self._data = data
+        self.at = at
+
+    def number(self, form: str) -> Any:
+        (value,) = struct.unpack_from(form, self._data, self.at)
+        self.at += struct.calcsize(form)
+        return value
+
+    def text(self) -> str:
+        size = self.number("<Q")
+        begin = self.at
+        self.skip(size)
+        return self._data[begin : self.at].decode("utf-8", "replace")
+
+    def skip(self, size: int) -> None:
+        self.at += size
+        if self.at > len(self._data):
+            raise EOFError
+
+    def value(self, kind: int, path: Path) -> Any:
+        """A value of the metadata; arrays, such as the vocabulary, are skipped."""
+        if kind in _SCALARS:
+            return self.number(_SCALARS[kind])
+        if kind == _STRING:
+            return self.text()
+        if kind == _ARRAY:
+            kind, count = self.number("<I"), self.number("<Q")
+            if kind in _SCALARS:
+                self.skip(count * struct.calcsize(_SCALARS[kind]))
+                return None
+            if kind == _STRING:
+                for _ in range(count):
+                    self.skip(self.number("<Q"))
+                return None
+        raise ModelUnavailable(
+            f"The header of {path} is broken: it has a value of the unknown type {kind}.",
+            hint="Fetch the file again.",
+        )

@@ -1,0 +1,223 @@
+"""`ratchet model`, and commands whose agent calls a local model, as a person runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+
+from ratchet.cli import app
+from ratchet.store import Store
+from ratchet.types import Rollout
+from tests import interpreters
+from tests.cli.conftest import MakeProject
+from tests.local_models import GROUP, require_model
+from tests.serving import RunningServer
+
+pytestmark = pytest.mark.xdist_group(GROUP)
+
+AGENT = """
+from openai import OpenAI
+
+import ratchet
+
+client = OpenAI()
+
+
+@ratchet.agent
+def answer(word):
+    asked = [{"role": "user", "content": word}]
+    reply = client.chat.completions.create(model="any", messages=asked, max_tokens=2)
+    return [reply.model, reply.usage.completion_tokens]
+"""
+
+CONFIG = """
+[agent]
+entry = "agent:answer"
+model = "local"
+
+[[evaluators]]
+use = "exact_match"
+
+[run]
+executor = "EXECUTOR"
+concurrency = 1
+"""
+
+PROMPTED = """
+import ratchet
+
+SYSTEM = ratchet.prompt("system", "Answer with the number.")
+
+
+@ratchet.agent
+def answer(number):
+    return len(str(SYSTEM)) + number
+
+
+@ratchet.evaluator
+def is_right(output):
+    return 0.5
+"""
+
+COACHED = """
+[agent]
+entry = "agent:answer"
+
+[[evaluators]]
+use = "agent:is_right"
+
+[coach]
+model = "local"
+max_tokens = 60
+
+[improve]
+algorithm = "ALGORITHM"
+
+[improve.budget]
+rollouts = 60
+coach_calls = 4
+
+[run]
+executor = "inline"
+"""
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command says that ends with the exit code of a model that cannot be used."""
+    assert app.run(["model", *arguments]) == 9
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return said
+
+
+def test_it_serves_until_it_is_told_to_stop() -> None:
+    require_model()
+    with interpreters.Interpreter(
+        [sys.executable, "-m", "ratchet", "model", "--port", "0", "--json"],
+        env={**os.environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        body: Any = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+        reply = httpx2.post(f"{ready['url']}/chat/completions", json=body, timeout=60)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert reply.json()["usage"]["completion_tokens"] == 2
+    assert (process.returncode, out, err) == (0, "", "")
+    assert not psutil.pid_exists(ready["pid"])
+
+
+def test_a_file_that_is_no_model_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model.gguf").write_text("nothing of the kind")
+    assert "is not a GGUF file" in refused([str(tmp_path / "model.gguf")], capsys)
+
+
+def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    require_model()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert f"port {port}: Address already in use" in refused(["--port", port], capsys)
+
+
+def test_fetching_says_where_the_model_is(capsys: pytest.CaptureFixture[str]) -> None:
+    require_model()
+    assert app.run(["model", "--fetch", "--json"]) == 0
+    assert Path(json.loads(capsys.readouterr().out)["path"]).is_file()
+
+
+@pytest.mark.parametrize("executor", ["inline", "process"])
+def test_an_agent_calls_the_local_model_that_the_project_names(
+    executor: str, make_project: MakeProject
+) -> None:
+    require_model()
+    config = CONFIG.replace("EXECUTOR", executor)
+    project = make_project(agent=AGENT, config=config, tasks=4)
+    # What the environment names is another model, which does not answer.
+    elsewhere = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "none"}
+    done = project.ratchet("run", "joy", "--json", env=elsewhere)
+    assert done.returncode == 0, done.stderr
+    (rollout,) = json.loads(done.stdout)["rollouts"]
+    assert rollout["output"] == ["local/smollm2", 2]
+    assert rollout["cost_usd"] == 0.0
+
+
+def test_a_command_of_a_runner_calls_it_too(
+    serving: Callable[..., RunningServer], sqlite_url: str, tmp_path: Path
+) -> None:
+    require_model()
+    server = serving(sqlite_url)
+    (tmp_path / "ratchet.toml").write_text('[agent]\nentry = "a:b"\nmodel = "local"\n')
+    (tmp_path / "agent.sh").write_text(
+        'curl -s -H "authorization: Bearer $OPENAI_API_KEY" "$OPENAI_BASE_URL/models"\n'
+    )
+    rollout = Rollout(id="r0", queue="default", candidate_id="", task_id="0", input="joy")
+    with Store.open(sqlite_url) as store:
+        store.rollouts.create([rollout], time.time())
+    runner = ["runner", "--server", server.url, "--command", "sh agent.sh", "--max-idle", "0.3"]
+    done = interpreters.run(
+        [sys.executable, "-m", "ratchet", *runner],
+        cwd=tmp_path,
+        env={**os.environ},
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    with Store.open(sqlite_url) as store:
+        (ended,) = store.rollouts.get(["r0"]).values()
+    assert "local/smollm2" in json.dumps(ended.output)
+
+
+@pytest.mark.skipif(
+    not os.environ.get("RATCHET_LONG_FAULTS"), reason="half a minute each; run by make faults"
+)
+@pytest.mark.parametrize("algorithm", ["apo", "evolve"])
+def test_a_search_with_the_small_model_as_its_coach_ends_with_a_sentence(
+    algorithm: str, make_project: MakeProject
+) -> None:
+    require_model()
+    config = COACHED.replace("ALGORITHM", algorithm)
+    project = make_project(agent=PROMPTED, config=config, tasks=120)
+    found = project.json("improve")
+    assert found["verdict"] != "promote"
+    assert str(found["message"]).startswith("There is no significant gain")
+    assert found["coach_calls"]
+    assert found["dollars"] == 0.0
+
+
+@pytest.mark.parametrize("option", [["--gateway"], ["--ray", "local"]])
+def test_a_runner_refuses_options_that_lead_elsewhere(
+    option: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "ratchet.toml").write_text('[agent]\nentry = "a:b"\nmodel = "local"\n')
+    monkeypatch.chdir(tmp_path)
+    assert app.run(["runner", "--server", "http://127.0.0.1:9", *option]) == 2
+    assert f"{option[0]} and model" in capsys.readouterr().err
+
+
+def test_another_model_in_its_place_is_refused(
+    make_project: MakeProject,
+) -> None:
+    config = CONFIG.replace('"local"', '"gpt-5"').replace("EXECUTOR", "inline")
+    done = make_project(agent=AGENT, config=config, tasks=4).ratchet("run", "joy")
+    assert done.returncode == 2
+    assert 'agent.model = \'gpt-5\': should be "local" or "local:PATH"' in done.stderr
