@@ -28,8 +28,8 @@ from ratchet.learn.checks import (
     keeps_prompt,
     keeps_shape,
 )
-from ratchet.run import Agent
 from ratchet.run.contained import SELF_GRADED, differs
+from ratchet.run.program import AnyAgent
 from ratchet.ship import make_patch
 from ratchet.source import SourceTree
 from ratchet.types import Candidate, Code, Declaration, ShipError
@@ -43,7 +43,7 @@ TESTS_AT_ONCE = 2
 
 def make_checks(
     project: Project,
-    agent: Agent,
+    agent: AnyAgent,
     baseline: Candidate,
     say: Callable[[str], None] = lambda text: None,
 ) -> Checks:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from ratchet.autopilot.project import Project
 from ratchet.run import Agent, Executor
 from ratchet.run.contained import ContainedExecutor, Containment, RoutedExecutor
+from ratchet.run.program import AnyAgent
 from ratchet.ship import TestCommand
 from ratchet.source import checkouts, secret_files
 from ratchet.store.location import parse
@@ -140,7 +141,7 @@ def store_files(url: str) -> list[Path]:
     return [Path(f"{database}{end}") for end in ("", "-wal", "-shm", "-journal")]
 
 
-def is_self_graded(project: Project, agent: Agent) -> bool:
+def is_self_graded(project: Project, agent: AnyAgent) -> bool:
     """Whether the objective is a score that the agent gives itself."""
     if agent.kind == "rollout":
         return True

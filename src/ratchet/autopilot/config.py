@@ -34,6 +34,19 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
+HostAndPort = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-]+:\d{1,5}$")]
+EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Days = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
+
+
+def _one_or_more(value: Any) -> Any:
+    """A single string as a list of one; a TOML array as it is."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
 class CoachModelSection(Section):
     """[[coach.models]]: one of several models."""
 
@@ -74,10 +87,6 @@ class CoachSection(Section):
         return self
 
 
-HostAndPort = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-]+:\d{1,5}$")]
-EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-
-
 class SandboxSection(Section):
     """[sandbox]: where candidates' code runs."""
 
@@ -101,10 +110,6 @@ class ChecksSection(Section):
     types: bool = True
     tests: bool = True
     tests_s: Positive = 120.0
-
-
-Days = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
 
 
 class LimitsSection(Section):
@@ -208,9 +213,14 @@ class ProjectSection(Section):
 
 
 class AgentSection(Section):
-    """[agent]: location of the agent."""
+    """[agent]: the agent; a function, a command, or a service."""
 
-    entry: str = Field(pattern=r"^[\w.]+:[\w.]+$")
+    entry: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None = None
+    command: Annotated[str, Field(min_length=1)] | None = None
+    url: Url | None = None
+    name: Name | None = None
+    model_base_url: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
+    model_key: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     path: Several[str] = (".",)
     model: str | None = None
 
@@ -222,6 +232,24 @@ class AgentSection(Section):
                 'should be "local" or "local:PATH"; a model elsewhere is named in the agent'
             )
         return name
+
+    @model_validator(mode="after")
+    def _one_agent(self) -> AgentSection:
+        given = [key for key in ("entry", "command", "url") if getattr(self, key) is not None]
+        if len(given) != 1:
+            found = f"; it has {' and '.join(given)}" if given else ""
+            raise ValueError(
+                "[agent] needs one of entry (a Python function), command (a program) and url"
+                f" (a running service){found}"
+            )
+        if self.command is None and (self.model_base_url or self.model_key):
+            raise ValueError("model_base_url and model_key are variables of a command")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The agent as it is configured: MODULE:FUNCTION, a command line, or a URL."""
+        return self.entry or self.command or self.url or ""
 
 
 class SplitSection(Section):

@@ -23,6 +23,7 @@ from ratchet.autopilot.code_sandbox import release_tests
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
 from ratchet.autopilot.experiment import ExperimentSettings, check_reach, run_experiment
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.prompt_discovery import discover_prompts
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.runner import open_runner
@@ -32,13 +33,15 @@ from ratchet.learn import Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.work import RolloutRunner
 from ratchet.llm import Coach
 from ratchet.prove import ExperimentPlan, RepetitionPlan
-from ratchet.run import Agent, FileLock, Runner
-from ratchet.ship import check_clean, ship
+from ratchet.run import FileLock, Runner
+from ratchet.run.program import AnyAgent, ProgramAgent
+from ratchet.ship import activate, check_clean, ship
 from ratchet.store import Store
 from ratchet.types import (
     AgentError,
     Candidate,
     Dataset,
+    Decision,
     RatchetError,
     Release,
     Run,
@@ -81,7 +84,15 @@ async def improve(
         project.prepare_state() / "locks" / "improve.lock", "`ratchet improve` in this project"
     ):
         async with in_thread(agent_model(project, watcher.message)):
-            improve_run = _ImproveRun(project, store, watcher, seed, skip_bad)
+            agent = project.load_agent()
+            dataset, bad = project.dataset(skip_bad=skip_bad)
+            for sentence in bad:
+                watcher.message(f"Skipped: {sentence}")
+            if isinstance(agent, ProgramAgent):
+                if ship_it:
+                    check_clean(project.root)
+                await discover_prompts(project, store, agent, dataset, watcher.message)
+            improve_run = _ImproveRun(project, store, watcher, agent, dataset, seed)
             return await improve_run.advance(ship_it)
 
 
@@ -89,18 +100,21 @@ class _ImproveRun:
     """One run in progress."""
 
     def __init__(
-        self, project: Project, store: Store, watcher: Watcher, seed: int | None, skip_bad: bool
+        self,
+        project: Project,
+        store: Store,
+        watcher: Watcher,
+        agent: AnyAgent,
+        dataset: Dataset,
+        seed: int | None,
     ) -> None:
         self.project = project
         self.store = store
         self.watcher = watcher
         self.identity = project.identity()
-        self.agent: Agent = project.load_agent()
+        self.agent = agent
         self.baseline: Candidate = project.source_candidate(self.agent)
-        self.dataset: Dataset
-        self.dataset, bad = project.dataset(skip_bad=skip_bad)
-        for sentence in bad:
-            watcher.message(f"Skipped: {sentence}")
+        self.dataset = dataset
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
         self.guardrails = project.guardrails(self.evaluators)
@@ -317,10 +331,27 @@ class _ImproveRun:
         experiment = self.store.experiments.get(self.run.experiment_id)
         assert experiment is not None
         assert experiment.decision is not None
+        candidate = self.store.candidates.get(self.run.best_id)
+        if isinstance(self.agent, ProgramAgent):
+            release = activate(
+                self.store,
+                agent=self.agent.spec.name,
+                repo=self.project.root,
+                baseline=self.baseline,
+                candidate=candidate,
+                decision=experiment.decision,
+                evidence_path=Path(experiment.evidence_path),
+                experiment_id=experiment.id,
+                out_dir=self.project.state / "releases",
+                now=time.time(),
+                reasons={},
+                notes=release_notes(self.store, self.run),
+            )
+            return self._released(release, experiment.decision)
         release = ship(
             repo=self.project.root,
             baseline=self.baseline,
-            candidate=self.store.candidates.get(self.run.best_id),
+            candidate=candidate,
             declarations=self.agent.declarations,
             decision=experiment.decision,
             evidence_path=Path(experiment.evidence_path),
@@ -331,9 +362,12 @@ class _ImproveRun:
             agent_entry=self.agent.spec.entry,
             notes=release_notes(self.store, self.run),
         )
+        return self._released(release, experiment.decision)
+
+    def _released(self, release: Release, decision: Decision) -> Release:
         self.store.releases.put(release)
         self.watcher.released(release)
-        self._enter("shipped", release_id=release.id, message=experiment.decision.sentence)
+        self._enter("shipped", release_id=release.id, message=decision.sentence)
         return release
 
     WITH_RUNNER: ClassVar[dict[str, Callable[[Any, Runner], Awaitable[None]]]] = {

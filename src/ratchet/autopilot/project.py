@@ -6,9 +6,11 @@ Reading a project is fast: what only running it needs is imported on first use.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
     from ratchet.prove import Guardrail
-    from ratchet.run import Agent, AgentSpec
+    from ratchet.run import AgentSpec
+    from ratchet.run.program import AnyAgent
 
 LATENCY_FLOOR_S = 0.1
 """Delays below this seem instantaneous (Miller 1968; Nielsen 1993). It is also what a process, a
@@ -46,30 +49,40 @@ or a busy machine may add to a fast agent.
 UNITS = {"latency": "s", "cost": "USD", "errors": ""}
 
 
+StartServer: TypeAlias = "Callable[[Project], AbstractAsyncContextManager[str]]"
+"""Starts a server on a project's store, or finds the one that runs; yields its URL."""
+
+
 class Project:
     """A folder with a `ratchet.toml`.
 
     Args:
         root: The folder.
         config: The parsed `ratchet.toml`.
+        start_server: For agents in any language, whose model calls go through a gateway.
     """
 
-    def __init__(self, root: Path, config: Config) -> None:
+    def __init__(self, root: Path, config: Config, start_server: StartServer | None = None) -> None:
         self.root = root.resolve()
         self.config = config
+        self.start_server = start_server
         self.agent_model: LocalModel | None = None
         """The running local model of [agent] model; see `agent_model`."""
         apply_prices(config)
 
     @classmethod
-    def find(cls, start: Path) -> Project:
+    def find(cls, start: Path, start_server: StartServer | None = None) -> Project:
         """Find the project of a folder: the folder or its nearest parent with a `ratchet.toml`.
 
         Raises:
             ConfigError: There is none, or the file is malformed.
         """
         folder = folder_with_config(start) or start.resolve()
-        return cls(folder, read_config(folder / FILE_NAME))
+        return cls(folder, read_config(folder / FILE_NAME), start_server)
+
+    def with_config(self, config: Config) -> Project:
+        """The same project with another configuration."""
+        return Project(self.root, config, self.start_server)
 
     @property
     def state(self) -> Path:
@@ -148,7 +161,7 @@ class Project:
 
         agent, model = self.config.agent, self.agent_model
         return AgentSpec(
-            entry=agent.entry,
+            entry=agent.label,
             root=str(self.root),
             path=agent.path,
             model="" if model is None else model.file.version,
@@ -170,20 +183,44 @@ class Project:
             return model_variables("http://127.0.0.1:9/v1", "none")
         return model_variables(model.base_url, model.key)
 
-    def load_agent(self) -> Agent:
-        """Import the agent.
+    @property
+    def agent_name(self) -> str:
+        """The agent's name at the gateway: [agent] name, or that of the project's folder."""
+        name = self.config.agent.name or re.sub(r"[^A-Za-z0-9._-]+", "-", self.root.name)
+        return name.strip("-")[:100] or "agent"
+
+    def load_agent(self) -> AnyAgent:
+        """Import the agent; one in any language is only described.
 
         Raises:
             AgentError: It does not import.
         """
         from ratchet.run import load_agent
+
+        agent, model = self.config.agent, self.agent_model
+        if agent.entry is None:
+            from ratchet.run.program import ProgramAgent, ProgramSpec
+
+            return ProgramAgent(
+                ProgramSpec(
+                    entry=agent.label,
+                    name=self.agent_name,
+                    root=str(self.root),
+                    path=agent.path,
+                    besides=(FILE_NAME, self.config.tasks.file),
+                    model="" if model is None else model.file.version,
+                )
+            )
         from ratchet.run.environment import variables_set
 
         with variables_set(self.agent_variables):
             return load_agent(self.agent_spec)
 
-    def source_candidate(self, agent: Agent) -> Candidate:
+    def source_candidate(self, agent: AnyAgent) -> Candidate:
         """The user's own code in its present state, as a candidate."""
+        if agent.kind == "program":
+            reason = f"The prompts of {agent.spec.entry}, as its model calls have them."
+            return Candidate.of(defaults(agent.declarations), algorithm="discover", reason=reason)
         return Candidate.of(defaults(agent.declarations), reason="The source's own resources.")
 
     def dataset(self, *, skip_bad: bool = False) -> tuple[Dataset, tuple[str, ...]]:
@@ -209,7 +246,7 @@ class Project:
         )
         return dataset, file.bad
 
-    def evaluators(self, agent: Agent) -> tuple[Evaluator, ...]:
+    def evaluators(self, agent: AnyAgent) -> tuple[Evaluator, ...]:
         """The evaluators, including those that guardrails need.
 
         Raises:
@@ -238,7 +275,7 @@ class Project:
             )
         return tuple(made)
 
-    def objective(self, evaluators: Sequence[Evaluator], agent: Agent) -> str:
+    def objective(self, evaluators: Sequence[Evaluator], agent: AnyAgent) -> str:
         """Name of the evaluator whose score is improved.
 
         Raises:

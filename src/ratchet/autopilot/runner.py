@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -10,20 +11,38 @@ from typing import TYPE_CHECKING
 
 from ratchet.autopilot.code_sandbox import with_sandbox
 from ratchet.autopilot.project import Project
-from ratchet.run import Agent, Executor, FileLock, Runner, executor_for
+from ratchet.run import (
+    Agent,
+    Executor,
+    FileLock,
+    RetryingTransport,
+    Runner,
+    RunnerWatcher,
+    ServerTransport,
+    executor_for,
+)
+from ratchet.run.choice import AT_ONCE
 from ratchet.run.environment import variables_set
+from ratchet.run.program import AnyAgent, ProgramAgent
+from ratchet.run.runner import requeue
 from ratchet.store import Store
-from ratchet.types import Conflict
+from ratchet.types import ConfigError, Conflict, StoreError
 
 if TYPE_CHECKING:
-    from ratchet.observe.redaction import RedactionRules
+    from ratchet.observe.redaction import RedactionRules, Redactor
 
 Say = Callable[[str], None]
 
 
 @asynccontextmanager
 async def open_runner(
-    project: Project, store: Store, agent: Agent, queue: str, say: Say, *, take_over: bool
+    project: Project,
+    store: Store,
+    agent: AnyAgent,
+    queue: str,
+    say: Say,
+    *,
+    take_over: bool,
 ) -> AsyncIterator[Runner]:
     """Open a runner for one queue.
 
@@ -48,6 +67,12 @@ async def open_runner(
             workers = FileLock(state / "locks" / f"{queue[:24]}.lock", "A worker")
             held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
+        if isinstance(agent, ProgramAgent):
+            runner = await _program_runner(stack, project, agent, queue, redactor, say)
+            if take_over:
+                await asyncio.to_thread(requeue, store, queue, runner.name)
+            yield await stack.enter_async_context(runner)
+            return
         if project.config.run.executor == "inline":
             stack.enter_context(variables_set(project.agent_variables))
         executor = make_executor(project, agent, state, held, redaction=redactor.rules)
@@ -55,6 +80,76 @@ async def open_runner(
         if take_over:
             await asyncio.to_thread(runner.recover)
         yield await stack.enter_async_context(runner)
+
+
+async def _program_runner(
+    stack: AsyncExitStack,
+    project: Project,
+    agent: ProgramAgent,
+    queue: str,
+    redactor: Redactor,
+    say: Say,
+) -> Runner:
+    """A runner of an agent in any language.
+
+    It works through a server, which has the gateway for the agent's model calls, and which stores
+    these calls before it accepts the outcome of their attempt.
+    """
+    from ratchet.client import AsyncClient
+
+    if project.start_server is None:
+        raise ConfigError(
+            f"{agent.spec.entry} is no Python function: it needs a server with a gateway, and this"
+            " program starts none.",
+            hint="Use the command line: ratchet improve.",
+        )
+    url = await stack.enter_async_context(project.start_server(project))
+    client = await stack.enter_async_context(AsyncClient(url, os.environ.get("RATCHET_KEY")))
+    transport = RetryingTransport(ServerTransport(client), _ServerWatcher(url, say))
+    executor = program_executor(project, url)
+    return Runner(transport, queue, executor, redactor=redactor)
+
+
+def program_executor(project: Project, url: str) -> Executor:
+    """The executor of an agent in any language.
+
+    Args:
+        project: The project; its agent is a command or a URL.
+        url: The server whose gateway serves the agent's model calls.
+    """
+    section, run = project.config.agent, project.config.run
+    if section.url is not None:
+        from ratchet.run.service import ServiceExecutor
+
+        slots = run.concurrency or AT_ONCE
+        return ServiceExecutor(section.url, slots=slots, timeout_s=run.timeout_s, server=url)
+    from ratchet.run.command import CommandExecutor, parse_command
+
+    assert section.command is not None
+    return CommandExecutor(
+        parse_command(section.command),
+        folder=project.root,
+        state=project.state,
+        slots=run.concurrency or 2 * (os.cpu_count() or 1),
+        timeout_s=run.timeout_s,
+        server=url,
+        base_urls=section.model_base_url,
+        keys=section.model_key,
+    )
+
+
+class _ServerWatcher(RunnerWatcher):
+    """Says when the server is away, and when it is back."""
+
+    def __init__(self, url: str, say: Say) -> None:
+        self._url = url
+        self._say = say
+
+    def away(self, error: StoreError) -> None:
+        self._say(f"The server {self._url} does not answer; retrying. ({error.message})")
+
+    def back(self, after_s: float) -> None:
+        self._say(f"The server is back after {after_s:.0f} s.")
 
 
 def make_executor(

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ratchet.autopilot import Project
+from ratchet.cli.project_server import project_server
 from ratchet.types import RatchetError, dollars_text
 
 Result = TypeVar("Result")
@@ -32,7 +33,7 @@ SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip malformed lines 
 
 def project_in(folder: Path) -> Project:
     """The project that a folder belongs to."""
-    return Project.find(folder)
+    return Project.find(folder, project_server)
 
 
 def print_json(value: Any) -> None:

@@ -13,8 +13,10 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
+from ratchet.autopilot.prompt_discovery import recall_prompts
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
 from ratchet.cli.selection import select_candidate
+from ratchet.run.program import ProgramAgent
 from ratchet.ship import make_patch
 from ratchet.types import Candidate, Code, Params, PromptTemplate, Resource
 
@@ -42,6 +44,8 @@ def diff(
     project = project_in(folder)
     agent = project.load_agent()
     with project.open_store() as store:
+        if isinstance(agent, ProgramAgent):
+            recall_prompts(store, agent, project.dataset(skip_bad=True)[0])
         one = select_candidate(project, store, agent, before)
         other = select_candidate(project, store, agent, after)
     if before == "source":

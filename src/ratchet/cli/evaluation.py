@@ -12,6 +12,7 @@ import typer
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
+from ratchet.autopilot.prompt_discovery import discover_prompts
 from ratchet.cli.console import (
     Folder,
     Json,
@@ -28,6 +29,7 @@ from ratchet.cli.errors import err
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidates, select_tasks
 from ratchet.run import FileLock
+from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
 from ratchet.types import Candidate
 
@@ -88,6 +90,9 @@ async def _evaluate(
 ) -> list[Batch]:
     agent = project.load_agent()
     tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
+    if isinstance(agent, ProgramAgent):
+        dataset, _ = project.dataset(skip_bad=skip_bad)
+        await discover_prompts(project, store, agent, dataset, watcher.message)
     candidates: list[Candidate] = select_candidates(project, store, agent, names or ["source"])
     evaluators = project.evaluators(agent)
     queue = f"eval-{agent.source_version()}"

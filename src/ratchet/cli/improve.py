@@ -97,7 +97,7 @@ def _learning_by(project: Project, algorithm: str | None) -> Project:
     if algorithm is None or algorithm == config.improve.algorithm:
         return project
     learning = config.improve.model_copy(update={"algorithm": algorithm, "options": {}})
-    return Project(project.root, config.model_copy(update={"improve": learning}))
+    return project.with_config(config.model_copy(update={"improve": learning}))
 
 
 def _with_budget(project: Project, rollouts: int | None, seconds: float | None) -> Project:
@@ -111,10 +111,10 @@ def _with_budget(project: Project, rollouts: int | None, seconds: float | None) 
         return project
     budget = config.improve.budget.model_copy(update=changes)
     learning = config.improve.model_copy(update={"budget": budget})
-    return Project(project.root, config.model_copy(update={"improve": learning}))
+    return project.with_config(config.model_copy(update={"improve": learning}))
 
 
 def _without_sandbox(project: Project) -> Project:
     err.print(UNSAFE_WARNING, style="yellow", markup=False)
     section = project.config.sandbox.model_copy(update={"unsafe": True})
-    return Project(project.root, project.config.model_copy(update={"sandbox": section}))
+    return project.with_config(project.config.model_copy(update={"sandbox": section}))

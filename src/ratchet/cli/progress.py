@@ -174,5 +174,8 @@ class TerminalWatcher(Watcher):
         self._console.print(f"  {decision.sentence}", style=style, markup=False)
 
     def released(self, release: Release) -> None:
-        """Print the branch."""
+        """Print where it is."""
+        if release.agent:
+            self._console.print(f"  active at the gateway for [bold]{release.agent}[/]")
+            return
         self._console.print(f"  branch [bold]{release.branch}[/] at {release.commit[:10]}")

@@ -12,7 +12,7 @@ import typer
 from ratchet.autopilot import Project
 from ratchet.autopilot.code_sandbox import release_tests
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short, table
-from ratchet.ship import refresh
+from ratchet.ship import deactivate, refresh, refresh_active
 from ratchet.ship import rollback as undo
 from ratchet.store import Store
 from ratchet.types import InputError, Release
@@ -29,7 +29,7 @@ def releases(folder: Folder = Path("."), json: Json = False) -> None:
     if not found:
         out.print("No release yet. Create one: ratchet improve")
         return
-    rows = table("release", "made", "candidate", "state", "branch", "rollback")
+    rows = table("release", "made", "candidate", "state", "where", "rollback")
     for release in found:
         made = datetime.fromtimestamp(release.created_at).astimezone()
         rows.add_row(
@@ -37,7 +37,7 @@ def releases(folder: Folder = Path("."), json: Json = False) -> None:
             f"{made:%Y-%m-%d %H:%M}",
             short(release.candidate_id),
             release.state.replace("_", " "),
-            release.branch,
+            release.branch or f"gateway: {release.agent}",
             release.rollback,
         )
     out.print(rows)
@@ -52,7 +52,8 @@ def rollback(
 ) -> None:
     """Undo a release: delete its branch, or make a branch that reverts it once it is merged.
 
-    Nothing is lost: the commit's hash is printed, so that the branch can be made again from it.
+    Nothing is lost: the commit's hash is printed, so that the branch can be made again from it. A
+    release at the gateway is deactivated, and what was active before is active again.
 
     Examples:
 
@@ -63,13 +64,18 @@ def rollback(
     project = project_in(folder)
     with project.open_store() as store:
         selected = _select(_refreshed(project, store), release)
-        undone = undo(selected, project.root, time.time(), tests=release_tests(project))
+        if selected.agent:
+            undone = deactivate(store, selected, time.time())
+        else:
+            undone = undo(selected, project.root, time.time(), tests=release_tests(project))
         store.releases.put(undone)
     if json:
         print_json(undone)
         return
     out.print(f"[bold green]Rolled back[/] release {short(undone.id)}: {undone.rollback}")
-    if not undone.rollback.startswith("ratchet/"):
+    if undone.agent:
+        out.print(f"Servers apply it to the calls of {undone.agent} within 2 seconds.")
+    elif not undone.rollback.startswith("ratchet/"):
         out.print(f"Recreate the branch with: git branch {undone.branch} {undone.commit}")
     else:
         out.print(f"Merge the reverting branch with: git merge {undone.rollback}")
@@ -78,7 +84,8 @@ def rollback(
 def _refreshed(project: Project, store: Store) -> list[Release]:
     found = store.releases.list(1000)
     for number, release in enumerate(found):
-        now = refresh(release, project.root)
+        at_gateway = bool(release.agent)
+        now = refresh_active(store, release) if at_gateway else refresh(release, project.root)
         if now != release:
             store.releases.put(now)
             found[number] = now

@@ -15,6 +15,7 @@ from rich.markup import escape
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
+from ratchet.autopilot.prompt_discovery import recall_prompts
 from ratchet.cli.console import (
     Folder,
     Json,
@@ -31,6 +32,7 @@ from ratchet.cli.errors import err
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidate, select_tasks
 from ratchet.cli.show import print_rollout
+from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
 from ratchet.types import AgentError, InputError, Task, content_hash
 
@@ -98,6 +100,8 @@ async def _run(
     project: Project, store: Store, watcher: TerminalWatcher, tasks: list[Task], name: str
 ) -> Batch:
     agent = project.load_agent()
+    if isinstance(agent, ProgramAgent) and (project.root / project.config.tasks.file).is_file():
+        recall_prompts(store, agent, project.dataset(skip_bad=True)[0])
     selected = select_candidate(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()
     queue = f"run-{uuid4().hex}"  # a unique queue: no other runner claims from it

@@ -72,7 +72,8 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "pairs": decided.pairs if decided else 0,
             "repetitions": decided.repetitions if decided else 0,
             "verdict": decided.verdict if decided else None,
-            "branch": self.release.branch if self.release else None,
+            "branch": (self.release.branch or None) if self.release else None,
+            "active": (self.release.agent or None) if self.release else None,
             "evidence": self.evidence or None,
             "message": self.run.message,
             **self.costs.for_machines(),
@@ -153,7 +154,18 @@ def print_outcome(outcome: RunOutcome) -> None:
         out.print(f"Candidate [bold]{short(run.best_id)}[/] over {decided.pairs} test tasks{runs}")
         print_decision(decided)
         out.print()
-    if release is not None:
+    if release is not None and release.agent:
+        out.print(
+            f"[bold green]Proved better, and active at the gateway[/] for calls of {release.agent}."
+            " Your source is unchanged."
+        )
+        steps = table("", "")
+        steps.show_header = False
+        steps.add_row("what to paste where", display_path(release.pull_request))
+        steps.add_row("check every number", f"ratchet verify {display_path(outcome.evidence)}")
+        steps.add_row("undo it", f"ratchet rollback {short(release.id)}")
+        out.print(steps)
+    elif release is not None:
         out.print(
             "[bold green]Proved better and shipped as a branch.[/] Your working tree is unchanged."
         )

@@ -128,24 +128,36 @@ def runner_setup(
     redactor = redactor_of(rules, os.environ)
     timeout_s = options.timeout_s or run.timeout_s
     cores = options.concurrency or run.concurrency or os.cpu_count() or 1
-    if options.command is not None:
+    section = None if config is None else config.agent
+    command, folder = options.command, options.folder.resolve()
+    if command is None and options.agent is None and section is not None:
+        if section.url is not None:
+            raise ConfigError(
+                "A runner starts its agent, and [agent] url names one that is already running.",
+                hint="Name its function or its command, or use ratchet improve without a server.",
+            )
+        command, folder = section.command, project_folder
+    if command is not None:
         from ratchet.run.command import CommandExecutor, parse_command
 
         commands = CommandExecutor(
-            parse_command(options.command),
-            folder=options.folder.resolve(),
+            parse_command(command),
+            folder=folder,
             state=state,
             slots=cores,
             timeout_s=timeout_s,
             server=url,
             variables={} if model is None else model_variables(model.base_url, model.key),
+            base_urls=section.model_base_url if section is not None else (),
+            keys=section.model_key if section is not None else (),
         )
-        return RunnerSetup(executor=commands, what=options.command, state=state, redactor=redactor)
+        return RunnerSetup(executor=commands, what=command, state=state, redactor=redactor)
     if options.agent is not None:
         folders = tuple(str(folder) for folder in options.path) or (".",)
         spec = AgentSpec(entry=options.agent, root=str(options.folder.resolve()), path=folders)
     else:
         assert config is not None
+        assert config.agent.entry is not None
         spec = AgentSpec(entry=config.agent.entry, root=str(project_folder), path=config.agent.path)
     gateway = url if options.gateway else ""
     if options.ray is not None:

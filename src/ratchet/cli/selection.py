@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ratchet.autopilot import Project
-from ratchet.run import Agent
+from ratchet.run.program import AnyAgent
 from ratchet.store import Store
 from ratchet.types import SPLITS, Candidate, InputError, Task
 
@@ -35,7 +35,7 @@ def select_tasks(
 
 
 def select_candidates(
-    project: Project, store: Store, agent: Agent, names: Sequence[str]
+    project: Project, store: Store, agent: AnyAgent, names: Sequence[str]
 ) -> list[Candidate]:
     """Resolve candidates named `source`, `best` (of the newest run) or by the start of an id.
 
@@ -45,7 +45,7 @@ def select_candidates(
     return [select_candidate(project, store, agent, name) for name in names]
 
 
-def select_candidate(project: Project, store: Store, agent: Agent, name: str) -> Candidate:
+def select_candidate(project: Project, store: Store, agent: AnyAgent, name: str) -> Candidate:
     """Resolve one candidate; see `select_candidates`."""
     if name == "source":
         return project.source_candidate(agent)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ratchet.autopilot.config import ServerConfig, apply_prices, read_server_config
+from ratchet.autopilot.config import Config, ServerConfig, apply_prices, read_server_config
 from ratchet.cli.console import Folder, Json
 from ratchet.cli.errors import err
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state, store_url
@@ -57,7 +57,7 @@ def serve(
     """
     root, config = _project_folder(folder)
     apply_prices(config)
-    settings = _settings(config, host, port, tls_cert, tls_key)
+    settings = server_settings(config, host, port, tls_cert, tls_key)
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )
@@ -96,8 +96,12 @@ def _project_folder(folder: Path) -> tuple[Path, ServerConfig]:
     return root, read_server_config(root / FILE_NAME)
 
 
-def _settings(
-    config: ServerConfig, host: str | None, port: int | None, cert: Path | None, key: Path | None
+def server_settings(
+    config: ServerConfig | Config,
+    host: str | None = None,
+    port: int | None = None,
+    cert: Path | None = None,
+    key: Path | None = None,
 ) -> ServeSettings:
     """The file's settings, overridden by the command line's."""
     if (cert is None) != (key is None):

@@ -40,7 +40,7 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
             }
         )
         return
-    out.print(f"[bold]{project.config.agent.entry}[/] in {project.root}", highlight=False)
+    out.print(f"[bold]{project.config.agent.label}[/] in {project.root}", highlight=False)
     _print_counts(summary)
     if outcome is None:
         out.print("\nNothing has run yet. Start with: ratchet improve")
@@ -93,5 +93,7 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any]) -> None:
     if run.message:
         out.print(f"  {run.message}", markup=False)
     if outcome.release:
-        out.print(f"  branch {outcome.release.branch} ({outcome.release.state.replace('_', ' ')})")
+        release = outcome.release
+        where = f"branch {release.branch}" if release.branch else f"gateway: {release.agent}"
+        out.print(f"  {where} ({release.state.replace('_', ' ')})")
     out.print(f"  next: {NEXT[run.stage]}")

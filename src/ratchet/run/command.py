@@ -50,6 +50,8 @@ class CommandExecutor:
         timeout_s: Seconds that one attempt may take.
         server: URL of the server whose gateway serves model calls; empty for none.
         variables: Further variables of the command; they take precedence over the gateway's.
+        base_urls: Further variables for the gateway's base URL, besides the providers' own.
+        keys: Further variables for the gateway's API key.
         environ: Environment to start from; that of this process when left out.
     """
 
@@ -63,6 +65,8 @@ class CommandExecutor:
         timeout_s: float,
         server: str = "",
         variables: Mapping[str, str] = MappingProxyType({}),
+        base_urls: Sequence[str] = (),
+        keys: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._command = tuple(command)
@@ -72,6 +76,8 @@ class CommandExecutor:
         self._timeout_s = timeout_s
         self._server = server
         self._variables_given = dict(variables)
+        self._base_urls = tuple(base_urls)
+        self._keys = tuple(keys)
         base = os.environ if environ is None else environ
         self._environ = without(base, STORE_SECRETS, PROVIDER_KEYS if server else frozenset())
 
@@ -132,9 +138,12 @@ class CommandExecutor:
 
     def _variables(self, claim: Claim, folder: Path) -> dict[str, str]:
         """Environment of the command."""
+        gateway: dict[str, str] = {}
+        if self._server:
+            gateway = gateway_variables(self._server, claim, self._base_urls, self._keys)
         return {
             **self._environ,
-            **(gateway_variables(self._server, claim) if self._server else {}),
+            **gateway,
             **trace_variables(self._environ, self._server, claim),
             **self._variables_given,
             "RATCHET_ROLLOUT_ID": claim.rollout.id,

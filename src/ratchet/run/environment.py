@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -42,25 +42,40 @@ def without(environ: Mapping[str, str], *names: frozenset[str]) -> dict[str, str
     return {name: value for name, value in environ.items() if name not in hidden}
 
 
-def gateway_variables(server: str, claim: Claim | None) -> dict[str, str]:
+def gateway_variables(
+    server: str,
+    claim: Claim | None,
+    base_urls: Sequence[str] = (),
+    keys: Sequence[str] = (),
+) -> dict[str, str]:
     """Variables that direct the providers' libraries to the gateway, scoped to an attempt.
 
     Args:
         server: The server's URL.
         claim: The attempt; its token is the API key. None before the first attempt: calls of a
             client made then are rejected by the gateway with an error that names the cause.
+        base_urls: Further variables for the base URL: Anthropic's if the name says so, else
+            OpenAI's.
+        keys: Further variables for the API key.
     """
     scope = quote(f"{claim.rollout.id}@{claim.fence}", safe="@:") if claim else AT_IMPORT
     gateway = f"{server}/gateway/{scope}"
     key = (claim.token if claim else "") or NO_TOKEN
+    openai = f"{gateway}/openai/v1"
+    anthropic = f"{gateway}/anthropic"  # Anthropic's libraries add /v1/messages themselves
     return {
-        "OPENAI_BASE_URL": f"{gateway}/openai/v1",
-        "OPENAI_API_BASE": f"{gateway}/openai/v1",
+        "OPENAI_BASE_URL": openai,
+        "OPENAI_API_BASE": openai,
         "OPENAI_API_KEY": key,
-        # Anthropic's libraries add /v1/messages themselves.
-        "ANTHROPIC_BASE_URL": f"{gateway}/anthropic",
+        "ANTHROPIC_BASE_URL": anthropic,
         "ANTHROPIC_API_KEY": key,
+        **{name: anthropic if _is_anthropic(name) else openai for name in base_urls},
+        **dict.fromkeys(keys, key),
     }
+
+
+def _is_anthropic(variable: str) -> bool:
+    return any(word in variable.upper() for word in ("ANTHROPIC", "CLAUDE"))
 
 
 def model_variables(base_url: str, key: str) -> dict[str, str]:

@@ -69,6 +69,7 @@ class Services:
         background: tuple[BackgroundService, ...] = (),
     ) -> None:
         self.store = store
+        self.store_id = store.identity()
         self.gatekeeper = gatekeeper
         self.limits = limits
         self.metrics = metrics

@@ -1,5 +1,6 @@
 """Ship a proved candidate: patch the source, test it, commit it to a branch, and roll it back."""
 
+from ratchet.ship.activation import activate, deactivate, refresh_active
 from ratchet.ship.check import TestCommand, TestReport
 from ratchet.ship.edit import PatchTarget, SourceEdit
 from ratchet.ship.patch import Patch, make_patch
@@ -14,10 +15,13 @@ __all__ = [
     "SourceEdit",
     "TestCommand",
     "TestReport",
+    "activate",
     "branch_name",
     "check_clean",
+    "deactivate",
     "make_patch",
     "refresh",
+    "refresh_active",
     "rollback",
     "ship",
 ]

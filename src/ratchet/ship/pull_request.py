@@ -65,10 +65,7 @@ def pull_request(
             fence(candidate.reason, "text"),
         ]
     parts += [
-        "## The proof",
-        _proof(decision),
-        *_guardrails(decision.guardrails),
-        *([fence(decision.sentence, "text")] if decision.sentence else []),
+        *proof_section(decision),
         "## Tests",
         _tests(tests),
         "## Check it",
@@ -88,6 +85,12 @@ def pull_request(
         f" {code(experiment_id)}, base commit {code(base)}, commit {code(commit)}."
     )
     return "\n\n".join(parts) + "\n"
+
+
+def proof_section(decision: Decision) -> list[str]:
+    """The paragraphs on the proof, with their heading."""
+    sentence = [fence(decision.sentence, "text")] if decision.sentence else []
+    return ["## The proof", _proof(decision), *_guardrails(decision.guardrails), *sentence]
 
 
 def write_text_file(path: Path, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import TracebackType
 from typing import Any
+from uuid import uuid4
 
 from sqlalchemy import Connection, func, select
 
@@ -109,6 +110,10 @@ class Store:
             return found
 
         return {**self._database.read(work), "run": self.runs.latest()}
+
+    def identity(self) -> str:
+        """Random text that tells this store from others, however it is reached."""
+        return self.settings.get_or_create("store_identity", lambda: uuid4().hex)
 
     def ping(self) -> None:
         """Check that the database answers.

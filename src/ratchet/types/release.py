@@ -6,18 +6,19 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-ReleaseState: TypeAlias = Literal["branched", "merged", "rolled_back"]
+ReleaseState: TypeAlias = Literal["branched", "merged", "active", "rolled_back"]
 
 RELEASE_TRANSITIONS: dict[ReleaseState, frozenset[ReleaseState]] = {
     "branched": frozenset({"merged", "rolled_back"}),
     "merged": frozenset({"rolled_back"}),
+    "active": frozenset({"rolled_back"}),
     "rolled_back": frozenset(),
 }
 """Allowed state transitions."""
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """A promoted candidate as a git branch with its evidence."""
+    """A promoted candidate with its evidence, as a git branch or active at the gateway."""
 
     id: str
     experiment_id: str
@@ -27,15 +28,20 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     repo: str
     """Absolute path of the git repository."""
     branch: str
+    """Empty for a release at the gateway."""
     base: str
-    """Full hash of the commit that the branch starts from."""
+    """Full hash of the commit that the branch starts from; at the gateway, id of the candidate
+    that was active before, or empty."""
     commit: str
-    """Full hash of the commit with the patch."""
+    """Full hash of the commit with the patch; empty for a release at the gateway."""
     pull_request: str
-    """Path of the pull-request text."""
+    """Path of the text for reviewers."""
     evidence: str
     """Path of the evidence file."""
     created_at: float
+    agent: str = ""
+    """Name of the agent at the gateway whose calls get the candidate's prompts; empty for a
+    branch."""
     rollback: str = ""
     """Result of a rollback: `deleted` for a deleted branch, else the name of the branch that
-    reverts the release."""
+    reverts the release; at the gateway, a sentence."""

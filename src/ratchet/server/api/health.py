@@ -20,12 +20,14 @@ class Health(msgspec.Struct, frozen=True):
 
     status: str
     version: str
+    store: str
+    """Identifies the store; servers that share one name the same."""
 
 
 @group.route("GET", "/healthz", NO_SCOPES)
 async def healthz(server: Services) -> Health:
     """Report whether the server is alive."""
-    return Health("ok", __version__)
+    return Health("ok", __version__, server.store_id)
 
 
 @group.route("GET", "/readyz", NO_SCOPES)
@@ -34,7 +36,7 @@ async def readyz(server: Services) -> Health:
     if server.closing.is_set():
         raise Problem(503, "The server is shutting down.")
     await server.in_thread(server.store.ping)
-    return Health("ready", __version__)
+    return Health("ready", __version__, server.store_id)
 
 
 @group.route("GET", "/metrics", READ_ONLY, media_type="text/plain")

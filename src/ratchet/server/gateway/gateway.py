@@ -26,6 +26,7 @@ from ratchet.server.gateway.target import (
     AttemptGuard,
     GatewayTarget,
     ReadAttemptState,
+    correlated,
     target_of,
     trace_context,
 )
@@ -183,7 +184,11 @@ class Gateway:
             )
         task = asyncio.current_task()
         assert task is not None
-        request = _Request(task, target_of(parts[2]), provider, path, scope, receive, send)
+        query = scope["query_string"]
+        target, passed_on = correlated(target_of(parts[2]), scope["headers"], query)
+        if passed_on != query:
+            scope = {**scope, "query_string": passed_on}
+        request = _Request(task, target, provider, path, scope, receive, send)
         await self._admit(request.target, scope)
         self._calls[task] = request.target
         try:

@@ -10,6 +10,9 @@ from multidict import CIMultiDict
 
 Raw: TypeAlias = Iterable[tuple[bytes, bytes]]
 
+ROLLOUT_HEADER = b"x-ratchet-rollout"
+"""Names the attempt that a call belongs to, for services that serve many at once."""
+
 _HOP_BY_HOP = frozenset(
     {
         b"connection",
@@ -34,6 +37,7 @@ _NOT_SENT = _HOP_BY_HOP | {
     b"x-forwarded-host",
     b"x-forwarded-proto",
     b"x-real-ip",
+    ROLLOUT_HEADER,
     # Replaced, below.
     b"accept-encoding",
     b"authorization",

@@ -63,7 +63,10 @@ READ_TIMEOUT_S = 3.0
 """Seconds that a call waits for the store."""
 
 NEWEST = 100
-"""Most versions of a prompt that are recognised."""
+"""Most versions of a prompt that are recognised, besides those of a candidate's ancestors."""
+
+MAX_ANCESTORS = 100
+"""Most ancestors of a candidate that are looked at, the oldest last."""
 
 MAX_PROMPTS = 1_000
 """Most versions that are recognised over all prompts of a candidate."""
@@ -89,6 +92,9 @@ CANDIDATE_VERSION = "ratchet.prompt.candidate_version"
 NOT_REPLACED = "ratchet.prompt.not_replaced"
 """Span attribute: the reason why a prompt was not replaced."""
 
+DISCOVERY = "discover"
+"""Algorithm of candidates whose prompts were discovered in recorded model calls."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -112,10 +118,13 @@ class _Replacements(NamedTuple):
     prompts: dict[str, tuple[str, PromptTemplate]]
     """Version and template by name."""
     recogniser: Recogniser
+    discovered: bool
+    """Whether its first ancestor's prompts were discovered in the agent's calls: then only the
+    gateway can give the agent the candidate's prompts."""
 
 
 class PromptSubstituter:
-    """Replaces prompts for agents whose settings enable it.
+    """Replaces prompts for agents whose settings enable it, and in rollouts of discovered prompts.
 
     Args:
         store: Store of rollouts, candidates, settings and prompts.
@@ -147,7 +156,7 @@ class PromptSubstituter:
         )
         # Keyed by content hash, so immutable.
         self._template = functools.lru_cache(maxsize=4_096)(self._read_template)
-        self._candidate = functools.lru_cache(maxsize=64)(store.candidates.get)
+        self._candidate = functools.lru_cache(maxsize=1_024)(store.candidates.get)
         self._recogniser = functools.lru_cache(maxsize=32)(self._make_recogniser)
 
     async def __call__(
@@ -171,13 +180,17 @@ class PromptSubstituter:
         """Replacements for a call; None when nothing is to be replaced."""
         if target.is_attempt:
             agent, candidate_id = await self._rollouts.get(target.rollout_id)
-            settings = await self._agents.get(agent)
-        else:
-            settings = await self._agents.get(target.agent)
-            candidate_id = settings.active_id
-        if not settings.substitute or not candidate_id:
+            if (await self._agents.get(agent)).substitute:
+                return await self._replacements_of.get(candidate_id)
+            try:
+                replacements = await self._replacements_of.get(candidate_id)
+            except InputError:  # made elsewhere, and not stored
+                return None
+            return replacements if replacements.discovered else None
+        settings = await self._agents.get(target.agent)
+        if not settings.substitute or not settings.active_id:
             return None
-        return await self._replacements_of.get(candidate_id)
+        return await self._replacements_of.get(settings.active_id)
 
     def _read_rollout(self, rollout_id: str) -> _Rollout:
         rollout = self._store.rollouts.get([rollout_id]).get(rollout_id)
@@ -193,6 +206,7 @@ class PromptSubstituter:
 
     def _read_replacements(self, candidate_id: str) -> _Replacements:
         candidate: Candidate = self._candidate(candidate_id)
+        ancestors = self._ancestors(candidate)
         prompts = {
             name: (version_of(resource), resource)
             for name, resource in candidate.resources.items()
@@ -201,11 +215,34 @@ class PromptSubstituter:
         limit = min(NEWEST, max(MAX_PROMPTS // max(len(prompts), 1), 1))
         registered: list[tuple[str, str]] = []
         for name, (version, _) in prompts.items():
-            versions = [each for each, _ in self._store.resources.versions(name)]
+            newest = [each for each, _ in self._store.resources.versions(name)][-limit:]
+            # An agent sends what its source says: the prompt of a candidate's first ancestor, which
+            # a long search leaves far behind the newest.
+            inherited = [
+                version_of(one.resources[name]) for one in ancestors if name in one.resources
+            ]
             # The candidate's own comes last, so that it is found when two versions are equal.
-            registered += [(name, one) for one in versions[-limit:] if one != version]
-            registered.append((name, version))
-        return _Replacements(candidate_id, prompts, self._recogniser(tuple(registered)))
+            others = dict.fromkeys((*reversed(inherited), *newest))
+            others.pop(version, None)
+            registered += [(name, one) for one in (*others, version)]
+        recogniser = self._recogniser(tuple(registered))
+        discovered = any(one.algorithm == DISCOVERY for one in (*ancestors, candidate))
+        return _Replacements(candidate_id, prompts, recogniser, discovered)
+
+    def _ancestors(self, candidate: Candidate) -> list[Candidate]:
+        """The ancestors of a candidate, nearest first; those that were pruned are left out."""
+        found: dict[str, Candidate] = {}
+        waiting = list(candidate.parents)
+        while waiting and len(found) < MAX_ANCESTORS:
+            parent_id = waiting.pop(0)
+            if parent_id in found:
+                continue
+            try:
+                found[parent_id] = self._candidate(parent_id)
+            except InputError:
+                continue
+            waiting += found[parent_id].parents
+        return list(found.values())
 
     def _read_template(self, version: str) -> PromptTemplate | None:
         resource = self._store.resources.get(version)

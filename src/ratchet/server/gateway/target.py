@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Literal, TypeAlias
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from ratchet.server.gateway.headers import ROLLOUT_HEADER
 from ratchet.server.problems import Problem
 from ratchet.types import Attempt
 
 _ATTEMPT = re.compile(r"([A-Za-z0-9._:-]{1,200})@([0-9]{1,9})")
 _AGENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_PARAMETER = b"ratchet_rollout="
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 _NO_TRACE = "0" * 32
 _NO_SPAN = "0" * 16
@@ -56,6 +59,42 @@ def target_of(text: str) -> GatewayTarget:
         hint="The gateway is at /gateway/ROLLOUT_ID@FENCE/ or /gateway/AGENT_NAME/;"
         " names hold letters, digits, '.', '_' and '-'.",
     )
+
+
+def correlated(
+    target: GatewayTarget, headers: Iterable[tuple[bytes, bytes]], query: bytes
+) -> tuple[GatewayTarget, bytes]:
+    """The attempt that a service's call belongs to, by its header or its query parameter.
+
+    Args:
+        target: The scope in the path.
+        headers: The request's headers.
+        query: The request's query string.
+
+    Returns:
+        The attempt, or the given target where none is named; and the query string without the
+        parameter.
+
+    Raises:
+        Problem: What is named is no attempt, or another one than in the path (400).
+    """
+    named = [value for key, value in headers if key == ROLLOUT_HEADER]
+    parts = query.split(b"&") if query else []
+    own = [part for part in parts if part.startswith(_PARAMETER)]
+    named += [unquote_to_bytes(part[len(_PARAMETER) :]) for part in own]
+    for text in {value.decode("latin-1").strip() for value in named} - {""}:
+        found = _ATTEMPT.fullmatch(text)
+        if found is None:
+            raise Problem(
+                400,
+                f"{text[:300]!r} names no attempt of a rollout.",
+                hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on as it came.",
+            )
+        attempt = GatewayTarget(rollout_id=found[1], fence=int(found[2]))
+        if target.is_attempt and target != attempt:
+            raise Problem(400, f"The call is for {target} by its path, and for {attempt} besides.")
+        target = attempt
+    return target, b"&".join(part for part in parts if part not in own)
 
 
 def trace_context(header: bytes) -> tuple[str, str] | None:

@@ -1,0 +1,188 @@
+"""Finds the prompts of an agent in any language, in the model calls of some rollouts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from ratchet.autopilot.project import Project
+from ratchet.autopilot.runner import Say, open_runner
+from ratchet.bind.discover import Discovery, discover
+from ratchet.bind.recognise import MAX_TEXT
+from ratchet.observe.system_prompts import system_prompts, was_cut
+from ratchet.run.program import ProgramAgent
+from ratchet.store import Store
+from ratchet.types import (
+    AgentError,
+    Candidate,
+    Dataset,
+    Declaration,
+    PromptTemplate,
+    Rollout,
+    Span,
+    content_hash,
+)
+
+TASKS = 24
+"""Most tasks that the agent is run on to see its prompts."""
+
+KEY = "prompts"
+
+
+class FoundPrompt(msgspec.Struct, frozen=True):
+    """A prompt of the agent, as it is kept."""
+
+    name: str
+    template: PromptTemplate
+    count: int
+    """Number of model calls that it was seen in."""
+
+
+def recall_prompts(store: Store, agent: ProgramAgent, dataset: Dataset) -> bool:
+    """Give the agent its prompts, if they were discovered before; return whether they were."""
+    body = store.journal.get(_identity(agent, dataset), KEY)
+    if body is None:
+        return False
+    _declare(agent, msgspec.convert(body, tuple[FoundPrompt, ...]))
+    return True
+
+
+async def discover_prompts(
+    project: Project, store: Store, agent: ProgramAgent, dataset: Dataset, say: Say
+) -> None:
+    """Give the agent its prompts: run it on some train tasks, and look at its model calls.
+
+    What was found is journaled: the same source and tasks always have the same prompts.
+
+    Args:
+        project: The project.
+        store: Its store.
+        agent: The agent; its declarations are set.
+        dataset: The tasks.
+        say: Called with a sentence before rollouts are spent.
+
+    Raises:
+        AgentError: The agent fails on all of these tasks, calls no model through the gateway, or
+            has no prompt that can be told apart from the rest.
+    """
+    if recall_prompts(store, agent, dataset):
+        return
+    tasks = dataset.split("train")[:TASKS]
+    say(f"Running the agent on {len(tasks)} train tasks, to see its prompts…")
+    identity = _identity(agent, dataset)
+    failures = len(store.journal.read(identity))  # what failed then runs again now
+    unchanged = Candidate.of({}, reason="The agent as it is, before its prompts are known.")
+    store.candidates.put(unchanged, time.time())
+    rollouts = [
+        Rollout.of(
+            task,
+            unchanged.id,
+            scope=[identity, failures],
+            seed_parts=[0],
+            queue=identity,
+            purpose="discover",
+            max_attempts=project.config.run.attempts,
+        )
+        for task in tasks
+    ]
+    async with open_runner(project, store, agent, identity, say, take_over=True) as runner:
+        ended = await runner.run(rollouts, [unchanged])
+    try:
+        found = _found_in(project, store, [ended[rollout.id] for rollout in rollouts])
+    except AgentError as error:
+        key = f"failed/{failures + 1:03d}"
+        store.journal.append(identity, key, error.message, time.time())
+        raise
+    say("Its prompts: " + ", ".join(f"{each.name} ({each.count} calls)" for each in found) + ".")
+    store.journal.append(identity, KEY, msgspec.to_builtins(found), time.time())
+    _declare(agent, found)
+
+
+def _identity(agent: ProgramAgent, dataset: Dataset) -> str:
+    return content_hash(["prompts", agent.spec.entry, agent.source_version(), dataset.version])
+
+
+def _declare(agent: ProgramAgent, found: Sequence[FoundPrompt]) -> None:
+    agent.declarations = {each.name: Declaration(each.name, each.template) for each in found}
+
+
+def _found_in(
+    project: Project, store: Store, rollouts: Sequence[Rollout]
+) -> tuple[FoundPrompt, ...]:
+    failed = [rollout for rollout in rollouts if rollout.status != "succeeded"]
+    if len(failed) == len(rollouts):
+        raise AgentError(
+            f"The agent failed on all {len(failed)} tasks. The first ({failed[0].task_id}):"
+            f" {failed[0].error}",
+            hint="Run one by hand: ratchet run.",
+        )
+    spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]
+    calls = [span for span in spans if "gen_ai.request.model" in span.attributes]
+    if not calls:
+        raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))
+    return _found(project.agent_name, calls)
+
+
+def _found(agent: str, calls: Sequence[Span]) -> tuple[FoundPrompt, ...]:
+    counts: dict[str, int] = {}
+    cut = 0
+    for span in calls:
+        for text in system_prompts(span.attributes):
+            if was_cut(text):
+                cut += 1
+            else:
+                counts[text] = counts.get(text, 0) + 1
+    if not counts:
+        if cut:
+            raise AgentError(
+                f"The prompts of the agent are longer than {MAX_TEXT:,} characters, and were not"
+                " recorded in full."
+            )
+        raise AgentError(
+            f"None of the agent's {len(calls)} model calls has a system prompt, and only those are"
+            " improved: system and developer messages, instructions, Anthropic's system.",
+            hint="Move the agent's instructions from the user's message to a system message.",
+        )
+    discovery = discover(sorted(counts.items()))
+    found = [
+        FoundPrompt(
+            name=f"{agent}.system" if number == 0 else f"{agent}.system_{number + 1}",
+            template=proposal.template,
+            count=proposal.count,
+        )
+        for number, proposal in enumerate(discovery.proposals)
+    ]
+    if not found:
+        raise AgentError(
+            f"The prompts of the agent's {len(calls)} model calls have too little in common to be"
+            f" told from their data: {_left_out(discovery)}.",
+            hint="Give more tasks; or register the template yourself: docs/gateway.md.",
+        )
+    return tuple(found)
+
+
+def _left_out(discovery: Discovery) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in discovery.left_out.items())
+
+
+def _no_call(project: Project, rollouts: int) -> str:
+    what = "command" if project.config.agent.command is not None else "service"
+    return (
+        f"No prompt was seen: in {rollouts} rollouts the {what} made no model call through the"
+        " gateway."
+    )
+
+
+def _how_to_reach(project: Project) -> str:
+    if project.config.agent.command is not None:
+        return (
+            "The gateway's base URL is in OPENAI_BASE_URL and ANTHROPIC_BASE_URL. Where the agent"
+            " reads another variable, name it:\n\n[agent]\nmodel_base_url ="
+            ' "LLM_BASE_URL"\n'
+        )
+    return (
+        "Let its model client use the base URL in the header x-ratchet-openai-base-url, or pass"
+        " the header x-ratchet-rollout on to its model calls; see docs/any-language.md."
+    )

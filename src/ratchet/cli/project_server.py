@@ -1,0 +1,84 @@
+"""The server of a project while one of its commands runs, for agents in any language."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ratchet.types import ConfigError
+
+if TYPE_CHECKING:
+    from ratchet.autopilot import Project
+
+KEY_VARIABLE = "RATCHET_LOCAL_MODEL_KEY"
+"""Variable of the server's environment, not of this process, with the local model's key."""
+
+ANSWER_S = 5.0
+"""Seconds that a server may take to answer."""
+
+
+@asynccontextmanager
+async def project_server(project: Project) -> AsyncIterator[str]:
+    """Start a server on the project's store, and stop it at the end; yields its URL.
+
+    For a command it takes a free port on loopback. A service was started with the address in its
+    environment, so its server is at [server] host and port: the one that runs there, if it has the
+    same store, or else one that is started there.
+
+    Raises:
+        ConfigError: The address is taken by another program, or by a server with another store.
+        StoreError: The server does not start.
+    """
+    from ratchet.cli.serve import server_settings
+    from ratchet.server.background import background_server
+    from ratchet.server.gateway.upstream import Upstream
+    from ratchet.store import Store
+
+    settings = server_settings(project.config)
+    if project.config.agent.url is None:
+        settings = msgspec.structs.replace(settings, host="127.0.0.1", port=0, require_key=False)
+    elif found := await _running(project, settings.host, settings.port):
+        yield found
+        return
+    environ = dict(os.environ)
+    model = project.agent_model
+    if model is not None:
+        local = Upstream(
+            name="local", dialect="openai", base_url=model.base_url, key_env=KEY_VARIABLE
+        )
+        settings = msgspec.structs.replace(settings, upstreams=(local,))
+        environ[KEY_VARIABLE] = model.key
+    store = Store.open(project.store_url)
+    async with background_server(store, settings, environ=environ) as url:
+        yield url
+
+
+async def _running(project: Project, host: str, port: int) -> str:
+    """URL of the server that runs at an address; empty if nothing does.
+
+    Raises:
+        ConfigError: What runs there is no server of this project's store.
+    """
+    import httpx2
+
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        async with httpx2.AsyncClient(trust_env=False, timeout=ANSWER_S) as client:
+            health = (await client.get(f"{url}/healthz")).json()
+    except httpx2.ConnectError:
+        return ""
+    except (httpx2.HTTPError, ValueError):
+        health = None
+    with project.open_store() as store:
+        if isinstance(health, dict) and health.get("store") == store.identity():
+            return url
+    what = "a server with another store" if isinstance(health, dict) else "another program"
+    raise ConfigError(
+        f"At {url} runs {what}, and the service's model calls go there.",
+        hint="Stop it; or set another port under [server] in ratchet.toml, and start the service"
+        " with a base URL there.",
+    )

@@ -1,0 +1,123 @@
+"""An agent in any language: a command run for each task, or a service that is sent tasks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, Union
+
+import msgspec
+
+from ratchet.source.secret_files import in_secret_place
+from ratchet.source.tree import SKIPPED
+from ratchet.types import Declaration
+from ratchet.types.hashing import HASH_LENGTH
+
+if TYPE_CHECKING:
+    from ratchet.run.agent import Agent
+
+AnyAgent: TypeAlias = Union["Agent", "ProgramAgent"]
+"""An agent in Python, or in any language."""
+
+MAX_FILE_BYTES = 1_000_000
+"""Of a larger file only the size counts."""
+
+MAX_FILES = 20_000
+
+GIT_TIMEOUT_S = 20.0
+
+
+class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Location of an agent in any language."""
+
+    entry: str
+    """Command line or URL, as configured."""
+    name: str
+    """The agent's name at the gateway."""
+    root: str
+    """Absolute path of the project folder."""
+    path: tuple[str, ...] = (".",)
+    """Folders with the agent's source, relative to the root."""
+    besides: tuple[str, ...] = ()
+    """Files in them that are no source of the agent, relative to the root."""
+    model: str = ""
+    """Version of the local model that the agent calls; empty for another."""
+
+
+class ProgramAgent:
+    """An agent that Ratchet cannot look into: it sees the model calls at the gateway alone.
+
+    Args:
+        spec: Location of the agent.
+    """
+
+    kind = "program"
+    is_async = False
+
+    def __init__(self, spec: ProgramSpec) -> None:
+        self.spec = spec
+        self.declarations: dict[str, Declaration] = {}
+        """The prompts that were discovered in its model calls, by name."""
+
+    def source_version(self) -> str:
+        """Hash the files below the agent's folders, as far as git does not ignore them.
+
+        Part of a rollout's identity: an edited agent is another agent. Files with secrets,
+        Ratchet's own, and the task file do not count.
+        """
+        root = Path(self.spec.root).resolve()
+        besides = {(root / name).resolve() for name in self.spec.besides}
+        digest = hashlib.sha256(self.spec.model.encode())
+        for file in source_files(root, self.spec.path):
+            if file in besides or in_secret_place(file.relative_to(root)):
+                continue
+            digest.update(f"{file.relative_to(root)}\0".encode(errors="surrogateescape"))
+            digest.update(_content_digest(file))
+        return digest.hexdigest()[:HASH_LENGTH]
+
+
+def source_files(root: Path, folders: Sequence[str] = (".",)) -> list[Path]:
+    """The files below some folders of a project, sorted; without those that git ignores.
+
+    Without git, hidden folders and folders of installed packages are left out.
+
+    Args:
+        root: The project's folder.
+        folders: Folders relative to it.
+    """
+    found: set[Path] = set()
+    for folder in folders:
+        place = (root / folder).resolve()
+        if place.is_relative_to(root) and place.is_dir():
+            listed = _known_to_git(place)
+            found.update(_walked(place) if listed is None else listed)
+    return sorted(file for file in found if file.is_file() and not file.is_symlink())[:MAX_FILES]
+
+
+def _known_to_git(folder: Path) -> list[Path] | None:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(
+            command, cwd=folder, capture_output=True, timeout=GIT_TIMEOUT_S, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [folder / os.fsdecode(name) for name in listed.split(b"\0") if name]
+
+
+def _walked(folder: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name[:1] != "." and name not in SKIPPED]
+        yield from (Path(place) / name for name in files)
+
+
+def _content_digest(file: Path) -> bytes:
+    try:
+        size = file.stat().st_size
+        data = file.read_bytes() if size <= MAX_FILE_BYTES else str(size).encode()
+    except OSError:
+        data = b""
+    return hashlib.sha256(data).digest()
