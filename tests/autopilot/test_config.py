@@ -22,7 +22,16 @@ def read(folder: Path, text: str | bytes) -> Config:
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     assert read(tmp_path, LEAST).model_dump() == {
         "project": {"name": None},
-        "agent": {"entry": "module:function", "path": (".",), "model": None},
+        "agent": {
+            "entry": "module:function",
+            "command": None,
+            "url": None,
+            "name": None,
+            "model_base_url": (),
+            "model_key": (),
+            "path": (".",),
+            "model": None,
+        },
         "tasks": {
             "file": "tasks.jsonl",
             "input": "input",
@@ -309,8 +318,20 @@ def test_an_entry_that_is_no_entry_is_shown(tmp_path: Path, entry: str) -> None:
 def test_the_agent_is_needed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the key 'agent' is missing"):
         read(tmp_path, "")
-    with pytest.raises(ConfigError, match=r"the key 'agent\.entry' is missing"):
+    with pytest.raises(ConfigError, match=r"\[agent\] needs one of entry .*, command .* and url"):
         read(tmp_path, "[agent]")
+
+
+def test_an_agent_is_a_function_or_a_command_or_a_service(tmp_path: Path) -> None:
+    agent = read(tmp_path, "[agent]\ncommand = 'node a.js'\nmodel_base_url = 'LLM_URL'\n").agent
+    assert (agent.label, agent.model_base_url) == ("node a.js", ("LLM_URL",))
+    both = "[agent]\ncommand = 'node a.js'\nurl = 'http://127.0.0.1:3000/'\n"
+    with pytest.raises(ConfigError, match="it has command and url"):
+        read(tmp_path, both)
+    with pytest.raises(ConfigError, match="are variables of a command"):
+        read(tmp_path, "[agent]\nentry = 'm:f'\nmodel_base_url = ['LLM_URL']\n")
+    with pytest.raises(ConfigError, match="model_base_url"):
+        read(tmp_path, "[agent]\ncommand = 'a'\nmodel_base_url = 'LLM URL'\n")
 
 
 def test_several_problems_are_told_at_once(tmp_path: Path) -> None:

@@ -180,6 +180,8 @@ class PromptSubstituter:
         """Replacements for a call; None when nothing is to be replaced."""
         if target.is_attempt:
             agent, candidate_id = await self._rollouts.get(target.rollout_id)
+            if not candidate_id:
+                return None
             if (await self._agents.get(agent)).substitute:
                 return await self._replacements_of.get(candidate_id)
             try:

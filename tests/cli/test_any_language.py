@@ -1,0 +1,396 @@
+"""Agents in any language: a command or a service is improved as it is, by one command.
+
+The model is a simulator; Node, the shell, the servers and the git repositories are real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from ratchet.store import Store
+from tests.cli.conftest import Project
+from tests.cli.simulated_model import instructions_in, simulated_model
+from tests.node_packages import node
+from tests.server.gateway.upstreams import StubUpstream
+from tests.serving import RunningServer
+
+AGENTS = Path(__file__).parents[1] / "agents" / "any_language"
+PRODUCTS = ("apple", "pear", "plum", "fig", "kiwi", "lime", "date", "grape", "mango", "melon")
+
+CONFIG = """
+[agent]
+{agent}
+
+[[evaluators]]
+use = "exact_match"
+
+[upstreams.simulated]
+dialect = "{dialect}"
+base_url = "{upstream}"
+
+[improve]
+algorithm = "few_shot"
+
+[improve.budget]
+rollouts = 40
+
+[prove]
+repetitions = 1
+
+[server]
+port = {port}
+
+[run]
+timeout_s = 30
+{run}
+"""
+
+NO_GUARDRAILS = "".join(
+    f'\n[[guardrails]]\nmetric = "{metric}"\noff = true\n'
+    for metric in ("errors", "latency", "cost")
+)
+
+
+@pytest.fixture
+def upstream() -> Iterator[StubUpstream]:
+    """The simulated model."""
+    model = simulated_model()
+    yield model
+    model.close()
+
+
+MakeAgent = Callable[..., Project]
+
+
+@pytest.fixture
+def make_agent(tmp_path: Path, upstream: StubUpstream) -> MakeAgent:
+    """Builds a project whose agent is no Python function."""
+
+    def make(
+        agent: str,
+        *files: Path,
+        dialect: str = "openai",
+        port: int = 0,
+        tasks: int = 75,
+        run: str = "",
+        name: str = "shop",
+    ) -> Project:
+        root = tmp_path / name
+        root.mkdir()
+        for file in files:
+            shutil.copy(file, root)
+        project = Project(root)
+        model = upstream.url if dialect == "openai" else upstream.url
+        config = CONFIG.format(agent=agent, dialect=dialect, upstream=model, port=port, run=run)
+        project.write("ratchet.toml", config + NO_GUARDRAILS)
+        project.write(".gitignore", ".env\n")
+        lines = [
+            json.dumps(
+                {
+                    "id": f"t{number}",
+                    "input": f"question {number}: {product}",
+                    "expected": product.upper(),
+                }
+            )
+            for number, product in enumerate(PRODUCTS * (tasks // len(PRODUCTS) + 1))
+        ]
+        project.write("tasks.jsonl", "\n".join(lines[:tasks]) + "\n")
+        project.git("init", "-q", "-b", "main")
+        project.commit("agent")
+        return project
+
+    return make
+
+
+def test_an_agent_in_node_is_improved_by_one_command(make_agent: MakeAgent) -> None:
+    node()
+    project = make_agent('command = "node agent.mjs"', AGENTS / "agent.mjs")
+    found = project.json("improve")
+    assert found["verdict"] == "promote"
+    assert (found["baseline"], found["candidate"]) == (0.0, 1.0)
+    assert found["stage"] == "shipped"
+
+
+def test_a_shell_script_with_curl_is_improved_by_one_command(make_agent: MakeAgent) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    agent = 'command = "sh agent.sh"\nmodel_base_url = "CLAUDE_URL"'
+    project = make_agent(agent, AGENTS / "agent.sh", dialect="anthropic")
+    found = project.json("improve")
+    assert found["verdict"] == "promote"
+    assert found["stage"] == "shipped"
+
+
+PYTHON = f'command = "{sys.executable} agent.py"'
+
+RESPONSES = """
+import json, os, sys, urllib.request
+task = json.load(sys.stdin)
+words = ["You answer for the", "shop.", "Say unknown where you don't know."]
+request = urllib.request.Request(
+    os.environ["OPENAI_BASE_URL"] + "/responses",
+    json.dumps({"model": "m", "instructions": " ".join(words), "input": task["input"]}).encode(),
+    {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response)["output"][0]["content"][0]["text"])
+"""
+
+
+def test_a_prompt_that_stands_nowhere_is_released_at_the_gateway_and_rolled_back(
+    make_agent: MakeAgent, upstream: StubUpstream, tmp_path: Path
+) -> None:
+    project = make_agent(PYTHON + '\nname = "support"', name="gateway-only")
+    project.write("agent.py", RESPONSES)
+    project.commit()
+    found = project.json("improve")
+    assert (found["verdict"], found["active"], found["branch"]) == ("promote", "support", None)
+    text = next((project.root / ".ratchet" / "releases").glob("*.md")).read_text()
+    assert "Output: " in text  # what to paste
+    assert (
+        "You answer for the shop. Say unknown where you don't know." in text
+    )  # and in whose place
+
+    server = RunningServer(f"sqlite:///{project.root}/.ratchet/ratchet.db", settings_of(upstream))
+    try:
+        assert "Output: " in live_instructions(server, upstream)
+        assert "Output: " not in live_instructions(server, upstream, agent="somebody-else")
+        project.json("rollback")
+        assert eventually(lambda: "Output: " not in live_instructions(server, upstream))
+    finally:
+        server.stop()
+    listed: Any = project.json("releases")["releases"]
+    assert [each["state"] for each in listed] == ["rolled_back"]
+    again = project.ratchet("rollback")
+    assert again.returncode != 0
+    assert "is over already" in again.stderr
+
+
+def settings_of(upstream: StubUpstream) -> Any:
+    from ratchet.server.gateway.upstream import Upstream
+    from ratchet.server.serve import ServeSettings
+
+    model = Upstream(name="simulated", dialect="openai", base_url=upstream.url)
+    return ServeSettings(port=0, upstreams=(model,))
+
+
+def live_instructions(server: RunningServer, upstream: StubUpstream, agent: str = "support") -> str:
+    """The instructions that reach the model when the live agent calls it."""
+    body = {
+        "model": "m",
+        "instructions": "You answer for the shop. Say unknown where you don't know.",
+        "input": "a question: plum",
+    }
+    url = f"{server.url}/gateway/{agent}/openai/v1/responses"
+    httpx2.post(url, json=body, timeout=30).raise_for_status()
+    return instructions_in(upstream.seen[-1])
+
+
+def eventually(holds: Callable[[], bool], timeout_s: float = 20.0) -> bool:
+    """Whether it holds within some time."""
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        if holds():
+            return True
+        threading.Event().wait(0.05)
+    return False
+
+
+class ShopService:
+    """A service that runs all the time, and tells its model calls' rollouts by the header."""
+
+    def __init__(self, gateway: str, *, echo: str | None = None, passes_on: bool = True) -> None:
+        service = self
+        self.lock = threading.Lock()
+        self.echo = echo
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                task = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                rollout = self.headers["x-ratchet-rollout"]
+                headers = {"x-ratchet-rollout": rollout} if passes_on else {}
+                body = {
+                    "model": "gpt-4o-mini",
+                    "messages": [
+                        {"role": "system", "content": " ".join(["You answer", "for the shop."])},
+                        {"role": "user", "content": task["input"]},
+                    ],
+                }
+                url = f"{gateway}/chat/completions"
+                said = httpx2.post(url, json=body, headers=headers, timeout=30).json()
+                answer = said["choices"][0]["message"]["content"].encode()
+                self.send_response(200)
+                self.send_header("content-length", str(len(answer)))
+                self.send_header("x-ratchet-rollout", service.echo or rollout)
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, *_: Any) -> None:
+                return
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/answer"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def free_port() -> int:
+    """A port that nothing listens on."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize("server_runs", [False, True], ids=["server started", "server found"])
+def test_a_running_service_is_improved_and_its_calls_are_told_apart_by_a_header(
+    make_agent: MakeAgent, upstream: StubUpstream, server_runs: bool
+) -> None:
+    port = free_port()
+    service = ShopService(f"http://127.0.0.1:{port}/gateway/shop/openai/v1")
+    project = make_agent(f'url = "{service.url}"\nname = "shop"', port=port)
+    serving = None
+    if server_runs:
+        serving = subprocess.Popen(
+            [sys.executable, "-m", "ratchet", "serve", "--json"],
+            cwd=project.root,
+            stdout=subprocess.PIPE,
+            env=os.environ,
+        )
+        assert serving.stdout is not None
+        assert json.loads(serving.stdout.readline())["url"].endswith(f":{port}")
+    try:
+        found = project.json("improve")
+        assert (found["verdict"], found["active"]) == ("promote", "shop")
+        with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+            rollouts, _ = store.rollouts.list(limit=500)
+            calls = [len(store.spans.of(rollout.id)) for rollout in rollouts]
+        assert set(calls) == {2}  # the POST and its one model call
+    finally:
+        service.close()
+        if serving is not None:
+            serving.terminate()
+            serving.wait(30)
+
+
+def test_a_service_that_answers_for_another_request_fails_its_rollouts(
+    make_agent: MakeAgent,
+) -> None:
+    port = free_port()
+    service = ShopService(f"http://127.0.0.1:{port}/gateway/shop/openai/v1", echo="other@1")
+    project = make_agent(f'url = "{service.url}"', port=port)
+    try:
+        done = project.ratchet("improve")
+    finally:
+        service.close()
+    assert done.returncode != 0
+    assert "The service answered for another task" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_service_whose_calls_name_no_rollout_is_told_how(make_agent: MakeAgent) -> None:
+    port = free_port()
+    service = ShopService(f"http://127.0.0.1:{port}/gateway/shop/openai/v1", passes_on=False)
+    project = make_agent(f'url = "{service.url}"', port=port)
+    try:
+        done = project.ratchet("improve")
+    finally:
+        service.close()
+    assert done.returncode != 0
+    assert "No prompt was seen" in done.stderr
+    assert "x-ratchet-rollout" in done.stderr
+
+
+def test_a_service_that_does_not_run_is_named(make_agent: MakeAgent) -> None:
+    project = make_agent(f'url = "http://127.0.0.1:{free_port()}/"', port=free_port())
+    done = project.ratchet("improve")
+    assert done.returncode != 0
+    assert "cannot be reached" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_with_another_store_at_the_services_gateway_is_refused(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    other = RunningServer(f"sqlite:///{tmp_path}/other.db")
+    port = int(other.url.rpartition(":")[2])
+    project = make_agent('url = "http://127.0.0.1:9/"', port=port)
+    try:
+        done = project.ratchet("improve")
+    finally:
+        other.stop()
+    assert done.returncode != 0
+    assert "runs a server with another store" in done.stderr
+
+
+BAD_AGENTS = {
+    "never calls the gateway": ("print('hello')", "No prompt was seen"),
+    "prints nothing": ("pass", "No prompt was seen"),
+    "prints megabytes": ("print('x' * 20_000_000)", "printed more than"),
+    "fails": ("raise SystemExit('the key is missing')", "the key is missing"),
+    "forks and stays": (
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print('hello')",
+        "No prompt was seen",
+    ),
+    "has no system prompt": (
+        RESPONSES.replace('"instructions": " ".join(words), ', ""),
+        "has a system prompt",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_AGENTS)
+def test_a_command_that_cannot_be_improved_is_refused_with_a_sentence(
+    make_agent: MakeAgent, kind: str
+) -> None:
+    source, sentence = BAD_AGENTS[kind]
+    project = make_agent(PYTHON)
+    project.write("agent.py", source)
+    project.commit()
+    done = project.ratchet("improve")
+    assert done.returncode != 0
+    assert sentence in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_refused_command_runs_again_once_it_is_corrected(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    project = make_agent(PYTHON)
+    switch = tmp_path / "switch"
+    project.write("agent.py", f"import pathlib\nif not pathlib.Path({str(switch)!r}).exists():\n"
+                  "    raise SystemExit('down')\n" + RESPONSES)  # fmt: skip
+    project.commit()
+    assert "down" in project.ratchet("improve").stderr
+    switch.touch()  # a service that the agent needs is up again; its source is the same
+    assert project.json("improve")["verdict"] == "promote"
+
+
+def test_evaluating_shows_how_a_command_does(make_agent: MakeAgent) -> None:
+    project = make_agent(PYTHON, tasks=75)
+    project.write("agent.py", RESPONSES)
+    project.commit()
+    found: Any = project.json("eval", "--limit", "5")
+    (row,) = found["candidates"]
+    assert row["rollouts"] == 5
+    assert row["evaluators"][0]["mean"] == 0.0
