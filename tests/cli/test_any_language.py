@@ -93,8 +93,9 @@ def make_agent(tmp_path: Path, upstream: StubUpstream) -> MakeAgent:
         for file in files:
             shutil.copy(file, root)
         project = Project(root)
-        model = upstream.url if dialect == "openai" else upstream.url
-        config = CONFIG.format(agent=agent, dialect=dialect, upstream=model, port=port, run=run)
+        config = CONFIG.format(
+            agent=agent, dialect=dialect, upstream=upstream.url, port=port, run=run
+        )
         project.write("ratchet.toml", config + NO_GUARDRAILS)
         project.write(".gitignore", ".env\n")
         lines = [

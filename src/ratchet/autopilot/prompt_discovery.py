@@ -11,6 +11,7 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.runner import Say, open_runner
 from ratchet.bind.discover import Discovery, discover
 from ratchet.bind.recognise import MAX_TEXT
+from ratchet.bind.recorded_time import free_times
 from ratchet.observe.system_prompts import system_prompts, was_cut
 from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
@@ -146,10 +147,11 @@ def _found(agent: str, calls: Sequence[Span]) -> tuple[FoundPrompt, ...]:
             hint="Move the agent's instructions from the user's message to a system message.",
         )
     discovery = discover(sorted(counts.items()))
+    times = [span.start_ns / 1e9 for span in calls]
     found = [
         FoundPrompt(
             name=f"{agent}.system" if number == 0 else f"{agent}.system_{number + 1}",
-            template=proposal.template,
+            template=free_times(proposal.template, min(times), max(times)),
             count=proposal.count,
         )
         for number, proposal in enumerate(discovery.proposals)
