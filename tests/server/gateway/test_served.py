@@ -196,3 +196,49 @@ def test_a_call_that_the_gateway_and_the_worker_both_record_is_billed_once(
         late = {"span": other, "rollout_id": "r-1", "fence": claim["fence"]}
         http.post("/v1/spans", json={"records": [late]})
         assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.15 + 2.5)
+
+
+@pytest.mark.parametrize("way", ["header", "query parameter"])
+def test_a_services_call_belongs_to_the_attempt_that_it_names(
+    server: RunningServer, upstream: StubUpstream, way: str
+) -> None:
+    upstream.answers(ANSWER)
+    with server.client() as http:
+        http.post("/v1/rollouts", json={"rollouts": [{"id": "r-1", "input": "?"}]})
+        claim = {"worker": "w", "limit": 1, "lease_s": 60}
+        http.post("/v1/rollouts/claim", json=claim).raise_for_status()
+        named: dict[str, Any] = {"headers": {"x-ratchet-rollout": "r-1@1"}}
+        if way == "query parameter":
+            named = {"params": {"ratchet_rollout": "r-1@1", "api-version": "2"}}
+        path = "/gateway/support/openai/v1/chat/completions"
+        body = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hello"}]}
+        http.post(path, json=body, **named).raise_for_status()
+        sent = upstream.seen[-1]
+        assert sent.header("x-ratchet-rollout") is None
+        assert "ratchet_rollout" not in sent.target
+        assert ("api-version=2" in sent.target) == (way == "query parameter")
+        outcome = {"rollout_id": "r-1", "fence": 1, "status": "succeeded", "output": "Hi"}
+        outcome |= {"started_at": 1.0, "ended_at": 2.0, "duration_s": 1.0}
+        http.post("/v1/rollouts/finish", json={"outcomes": [outcome]}).raise_for_status()
+        spans = http.get("/v1/rollouts/r-1/spans").json()["spans"]
+        assert [span["attributes"]["gen_ai.request.model"] for span in spans] == ["gpt-4o-mini"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "named", "status", "sentence"),
+    [
+        ("support", "r-1", 400, "names no attempt"),
+        ("support", "r-1@0x", 400, "names no attempt"),
+        ("support", "r-2@1", 404, "There is no rollout 'r-2'"),
+        ("r-1@1", "r-2@1", 400, "by its path"),
+    ],
+)
+def test_a_call_that_names_a_wrong_attempt_is_refused(
+    server: RunningServer, scope: str, named: str, status: int, sentence: str
+) -> None:
+    with server.client() as http:
+        path = f"/gateway/{scope}/openai/v1/chat/completions"
+        body = {"model": "m", "messages": []}
+        answer = http.post(path, json=body, headers={"x-ratchet-rollout": named})
+        assert answer.status_code == status
+        assert sentence in answer.json()["detail"]

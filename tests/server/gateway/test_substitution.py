@@ -654,3 +654,36 @@ def test_an_attempt_does_not_run_with_the_wrong_prompt_when_the_store_fails(
     )
     assert upstream.seen[0].json["messages"][0]["content"] == OLD
     assert "The disk is gone" in site.span().attributes["ratchet.substitution.error"]
+
+
+def test_a_candidate_far_from_the_source_still_replaces_what_the_source_says(world: World) -> None:
+    """A search stores hundreds of versions; the agent goes on sending the first."""
+    parent = world.candidate(bot_system=SOURCE)
+    for number in range(250):
+        text = PromptTemplate(f"Version {number} of the rules. {{date}} {{documents}}")
+        child = parent.derive({"bot.system": text}, algorithm="evolve")
+        world.store.candidates.put(child)
+        parent = child if number % 5 == 0 else parent
+    better = parent.derive({"bot.system": BETTER}, algorithm="evolve")
+    world.store.candidates.put(better)
+    world.switch()
+    world.activate(better)
+    found = run(PromptSubstituter(world.store)(BOT, chat(SOURCE.format(**FILLED)), CHAT))
+    assert found is not None
+    assert found.request == chat(BETTER.format(**FILLED))
+
+
+def test_rollouts_of_discovered_prompts_are_replaced_without_a_setting(world: World) -> None:
+    source = Candidate.of({"bot.system": SOURCE}, algorithm="discover")
+    better = source.derive({"bot.system": BETTER}, algorithm="evolve")
+    for candidate in (source, better):
+        world.store.candidates.put(candidate)
+    target = world.rollout(better.id)
+    found = run(PromptSubstituter(world.store)(target, chat(SOURCE.format(**FILLED)), CHAT))
+    assert found is not None
+    assert found.request == chat(BETTER.format(**FILLED))
+    declared = world.rollout(world.candidate(bot_system=BETTER, other=SOURCE).id, name="r2")
+    request = chat(SOURCE.format(**FILLED))
+    assert run(PromptSubstituter(world.store)(declared, request, CHAT)) is None
+    unknown = world.rollout("not-stored", name="r3")
+    assert run(PromptSubstituter(world.store)(unknown, request, CHAT)) is None
