@@ -55,6 +55,21 @@ executor = "EXECUTOR"
 concurrency = 1
 """
 
+COMMAND = """
+import json, os, sys, urllib.request
+
+body = {"model": "any", "messages": [{"role": "user", "content": json.load(sys.stdin)["input"]}]}
+request = urllib.request.Request(
+    os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+    json.dumps({**body, "max_tokens": 2}).encode(),
+    {"content-type": "application/json", "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
+)
+with urllib.request.urlopen(request) as response:
+    reply = json.load(response)
+    print(json.dumps([reply["model"], reply["usage"]["completion_tokens"]]))
+"""
+
+
 PROMPTED = """
 import ratchet
 
@@ -221,3 +236,20 @@ def test_another_model_in_its_place_is_refused(
     done = make_project(agent=AGENT, config=config, tasks=4).ratchet("run", "joy")
     assert done.returncode == 2
     assert 'agent.model = \'gpt-5\': should be "local" or "local:PATH"' in done.stderr
+
+
+def test_a_command_is_answered_by_the_local_model_through_the_gateway(
+    make_project: MakeProject,
+) -> None:
+    require_model()
+    config = CONFIG.replace('entry = "agent:answer"', f'command = "{sys.executable} agent.py"')
+    project = make_project(agent=COMMAND, config=config.replace('executor = "EXECUTOR"', ""))
+    found: Any = project.json("run", "Say hello.")
+    (rollout,) = found["rollouts"]
+    assert rollout["status"] == "succeeded", rollout["error"]
+    assert rollout["output"][1] == 2
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        (call,) = (
+            s for s in store.spans.of(rollout["id"]) if "gen_ai.usage.output_tokens" in s.attributes
+        )
+        assert call.attributes["gen_ai.usage.output_tokens"] == 2
