@@ -395,3 +395,22 @@ def test_evaluating_shows_how_a_command_does(make_agent: MakeAgent) -> None:
     (row,) = found["candidates"]
     assert row["rollouts"] == 5
     assert row["evaluators"][0]["mean"] == 0.0
+
+
+def test_calls_whose_prompt_was_never_seen_before_are_counted(
+    make_agent: MakeAgent, tmp_path: Path
+) -> None:
+    project = make_agent(PYTHON)
+    calls = tmp_path / "calls"
+    other = (
+        f"with open({str(calls)!r}, 'a+') as file:\n"
+        "    file.write('x')\n"
+        "    file.seek(0)\n"
+        "    if len(file.read()) > 24:\n"
+        "        words = ['Another prompt, about things that have nothing in common.']\n"
+    )
+    before, after = RESPONSES.split("request = ", 1)
+    project.write("agent.py", f"{before}{other}request = {after}")
+    project.commit()
+    done = project.ratchet("improve", "--no-ship")
+    assert "14 of 14 model calls had none of these prompts" in done.stdout

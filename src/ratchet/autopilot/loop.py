@@ -23,7 +23,7 @@ from ratchet.autopilot.code_sandbox import release_tests
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
 from ratchet.autopilot.experiment import ExperimentSettings, check_reach, run_experiment
 from ratchet.autopilot.project import Project
-from ratchet.autopilot.prompt_discovery import discover_prompts
+from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.runner import open_runner
@@ -255,6 +255,10 @@ class _ImproveRun:
                 hint="Run one by hand: ratchet run.",
             )
         self.watcher.baseline(value, len(evaluations))
+        if isinstance(self.agent, ProgramAgent):
+            ids = [evaluation.rollout.id for evaluation in evaluations]
+            if note := unrecognised(self.store, ids):
+                self.watcher.message(note)
         self._enter("learn")
 
     async def _learn(self, runner: Runner) -> None:

@@ -101,6 +101,23 @@ async def discover_prompts(
     _declare(agent, found)
 
 
+def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
+    """A sentence on the model calls whose prompt is none of those discovered; empty without any.
+
+    Args:
+        store: The store.
+        rollout_ids: Rollouts of the agent with its own prompts.
+    """
+    spans = [span for id in rollout_ids for span in store.spans.of(id)]
+    prompted = [span for span in spans if system_prompts(span.attributes)]
+    missed = sum("ratchet.prompt.name" not in span.attributes for span in prompted)
+    if not missed:
+        return ""
+    return (
+        f"{missed} of {len(prompted)} model calls had none of these prompts: they stay as they are."
+    )
+
+
 def _identity(agent: ProgramAgent, dataset: Dataset) -> str:
     return content_hash(["prompts", agent.spec.entry, agent.source_version(), dataset.version])
 

@@ -130,7 +130,7 @@ def program_executor(project: Project, url: str) -> Executor:
         parse_command(section.command),
         folder=project.root,
         state=project.state,
-        slots=run.concurrency or 2 * (os.cpu_count() or 1),
+        slots=run.concurrency or min(AT_ONCE, 4 * (os.cpu_count() or 1)),  # they mostly wait
         timeout_s=run.timeout_s,
         server=url,
         base_urls=section.model_base_url,
