@@ -5,12 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TypeAlias
 
 from ratchet.ship.edit import PatchTarget, same_value, values_of
+from ratchet.ship.literal_patch import (
+    TextSlot,
+    TextSource,
+    holds_edit,
+    literal_at,
+    read_text_source,
+)
 from ratchet.ship.repository import Blob, Repository
 from ratchet.ship.source_file import SourceFile, read_source
 from ratchet.ship.source_slots import SourceSlot, find_slots
-from ratchet.types import Candidate, Decision, Release, ShipError
+from ratchet.types import Candidate, Decision, PromptTemplate, Release, ShipError
 
 _CANDIDATE = "Ratchet-Candidate"
 _BASELINE = "Ratchet-Baseline"
@@ -19,15 +27,19 @@ _RESOURCE = "Ratchet-Resource"
 _ROLLBACK = "Ratchet-Rollback"
 
 
+FoundSlot: TypeAlias = tuple[SourceFile | TextSource, SourceSlot | TextSlot]
+"""A slot with its file."""
+
+
 @dataclass(frozen=True)
 class SlotChange:
     """One slot that a release commit rewrote."""
 
     target: PatchTarget
     key: str
-    base: tuple[SourceFile, SourceSlot]
+    base: FoundSlot
     """Before the commit."""
-    commit: tuple[SourceFile, SourceSlot]
+    commit: FoundSlot
     """After it."""
 
 
@@ -85,14 +97,32 @@ def is_release_of(
         changes = changes_of(repository, repository.parents(commit)[0], commit)
     except ShipError:
         return False
-    made = {(c.target.name, c.key): c.commit[1].value for c in changes}
+    made = {(c.target.name, c.key): c.commit[1].value for c in changes if not c.target.language}
+    texts = {c.target.name: c for c in changes if c.target.language}
     expected = {
         (name, key): value
         for name in candidate.changed_from(baseline)
+        if name not in texts
         for key, value in values_of(candidate.resources[name]).items()
         if not same_value(value, values_of(baseline.resources[name]).get(key))
     }
-    return made.keys() == expected.keys() and all(same_value(made[k], expected[k]) for k in made)
+    return (
+        made.keys() == expected.keys()
+        and all(same_value(made[k], expected[k]) for k in made)
+        and all(_is_text_of(change, baseline, candidate) for change in texts.values())
+    )
+
+
+def _is_text_of(change: SlotChange, baseline: Candidate, candidate: Candidate) -> bool:
+    """Whether a change of a literal is what the patch of a prompt makes."""
+    name = change.target.name
+    old, new = baseline.resources.get(name), candidate.resources.get(name)
+    source, slot = change.base[0], change.commit[1]
+    if not isinstance(old, PromptTemplate) or not isinstance(new, PromptTemplate):
+        return False
+    if not isinstance(source, TextSource) or not isinstance(slot, TextSlot):
+        return False
+    return holds_edit(source, slot, change.target, old, new)
 
 
 def is_rollback_of(repository: Repository, commit: str, release: Release) -> bool:
@@ -125,7 +155,8 @@ def changes_of(repository: Repository, base: str, commit: str) -> list[SlotChang
     """
     changes: list[SlotChange] = []
     for target in targets_of(repository, commit):
-        old, new = slots_at(repository, base, target), slots_at(repository, commit, target)
+        old = slots_at(repository, base, target, target.before)
+        new = slots_at(repository, commit, target, target.after)
         for key, (source, slot) in new.items():
             if key in old and not same_value(old[key][1].value, slot.value):
                 changes.append(SlotChange(target, key, old[key], (source, slot)))
@@ -135,9 +166,15 @@ def changes_of(repository: Repository, base: str, commit: str) -> list[SlotChang
 
 
 def slots_at(
-    repository: Repository, commit: str, target: PatchTarget
-) -> dict[str, tuple[SourceFile, SourceSlot]]:
+    repository: Repository, commit: str, target: PatchTarget, value: str = ""
+) -> dict[str, FoundSlot]:
     """The slots of a resource in a commit, with their file.
+
+    Args:
+        repository: The repository.
+        commit: The commit.
+        target: The resource.
+        value: For a prompt that is known by its text: the literal's fingerprint in that commit.
 
     Raises:
         ShipError: The file or the declaration is missing.
@@ -147,6 +184,10 @@ def slots_at(
         raise ShipError(
             f"{target.file} is not in commit {commit[:12]}.", hint="Was it renamed or moved?"
         )
+    if target.language:
+        file = read_text_source(data, target.file)
+        literal = literal_at(file, value)
+        return {literal.key: (file, literal)} if literal else {}
     source = read_source(data, target.file)
     slots = find_slots(source, target.kind, target.name, target.qualname)
     return {key: (source, slot) for key, slot in slots.items()}
@@ -183,7 +224,12 @@ def _is_confined(repository: Repository, commit: str) -> bool:
 
 
 def _resource_trailers(targets: Sequence[PatchTarget]) -> list[str]:
-    return [f"{_RESOURCE}: {json.dumps(asdict(target))}" for target in targets]
+    return [f"{_RESOURCE}: {json.dumps(_named_fields(target))}" for target in targets]
+
+
+def _named_fields(target: PatchTarget) -> dict[str, str | None]:
+    """Fields of a target, without those of the other way to find a resource."""
+    return {name: value for name, value in asdict(target).items() if value != ""}
 
 
 def _trailers(message: str) -> dict[str, list[str]]:

@@ -33,6 +33,12 @@ class PatchTarget:
     file: str
     """Relative to the root, with forward slashes."""
     qualname: str | None = None
+    language: str = ""
+    """Set for a prompt that is known by its text: the language of its literal."""
+    before: str = ""
+    """Fingerprint of that literal before the patch."""
+    after: str = ""
+    """Its fingerprint after the patch."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from ratchet.ship.edit import (
     verify,
     write_edit,
 )
+from ratchet.ship.literal_patch import TextSource, literal_edit, verify_literals
 from ratchet.ship.source_file import SourceFile, read_source
 from ratchet.ship.source_slots import UNREADABLE, declaring_line, find_slots
 from ratchet.types import (
@@ -74,6 +75,7 @@ def make_patch(
         raise ShipError("The candidate equals the baseline; there is nothing to ship.")
     root = root.resolve()
     sources: dict[str, SourceFile] = {}
+    texts: dict[str, TextSource] = {}
     edits: list[SourceEdit] = []
     for name in sorted(baseline.resources.keys() - set(names)):
         _check_untouched(name, baseline.resources[name], declarations.get(name), root, sources)
@@ -84,16 +86,24 @@ def make_patch(
         declaration = declarations.get(name)
         if declaration is None:
             raise ShipError(f"Resource {name!r} is declared nowhere in the agent's source.")
+        if declaration.located_by == "text":
+            edits.append(_literal_edit(declaration, old, new, root, texts))
+            continue
         target = _target(declaration, root, sources)
         edits += _edits(sources[target.file], target, old, new)
     if not edits:
         raise ShipError(
             f"The candidate changes nothing but comments or layout of {', '.join(names)}."
         )
-    return apply_edits(edits, sources)
+    if both := sources.keys() & texts.keys():
+        raise ShipError(
+            f"{min(both)} holds a prompt that is known by its text beside declared resources.",
+            hint="Declare that prompt too, with ratchet.prompt.",
+        )
+    return apply_edits(edits, {**sources, **texts})
 
 
-def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile]) -> Patch:
+def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile | TextSource]) -> Patch:
     """Apply edits to their files in memory and check the result.
 
     Raises:
@@ -113,7 +123,10 @@ def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile]) -> P
         data = source.data
         for edit in reversed(mine):
             data = data[: edit.span[0]] + edit.new + data[edit.span[1] :]
-        verify(source, data, mine)
+        if isinstance(source, TextSource):
+            verify_literals(source, data, mine)
+        else:
+            verify(source, data, mine)
         files[path] = (source.data, data)
     return Patch(files=files, edits=tuple(edits))
 
@@ -147,6 +160,20 @@ def _target(declaration: Declaration, root: Path, sources: dict[str, SourceFile]
     return PatchTarget(kind_of(declaration.resource), name, relative, declaration.qualname)
 
 
+def _literal_edit(
+    declaration: Declaration,
+    old: Resource,
+    new: Resource,
+    root: Path,
+    texts: dict[str, TextSource],
+) -> SourceEdit:
+    if not isinstance(old, PromptTemplate) or not isinstance(new, PromptTemplate):
+        raise ShipError(
+            f"Resource {declaration.name!r} is not a prompt; only prompts are found by their text."
+        )
+    return literal_edit(declaration, old, new, root, texts)
+
+
 def _check_untouched(
     name: str,
     resource: Resource,
@@ -155,8 +182,8 @@ def _check_untouched(
     sources: dict[str, SourceFile],
 ) -> None:
     """Check the unchanged resources: the proof holds for all of them together, as measured."""
-    if declaration is None:
-        return
+    if declaration is None or declaration.located_by == "text":
+        return  # A prompt that is known by its text may stand in pieces, or outside the source.
     if not _agree(values_of(declaration.resource), values_of(resource)):
         raise _changed(f"Resource {name!r}", None)
     try:

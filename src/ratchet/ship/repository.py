@@ -185,6 +185,16 @@ class Repository:
                 return Blob(mode, hashed) if kind == "blob" else None
         return None
 
+    def tracked_files(self) -> list[str]:
+        """Regular files of the index below the opened folder, relative to it, sorted."""
+        listed = os.fsdecode(self._run("ls-files", "-z", "--stage").stdout).split("\0")
+        found = set()
+        for entry in listed:
+            meta, _, path = entry.partition("\t")
+            if meta.startswith("100") and path.startswith(self.prefix):
+                found.add(path.removeprefix(self.prefix))
+        return sorted(found)
+
     def content(self, commit: str, path: str) -> bytes | None:
         """Bytes of a file in a commit, as git stores them, or None."""
         found = self.blob(commit, path)

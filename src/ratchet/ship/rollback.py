@@ -17,6 +17,7 @@ from ratchet.ship.commit import (
     store_release_commit,
 )
 from ratchet.ship.edit import SourceEdit, same_value
+from ratchet.ship.literal_patch import TextSource
 from ratchet.ship.patch import apply_edits
 from ratchet.ship.repository import Blob, Repository
 from ratchet.ship.source_file import SourceFile
@@ -180,11 +181,11 @@ def _rollback_commit(
 def _restored(
     repository: Repository, head: str, release: Release, changes: list[SlotChange]
 ) -> dict[str, bytes]:
-    sources: dict[str, SourceFile] = {}
+    sources: dict[str, SourceFile | TextSource] = {}
     edits: list[SourceEdit] = []
     for change in changes:
         target = change.target
-        found = slots_at(repository, head, target).get(change.key)
+        found = slots_at(repository, head, target, target.after).get(change.key)
         what = f"{target.file}: {target.name}.{change.key}"
         value = found[1].value if found else None
         if found is None or not same_value(value, change.commit[1].value) or found[1].problem:
@@ -222,14 +223,18 @@ def _holds(repository: Repository, head: str, release: Release) -> str:
     """Whether HEAD's source has the release's values (`new`), the previous ones, or others."""
     try:
         changes = changes_of(repository, release.base, release.commit)
-        found = [slots_at(repository, head, c.target).get(c.key) for c in changes]
+        states = [
+            (state, [slots_at(repository, head, c.target, value).get(c.key) for c, value in each])
+            for state, each in (
+                ("new", [(c, c.target.after) for c in changes]),
+                ("old", [(c, c.target.before) for c in changes]),
+            )
+        ]
     except ShipError:
         return "other"
-    values = [slot[1].value if slot else None for slot in found]
-    for state, theirs in (
-        ("new", [change.commit[1].value for change in changes]),
-        ("old", [change.base[1].value for change in changes]),
-    ):
+    for state, found in states:
+        theirs = [(c.commit if state == "new" else c.base)[1].value for c in changes]
+        values = [slot[1].value if slot else None for slot in found]
         if all(same_value(a, b) for a, b in zip(values, theirs, strict=True)):
             return state
     return "other"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from ratchet.source.generated_files import generated_notice
 from ratchet.types import ShipError
 
 Span: TypeAlias = tuple[int, int]
@@ -19,11 +20,6 @@ Span: TypeAlias = tuple[int, int]
 _BOM: Final = b"\xef\xbb\xbf"
 _NEWLINE: Final = re.compile(rb"\r\n|\r|\n")
 _FACE: Final = ("prompt", "params", "model", "evolve", "Int", "Float", "Choice", "Bool")
-_GENERATED: Final = re.compile(
-    rb"@generated\b|\bauto-?generated\b"
-    rb"|\bgenerated\b.*\bdo not (edit|modify)|\bdo not (edit|modify)\b.*\bgenerated\b",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 @dataclass(frozen=True)
@@ -96,9 +92,7 @@ def read_source(data: bytes, path: str) -> SourceFile:
             f"{path} is encoded as {encoding}; only utf-8 sources can be patched.",
             hint="Save it as utf-8 and drop its encoding comment.",
         )
-    head = b"\n".join(line for line in data.splitlines()[:20] if line.lstrip().startswith(b"#"))
-    if found := _GENERATED.search(head):
-        marker = found.group().decode(errors="replace")
+    if marker := generated_notice(data.decode(errors="replace")):
         raise ShipError(
             f"{path} is marked as generated ({marker!r}): a patch would get lost.",
             hint="Declare the resource in a file that is edited by hand.",

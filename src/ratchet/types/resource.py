@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -141,6 +141,9 @@ class Declaration(msgspec.Struct, frozen=True):
         file: Absolute path of the source file, or None when it is not in a file.
         line: 1-based line of the declaring call or `def`; for display only.
         qualname: For Code, the function's qualified name in its module; else None.
+        located_by: How a patch finds it in the source: by the name that declares it, or, for a
+            prompt of an agent that declares nothing, by its text. Without a file, all files are
+            searched for that text.
     """
 
     name: str
@@ -148,6 +151,7 @@ class Declaration(msgspec.Struct, frozen=True):
     file: str | None = None
     line: int = 0
     qualname: str | None = None
+    located_by: Literal["name", "text"] = "name"
 
 
 def defaults(declarations: Mapping[str, Declaration]) -> dict[str, Resource]:

@@ -1,0 +1,143 @@
+"""Finds where the source holds a prompt that is known by its text alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ratchet.bind.recognise import shape_of
+from ratchet.ship.repository import Repository
+from ratchet.source.literals.literal import FIRST_MARK, Literal
+from ratchet.source.literals.matching import TemplateText, is_slot
+from ratchet.source.literals.search import Fit, Found, byte_span, search
+from ratchet.types import InputError, PromptTemplate
+
+
+class LiteralPlace(msgspec.Struct, frozen=True):
+    """A literal whose text is a prompt."""
+
+    file: str
+    """Relative to the searched folder, with forward slashes."""
+    line: int
+    """1-based."""
+    language: str
+    span: tuple[int, int]
+    """In bytes, with the quotes, end excluded."""
+    slots: dict[str, str]
+    """How each slot is written there: `{"date": "${today}"}`. Text that never varied and comes from
+    an expression is named by itself."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class LiteralSearch(msgspec.Struct, frozen=True):
+    """Result of `find_literal`."""
+
+    places: tuple[LiteralPlace, ...]
+    """The literals that fit."""
+    copies: tuple[LiteralPlace, ...]
+    """Literals of tests that fit. They are not patched, and do not prevent a patch."""
+    nearest: str
+    """The most similar literal with its first difference, where none fits; or empty."""
+
+    @property
+    def patchable(self) -> bool:
+        """Whether exactly one literal fits, so that a release can be a patch of it."""
+        return len(self.places) == 1
+
+    def sentence(self) -> str:
+        """The result, for a person."""
+        if self.patchable:
+            place = self.places[0]
+            return f"The prompt stands in {place}, in {_article(place.language)}."
+        if self.places:
+            listed = ", ".join(map(str, self.places))
+            return f"The prompt stands in {len(self.places)} places of the source: {listed}."
+        if self.copies:
+            listed = ", ".join(map(str, self.copies))
+            return f"No literal of the source is the prompt, except in tests: {listed}."
+        nearest = f"; {self.nearest}" if self.nearest else ""
+        return f"No literal of the source is the prompt{nearest}."
+
+
+def find_literal(root: Path, template: PromptTemplate) -> LiteralSearch:
+    """Find the literals of a repository whose text is a template.
+
+    The files are those that git tracks, without installed packages, build output, generated files
+    and files with secrets.
+
+    Args:
+        root: A folder of a git repository; the search is confined to it.
+        template: The prompt, such as one discovered in model calls.
+
+    Raises:
+        ShipError: The folder is in no usable git repository.
+    """
+    root = root.resolve()
+    try:
+        text = text_of(template)
+    except InputError as error:
+        Repository.open(root)
+        return LiteralSearch((), (), str(error).rstrip("."))
+    found = search_tracked(root, text)
+    return LiteralSearch(
+        tuple(_place(fit, text) for fit in found.fits),
+        tuple(_place(fit, text) for fit in found.copies),
+        _nearest(found),
+    )
+
+
+def search_tracked(root: Path, text: TemplateText, only: str | None = None) -> Found:
+    """Search the tracked files of a folder, or one of them."""
+    paths = Repository.open(root).tracked_files()
+    return search(root, [path for path in paths if only in (None, path)], text)
+
+
+def text_of(template: PromptTemplate, known: tuple[str, ...] = ()) -> TemplateText:
+    """A template as text; raises InputError for one with logic.
+
+    Args:
+        template: The template.
+        known: Slots of the template that it replaces.
+    """
+    shape = shape_of(template)
+    return TemplateText.of(shape.pieces, shape.slots, known)
+
+
+def _place(fit: Fit, template: TemplateText) -> LiteralPlace:
+    literal = fit.match.literal
+    text, core = template.text.strip(), literal.value.strip()
+    slots: dict[str, str] = {}
+    for unit in fit.match.units:
+        part = text[slice(*unit.template)]
+        name = "".join(template.name(c) if is_slot(c) else c for c in part)
+        slots[name] = _source(literal, core[slice(*unit.literal)])
+    return LiteralPlace(
+        file=fit.file.path,
+        line=fit.line,
+        language=fit.file.language.name,
+        span=byte_span(fit.file.text, literal.span),
+        slots=slots,
+    )
+
+
+def _source(literal: Literal, value: str) -> str:
+    written = ""
+    for character in value:
+        number = ord(character) - FIRST_MARK
+        written += literal.slots[number].source if 0 <= number < len(literal.slots) else character
+    return written
+
+
+def _nearest(found: Found) -> str:
+    near = found.nearest
+    if near is None:
+        return ""
+    place = f"{near.file.path}:{near.file.line(near.literal)}"
+    return f"the nearest is in {place}: {near.difference}"
+
+
+def _article(language: str) -> str:
+    return "a text file" if language == "text" else f"a literal of {language}"

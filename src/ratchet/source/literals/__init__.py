@@ -1,0 +1,1 @@
+"""String literals of any language: found by the text of a template, and rewritten."""

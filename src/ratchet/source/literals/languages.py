@@ -1,0 +1,64 @@
+"""Which languages' literals are read, by the name of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from ratchet.source.literals import json_strings, python, text_files, toml_strings, yaml_scalars
+from ratchet.source.literals.go import GO
+from ratchet.source.literals.javascript import JAVASCRIPT, TSX, TYPESCRIPT
+from ratchet.source.literals.literal import Literal
+from ratchet.source.literals.shell import SHELL
+
+Reader = Callable[[str], tuple[list[Literal], int]]
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language of source files."""
+
+    name: str
+    read: Reader
+    """The literals of a text, and the number of places that do not parse."""
+
+
+def _checked(read: Reader, parses: Callable[[str], bool]) -> Reader:
+    """A reader that also counts what the language's own parser refuses."""
+
+    def both(text: str) -> tuple[list[Literal], int]:
+        literals, broken = read(text)
+        return literals, broken + (not parses(text))
+
+    return both
+
+
+_PYTHON = Language("Python", _checked(python.PYTHON.read, python.parses))
+_JAVASCRIPT = Language("JavaScript", JAVASCRIPT.read)
+_TYPESCRIPT = Language("TypeScript", TYPESCRIPT.read)
+_TSX = Language("TypeScript", TSX.read)
+_JSON = Language("JSON", _checked(json_strings.JSON.read, json_strings.parses))
+_TOML = Language("TOML", _checked(toml_strings.TOML.read, toml_strings.parses))
+_YAML = Language("YAML", _checked(yaml_scalars.read, yaml_scalars.parses))
+_GO = Language("Go", GO.read)
+_SHELL = Language("shell", SHELL.read)
+TEXT = Language("text", text_files.read)
+
+LANGUAGES = {
+    **dict.fromkeys(("py", "pyi"), _PYTHON),
+    **dict.fromkeys(("js", "jsx", "mjs", "cjs"), _JAVASCRIPT),
+    **dict.fromkeys(("ts", "mts", "cts"), _TYPESCRIPT),
+    "tsx": _TSX,
+    **dict.fromkeys(("json", "jsonc", "json5"), _JSON),
+    "toml": _TOML,
+    **dict.fromkeys(("yaml", "yml"), _YAML),
+    "go": _GO,
+    **dict.fromkeys(("sh", "bash", "zsh"), _SHELL),
+}
+"""By the ending of the file's name. Files with other endings are read as text."""
+
+
+def language_of(path: str) -> Language:
+    """The language of a file, by its name."""
+    return LANGUAGES.get(PurePosixPath(path).suffix.lower().removeprefix("."), TEXT)

@@ -1,0 +1,137 @@
+"""Placeholders in the text of a literal, which a library fills later: `{{name}}`, `{name}`, `%s`.
+
+Whether a text is filled, and by which rules, is not visible in the literal. A form is assumed where
+the template has slots at its placeholders.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ratchet.source.literals.literal import (
+    Inexpressible,
+    Literal,
+    LiteralBuilder,
+    Slot,
+    is_mark,
+    parts_of,
+)
+
+_NAME = r"[A-Za-z_][\w.\-]*(?:\[[\w'\"]+\])*"
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of placeholders."""
+
+    pattern: re.Pattern[str]
+    """Placeholders, and pieces that stand for other text."""
+    doubled: str = ""
+    """Characters that are written twice to mean themselves."""
+    reserved: str = ""
+    """Pattern of what constant text may not hold."""
+
+    def escape(self, text: str) -> str:
+        """Constant text as it is written among such placeholders.
+
+        Raises:
+            Inexpressible: It would be taken for a placeholder.
+        """
+        if self.reserved and (found := re.search(self.reserved, text)):
+            raise Inexpressible(
+                f"its text has {found.group()!r}, which would be taken for a placeholder"
+            )
+        return re.sub(f"[{re.escape(self.doubled)}]", r"\g<0>\g<0>", text) if self.doubled else text
+
+
+FORMS: Final = {
+    "{{name}}": Form(
+        re.compile(rf"\{{\{{\{{?-?\s*(?P<name>{_NAME})\s*-?\}}?\}}\}}"), reserved=r"\{[{%#]"
+    ),
+    "{name}, braces doubled": Form(
+        re.compile(
+            rf"\{{\{{|\}}\}}|\{{(?P<name>{_NAME})?(?P<position>\d+)?(?:![rsa])?(?::[^{{}}]*)?\}}"
+        ),
+        doubled="{}",
+    ),
+    "{name}": Form(re.compile(rf"(?<!\{{)\{{(?P<name>{_NAME})\}}(?!\}})")),
+    "${name}": Form(
+        re.compile(rf"\$\{{(?P<name>{_NAME})\}}|\$(?P<bare>[A-Za-z_]\w*)"), reserved=r"\$"
+    ),
+    "%s": Form(
+        re.compile(r"%%|%(?P<name>\(\w+\))?[-+ #0]*\d*(?:\.\d+)?[sdifgvqxt](?![A-Za-z])"),
+        doubled="%",
+    ),
+    "<%= name %>": Form(re.compile(rf"<%[=-]\s*(?P<name>{_NAME})\s*-?%>"), reserved="<%"),
+}
+
+BRACES: Final = ("{name}, braces doubled", "{name}")
+"""These two cannot be told apart in a text without other braces."""
+
+
+def with_placeholders(literal: Literal) -> Iterator[Literal]:
+    """A literal with its placeholders as slots, in each form that it has some of."""
+    for name in FORMS:
+        found = as_form(literal, name)
+        if found is not None:
+            yield found
+
+
+def as_form(literal: Literal, name: str, *, needed: bool = True) -> Literal | None:
+    """A literal with placeholders of one form as slots.
+
+    Args:
+        literal: The literal.
+        name: Name of the form.
+        needed: Whether the result is None when it has no placeholders.
+    """
+    form = FORMS[name]
+    builder = LiteralBuilder()
+    at = 0
+    slots = 0
+    for match in form.pattern.finditer(literal.value):
+        if any(is_mark(character) for character in match.group()):
+            continue
+        _copy(builder, literal, at, match.start())
+        start, end = literal.starts[match.start()], literal.ends[match.end() - 1]
+        written = match.group()
+        groups = match.groupdict()
+        if written in ("{{", "}}", "%%") and not groups.get("name"):
+            builder.add(written[0], start, end)
+        else:
+            slots += 1
+            positional = not any(groups.get(key) for key in ("name", "bare", "position"))
+            builder.add_slot(Slot(written, written, positional=positional), start, end)
+        at = match.end()
+    _copy(builder, literal, at, len(literal.value))
+    rest = "".join(builder.characters)
+    if (needed and not slots) or (form.doubled == "{}" and _has_brace(literal, rest)):
+        return None
+    return replace(
+        literal,
+        value=rest,
+        starts=builder.starts,
+        ends=builder.ends,
+        slots=tuple(builder.slots),
+        placeholders=name,
+    )
+
+
+def _has_brace(literal: Literal, value: str) -> bool:
+    """Whether a brace stands alone, so that braces are not doubled here."""
+    doubled = literal.value.count("{{") + literal.value.count("}}")
+    return value.count("{") + value.count("}") > doubled
+
+
+def _copy(builder: LiteralBuilder, literal: Literal, start: int, end: int) -> None:
+    at = start
+    for text, number in parts_of(literal.value[start:end]):
+        for index in range(at, at + len(text)):
+            builder.add(literal.value[index], literal.starts[index], literal.ends[index])
+        at += len(text)
+        if number >= 0:
+            builder.add_slot(literal.slots[number], literal.starts[at], literal.ends[at])
+            at += 1

@@ -1,0 +1,266 @@
+"""Quoted strings: decode what stands between the quotes, and encode another text there."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ratchet.source.literals.literal import (
+    Inexpressible,
+    Literal,
+    LiteralBuilder,
+    Slot,
+    mark,
+    parts_of,
+)
+
+
+@dataclass(frozen=True)
+class Quote:
+    """One form of quotes in a language."""
+
+    opening: str
+    closing: str
+    escapes: re.Pattern[str] | None
+    """What stands for other text in the source."""
+    decode: Callable[[str], str]
+    """The text that such a piece of source stands for."""
+    encode: Callable[[str], str]
+    """Source of constant text, line ends as `\\n`; raises Inexpressible."""
+    newline: str = "\n"
+    """Line end of the file, for forms that hold line ends as they are."""
+    raw_lines: bool = False
+    """Whether line ends may stand in the source as they are."""
+
+    def source(self, text: str) -> str:
+        """Source of constant text between the quotes."""
+        return self.encode(text).replace("\n", self.newline)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A quoted string in a file."""
+
+    span: tuple[int, int]
+    body: tuple[int, int]
+    """Between the quotes."""
+    quote: Quote
+    slots: Sequence[tuple[int, int, Slot]] = ()
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An expression beside strings in a concatenation."""
+
+    span: tuple[int, int]
+    source: str
+    simple: bool
+
+
+def add_token(builder: LiteralBuilder, text: str, token: Token) -> None:
+    """Add what stands between a token's quotes."""
+    at = token.body[0]
+    for start, end, slot in token.slots:
+        _add_text(builder, text, at, start, token.quote)
+        builder.add_slot(slot, start, end)
+        at = end
+    _add_text(builder, text, at, token.body[1], token.quote)
+
+
+def _add_text(builder: LiteralBuilder, text: str, start: int, end: int, quote: Quote) -> None:
+    at = start
+    for found in quote.escapes.finditer(text, start, end) if quote.escapes else ():
+        if found.end() > end:
+            break
+        builder.add(text[at : found.start()], at, found.start())
+        builder.add(quote.decode(found.group()), found.start(), found.end())
+        at = found.end()
+    builder.add(text[at:end], at, end)
+
+
+@dataclass(frozen=True)
+class TokenStyle:
+    """One quoted string."""
+
+    quote: Quote
+    others: tuple[Quote, ...] = ()
+    """Other quotes that hold texts which these cannot."""
+    slots: tuple[str, ...] = ()
+
+    def encode(self, text: str, *, at_end: bool) -> str:
+        return self.quote.source(text)
+
+    def whole(self, value: str) -> Iterator[str]:
+        has_slots = any(number >= 0 for _, number in parts_of(value))
+        for quote in (self.quote, *(() if has_slots else self.others)):
+            try:
+                yield write_token(value, quote, self.slots)
+            except Inexpressible:
+                continue
+
+
+def write_token(value: str, quote: Quote, slots: Sequence[str]) -> str:
+    """A quoted string with a value.
+
+    Args:
+        value: Text with marks.
+        quote: Its quotes.
+        slots: Source of each slot.
+    """
+    written = [
+        quote.source(text) + (slots[number] if number >= 0 else "")
+        for text, number in parts_of(value)
+    ]
+    return quote.opening + "".join(written) + quote.closing
+
+
+def token_literal(
+    text: str, token: Token, language: str, others: tuple[Quote, ...] = ()
+) -> Literal | None:
+    """The literal of one quoted string."""
+    builder = LiteralBuilder()
+    add_token(builder, text, token)
+    style = TokenStyle(token.quote, others, tuple(slot.source for _, _, slot in token.slots))
+    return builder.finish(language, token.span, token.body, style, raw_lines=token.quote.raw_lines)
+
+
+@dataclass(frozen=True)
+class ConcatenationStyle:
+    """Strings and expressions joined by an operator, by nothing, or by a call of `join`."""
+
+    quote: Quote
+    """Of the first string."""
+    glue: str
+    """Source between two strings: ` + `, with the line end and indentation that stand there."""
+    separator: str
+    """Text between two elements of a join; otherwise empty."""
+    slots: tuple[tuple[str, Quote | None], ...]
+    """Source of each slot, with the quotes that it stands in; None between the strings."""
+    edges: tuple[str, str] = ("", "")
+    """Source around the elements of a join."""
+
+    def encode(self, text: str, *, at_end: bool) -> str:
+        between = self.quote.closing + self.glue + self.quote.opening
+        pieces = text.split(self.separator) if self.separator else _lines(text, self.glue)
+        if self.separator:
+            return between.join(map(self.quote.source, pieces))
+        written = between.join(map(self.quote.source, pieces))
+        return (
+            written
+            if at_end or not text.endswith("\n") or "\n" not in self.glue
+            else (written + between)
+        )
+
+    def whole(self, value: str) -> Iterable[str]:
+        try:
+            elements = value.split(self.separator) if self.separator else [value]
+            written = [self._element(element) for element in elements]
+        except Inexpressible:
+            return
+        yield self.edges[0] + self.glue.join(written) + self.edges[1]
+
+    def _element(self, value: str) -> str:
+        """Operands of one element, in runs that share quotes."""
+        operands: list[str] = []
+        run = ""
+        plus = self.glue if not self.separator else " + "
+        for text, number in parts_of(value):
+            run += text
+            if number < 0:
+                continue
+            source, quote = self.slots[number]
+            if quote is not None:
+                run += mark(number)
+                continue
+            if run or not operands:
+                # An expression alone might be added as a number: the empty string makes it text.
+                operands += self._run(run, plus)
+            operands.append(source)
+            run = ""
+        if run or not operands:
+            operands += self._run(run, plus)
+        return plus.join(operands)
+
+    def _run(self, value: str, plus: str) -> list[str]:
+        inside = [self.slots[number][1] for _, number in parts_of(value) if number >= 0]
+        quote = next((quote for quote in inside if quote is not None), self.quote)
+        if any(other != quote for other in inside):
+            raise Inexpressible("its slots stand in quotes of different kinds")
+        sources = [source for source, _ in self.slots]
+        return [write_token(piece, quote, sources) for piece in _lines(value, plus)]
+
+
+def _lines(text: str, glue: str) -> list[str]:
+    """A string a line where the source has a string a line."""
+    if "\n" not in glue or "\n" not in text:
+        return [text]
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    return lines or [text]
+
+
+def concatenation_literal(
+    text: str,
+    elements: Sequence[Sequence[Token | Operand]],
+    language: str,
+    span: tuple[int, int],
+    *,
+    glue: str,
+    separator: str = "",
+) -> Literal | None:
+    """The literal of several strings and expressions.
+
+    Args:
+        text: The file's text.
+        elements: The parts in order, at least one of them a string; those of a `join` by element.
+        language: Name of the language.
+        span: The whole expression.
+        glue: Operator between two elements, such as `+`; empty for adjacent strings.
+        separator: Text that a call of `join` puts between the elements.
+    """
+    operands = [operand for element in elements for operand in element]
+    first = next(operand.quote for operand in operands if isinstance(operand, Token))
+    builder = LiteralBuilder()
+    slots: list[tuple[str, Quote | None]] = []
+    for number, element in enumerate(elements):
+        if separator and number:
+            builder.add(separator, _inner(elements[number - 1][-1])[1], _inner(element[0])[0])
+        for index, operand in enumerate(element):
+            if isinstance(operand, Token):
+                add_token(builder, text, operand)
+                slots += [(slot.source, operand.quote) for _, _, slot in operand.slots]
+                continue
+            before = element[index - 1] if index else operand
+            after = element[index + 1] if index + 1 < len(element) else operand
+            start = _inner(before)[1] if isinstance(before, Token) else operand.span[0]
+            end = _inner(after)[0] if isinstance(after, Token) else operand.span[1]
+            moved = f"{first.closing} + {operand.source} + {first.opening}"
+            builder.add_slot(Slot(operand.source, moved, simple=operand.simple), start, end)
+            slots.append((operand.source, None))
+    style = ConcatenationStyle(
+        quote=first,
+        glue=_glue(text, elements if separator else [[one] for one in operands], glue),
+        separator=separator,
+        slots=tuple(slots),
+        edges=(text[span[0] : operands[0].span[0]], text[operands[-1].span[1] : span[1]]),
+    )
+    body = (_inner(operands[0])[0], _inner(operands[-1])[1])
+    raw_lines = all(operand.quote.raw_lines for operand in operands if isinstance(operand, Token))
+    return builder.finish(language, span, body, style, raw_lines=raw_lines)
+
+
+def _inner(operand: Token | Operand) -> tuple[int, int]:
+    return operand.body if isinstance(operand, Token) else operand.span
+
+
+def _glue(text: str, elements: Sequence[Sequence[Token | Operand]], glue: str) -> str:
+    """Source between two elements: as it stands there, with a line end if one does."""
+    found = {"": " ", ",": ", "}.get(glue, f" {glue} ")
+    for one, other in itertools.pairwise(elements):
+        between = text[one[-1].span[1] : other[0].span[0]]
+        if re.fullmatch(rf"\s*{re.escape(glue)}[\s\\]*", between):
+            found = between
+            if "\n" in between:
+                break
+    return found

@@ -1,0 +1,201 @@
+"""Searches files for the literal whose text is a template."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.source.literals.languages import Language, language_of
+from ratchet.source.literals.literal import Literal
+from ratchet.source.literals.matching import Match, TemplateText, is_slot, match
+from ratchet.source.literals.source_files import is_searched, is_test, read_text
+from ratchet.source.literals.writing import shown
+
+_WORDS = 12
+"""Number of a template's longest words that a file is searched for."""
+
+_FOLLOWING = 40
+"""Characters after a literal that may show how it is filled."""
+
+MIN_LIKENESS = 0.4
+"""Minimum share of equal words of a literal that is named as the nearest."""
+
+
+@dataclass(frozen=True)
+class LiteralFile:
+    """A file with its literals."""
+
+    path: str
+    """Relative to the searched folder, with forward slashes."""
+    text: str
+    language: Language
+    literals: tuple[Literal, ...]
+
+    def line(self, literal: Literal) -> int:
+        """1-based line of a literal's beginning."""
+        return self.text.count("\n", 0, literal.span[0]) + 1
+
+    def following(self, literal: Literal) -> str:
+        """Source after a literal."""
+        return self.text[literal.span[1] : literal.span[1] + _FOLLOWING]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A literal whose text is the template."""
+
+    file: LiteralFile
+    match: Match
+
+    @property
+    def line(self) -> int:
+        return self.file.line(self.match.literal)
+
+
+@dataclass(frozen=True)
+class Near:
+    """The literal most like the template."""
+
+    file: LiteralFile
+    literal: Literal
+    likeness: float
+    """Share of equal words, in [0, 1]."""
+    difference: str
+    """The first difference, as a clause."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Result of a search."""
+
+    fits: tuple[Fit, ...]
+    copies: tuple[Fit, ...]
+    """In tests: these repeat the prompt, and the agent does not send them."""
+    nearest: Near | None
+
+
+def read_file(text: str, path: str) -> LiteralFile:
+    """A file's literals."""
+    language = language_of(path)
+    literals, _ = language.read(text)
+    return LiteralFile(path, text, language, tuple(literals))
+
+
+def search(root: Path, paths: Iterable[str], template: TemplateText) -> Found:
+    """Find all literals whose text is a template.
+
+    Args:
+        root: A folder, resolved.
+        paths: Its files to search, relative, with forward slashes; those that cannot hold a
+            prompt's source are left out.
+        template: The template.
+    """
+    fits: list[Fit] = []
+    copies: list[Fit] = []
+    nearest: Near | None = None
+    words = _words(template)
+    for path in paths:
+        if not is_searched(path):
+            continue
+        text = read_text(root / path, root)
+        if text is None or sum(word in text for word in words) < len(words) / 2:
+            continue
+        file = read_file(text, path)
+        found = fits_in(file, template)
+        (copies if is_test(path) else fits).extend(found)
+        if not fits and not is_test(path):
+            nearest = _nearer(nearest, file, template)
+    return Found(tuple(fits), tuple(copies), None if fits else nearest)
+
+
+def fits_in(file: LiteralFile, template: TemplateText) -> list[Fit]:
+    """The literals of a file whose text is a template; of nested ones, that which says most."""
+    found = [
+        Fit(file, one)
+        for literal in file.literals
+        if (one := match(literal, template, file.following(literal))) is not None
+    ]
+    found.sort(key=lambda fit: (_guessed(fit, template), _size(fit)))
+    kept: list[Fit] = []
+    for fit in found:
+        start, end = fit.match.literal.span
+        if all(
+            end <= other.match.literal.span[0] or start >= other.match.literal.span[1]
+            for other in kept
+        ):
+            kept.append(fit)
+    return sorted(kept, key=lambda fit: fit.match.literal.span)
+
+
+def _guessed(fit: Fit, template: TemplateText) -> int:
+    """Characters of the template's constant text that the literal does not hold."""
+    text = template.text.strip()
+    return sum(
+        not is_slot(character)
+        for unit in fit.match.units
+        for character in text[slice(*unit.template)]
+    )
+
+
+def _size(fit: Fit) -> int:
+    start, end = fit.match.literal.span
+    return end - start
+
+
+def _words(template: TemplateText) -> Sequence[str]:
+    """Long words of the constant text, which any way of writing it keeps."""
+    found = set(re.findall(r"[A-Za-z]{4,}", template.text))
+    return sorted(found, key=lambda word: (-len(word), word))[:_WORDS]
+
+
+def _nearer(best: Near | None, file: LiteralFile, template: TemplateText) -> Near | None:
+    wanted = _tokens(_named(template))
+    for literal in file.literals:
+        have = _tokens(shown(literal))
+        matcher = difflib.SequenceMatcher(None, have, wanted, autojunk=False)
+        least = max(MIN_LIKENESS, best.likeness if best else 0.0)
+        if min(matcher.real_quick_ratio(), matcher.quick_ratio()) <= least:
+            continue
+        likeness = matcher.ratio()
+        if likeness > least:
+            best = Near(file, literal, likeness, _difference(matcher, have, wanted))
+    return best
+
+
+def _difference(matcher: difflib.SequenceMatcher[str], have: list[str], wanted: list[str]) -> str:
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        one, other = _quoted("".join(have[i1:i2])), _quoted("".join(wanted[j1:j2]))
+        if one and other:
+            return f"it has {one} where the prompt has {other}"
+        if one:
+            return f"it has {one}, which the prompt has not"
+        if other:
+            return f"it lacks {other}"
+    return "it is written in another way"
+
+
+def _quoted(text: str) -> str:
+    flat = " ".join(text.split())
+    return f"“{flat[:60]}…”" if len(flat) > 60 else f"“{flat}”" if flat else ""
+
+
+def _named(template: TemplateText) -> str:
+    return "".join(
+        f"{{{name}}}" if (name := template.name(character)) else character
+        for character in template.text
+    )
+
+
+def _tokens(text: str) -> list[str]:
+    return re.findall(r"\w+|\s+|[^\w\s]", text.strip())
+
+
+def byte_span(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    """A range of characters of a file's text in bytes."""
+    start = len(text[: span[0]].encode())
+    return start, start + len(text[slice(*span)].encode())

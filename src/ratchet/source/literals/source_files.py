@@ -1,0 +1,83 @@
+"""Which files of a repository are searched for literals."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from ratchet.source.generated_files import generated_notice
+from ratchet.source.secret_files import in_secret_place
+from ratchet.source.tree import SKIPPED
+
+MAX_BYTES: Final = 1_000_000
+
+_FOLDERS = (SKIPPED - {"env"}) | {
+    *("vendor", "third_party", "bower_components", "out", "target", "coverage", "htmlcov"),
+    *(".venv", ".next", ".nuxt", ".output", ".svelte-kit", ".turbo", ".cache", ".tox", ".nox"),
+}
+_LOCK_FILES = frozenset(
+    {
+        *("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock"),
+        *("composer.lock", "Cargo.lock", "Gemfile.lock", "poetry.lock", "uv.lock", "Pipfile.lock"),
+        *("pdm.lock", "go.sum", "flake.lock", "deno.lock"),
+    }
+)
+_DATA = frozenset(
+    ["jsonl", "ndjson", "csv", "tsv", "parquet", "log", "map", "snap", "ipynb", "svg"]
+)
+_MINIFIED = re.compile(r"\.(min|bundle)\.\w+$|-min\.\w+$")
+_TEST = re.compile(
+    r"(^|/)(tests?|__tests__|spec|specs|e2e|fixtures?|__fixtures__|__mocks__|testdata|cassettes)/"
+    r"|(^|/)(test_[^/]*|conftest)\.py$|_test\.(py|go|sh)$|\.(test|spec)\.\w+$"
+)
+_LONG_LINES = 500
+"""Characters of a line, on average, above which a program is taken for a bundle."""
+
+_COMMENTS = ("#", "//", "/*", "*", "<!--")
+
+
+def is_searched(path: str) -> bool:
+    """Whether a file may hold a prompt's source, by its name.
+
+    Args:
+        path: Relative to the repository's root, with forward slashes.
+    """
+    pure = PurePosixPath(path)
+    return not (
+        in_secret_place(Path(path))
+        or any(folder in _FOLDERS for folder in pure.parts[:-1])
+        or pure.name in _LOCK_FILES
+        or pure.suffix.removeprefix(".") in _DATA
+        or _MINIFIED.search(pure.name)
+    )
+
+
+def is_test(path: str) -> bool:
+    """Whether a file belongs to tests, by its name: what it holds is a copy."""
+    return _TEST.search(path) is not None
+
+
+def read_text(file: Path, root: Path) -> str | None:
+    """A file's text; None when it is no text, too large, not in the folder, or generated."""
+    try:
+        if file.is_symlink() or not file.resolve().is_relative_to(root):
+            return None
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return None
+        data = file.read_bytes()
+        text = data.decode()
+    except (OSError, ValueError):
+        return None
+    return None if "\0" in text or is_generated(text) or _is_bundle(file, text) else text
+
+
+def is_generated(text: str) -> bool:
+    """Whether a notice at its beginning says that a file is generated."""
+    return bool(generated_notice(text, _COMMENTS))
+
+
+def _is_bundle(file: Path, text: str) -> bool:
+    if file.suffix not in (".js", ".mjs", ".cjs", ".css") or len(text) < 20_000:
+        return False
+    return len(text) / (text.count("\n") + 1) > _LONG_LINES

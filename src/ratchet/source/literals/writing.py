@@ -1,0 +1,322 @@
+"""Writes a template into the literal of another: the smallest edit that reads back exactly."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ratchet.source.literals.literal import (
+    FIRST_MARK,
+    Inexpressible,
+    Literal,
+    is_mark,
+    parts_of,
+)
+from ratchet.source.literals.matching import Match, TemplateText, Unit, dedented, is_slot
+from ratchet.source.literals.placeholders import FORMS, as_form
+
+Reader = Callable[[str], tuple[list[Literal], int]]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """An edit of a literal."""
+
+    span: tuple[int, int]
+    """In characters of the old text."""
+    source: str
+    """What stands there afterwards."""
+    reads: str
+    """What is read back; see `canonical`."""
+
+
+def canonical(literal: Literal) -> str:
+    """A literal's constant text and the sources of its slots, as one text.
+
+    Two literals with the same canonical text mean the same.
+    """
+    written = [literal.placeholders]
+    for text, number in parts_of(literal.value):
+        written.append(text)
+        if number >= 0:
+            written.append(f"\0{literal.slots[number].source}\0")
+    return "".join(written)
+
+
+def shown(literal: Literal) -> str:
+    """A literal's text with the sources of its slots, for a person."""
+    return _sources(literal, literal.value)
+
+
+def new_value(found: Match, old: TemplateText, new: TemplateText) -> str:
+    """The literal's value, with marks, that gives another template.
+
+    Args:
+        found: The literal of the old template.
+        old: The template that it holds.
+        new: The one to write; slots of the same names have the same characters.
+
+    Raises:
+        Inexpressible: The source cannot give it.
+    """
+    value, text, wanted = found.literal.value, old.text.strip(), new.text
+    core = value.strip()
+    lead = value[: len(value) - len(value.lstrip())]
+    trail = value[len(value.rstrip()) :]
+    # Where the template has the literal's own outer white space, the new one's counts.
+    if old.text[: len(old.text) - len(old.text.lstrip())] == lead:
+        lead = wanted[: len(wanted) - len(wanted.lstrip())]
+    if old.text[len(old.text.rstrip()) :] == trail:
+        trail = wanted[len(wanted.rstrip()) :]
+    wanted = wanted.strip()
+    if not wanted:
+        raise Inexpressible("it is empty")
+    if found.braces_unclear and re.search(r"[{}]", wanted):
+        raise Inexpressible(
+            "its text has a brace, and whether the program wants braces doubled cannot be told"
+        )
+    pieces: list[tuple[int, int, str]] = []
+    slots: dict[str, str] = {}
+    for unit in found.units:
+        part, source = text[slice(*unit.template)], core[slice(*unit.literal)]
+        if len(part) == 1 and is_slot(part):
+            if slots.setdefault(part, source) != source and _sources(found.literal, source) != (
+                _sources(found.literal, slots[part])
+            ):
+                raise Inexpressible(f"slot {{{old.name(part)}}} stands for different expressions")
+            continue
+        at = _place(unit, part, text, wanted, found.literal, source)
+        pieces.append((at, at + len(part), source))
+    written: list[str] = []
+    at = 0
+    for start, end, source in [*sorted(pieces), (len(wanted), len(wanted), "")]:
+        if start < at:
+            raise Inexpressible("two of its expressions would stand in one place")
+        for character in wanted[at:start]:
+            if is_slot(character) and character not in slots:
+                raise Inexpressible(
+                    f"the source has no expression for slot {{{new.name(character)}}} alone"
+                )
+            written.append(slots.get(character, character))
+        written.append(source)
+        at = end
+    result = lead + "".join(written) + trail
+    _check_slots(found.literal, result)
+    return result
+
+
+def _place(unit: Unit, part: str, text: str, wanted: str, literal: Literal, source: str) -> int:
+    """Where the new text holds a part that is no constant text in the source."""
+    start, end = unit.template
+    matcher = difflib.SequenceMatcher(None, _words(text), _words(wanted), autojunk=False)
+    olds, news = _offsets(_words(text)), _offsets(_words(wanted))
+    for one in matcher.get_matching_blocks():
+        a, b = olds[one.a], olds[one.a + one.size]
+        if one.size and a <= start and end <= b:
+            return news[one.b] + start - a
+    if part and part in wanted:
+        return wanted.index(part)
+    shown = _sources(literal, source)
+    if not part:
+        raise Inexpressible(f"it has no place for the expression {shown}, which was always empty")
+    text = "".join("…" if is_slot(character) else character for character in part)
+    raise Inexpressible(
+        f"the source gives {text[:60]!r} with the expression {shown}, and the new text lacks it"
+    )
+
+
+def _sources(literal: Literal, value: str) -> str:
+    return "".join(
+        literal.slots[ord(character) - FIRST_MARK].source if is_mark(character) else character
+        for character in value
+    )
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+|\s+|[^\w\s]", text)
+
+
+def _offsets(words: list[str]) -> list[int]:
+    offsets = [0]
+    for word in words:
+        offsets.append(offsets[-1] + len(word))
+    return offsets
+
+
+def _check_slots(literal: Literal, value: str) -> None:
+    before = [number for _, number in parts_of(literal.value) if number >= 0]
+    after = [number for _, number in parts_of(value) if number >= 0]
+    positional = [
+        [number for number in numbers if literal.slots[number].positional]
+        for numbers in (before, after)
+    ]
+    if positional[0] != positional[1]:
+        raise Inexpressible("its slots are filled by position, so none may be moved or left out")
+    for number in set(after):
+        slot = literal.slots[number]
+        if not slot.simple and after.count(number) > before.count(number):
+            raise Inexpressible(f"it would evaluate {slot.source} more than once")
+
+
+def replacement(text: str, literal: Literal, value: str, read: Reader) -> Replacement:
+    """The smallest edit that gives a literal another value.
+
+    Args:
+        text: The file's text.
+        literal: A literal of it.
+        value: Its new value, with marks.
+        read: Reads the literals of a text.
+
+    Raises:
+        Inexpressible: There is none that reads back exactly and leaves the other literals as they
+            are.
+    """
+    before = read(text)
+    refusal = Inexpressible("no form of the literal reads back as it")
+    try:
+        for source in _ways(text, literal, value):
+            found = _read_back(text, literal, source, before, read)
+            if found is not None and canonical(found) == expected(literal, value):
+                return Replacement(literal.span, source, canonical(found))
+    except Inexpressible as error:
+        refusal = error
+    raise refusal
+
+
+def expected(literal: Literal, value: str) -> str:
+    """The canonical text of a literal with another value."""
+    written = [literal.placeholders]
+    for text, number in parts_of(value):
+        written.append(text)
+        if number >= 0:
+            written.append(f"\0{literal.slots[number].source}\0")
+    return "".join(written)
+
+
+def _ways(text: str, literal: Literal, value: str) -> Iterator[str]:
+    refusal: Inexpressible | None = None
+    try:
+        yield smallest(text, literal, value)
+    except Inexpressible as error:
+        refusal = error
+    try:
+        yield from _whole(literal, value)
+    except Inexpressible as error:
+        refusal = refusal or error
+    if refusal is not None:
+        raise refusal
+
+
+def smallest(text: str, literal: Literal, value: str) -> str:
+    """Source of a literal in which only the changed parts are written anew."""
+    old = literal.value
+    starts, ends = literal.starts, literal.ends
+    written = [text[literal.span[0] : literal.body[0]]]
+    for same, a, b, c, d in _changes(old, value):
+        if same:
+            written.append(text[starts[a] : ends[b - 1]])
+            continue
+        for constant, number in parts_of(value[c:d]):
+            if constant:
+                at_end = d == len(value) and number < 0
+                written.append(_encoded(literal, constant, at_end=at_end))
+            if number >= 0:
+                written.append(literal.slots[number].moved)
+    written.append(text[literal.body[1] : literal.span[1]])
+    return "".join(written)
+
+
+def _encoded(literal: Literal, text: str, *, at_end: bool) -> str:
+    if literal.placeholders:
+        text = FORMS[literal.placeholders].escape(text)
+    if literal.dedented:
+        text = re.sub(r"\n(?=[^\n])", "\n" + literal.dedented, text)
+        if text.endswith("\n") and not at_end:
+            text += literal.dedented
+    return literal.encoded(text, at_end=at_end)
+
+
+def _whole(literal: Literal, value: str) -> Iterator[str]:
+    """The whole literal written anew, for forms whose text stands in the source by itself."""
+    if literal.placeholders:
+        form = FORMS[literal.placeholders]
+        value = "".join(
+            form.escape(text) + (literal.slots[number].source if number >= 0 else "")
+            for text, number in parts_of(value)
+        )
+    if literal.dedented:
+        value = re.sub(r"\n(?=[^\n])", "\n" + literal.dedented, value)
+    if literal.crlf:
+        value = value.replace("\n", "\r\n")
+    yield from literal.style.whole(value)
+
+
+def _lines(text: str) -> list[str]:
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def _changes(old: str, new: str) -> Iterator[tuple[bool, int, int, int, int]]:
+    """Equal and changed ranges, by lines; changed ones without their common beginning and end."""
+    before, after = _lines(old), _lines(new)
+    offsets = _offsets(before), _offsets(after)
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        a, b, c, d = offsets[0][i1], offsets[0][i2], offsets[1][j1], offsets[1][j2]
+        if tag == "equal":
+            yield True, a, b, c, d
+            continue
+        head = 0
+        while a + head < b and c + head < d and old[a + head] == new[c + head]:
+            head += 1
+        tail = 0
+        while (
+            b - tail > a + head and d - tail > c + head and old[b - tail - 1] == new[d - tail - 1]
+        ):
+            tail += 1
+        if head:
+            yield True, a, a + head, c, c + head
+        if b - tail > a + head or d - tail > c + head:
+            yield False, a + head, b - tail, c + head, d - tail
+        if tail:
+            yield True, b - tail, b, d - tail, d
+
+
+def _read_back(
+    text: str, literal: Literal, source: str, before: tuple[list[Literal], int], read: Reader
+) -> Literal | None:
+    """The literal as the edited text holds it; None when anything else changed."""
+    start, end = literal.span
+    edited = text[:start] + source + text[end:]
+    literals, broken = read(edited)
+    if broken != before[1]:
+        return None
+    stop, shift = start + len(source), len(source) - (end - start)
+    others = [_outside(one, start, end, shift) for one in before[0]]
+    after = [_outside(one, start, stop, 0) for one in literals]
+    if [one for one in others if one] != [one for one in after if one]:
+        return None
+    for one in literals:
+        if one.span[0] == start and one.span[1] <= stop and not edited[one.span[1] : stop].strip():
+            return same_form(one, literal)
+    return None
+
+
+def _outside(literal: Literal, start: int, end: int, shift: int) -> tuple[int, int, str] | None:
+    """Place and text of a literal outside of a range, as it is after the edit."""
+    if literal.span[1] <= start:
+        return (*literal.span, canonical(literal))
+    if literal.span[0] >= end:
+        return literal.span[0] + shift, literal.span[1] + shift, canonical(literal)
+    return None
+
+
+def same_form(literal: Literal, like: Literal) -> Literal | None:
+    """A literal read as another one is: without its indentation, with its placeholders."""
+    found: Literal | None = literal
+    if like.dedented:
+        found = dedented(literal)
+    if found is not None and like.placeholders:
+        found = as_form(found, like.placeholders, needed=False)
+    return found

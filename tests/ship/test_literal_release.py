@@ -1,0 +1,257 @@
+"""A prompt of an agent in any language: found by its text, released as a patch, rolled back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ratchet.ship import find_literal, make_patch, refresh, rollback, ship
+from ratchet.types import (
+    Candidate,
+    Conflict,
+    Declaration,
+    PromptTemplate,
+    Release,
+    ShipError,
+)
+
+from .conftest import DECISION, NOW, Project
+
+NAME = "support.system"
+OLD = "You are a booking assistant for ACME.\nToday is {date}.\nAnswer in one sentence."
+NEW = (
+    'You book rooms for ACME. Say "sorry" in `code` for ${{x}}.\nToday is {date}.\n'
+    "Answer in two sentences."
+)
+
+AGENT = """\
+// The agent: You are a booking assistant for ACME.
+const company = "ACME";
+function prompt(today) {
+  return `You are a booking assistant for ${company}.
+Today is ${today}.
+Answer in one sentence.`;
+}
+module.exports = { prompt };
+if (require.main === module) console.log(prompt(process.argv[2]));
+"""
+
+
+@dataclass
+class Agent(Project):
+    """A repository with an agent that is a command."""
+
+    def made(self, old: str = OLD, new: str = NEW) -> dict[str, Any]:
+        before = PromptTemplate(old)
+        baseline = Candidate.of({NAME: before})
+        return {
+            "baseline": baseline,
+            "candidate": baseline.derive({NAME: PromptTemplate(new)}, algorithm="APO"),
+            "declarations": {NAME: Declaration(NAME, before, located_by="text")},
+        }
+
+    def patch(self, old: str = OLD, new: str = NEW) -> str:
+        """The one file that a patch changes, afterwards."""
+        patch = make_patch(**self.made(old, new), root=self.root)
+        ((path, (before, after)),) = patch.files.items()
+        assert before == (self.root / path).read_bytes()
+        return after.decode()
+
+    def release(self, old: str = OLD, new: str = NEW) -> Release:
+        return ship(
+            repo=self.root,
+            **self.made(old, new),
+            decision=DECISION,
+            evidence_path=self.root.parent / "evidence.json",
+            experiment_id="experiment-1",
+            out_dir=self.root.parent / "out",
+            now=NOW,
+            agent_entry="node agent.js",
+        )
+
+    def read(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+    def state_of(self, path: str) -> tuple[str, str, bytes]:
+        """All that a release must leave as it is."""
+        return self.git("rev-parse", "HEAD"), self.git("status", "--porcelain"), self.read(path)
+
+    def places(self, text: str = OLD) -> list[str]:
+        return [str(place) for place in find_literal(self.root, PromptTemplate(text)).places]
+
+
+@pytest.fixture
+def make_agent(tmp_path: Path) -> Callable[..., Agent]:
+    """Make a repository of files."""
+
+    def make(**files: str | bytes) -> Agent:
+        root = tmp_path / "repo"
+        root.mkdir()
+        agent = Agent(root)
+        agent.git("init", "--quiet")
+        for path, content in files.items():
+            agent.write(path, content)
+        agent.commit("first")
+        (tmp_path / "evidence.json").write_text("{}")
+        return agent
+
+    return make
+
+
+@pytest.fixture
+def agent(make_agent: Callable[..., Agent]) -> Agent:
+    return make_agent(**{"agent.js": AGENT, "README.md": OLD[:60]})
+
+
+def test_a_release_of_an_agent_in_javascript_is_a_branch_that_says_the_new_prompt(
+    agent: Agent, tmp_path: Path
+) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node is not installed")
+    before = agent.state_of("agent.js")
+    release = agent.release()
+    assert agent.state_of("agent.js") == before
+    assert agent.git("diff", "--name-only", release.base, release.commit) == "agent.js"
+    patched = tmp_path / "patched.cjs"
+    patched.write_text(agent.git("show", f"{release.branch}:agent.js"))
+    done = subprocess.run([node, patched, "Monday"], capture_output=True, text=True, check=True)
+    assert done.stdout == PromptTemplate(NEW).format(date="Monday") + "\n"
+    text = Path(release.pull_request).read_text()
+    assert "Prompt `support.system`: see the patch below." in text
+    assert "+Today is ${today}." not in text  # that line is as it was
+    assert agent.release() == release
+
+
+def test_text_that_comes_from_an_expression_stays_one(agent: Agent) -> None:
+    kept = OLD.replace("a booking", "the booking").replace("Today is", "It is")
+    changed = AGENT.replace("`You are a", "`You are the").replace("Today is", "It is")
+    assert agent.patch(new=kept) == changed
+    with pytest.raises(ShipError, match=r"js:4: .*'ACME' with the expression \$\{company\}, and"):
+        agent.patch(new=NEW.replace("ACME", "them"))
+
+
+def test_a_slot_that_the_source_has_no_expression_for_is_refused(agent: Agent) -> None:
+    with pytest.raises(ShipError, match=r"no expression for slot \{weather\}"):
+        agent.patch(new=OLD + " The weather is {weather}.")
+    assert "Today is" not in agent.patch(new=OLD.replace("Today is {date}.\n", ""))
+
+
+def test_a_merged_release_is_recognised_and_rolled_back(agent: Agent) -> None:
+    release = agent.release()
+    assert refresh(release, agent.root) is release
+    agent.git("merge", "--quiet", release.branch)
+    # Lines around it may move; the literal is found by what it says.
+    agent.write("agent.js", b"'use strict';\n" + agent.read("agent.js"))
+    agent.commit("more")
+    merged = refresh(release, agent.root)
+    assert merged.state == "merged"
+    undone = rollback(merged, agent.root, NOW)
+    assert undone.state == "rolled_back"
+    assert agent.git("show", f"{undone.rollback}:agent.js") == ("'use strict';\n" + AGENT).strip()
+    agent.git("merge", "--quiet", undone.rollback)
+    assert refresh(merged, agent.root).state == "rolled_back"
+    with pytest.raises(Conflict, match="rolled back already"):
+        rollback(undone, agent.root, NOW)
+
+
+def test_an_unmerged_release_loses_its_branch(agent: Agent) -> None:
+    release = agent.release()
+    assert rollback(release, agent.root, NOW).rollback == "deleted"
+    assert agent.branches() == []
+
+
+def test_a_literal_that_changed_after_the_merge_is_not_rolled_back(agent: Agent) -> None:
+    release = agent.release()
+    agent.git("merge", "--quiet", release.branch)
+    agent.write("agent.js", agent.read("agent.js").replace(b"two sentences", b"three sentences"))
+    agent.commit("mine")
+    with pytest.raises(ShipError, match=r"agent.js: support.system.text changed since release"):
+        rollback(refresh(release, agent.root), agent.root, NOW)
+
+
+def test_a_branch_of_that_name_with_another_text_is_refused(agent: Agent) -> None:
+    release = agent.release()
+    agent.git("switch", "--quiet", release.branch)
+    agent.write("agent.js", agent.read("agent.js").replace(b"two sentences", b"ten sentences"))
+    agent.git("commit", "--quiet", "--all", "--amend", "--no-edit")
+    agent.git("switch", "--quiet", "main")
+    with pytest.raises(ShipError, match="exists with other content"):
+        agent.release()
+
+
+def test_two_prompts_in_one_file_are_patched_together(make_agent: Callable[..., Agent]) -> None:
+    agent = make_agent(
+        **{"agent.py": f"A = {OLD.replace('{date}', 'today')!r}\nB = 'Summarise in ten words.'\n"}
+    )
+    texts = {"a": OLD.replace("{date}", "today"), "b": "Summarise in ten words."}
+    before: Any = {name: PromptTemplate(text) for name, text in texts.items()}
+    after: Any = {name: PromptTemplate(text + " Please.") for name, text in texts.items()}
+    baseline = Candidate.of(before)
+    patch = make_patch(
+        baseline,
+        baseline.derive(after, algorithm="APO"),
+        {name: Declaration(name, before[name], located_by="text") for name in before},
+        agent.root,
+    )
+    scope: dict[str, str] = {}
+    exec(patch.files["agent.py"][1], scope)
+    assert (scope["A"], scope["B"]) == (after["a"].text, after["b"].text)
+    assert len({target.before for target in patch.targets}) == 2
+
+
+def test_a_source_that_changed_since_the_baseline_is_refused(agent: Agent) -> None:
+    agent.write("agent.js", AGENT.replace("one sentence", "one word"))
+    agent.commit("mine")
+    with pytest.raises(
+        ShipError,
+        match=r"No literal of the source is the prompt; the nearest is in agent.js:4: it has"
+        r" “\$\{company\}” where the prompt has “ACME”",
+    ):
+        agent.release()
+
+
+def test_a_prompt_that_is_merged_already_is_said_to_be(agent: Agent) -> None:
+    release = agent.release()
+    agent.git("merge", "--quiet", release.branch)
+    with pytest.raises(ShipError, match="already holds the candidate's text"):
+        agent.patch()
+
+
+def test_uncommitted_work_is_refused(agent: Agent) -> None:
+    agent.write("agent.js", AGENT + "\n")
+    with pytest.raises(ShipError, match="not clean"):
+        agent.release()
+
+
+def test_other_resources_are_not_found_by_text(agent: Agent) -> None:
+    from ratchet.types import Model
+
+    old, new = Model("small"), Model("large")
+    baseline = Candidate.of({"m": old})
+    with pytest.raises(ShipError, match="only prompts are found by their text"):
+        make_patch(
+            baseline,
+            baseline.derive({"m": new}, algorithm="Tune"),
+            {"m": Declaration("m", old, located_by="text")},
+            agent.root,
+        )
+
+
+def test_a_result_survives_a_file(agent: Agent) -> None:
+    found = find_literal(agent.root, PromptTemplate(OLD))
+    assert found.patchable
+    assert found.sentence() == "The prompt stands in agent.js:4, in a literal of JavaScript."
+    (place,) = found.places
+    assert place.slots == {"ACME": "${company}", "date": "${today}"}
+    assert AGENT.encode()[slice(*place.span)].startswith(b"`You are")
+    assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
+    assert json.loads(msgspec.json.encode(found))["places"][0]["line"] == 4
