@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -116,13 +117,41 @@ def make_agent(tmp_path: Path, upstream: StubUpstream) -> MakeAgent:
     return make
 
 
-def test_an_agent_in_node_is_improved_by_one_command(make_agent: MakeAgent) -> None:
+def test_an_agent_in_node_is_improved_by_one_command(
+    make_agent: MakeAgent, upstream: StubUpstream
+) -> None:
     node()
     project = make_agent('command = "node agent.mjs"', AGENTS / "agent.mjs")
     found = project.json("improve")
     assert found["verdict"] == "promote"
     assert (found["baseline"], found["candidate"]) == (0.0, 1.0)
-    assert found["stage"] == "shipped"
+    branch = str(found["branch"])
+    changed = project.git("diff", "--stat", f"main..{branch}")
+    assert re.fullmatch(r" agent\.mjs \| +\d+ .*\n 1 file changed, .*\n", changed)
+    patched = project.git("show", f"{branch}:agent.mjs")
+    assert "You answer for the ${SHOP} shop.\n" in patched  # its expression is kept
+    assert "Output: " in patched
+    # The patched agent sends what was proved, and its own value in the slot.
+    project.git("switch", "-q", branch)
+    upstream.seen.clear()
+    environ = {
+        **os.environ,
+        "OPENAI_BASE_URL": upstream.url,
+        "OPENAI_API_KEY": "-",
+        "SHOP": "south",
+    }
+    done = subprocess.run(
+        ["node", "agent.mjs"],
+        cwd=project.root,
+        env=environ,
+        input=json.dumps({"input": "question 1: fig"}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout == "FIG\n"
+    assert instructions_in(upstream.seen[-1]).startswith("You answer for the south shop.\n")
 
 
 def test_a_shell_script_with_curl_is_improved_by_one_command(make_agent: MakeAgent) -> None:
@@ -132,7 +161,9 @@ def test_a_shell_script_with_curl_is_improved_by_one_command(make_agent: MakeAge
     project = make_agent(agent, AGENTS / "agent.sh", dialect="anthropic")
     found = project.json("improve")
     assert found["verdict"] == "promote"
-    assert found["stage"] == "shipped"
+    patched = project.git("show", f"{found['branch']}:agent.sh")
+    assert "You answer for the ${SHOP:-north} shop." in patched
+    assert "Output: " in patched
 
 
 PYTHON = f'command = "{sys.executable} agent.py"'

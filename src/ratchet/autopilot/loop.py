@@ -35,16 +35,18 @@ from ratchet.llm import Coach
 from ratchet.prove import ExperimentPlan, RepetitionPlan
 from ratchet.run import FileLock, Runner
 from ratchet.run.program import AnyAgent, ProgramAgent
-from ratchet.ship import activate, check_clean, ship
+from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
 from ratchet.store import Store
 from ratchet.types import (
     AgentError,
     Candidate,
     Dataset,
     Decision,
+    PromptTemplate,
     RatchetError,
     Release,
     Run,
+    ShipError,
     Stage,
     content_hash,
 )
@@ -336,10 +338,11 @@ class _ImproveRun:
         assert experiment is not None
         assert experiment.decision is not None
         candidate = self.store.candidates.get(self.run.best_id)
-        if isinstance(self.agent, ProgramAgent):
+        reasons = self._unpatchable(candidate)
+        if reasons:
             release = activate(
                 self.store,
-                agent=self.agent.spec.name,
+                agent=self.project.agent_name,
                 repo=self.project.root,
                 baseline=self.baseline,
                 candidate=candidate,
@@ -348,7 +351,7 @@ class _ImproveRun:
                 experiment_id=experiment.id,
                 out_dir=self.project.state / "releases",
                 now=time.time(),
-                reasons={},
+                reasons=reasons,
                 notes=release_notes(self.store, self.run),
             )
             return self._released(release, experiment.decision)
@@ -367,6 +370,30 @@ class _ImproveRun:
             notes=release_notes(self.store, self.run),
         )
         return self._released(release, experiment.decision)
+
+    def _unpatchable(self, candidate: Candidate) -> dict[str, str]:
+        """Why the prompts of an agent in another language cannot be patched, by name.
+
+        Its prompts may stand in no file, in several, or in a form that does not hold the new text;
+        then the release is made at the gateway. Empty for an agent in Python.
+        """
+        if not isinstance(self.agent, ProgramAgent):
+            return {}
+        reasons: dict[str, str] = {}
+        for name in candidate.changed_from(self.baseline):
+            prompt = self.baseline.resources[name]
+            assert isinstance(prompt, PromptTemplate)
+            search = find_literal(self.project.root, prompt)
+            if not search.patchable:
+                reasons[name] = search.sentence()
+        if not reasons:
+            declared = self.agent.declarations
+            try:
+                make_patch(self.baseline, candidate, declared, self.project.root)
+            except ShipError as error:
+                names = candidate.changed_from(self.baseline)
+                reasons = dict.fromkeys(names, " ".join(filter(None, (error.message, error.hint))))
+        return reasons
 
     def _released(self, release: Release, decision: Decision) -> Release:
         self.store.releases.put(release)

@@ -123,7 +123,9 @@ def _identity(agent: ProgramAgent, dataset: Dataset) -> str:
 
 
 def _declare(agent: ProgramAgent, found: Sequence[FoundPrompt]) -> None:
-    agent.declarations = {each.name: Declaration(each.name, each.template) for each in found}
+    agent.declarations = {
+        each.name: Declaration(each.name, each.template, located_by="text") for each in found
+    }
 
 
 def _found_in(
@@ -140,7 +142,18 @@ def _found_in(
     calls = [span for span in spans if "gen_ai.request.model" in span.attributes]
     if not calls:
         raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))
-    return _found(project.agent_name, calls)
+    return tuple(_as_written(project, prompt) for prompt in _found(project.agent_name, calls))
+
+
+def _as_written(project: Project, prompt: FoundPrompt) -> FoundPrompt:
+    """The prompt with the slots that it has in the source, where exactly one literal is it.
+
+    What was the same in all recorded calls may be an expression there, and differ in use.
+    """
+    from ratchet.ship import find_literal
+
+    written = find_literal(project.root, prompt.template).template
+    return prompt if written is None else msgspec.structs.replace(prompt, template=written)
 
 
 def _found(agent: str, calls: Sequence[Span]) -> tuple[FoundPrompt, ...]:

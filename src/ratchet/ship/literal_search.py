@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import msgspec
 
 from ratchet.bind.recognise import shape_of
+from ratchet.bind.slot_names import slot_names
 from ratchet.ship.repository import Repository
 from ratchet.source.literals.literal import FIRST_MARK, Literal
 from ratchet.source.literals.matching import TemplateText, is_slot
@@ -41,6 +43,9 @@ class LiteralSearch(msgspec.Struct, frozen=True):
     """Literals of tests that fit. They are not patched, and do not prevent a patch."""
     nearest: str
     """The most similar literal with its first difference, where none fits; or empty."""
+    template: PromptTemplate | None = None
+    """Where exactly one literal fits: the prompt with a slot for each of its expressions, also for
+    those that never varied."""
 
     @property
     def patchable(self) -> bool:
@@ -86,7 +91,33 @@ def find_literal(root: Path, template: PromptTemplate) -> LiteralSearch:
         tuple(_place(fit, text) for fit in found.fits),
         tuple(_place(fit, text) for fit in found.copies),
         _nearest(found),
+        _as_written(found.fits[0], text) if len(found.fits) == 1 else None,
     )
+
+
+def _as_written(fit: Fit, template: TemplateText) -> PromptTemplate:
+    """The template with a slot where the literal has an expression."""
+    core = template.text.strip()
+    start = template.text.index(core)
+    pieces, names, values = [template.text[:start]], [], []
+    end = 0
+    for unit in fit.match.units:
+        pieces[-1] += core[end : unit.template[0]]
+        end = unit.template[1]
+        part = core[slice(*unit.template)]
+        names.append(template.name(part) if len(part) == 1 else "")
+        values.append(["" if any(map(is_slot, part)) else part])
+        pieces.append("")
+    pieces[-1] += core[end:] + template.text[start + len(core) :]
+    taken = set(names)
+    for number, name in enumerate(slot_names(pieces, values)):
+        if not names[number]:
+            free = (name if n == 1 else f"{name}_{n}" for n in range(1, len(names) + 2))
+            names[number] = next(one for one in free if one not in taken)
+            taken.add(names[number])
+    constants = [piece.replace("{", "{{").replace("}", "}}") for piece in pieces]
+    slots = ["{" + name + "}" for name in names]
+    return PromptTemplate("".join(itertools.chain(*zip(constants, [*slots, ""], strict=True))))
 
 
 def search_tracked(root: Path, text: TemplateText, only: str | None = None) -> Found:
