@@ -48,7 +48,7 @@ check: .venv/.dev  ## Check format, lint, types and the import contract
 faults: .venv/.dev  ## Run the crash, starvation, corruption and property tests in their long forms
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults tests/sandbox tests/learn/evolve \
 		tests/autopilot/test_code_by_itself.py tests/cli/test_demo.py tests/cli/test_model.py tests/cli/test_demo_model.py \
-		tests/server/test_schema.py $(ARGS)
+		tests/server/test_schema.py tests/examples/test_node_agent.py $(ARGS)
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) -m hypothesis $(ARGS)
 
 bench: .venv/.dev  ## Run the benchmarks; ARGS=--quick for small ones

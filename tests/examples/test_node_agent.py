@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -20,8 +21,11 @@ import httpx2
 import pytest
 
 from ratchet.types import Rollout, Span
+from tests import interpreters
+from tests.cli.simulated_model import simulated_model
 from tests.examples.room_agent import Site, Started, ordered
-from tests.node_packages import node
+from tests.node_packages import installed, node
+from tests.repositories import committed
 
 pytestmark = pytest.mark.xdist_group("node")  # what they share is made once
 
@@ -247,3 +251,49 @@ def test_what_the_handbook_shows_works(site: Site, simulator: str) -> None:
         assert told.process.wait(60) == 0
     (found,) = site.feedback("conversation-1")
     assert found.id == statement["id"]
+
+
+@pytest.mark.skipif(not os.environ.get("RATCHET_LONG_FAULTS"), reason="a longer form: make faults")
+def test_the_example_is_improved_as_it_is_by_one_command(tmp_path: Path) -> None:
+    """Its tracing, its tools and its loop stay; what is shipped is a patch of agent.js."""
+    source = Path(__file__).parents[2] / "examples" / "node_agent"
+    packages = installed(source)
+    upstream = simulated_model()
+    folder = tmp_path / "node_agent"
+    shutil.copytree(source, folder, ignore=shutil.ignore_patterns("node_modules"))
+    (folder / "node_modules").symlink_to(packages / "node_modules")
+    (folder / "ratchet.toml").write_text(
+        '[agent]\ncommand = "node rollout.js"\n\n'
+        '[[evaluators]]\nuse = "contains"\nignore_case = false\n\n'
+        f'[upstreams.simulated]\ndialect = "openai"\nbase_url = "{upstream.url}"\n\n'
+        '[improve]\nalgorithm = "few_shot"\n[improve.budget]\nrollouts = 40\n\n'
+        "[prove]\nrepetitions = 1\n"
+    )
+    rooms = ("Alder", "Birch", "Cedar", "Elm", "Fir")
+    tasks = [
+        {"id": f"t{n}", "input": {"question": f"Room {n}: {room}"}, "expected": room.upper()}
+        for n, room in enumerate(rooms * 30)
+    ]
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
+    committed(folder)
+    try:
+        done = interpreters.run(
+            [sys.executable, "-m", "ratchet", "improve", "--json"],
+            cwd=folder,
+            env=os.environ,
+            timeout=900,
+        )
+    finally:
+        upstream.close()
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["verdict"] == "promote"
+    patched = subprocess.run(
+        ["git", "diff", "--stat", "HEAD", found["branch"]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "agent.js" in patched
+    assert "1 file changed" in patched
