@@ -222,7 +222,8 @@ def test_the_newest_calls_are_looked_at_and_no_more_than_asked_for(
 
 def test_instructions_of_every_dialect_are_read(ratchet: Ratchet, disk: Store) -> None:
     system = [{"type": "text", "text": NAMING}]
-    record(disk, "support", [span(MESSAGES.request_attributes({"system": system, "messages": []}))])
+    request = MESSAGES.request_attributes({"system": system, "messages": []})
+    record(disk, "support", [span(request) for _ in range(3)])
     _, out, _ = ratchet("discover", "--agent", "support", "--json")
     assert [one["template"] for one in json.loads(out)["proposals"]] == [NAMING]
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 _TOKEN = re.compile(
     # Dates, times, numbers, addresses and paths are one token each, so that a slot covers them
-    # whole.
-    r"\w+(?:(?:[-./@+](?=\w)|(?<=\d)[:,](?=\d))\w+)*|[^\S\n]+|\n|[^\w\s]"
+    # whole; a sentence that begins right after a full stop is not part of one.
+    r"\w+(?:(?:[-/@+](?=\w)|\.(?=\w)(?![A-Z][a-z])|(?<=\d)[:,](?=\d))\w+)*|[^\S\n]+|\n|[^\w\s]"
 )
 _SIZES = (8, 4, 2, 1, 1)
 """Tokens per anchor, by level; text between two anchors is searched at the next level."""

@@ -6,10 +6,8 @@ against all texts. Unmatched texts are sampled again, so that rare prompts are f
 
 from __future__ import annotations
 
-import re
 import statistics
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -22,7 +20,8 @@ from ratchet.bind.recognise import (
     refusal,
     shape_of,
 )
-from ratchet.bind.slot_names import slot_names
+from ratchet.bind.similar import group_recurring, group_similar
+from ratchet.bind.slot_names import is_labelled, slot_names
 from ratchet.types import PromptTemplate
 
 SAMPLE = 256
@@ -54,6 +53,12 @@ differs."""
 
 _EXAMPLES = 5
 
+SUPPORT = 3
+"""Recordings from which on a text is a prompt of its own."""
+
+MAX_BRANCHES = 32
+"""Most prompts that are told apart behind one beginning."""
+
 
 class TemplateSlot(msgspec.Struct, frozen=True):
     """A slot of a proposed template."""
@@ -76,6 +81,20 @@ class TemplateProposal(msgspec.Struct, frozen=True):
     """Number of recordings of these."""
     share: float
     """Share of all recordings."""
+    speaker: str = ""
+    """Name of the agent whose calls most of these are; empty when unknown."""
+
+
+class RefusedTexts(msgspec.Struct, frozen=True):
+    """Texts of one agent that no template is proposed for."""
+
+    speaker: str
+    """The agent's name; empty when unknown."""
+    texts: int
+    """Number of different texts."""
+    count: int
+    """Number of recordings of these."""
+    reason: str
 
 
 class Discovery(msgspec.Struct, frozen=True):
@@ -87,6 +106,8 @@ class Discovery(msgspec.Struct, frozen=True):
     """Number of recorded texts, repetitions included."""
     left_out: dict[str, int]
     """Number of these that no proposal matches, by reason."""
+    refused: tuple[RefusedTexts, ...] = ()
+    """The others that no proposal matches, by agent and reason; most frequent first."""
 
 
 def discover(texts: Iterable[tuple[str, int]]) -> Discovery:
@@ -101,37 +122,80 @@ def discover(texts: Iterable[tuple[str, int]]) -> Discovery:
     counts: dict[str, int] = {}
     left_out: dict[str, int] = {}
     for text, count in texts:
-        plain = text.replace("\r\n", "\n").strip()
-        if plain and len(plain) <= MAX_TEXT:
-            counts[plain] = counts.get(plain, 0) + count
-        else:
-            reason = "longer than can be recognised" if plain else "empty"
+        plain = plain_text(text)
+        reason = unreadable(plain)
+        if reason:
             left_out[reason] = left_out.get(reason, 0) + count
+        else:
+            counts[plain] = counts.get(plain, 0) + count
     total = sum(counts.values()) + sum(left_out.values())
-    search = _Search(counts)
-    search.run()
-    members = search.members()
-    recognised = {text for texts_of in members.values() for text in texts_of}
-    rest = sum(count for text, count in counts.items() if text not in recognised)
+    members = find_templates(counts)
+    rest = sum(counts.values()) - sum(counts[text] for texts in members.values() for text in texts)
     if rest:
         left_out["like no other"] = rest
-    proposals = [_proposal(draft, texts_of, counts, total) for draft, texts_of in members.items()]
-    proposals.sort(key=lambda proposal: (-proposal.count, proposal.template.text))
-    return Discovery(tuple(proposals), total, left_out)
+    proposals = [proposal_of(draft, texts_of, counts, total) for draft, texts_of in members.items()]
+    return Discovery(tuple(sorted(proposals, key=rank)), total, left_out)
+
+
+def plain_text(text: str) -> str:
+    """A text as templates are compared with it: white space at its ends does not count."""
+    return text.replace("\r\n", "\n").strip()
+
+
+def unreadable(text: str) -> str:
+    """Why a text can have no template; empty when it can."""
+    if len(text) > MAX_TEXT:
+        return "longer than can be recognised"
+    return "" if text else "empty"
+
+
+def find_templates(counts: Mapping[str, int]) -> dict[tuple[str, ...], list[str]]:
+    """Find templates, and the texts that each was found in.
+
+    Args:
+        counts: Number of recordings of each text, as `plain_text` returns it.
+
+    Returns:
+        Texts by the constant pieces of the template; the same for the same texts in any order.
+    """
+    search = _Search(counts)
+    search.run()
+    return members_of(search.drafts, counts)
+
+
+def members_of(
+    drafts: Iterable[tuple[str, ...]], texts: Iterable[str]
+) -> dict[tuple[str, ...], list[str]]:
+    """Texts by the template that matches them best, without templates that match none."""
+    pieces = {str(number): draft for number, draft in enumerate(drafts)}
+    recogniser = Recogniser(
+        RegisteredPrompt("", version, template_of(draft)) for version, draft in pieces.items()
+    )
+    found: dict[tuple[str, ...], list[str]] = {}
+    for text in texts:
+        best = recogniser.find(text)
+        if best is not None:
+            found.setdefault(pieces[best.version], []).append(text)
+    return found
+
+
+def rank(proposal: TemplateProposal) -> tuple[int, str]:
+    """Key that sorts proposals: most frequent first."""
+    return -proposal.count, proposal.template.text
 
 
 class _Search:
     """Searches for templates until no new one is found."""
 
-    def __init__(self, counts: dict[str, int]) -> None:
+    def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = counts
-        self.left = sorted(counts, key=lambda text: -counts[text])
+        self.left = sorted(counts, key=lambda text: (-counts[text], text))
         self.drafts: dict[tuple[str, ...], list[str]] = {}
         """Texts of each template found, by its constant pieces."""
         self._effort = _EFFORT
 
     def run(self) -> None:
-        """Search; `members` returns the result."""
+        """Search; `drafts` holds the result."""
         share, late = 0.1, False
         for _ in range(ROUNDS):
             if not self.left:
@@ -144,16 +208,6 @@ class _Search:
             # too.
             share, late = share / 10, share < 0.005
         self._keep_fixed()
-
-    def members(self) -> dict[tuple[str, ...], list[str]]:
-        """Texts by the template that matches them best."""
-        recogniser, pieces = _recogniser(self.drafts)
-        found: dict[tuple[str, ...], list[str]] = {}
-        for text in self.counts:
-            best = recogniser.find(text)
-            if best is not None:
-                found.setdefault(pieces[best.version], []).append(text)
-        return found
 
     def _round(self, share: float, *, late: bool) -> bool:
         """Run one round; whether something was found."""
@@ -175,27 +229,50 @@ class _Search:
 
     def _learn(self, fresh: list[str], drafts: set[tuple[str, ...]], *, late: bool) -> bool:
         """Find the template of similar texts, or generalise an earlier one."""
-        for draft in drafts:
+        for draft in sorted(drafts):
             known = _spread(self.drafts[draft], _ALIGNED)
-            wider = self._template([*known, *fresh], late=late)
+            both = [*known, *fresh]
+            wider = self._aligned(both)
             # A template that loses most of its text for a few more texts belongs to another prompt.
-            if wider and _constant(wider) >= 0.6 * _constant(draft):
+            if (
+                wider
+                and self._is_trusted(wider, both, late=late)
+                and constant_size(wider) >= 0.6 * constant_size(draft)
+                and (swallows(draft, known) or not swallows(wider, both))
+            ):
                 freed = self.drafts.pop(draft)
                 self._take(wider, [*freed, *self.left])
                 return True
-        found = self._template(fresh, late=late)
-        return found is not None and self._take(found, self.left)
+        found = self._aligned(fresh)
+        if found is None:
+            return False
+        branches = self._branches(found, fresh)
+        if branches:
+            learned = [self._learn(branch, set(), late=late) for branch in branches]
+            return any(learned)
+        return self._is_trusted(found, fresh, late=late) and self._take(found, self.left)
+
+    def _branches(self, pieces: tuple[str, ...], texts: Sequence[str]) -> list[list[str]]:
+        """The texts by prompt, if the template only joins prompts that share a part."""
+        if not swallows(pieces, texts):
+            return []
+        counts = [self.counts[text] for text in texts]
+        groups = group_recurring(loose_text(pieces, texts), counts, SUPPORT)
+        covered = sum(counts[number] for group in groups for number in group)
+        if not 2 <= len(groups) <= MAX_BRANCHES or covered < 0.8 * sum(counts):
+            return []
+        return [[texts[number] for number in group] for group in groups]
 
     def _take(self, pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
-        template = _template(pieces)
+        template = template_of(pieces)
         mine = [text for text in texts if recognise(template, text) is not None]
         taken = set(mine)
         self.left = [text for text in self.left if text not in taken]
         self.drafts.setdefault(pieces, []).extend(mine)
         return bool(mine)
 
-    def _template(self, texts: list[str], *, late: bool) -> tuple[str, ...] | None:
-        """The constant pieces of the template of these texts, or None when there are none."""
+    def _aligned(self, texts: list[str]) -> tuple[str, ...] | None:
+        """The constant pieces of the template of these texts, or None when there are too few."""
         if len(texts) < 2:
             return None
         shown = _within(_spread(texts, _ALIGNED), _ALIGNED_CHARACTERS)
@@ -204,7 +281,7 @@ class _Search:
             if self._effort < 0:
                 return None
             pieces = tuple(align(shown))
-            template = _template(pieces)
+            template = template_of(pieces)
             if refusal(template):
                 return None
             unlike = [text for text in texts if recognise(template, text) is None]
@@ -212,29 +289,29 @@ class _Search:
                 break
             characters = _ALIGNED_CHARACTERS - sum(map(len, shown))
             shown += _within(_spread(unlike, _ALIGNED), characters)
-        return pieces if self._is_trusted(pieces, texts, late=late) else None
+        return pieces
 
     def _is_trusted(self, pieces: tuple[str, ...], texts: Sequence[str], *, late: bool) -> bool:
         sizes = [len(text) for text in texts]
-        share = _constant(pieces) / statistics.median(sizes)
+        share = constant_size(pieces) / statistics.median(sizes)
         long = max(map(len, pieces)) >= _LONG
         if len(texts) < FEW:
-            if self._are_fixed(pieces, texts):
+            if self._are_fixed(pieces, texts) or swallows(pieces, texts):
                 return False
-            return share >= 0.5 or (late and long and _constant(pieces) >= 0.1 * min(sizes))
+            return share >= 0.5 or (late and long and constant_size(pieces) >= 0.1 * min(sizes))
         return share >= 0.3 or (late and long)
 
     def _are_fixed(self, pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
         """Whether these are a few fixed prompts rather than one template with long slots."""
         if sum(self.counts[text] for text in texts) < 5 * len(texts):
             return False
-        fillings = [recognise(_template(pieces), text) or {} for text in texts]
+        fillings = [recognise(template_of(pieces), text) or {} for text in texts]
         return any(len(value.split()) > 6 for slots in fillings for value in slots.values())
 
     def _keep_fixed(self) -> None:
         few = len(self.counts) <= 5
         for text in list(self.left):
-            if (self.counts[text] > 1 or few) and not refusal(_template((text,))):
+            if (self.counts[text] > 1 or few) and not refusal(template_of((text,))):
                 self._take((text,), [text])
 
 
@@ -260,11 +337,30 @@ def _spread(texts: Sequence[str], count: int) -> list[str]:
     return [texts[number * len(texts) // count] for number in range(count)]
 
 
-def _constant(pieces: Sequence[str]) -> int:
+def loose_text(pieces: tuple[str, ...], texts: Sequence[str]) -> list[str]:
+    """What each text has in slots without a label: it may be a prompt of its own."""
+    template = template_of(pieces)
+    keys = shape_of(template).slots
+    loose = [key for key, before in zip(keys, pieces, strict=False) if not is_labelled(before)]
+    fillings = (recognise(template, text) or {} for text in texts)
+    return ["\n".join(slots.get(key, "") for key in loose) for slots in fillings]
+
+
+def swallows(pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
+    """Whether slots without a label take so much of the texts that these may be several prompts."""
+    loose = loose_text(pieces, texts)
+    share = sum(map(len, loose)) / sum(map(len, texts))
+    return share >= 0.3 or (
+        share >= 0.1 and sum(len(each.split()) for each in loose) >= 20 * len(texts)
+    )
+
+
+def constant_size(pieces: Sequence[str]) -> int:
     return sum(map(len, pieces))
 
 
-def _template(pieces: Sequence[str], names: Sequence[str] = ()) -> PromptTemplate:
+def template_of(pieces: Sequence[str], names: Sequence[str] = ()) -> PromptTemplate:
+    """The template of these constant pieces; slots without names get numbers."""
     escaped = [piece.replace("{", "{{").replace("}", "}}") for piece in pieces]
     names = names or [f"slot_{number}" for number in range(1, len(pieces))]
     parts = [escaped[0]]
@@ -273,20 +369,18 @@ def _template(pieces: Sequence[str], names: Sequence[str] = ()) -> PromptTemplat
     return PromptTemplate("".join(parts))
 
 
-def _recogniser(
-    drafts: Iterable[tuple[str, ...]],
-) -> tuple[Recogniser, dict[str, tuple[str, ...]]]:
-    pieces = {str(number): draft for number, draft in enumerate(drafts)}
-    registered = (
-        RegisteredPrompt("", version, _template(draft)) for version, draft in pieces.items()
-    )
-    return Recogniser(registered), pieces
-
-
-def _proposal(
-    pieces: tuple[str, ...], texts: Sequence[str], counts: dict[str, int], total: int
+def proposal_of(
+    pieces: tuple[str, ...], texts: Sequence[str], counts: Mapping[str, int], total: int
 ) -> TemplateProposal:
-    template = _template(pieces)
+    """The proposal of a template, with named slots.
+
+    Args:
+        pieces: Constant text before, between and after the slots.
+        texts: The texts that match it.
+        counts: Number of recordings of each text.
+        total: Number of all recordings.
+    """
+    template = template_of(pieces)
     keys = shape_of(template).slots
     values: list[dict[str, int]] = [{} for _ in keys]
     for text in texts:
@@ -294,11 +388,11 @@ def _proposal(
         for key, seen in zip(keys, values, strict=True):
             value = slots.get(key, "")
             seen[value] = seen.get(value, 0) + counts[text]
-    examples = [tuple(sorted(seen, key=lambda v: -seen[v])[:_EXAMPLES]) for seen in values]
+    examples = [tuple(sorted(seen, key=lambda v: (-seen[v], v))[:_EXAMPLES]) for seen in values]
     names = slot_names(pieces, examples)
     count = sum(counts[text] for text in texts)
     return TemplateProposal(
-        _template(pieces, names),
+        template_of(pieces, names),
         tuple(
             TemplateSlot(name, shown, len(seen))
             for name, shown, seen in zip(names, examples, values, strict=True)
@@ -307,67 +401,3 @@ def _proposal(
         count,
         count / total,
     )
-
-
-_WORD = re.compile(r"\w+")
-_SHINGLE = 4
-"""Consecutive words that are compared."""
-
-_BEGINNING, _END = 3_000, 1_000
-"""Words of a text that are examined."""
-
-LEAST_SIMILARITY = 0.5
-"""Weighted Jaccard similarity of their shingles that texts of a group must have."""
-
-MAX_GROUPS = 64
-
-
-def group_similar(texts: Sequence[str], least_share: float) -> list[list[int]]:
-    """Group similar texts.
-
-    Runs of words that many texts share are likely constant text and count more, by the square of
-    their number; runs that few share are likely slot values.
-
-    Args:
-        texts: The texts.
-        least_share: Minimum share of the texts in which a run of words must occur to count.
-
-    Returns:
-        Indices into `texts`, by group; a text similar to no other is a group of its own.
-    """
-    shingles = [_shingles(text) for text in texts]
-    found = Counter(shingle for each in shingles for shingle in each)
-    least = max(2.0, least_share * len(texts))
-    weights = {shingle: n * n for shingle, n in found.items() if n >= least}
-    leaders: list[tuple[set[int], int]] = []
-    members: list[list[int]] = []
-    alone: list[list[int]] = []
-    for number, every in enumerate(shingles):
-        own = {shingle for shingle in every if shingle in weights}
-        total = sum(weights[shingle] for shingle in own)
-        if not own:
-            alone.append([number])
-            continue
-        best, best_likeness = -1, LEAST_SIMILARITY
-        for index, (leader, leaders_total) in enumerate(leaders):
-            common = sum(weights[shingle] for shingle in own & leader)
-            likeness = common / (total + leaders_total - common)
-            if likeness >= best_likeness:
-                best, best_likeness = index, likeness
-        if best >= 0:
-            members[best].append(number)
-        elif len(leaders) < MAX_GROUPS:
-            leaders.append((own, total))
-            members.append([number])
-        else:
-            alone.append([number])
-    return members + alone
-
-
-def _shingles(text: str) -> set[int]:
-    words = _WORD.findall(text)
-    if len(words) > _BEGINNING + _END:
-        words = words[:_BEGINNING] + words[-_END:]
-    if len(words) < _SHINGLE:
-        return {hash(tuple(words))} if words else set()
-    return {hash(run) for run in zip(*(words[n:] for n in range(_SHINGLE)), strict=False)}

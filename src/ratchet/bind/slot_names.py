@@ -53,11 +53,23 @@ def slot_names(pieces: Sequence[str], values: Sequence[Sequence[str]]) -> list[s
     return names
 
 
-def _name(before: str, examples: Sequence[str]) -> str | None:
+def is_labelled(before: str) -> bool:
+    """Whether a text ends with a label, tag or heading, so that a slot's value belongs after it."""
+    return _label(before) is not None
+
+
+def _label(before: str) -> str | None:
     for pattern in (_TAG, _HEADING, _LABEL):
         found = pattern.search(before[-120:])
         if found:
-            return _identifier(found[1])
+            return found[1]
+    return None
+
+
+def _name(before: str, examples: Sequence[str]) -> str | None:
+    label = _label(before)
+    if label is not None:
+        return _identifier(label)
     kind = _kind(examples)
     if kind:
         return kind

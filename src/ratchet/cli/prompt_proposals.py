@@ -9,12 +9,15 @@ import msgspec
 from rich.padding import Padding
 from rich.text import Text
 
-from ratchet.bind.discover import Discovery, TemplateProposal, discover
+from ratchet.bind.discover import Discovery, TemplateProposal
+from ratchet.bind.prompt_names import proposal_names
 from ratchet.bind.recognise import Recogniser, RegisteredPrompt
+from ratchet.bind.speakers import discover_by_speaker, speakers_of
 from ratchet.cli.console import one_line, out, short, table
-from ratchet.observe.system_prompts import system_prompts, was_cut
+from ratchet.observe.prompt_uses import RecordedCalls
+from ratchet.observe.system_prompts import was_cut
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, PromptTemplate, Resource, Span
+from ratchet.types import Candidate, InputError, PromptTemplate, PromptUse, Resource, Span
 
 PAGE = 500
 NEWEST_VERSIONS = 100
@@ -43,6 +46,8 @@ class RecordedPrompts(msgspec.Struct, frozen=True):
     """Instructions that were truncated when recorded."""
     discovery: Discovery
     """Proposals from instructions that are neither registered nor truncated."""
+    speakers: frozenset[str]
+    """Names of the agents that made the calls."""
 
 
 def recorded_prompts(store: Store, agent: str, limit: int) -> RecordedPrompts:
@@ -54,36 +59,35 @@ def recorded_prompts(store: Store, agent: str, limit: int) -> RecordedPrompts:
         limit: Maximum number of calls.
     """
     recogniser = registered_prompts(store, agent)
-    counts: dict[str, int] = {}
-    calls = 0
+    calls = RecordedCalls()
+    read = 0
     for span in _spans(store, agent, limit):
-        prompts = system_prompts(span.attributes)
-        for prompt in prompts:
-            counts[prompt] = counts.get(prompt, 0) + 1
-        calls += bool(prompts)
-        if calls >= limit:
+        read += calls.add(span)
+        if read >= limit:
             break
     covered: dict[tuple[str, str], int] = {}
-    fresh: list[tuple[str, int]] = []
+    fresh: list[PromptUse] = []
     cut = 0
-    for text, count in counts.items():
-        found = recogniser.find(text)
+    uses = calls.uses()
+    for use in uses:
+        found = recogniser.find(use.text)
         if found is not None:
             key = (found.name, found.version)
-            covered[key] = covered.get(key, 0) + count
-        elif was_cut(text):
-            cut += count
+            covered[key] = covered.get(key, 0) + use.count
+        elif was_cut(use.text):
+            cut += use.count
         else:
-            fresh.append((text, count))
+            fresh.append(use)
     return RecordedPrompts(
-        calls,
-        sum(counts.values()),
+        len(calls),
+        sum(use.count for use in uses),
         tuple(
             RegisteredPromptCount(name, version, count)
             for (name, version), count in sorted(covered.items(), key=lambda one: -one[1])
         ),
         cut,
-        discover(fresh),
+        discover_by_speaker(fresh),
+        speakers_of(uses),
     )
 
 
@@ -159,12 +163,24 @@ def _rolled(store: Store, agent: str) -> Iterator[Span]:
 
 
 SHOWN_LINES = 30
+SHOWN_REFUSED = 20
 
 
 def named_proposals(
-    store: Store, agent: str, proposals: Sequence[TemplateProposal], requested: Sequence[str]
+    store: Store,
+    agent: str,
+    proposals: Sequence[TemplateProposal],
+    speakers: frozenset[str],
+    requested: Sequence[str],
 ) -> list[tuple[str, TemplateProposal]]:
     """The proposals with their names: the requested names first, then generated free ones.
+
+    Args:
+        store: The store.
+        agent: Name of the live agent.
+        proposals: The proposals.
+        speakers: Names of the agents that were recorded.
+        requested: Names for the first proposals.
 
     Raises:
         InputError: A requested name is malformed, repeated, or taken by another kind of resource.
@@ -180,16 +196,9 @@ def named_proposals(
         if name in requested[:number] or name in others:
             what = "is given twice" if name in requested[:number] else "belongs to something else"
             raise InputError(f"The name {name!r} {what}.", hint="Choose another name.")
-    taken = {*taken_names, *requested}
-    free = (
-        name
-        for number in range(1, len(taken) + len(proposals) + 2)
-        if (name := f"{agent}.system" if number == 1 else f"{agent}.system_{number}") not in taken
-    )
-    return [
-        (requested[number] if number < len(requested) else next(free), proposal)
-        for number, proposal in enumerate(proposals)
-    ]
+    further = proposals[len(requested) :]
+    names = proposal_names(further, speakers, agent, {*taken_names, *requested})
+    return list(zip([*requested, *names], proposals, strict=False))
 
 
 def register_proposals(
@@ -224,9 +233,11 @@ def for_machines(
         "registered": found.registered,
         "cut": found.cut,
         "left_out": found.discovery.left_out,
+        "refused": found.discovery.refused,
         "proposals": [
             {
                 "name": name,
+                "speaker": proposal.speaker,
                 "version": versions.get(name, ""),
                 "template": proposal.template.text,
                 "slots": proposal.slots,
@@ -254,6 +265,11 @@ def print_recorded_prompts(agent: str, found: RecordedPrompts, rare: int) -> Non
         out.print(f"  {one.count} are {one.name} {short(one.version)}, registered.", markup=False)
     for reason, count in found.discovery.left_out.items():
         out.print(f"  {count} are skipped: {reason}.", markup=False)
+    for texts in found.discovery.refused[:SHOWN_REFUSED]:
+        speaker = f" of {texts.speaker}" if texts.speaker else ""
+        out.print(f"  {texts.count}{speaker} make no proposal: {texts.reason}.", markup=False)
+    if len(found.discovery.refused) > SHOWN_REFUSED:
+        out.print(f"  … {len(found.discovery.refused) - SHOWN_REFUSED} more agents without one")
     if found.cut:
         out.print(f"  {found.cut} were truncated when recorded.")
     if rare:

@@ -83,7 +83,7 @@ def discover(
     with open_store(folder, store) as opened:
         found = recorded_prompts(opened, agent, limit)
         shown = [p for p in found.discovery.proposals if p.share >= least]
-        named = named_proposals(opened, agent, shown, name or [])
+        named = named_proposals(opened, agent, shown, found.speakers, name or [])
         candidate = register_proposals(opened, agent, named) if register and named else None
     if json:
         print_json(for_machines(agent, found, named, candidate))

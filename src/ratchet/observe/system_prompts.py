@@ -24,7 +24,7 @@ def system_prompts(attributes: Mapping[str, Any]) -> list[str]:
     found = list(_texts(attributes.get("gen_ai.system_instructions")))
     # In a text completion the prompt itself is the instructions.
     whole = attributes.get("gen_ai.operation.name") == "text_completion"
-    for message in _entries(attributes.get("gen_ai.input.messages")):
+    for message in entries(attributes.get("gen_ai.input.messages")):
         if whole or message.get("role") in _LEADING:
             found.extend(_texts(message.get("parts")))
     return found
@@ -36,14 +36,14 @@ def was_cut(text: str) -> bool:
 
 
 def _texts(parts: Any) -> Iterator[str]:
-    for part in _entries(parts):
+    for part in entries(parts):
         content = part.get("content")
         if part.get("type") == "text" and isinstance(content, str):
             yield content
 
 
-def _entries(value: Any) -> Iterator[dict[str, Any]]:
-    """The objects of a list, which may be JSON text."""
+def entries(value: Any) -> Iterator[dict[str, Any]]:
+    """The objects of a list, which may be JSON text; none of a malformed one."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value)

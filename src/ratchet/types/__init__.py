@@ -20,6 +20,7 @@ from ratchet.types.experiment import Decision, Experiment, GuardrailResult, Verd
 from ratchet.types.feedback import Feedback, FeedbackKind, fault, is_bad
 from ratchet.types.hashing import canonical_json, content_hash
 from ratchet.types.knobs import Bool, Choice, Float, Int, Knob, Value
+from ratchet.types.prompt_use import PromptUse
 from ratchet.types.release import RELEASE_TRANSITIONS, Release, ReleaseState
 from ratchet.types.resource import (
     Code,
@@ -92,6 +93,7 @@ __all__ = [
     "Outcome",
     "Params",
     "PromptTemplate",
+    "PromptUse",
     "Provenance",
     "RatchetError",
     "Release",

@@ -1,0 +1,58 @@
+"""Finds the prompts of an agent, or of a system of several agents, in its recorded calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ratchet.bind.discover import Discovery
+from ratchet.bind.prompt_names import proposal_names
+from ratchet.bind.speakers import discover_by_speaker, speakers_of
+from ratchet.observe.prompt_uses import RecordedCalls
+from ratchet.observe.system_prompts import was_cut
+from ratchet.types import PromptTemplate, Span
+
+
+class FoundPrompts(msgspec.Struct, frozen=True):
+    """The prompts that recorded calls were made with."""
+
+    prompts: dict[str, PromptTemplate]
+    """By name, such as `support.triage_agent.system`; most frequent first."""
+    refused: tuple[str, ...]
+    """Why other texts make no prompt, each a sentence for people."""
+    calls: int
+    """Calls with a system prompt."""
+    discovery: Discovery
+    """How often each was found: its proposals are in the order of `prompts`."""
+
+
+def find_prompts(spans: Iterable[Span], agent: str = "") -> FoundPrompts:
+    """Find the prompts in the spans of rollouts or of live traffic.
+
+    Args:
+        spans: All spans of their traces, in any order: the agents around the calls tell who speaks.
+        agent: Name of the system, the first part of each prompt's name; empty for none.
+
+    Returns:
+        The prompts; the same for the same spans in any order.
+    """
+    calls = RecordedCalls(spans)
+    uses = calls.uses()
+    whole = [use for use in uses if not was_cut(use.text)]
+    found = discover_by_speaker(whole)
+    names = proposal_names(found.proposals, speakers_of(uses), agent)
+    refused = [
+        f"{one.count} prompts of {one.speaker or 'an agent without a name'}: {one.reason}."
+        for one in found.refused
+    ]
+    refused += [f"{count} prompts: {reason}." for reason, count in found.left_out.items()]
+    cut = sum(use.count for use in uses) - sum(use.count for use in whole)
+    if cut:
+        refused.append(f"{cut} prompts: truncated when recorded.")
+    return FoundPrompts(
+        {name: proposal.template for name, proposal in zip(names, found.proposals, strict=True)},
+        tuple(refused),
+        len(calls),
+        found,
+    )

@@ -1,0 +1,44 @@
+"""Names for proposed prompts: after the agent, and after the speaker if the agent has several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from ratchet.bind.discover import TemplateProposal
+
+_LONGEST = 60
+_NEXT_WORD = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
+
+
+def proposal_names(
+    proposals: Iterable[TemplateProposal],
+    speakers: Collection[str],
+    agent: str = "",
+    taken: Collection[str] = (),
+) -> list[str]:
+    """A free name for each proposal, such as `support.system` or `support.triage_agent.system`.
+
+    Args:
+        proposals: The proposals.
+        speakers: The agents that were recorded; with one of them, names do without it.
+        agent: Name of the system, the first part of each name; empty for none.
+        taken: Names that are not free.
+    """
+    names: list[str] = []
+    for proposal in proposals:
+        speaker = identifier(proposal.speaker) if len(speakers) > 1 else ""
+        parts = (agent, speaker if speaker != identifier(agent) else "", "system")
+        base = ".".join(part for part in parts if part)
+        name, number = base, 1
+        while name in taken or name in names:
+            number += 1
+            name = f"{base}_{number}"
+        names.append(name)
+    return names
+
+
+def identifier(speaker: str) -> str:
+    """An agent's name as part of a prompt's name: lower case, with underscores."""
+    words = re.sub(r"\W+", "_", _NEXT_WORD.sub("_", speaker))
+    return words[:_LONGEST].strip("_").lower()

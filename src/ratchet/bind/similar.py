@@ -1,0 +1,102 @@
+"""Groups similar texts by the runs of words that they share."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+_WORD = re.compile(r"\w+")
+_SHINGLE = 4
+"""Consecutive words that are compared."""
+
+_BEGINNING, _END = 3_000, 1_000
+"""Words of a text that are examined."""
+
+LEAST_SIMILARITY = 0.5
+"""Weighted Jaccard similarity of their shingles that texts of a group must have."""
+
+MAX_GROUPS = 64
+
+
+def group_similar(texts: Sequence[str], least_share: float) -> list[list[int]]:
+    """Group similar texts.
+
+    Runs of words that many texts share are likely constant text and count more, by the square of
+    their number; runs that few share are likely slot values.
+
+    Args:
+        texts: The texts.
+        least_share: Minimum share of the texts in which a run of words must occur to count.
+
+    Returns:
+        Indices into `texts`, by group; a text similar to no other is a group of its own.
+    """
+    shingles = [_shingles(text) for text in texts]
+    found = Counter(shingle for each in shingles for shingle in each)
+    least = max(2.0, least_share * len(texts))
+    weights = {shingle: n * n for shingle, n in found.items() if n >= least}
+    leaders: list[tuple[set[int], int]] = []
+    members: list[list[int]] = []
+    alone: list[list[int]] = []
+    for number, every in enumerate(shingles):
+        own = {shingle for shingle in every if shingle in weights}
+        total = sum(weights[shingle] for shingle in own)
+        if not own:
+            alone.append([number])
+            continue
+        best, best_likeness = -1, LEAST_SIMILARITY
+        for index, (leader, leaders_total) in enumerate(leaders):
+            common = sum(weights[shingle] for shingle in own & leader)
+            likeness = common / (total + leaders_total - common)
+            if likeness >= best_likeness:
+                best, best_likeness = index, likeness
+        if best >= 0:
+            members[best].append(number)
+        elif len(leaders) < MAX_GROUPS:
+            leaders.append((own, total))
+            members.append([number])
+        else:
+            alone.append([number])
+    return members + alone
+
+
+def group_recurring(texts: Sequence[str], counts: Sequence[int], least: int) -> list[list[int]]:
+    """Group texts that recur, whole or in part.
+
+    Args:
+        texts: The texts.
+        counts: Number of occurrences of each.
+        least: Minimum occurrences of a run of words that counts, and of a group.
+
+    Returns:
+        Indices into `texts`, by group; texts in no group are left out.
+    """
+    shingles = [_shingles(text) for text in texts]
+    found: Counter[int] = Counter()
+    for each, count in zip(shingles, counts, strict=True):
+        for shingle in each:
+            found[shingle] += count
+    leaders: list[set[int]] = []
+    members: list[list[int]] = []
+    for number, every in enumerate(shingles):
+        own = {shingle for shingle in every if found[shingle] >= least}
+        if not own:
+            continue
+        likeness = [len(own & leader) / len(own | leader) for leader in leaders]
+        best = max(range(len(leaders)), key=likeness.__getitem__, default=-1)
+        if best >= 0 and likeness[best] >= LEAST_SIMILARITY:
+            members[best].append(number)
+        elif len(leaders) < MAX_GROUPS:
+            leaders.append(own)
+            members.append([number])
+    return [group for group in members if sum(counts[number] for number in group) >= least]
+
+
+def _shingles(text: str) -> set[int]:
+    words = _WORD.findall(text)
+    if len(words) > _BEGINNING + _END:
+        words = words[:_BEGINNING] + words[-_END:]
+    if len(words) < _SHINGLE:
+        return {hash(tuple(words))} if words else set()
+    return {hash(run) for run in zip(*(words[n:] for n in range(_SHINGLE)), strict=False)}

@@ -1,0 +1,107 @@
+"""Reads from recorded spans which agent made which model call with which system prompts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ratchet.observe.dialects import names
+from ratchet.observe.system_prompts import entries, system_prompts
+from ratchet.types import PromptUse, Span
+from ratchet.types.trace import SUMS
+
+_AGENTS = frozenset({"invoke_agent", "create_agent"})
+
+
+class _Step(NamedTuple):
+    parent_id: str | None
+    agent: str
+    """The agent whose run the span is; empty for other spans."""
+
+
+class _Call(NamedTuple):
+    trace_id: str
+    span_id: str
+    agent: str
+    """The agent that the call itself names."""
+    prompts: tuple[str, ...]
+    tools: frozenset[str]
+
+
+class RecordedCalls:
+    """The system prompts of recorded model calls, and the agents that made them.
+
+    Args:
+        spans: Spans of whole traces, in any order.
+    """
+
+    def __init__(self, spans: Iterable[Span] = ()) -> None:
+        self._steps: dict[tuple[str, str], _Step] = {}
+        self._calls: list[_Call] = []
+        self._runs: list[_Call] = []
+        """Runs of agents; some instrumentations repeat the prompt of their calls there."""
+        for span in spans:
+            self.add(span)
+
+    def add(self, span: Span) -> bool:
+        """Read a span; whether it is a model call with a system prompt."""
+        operation = span.attributes.get(names.OPERATION)
+        named = span.attributes.get(names.AGENT_NAME)
+        agent = named if isinstance(named, str) else ""
+        around = (agent or span.name) if operation in _AGENTS else ""
+        self._steps[span.trace_id, span.span_id] = _Step(span.parent_id, around)
+        prompts = tuple(system_prompts(span.attributes))
+        if prompts:
+            tools = frozenset(_tool_names(span.attributes.get(names.TOOL_DEFINITIONS)))
+            call = _Call(span.trace_id, span.span_id, agent, prompts, tools)
+            (self._runs if operation in SUMS else self._calls).append(call)
+        return bool(prompts) and operation not in SUMS
+
+    def __len__(self) -> int:
+        """Number of calls with a system prompt."""
+        return sum(1 for _ in self._told())
+
+    def uses(self) -> list[PromptUse]:
+        """Each text once for each agent and its tools.
+
+        The agent is the one that the call names, or else the nearest one around it.
+        """
+        counts: Counter[PromptUse] = Counter()
+        for call in self._told():
+            speaker = call.agent or self._around(call)
+            counts.update(PromptUse(text, speaker, call.tools) for text in call.prompts)
+        return [msgspec.structs.replace(use, count=count) for use, count in counts.items()]
+
+    def _told(self) -> Iterator[_Call]:
+        """The calls, and runs of agents none of whose calls tells its prompt."""
+        told = {(call.trace_id, text) for call in self._calls for text in call.prompts}
+        yield from self._calls
+        for run in self._runs:
+            if not any((run.trace_id, text) in told for text in run.prompts):
+                yield run
+
+    def _around(self, call: _Call) -> str:
+        """Name of the nearest agent around a call; empty when there is none."""
+        seen: set[str] = set()
+        span_id: str | None = call.span_id
+        while span_id is not None and span_id not in seen:
+            seen.add(span_id)
+            step = self._steps.get((call.trace_id, span_id))
+            if step is None:
+                break
+            if step.agent:
+                return step.agent
+            span_id = step.parent_id
+        return ""
+
+
+def _tool_names(definitions: Any) -> Iterator[str]:
+    for tool in entries(definitions):
+        function = tool.get("function")  # as OpenAI's chat completions nest it
+        inner = function.get("name") if isinstance(function, dict) else None
+        name = tool.get("name") or inner or tool.get("type")
+        if isinstance(name, str):
+            yield name
