@@ -102,43 +102,59 @@ class _Failed(Exception):
 
 def _try_agent(agent: str, python: Path, *, simulated: bool = True, early: bool = False) -> Check:
     with tempfile.TemporaryDirectory(prefix="ratchet-framework-") as folder, ModelSimulator() as on:
-        store_url = f"sqlite:///{folder}/ratchet.db"
-        with _making:
-            Store.open(store_url).close()
-        environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)},
-            **_QUIET,
-            "OPENAI_BASE_URL": f"{on.url}/v1",
-            "OPENAI_API_BASE": f"{on.url}/v1",
-            "ANTHROPIC_BASE_URL": on.url,
-            "RATCHET_STORE": store_url,
-            "HOME": folder,
-        }
-        environment.pop("PYTHONPATH", None)
-        try:
-            done = subprocess.run(
-                [str(python), *(["-c", _EARLY] if early else []), str(AGENTS / f"{agent}.py")],
-                cwd=folder,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=PATIENCE_S,
-            )
-        except subprocess.TimeoutExpired:
-            raise _Failed(f"not done within {PATIENCE_S:.0f} s") from None
-        if done.returncode:
-            raise _Failed(f"exit {done.returncode}: {' '.join(done.stderr.splitlines()[-3:])}")
-        if ANSWER not in done.stdout:
-            raise _Failed(f"did not answer: {done.stdout[-200:]!r}")
-        if next(Path(folder).rglob("*.spool"), None):
-            # The machine was too busy to store them at exit: the next process does.
-            _run([str(python), "-c", _NEXT], cwd=folder, environment=environment)
-        spans = _stored(store_url)
-        if not spans:
-            raise _Failed(f"left no spans: {' '.join(done.stderr.splitlines()[-3:])}")
+        spans = recorded(agent, python, Path(folder), on.url, early=early)
         check = look(spans, on.calls if simulated else [ASKING, ANSWERING])
         check["one trace"] = "" if in_one_trace(spans) else "several traces or roots"
         return check
+
+
+def recorded(
+    agent: str, python: Path, folder: Path, model_url: str, *, early: bool = False
+) -> list[Span]:
+    """Run an agent, and return the spans that it left.
+
+    Args:
+        agent: Its file in `agents/`.
+        python: That of the environment its framework is installed in.
+        folder: An empty folder.
+        model_url: Where the simulator of its model is reached.
+        early: Whether `init` runs before its imports.
+    """
+    store_url = f"sqlite:///{folder}/ratchet.db"
+    with _making:
+        Store.open(store_url).close()
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)},
+        **_QUIET,
+        "OPENAI_BASE_URL": f"{model_url}/v1",
+        "OPENAI_API_BASE": f"{model_url}/v1",
+        "ANTHROPIC_BASE_URL": model_url,
+        "RATCHET_STORE": store_url,
+        "HOME": str(folder),
+    }
+    environment.pop("PYTHONPATH", None)
+    try:
+        done = subprocess.run(
+            [str(python), *(["-c", _EARLY] if early else []), str(AGENTS / f"{agent}.py")],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise _Failed(f"not done within {PATIENCE_S:.0f} s") from None
+    if done.returncode:
+        raise _Failed(f"exit {done.returncode}: {' '.join(done.stderr.splitlines()[-3:])}")
+    if ANSWER not in done.stdout:
+        raise _Failed(f"did not answer: {done.stdout[-200:]!r}")
+    if next(folder.rglob("*.spool"), None):
+        # The machine was too busy to store them at exit: the next process does.
+        _run([str(python), "-c", _NEXT], cwd=str(folder), environment=environment)
+    spans = _stored(store_url)
+    if not spans:
+        raise _Failed(f"left no spans: {' '.join(done.stderr.splitlines()[-3:])}")
+    return spans
 
 
 def _stored(store_url: str) -> list[Span]:

@@ -43,16 +43,20 @@ def find_prompts(spans: Iterable[Span], agent: str = "") -> FoundPrompts:
     found = discover_by_speaker(whole)
     names = proposal_names(found.proposals, speakers_of(uses), agent)
     refused = [
-        f"{one.count} prompts of {one.speaker or 'an agent without a name'}: {one.reason}."
+        f"{_number(one.count)} of {one.speaker or 'an agent without a name'}: {one.reason}."
         for one in found.refused
     ]
-    refused += [f"{count} prompts: {reason}." for reason, count in found.left_out.items()]
+    refused += [f"{_number(count)}: {reason}." for reason, count in found.left_out.items()]
     cut = sum(use.count for use in uses) - sum(use.count for use in whole)
     if cut:
-        refused.append(f"{cut} prompts: truncated when recorded.")
+        refused.append(f"{_number(cut)}: truncated when recorded.")
     return FoundPrompts(
         {name: proposal.template for name, proposal in zip(names, found.proposals, strict=True)},
         tuple(refused),
         len(calls),
         found,
     )
+
+
+def _number(prompts: int) -> str:
+    return f"{prompts} prompt{'s' * (prompts != 1)}"

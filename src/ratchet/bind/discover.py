@@ -7,6 +7,7 @@ against all texts. Unmatched texts are sampled again, so that rare prompts are f
 from __future__ import annotations
 
 import statistics
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -189,7 +190,8 @@ class _Search:
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = counts
-        self.left = sorted(counts, key=lambda text: (-counts[text], text))
+        # An order that depends on nothing but the texts, and that has nothing to do with them.
+        self.left = sorted(counts, key=lambda text: (-counts[text], _digest(text), text))
         self.drafts: dict[tuple[str, ...], list[str]] = {}
         """Texts of each template found, by its constant pieces."""
         self._effort = _EFFORT
@@ -313,6 +315,10 @@ class _Search:
         for text in list(self.left):
             if (self.counts[text] > 1 or few) and not refusal(template_of((text,))):
                 self._take((text,), [text])
+
+
+def _digest(text: str) -> int:
+    return zlib.crc32(text.encode(errors="surrogatepass"))
 
 
 def _sample(texts: Sequence[str]) -> list[str]:

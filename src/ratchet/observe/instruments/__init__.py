@@ -43,6 +43,8 @@ def install(tracer_provider: TracerProvider | None) -> list[str]:
             if _installed.get(instrument.name) or not is_installed(instrument):
                 continue
             _installed[instrument.name] = True
-        route = DelegatingProvider(innermost=instrument.innermost)
+        route = DelegatingProvider(
+            innermost=instrument.innermost, repeats_root=instrument.repeats_root
+        )
         when_imported(instrument.module, functools.partial(switch_on, instrument, route))
     return [each.name for each in INSTRUMENTS if _installed.get(each.name)]

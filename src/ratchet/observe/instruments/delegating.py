@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from opentelemetry.trace import (
+    NonRecordingSpan,
     NoOpTracer,
     Span,
     Tracer,
@@ -19,7 +20,7 @@ from opentelemetry.trace import (
     use_span,
 )
 
-from ratchet.observe.instruments.duplicates import duplicate_of
+from ratchet.observe.instruments.duplicates import duplicate_of, is_repeated_root
 
 
 class DelegatingProvider(TracerProvider):
@@ -27,26 +28,35 @@ class DelegatingProvider(TracerProvider):
 
     Args:
         innermost: Whether its spans may duplicate those of a framework that makes the calls.
+        repeats_root: Whether it may record the root span of a run twice.
     """
 
     target: TracerProvider | None = None
     """The provider of all instances; None while nothing is captured."""
 
-    def __init__(self, *, innermost: bool = False) -> None:
+    def __init__(self, *, innermost: bool = False, repeats_root: bool = False) -> None:
         self._innermost = innermost
+        self._repeats_root = repeats_root
 
     def get_tracer(self, *args: Any, **kwargs: Any) -> Tracer:
         """A tracer that delegates to the target."""
-        return _DelegatingTracer(args, kwargs, self._innermost)
+        return _DelegatingTracer(args, kwargs, self._innermost, self._repeats_root)
 
 
 class _DelegatingTracer(Tracer):
     # OpenInference calls these methods with its own proxy of this object as `self`, which forwards
     # unknown attributes; so all state is in attributes without an underscore.
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], innermost: bool) -> None:
+    def __init__(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        innermost: bool,
+        repeats_root: bool,
+    ) -> None:
         self.arguments = (args, kwargs)
         self.innermost = innermost
+        self.repeats_root = repeats_root
         self.made: tuple[TracerProvider | None, Tracer] = (None, NoOpTracer())
 
     def current(self) -> Tracer:
@@ -65,6 +75,8 @@ class _DelegatingTracer(Tracer):
             duplicate = duplicate_of(around, kwargs.get("attributes") or {})
             if duplicate is not None:
                 return duplicate
+        if self.repeats_root and is_repeated_root(around, name, kwargs.get("attributes") or {}):
+            return NonRecordingSpan(around.get_span_context())
         return self.current().start_span(name, context, *args, **kwargs)
 
     @contextmanager
@@ -89,6 +101,6 @@ class _DelegatingTracer(Tracer):
 
     def __getattr__(self, name: str) -> Any:
         # The SDK's tracers have more than the interface says, such as `id_generator`.
-        if name in ("arguments", "innermost", "made"):
+        if name in ("arguments", "innermost", "repeats_root", "made"):
             raise AttributeError(name)
         return getattr(self.current(), name)

@@ -80,6 +80,25 @@ class SilentTracer(NoOpTracer):
         return NonRecordingSpan(get_current_span(context).get_span_context())
 
 
+def is_repeated_root(around: Span, name: str, starting: Mapping[str, Any]) -> bool:
+    """Whether a span only repeats the root span of a run.
+
+    OpenInference records a trace of the OpenAI Agents SDK as a span, and the span of the same name
+    in which newer versions of the SDK keep the whole run.
+
+    Args:
+        around: The current span.
+        name: The new span's name.
+        starting: Initial attributes of the new span.
+    """
+    return (
+        starting.get(_KIND) == "CHAIN"
+        and around.is_recording()
+        and getattr(around, "name", None) == name
+        and _attributes_of(around).get(_KIND) == "AGENT"
+    )
+
+
 def duplicate_of(around: Span, starting: Mapping[str, Any]) -> DuplicateSpan | None:
     """The replacement of a span that duplicates the one around it; None if it is no duplicate.
 

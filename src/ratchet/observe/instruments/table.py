@@ -38,6 +38,8 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     """Oldest version that `own` supports. Instrumentors check it themselves."""
     innermost: bool = False
     """Whether frameworks that call it may record the same call."""
+    repeats_root: bool = False
+    """Whether the root span of a run may be recorded twice."""
     rivals: tuple[str, ...] = ()
     """`module:class` of other instrumentors of the library: if the user has enabled one of them,
     the library is not instrumented again."""
@@ -51,6 +53,7 @@ def _by_openinference(
     module: str = "",
     own: str = "",
     innermost: bool = False,
+    repeats_root: bool = False,
     rivals: tuple[str, ...] = (),
 ) -> Instrument:
     package = name.replace("-", "_")
@@ -62,6 +65,7 @@ def _by_openinference(
         needs=f"openinference-instrumentation-{name}",
         own=own,
         innermost=innermost,
+        repeats_root=repeats_root,
         rivals=rivals,
     )
 
@@ -121,6 +125,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
         "openai-agents",
         "OpenAIAgentsInstrumentor",
         module="agents",
+        repeats_root=True,
         rivals=("opentelemetry.instrumentation.openai_agents:OpenAIAgentsInstrumentor",),
     ),
     _by_openinference("smolagents", "SmolagentsInstrumentor"),
