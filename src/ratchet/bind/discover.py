@@ -150,16 +150,19 @@ def unreadable(text: str) -> str:
     return "" if text else "empty"
 
 
-def find_templates(counts: Mapping[str, int]) -> dict[tuple[str, ...], list[str]]:
+def find_templates(
+    counts: Mapping[str, int], sample: int = SAMPLE
+) -> dict[tuple[str, ...], list[str]]:
     """Find templates, and the texts that each was found in.
 
     Args:
         counts: Number of recordings of each text, as `plain_text` returns it.
+        sample: Texts grouped at once.
 
     Returns:
         Texts by the constant pieces of the template; the same for the same texts in any order.
     """
-    search = _Search(counts)
+    search = _Search(counts, sample)
     search.run()
     return members_of(search.drafts, counts)
 
@@ -188,8 +191,9 @@ def rank(proposal: TemplateProposal) -> tuple[int, str]:
 class _Search:
     """Searches for templates until no new one is found."""
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
+    def __init__(self, counts: Mapping[str, int], sample: int) -> None:
         self.counts = counts
+        self._sample_size = sample
         # An order that depends on nothing but the texts, and that has nothing to do with them.
         self.left = sorted(counts, key=lambda text: (-counts[text], _digest(text), text))
         self.drafts: dict[tuple[str, ...], list[str]] = {}
@@ -213,7 +217,7 @@ class _Search:
 
     def _round(self, share: float, *, late: bool) -> bool:
         """Run one round; whether something was found."""
-        pool = _sample(self.left)
+        pool = _sample(self.left, self._sample_size)
         owner: list[tuple[str, ...] | None] = [None] * len(pool)
         frequent = sorted(self.drafts, key=lambda draft: -len(self.drafts[draft]))
         for draft in frequent[:_SHOWN_DRAFTS]:
@@ -248,20 +252,28 @@ class _Search:
         found = self._aligned(fresh)
         if found is None:
             return False
-        branches = self._branches(found, fresh)
-        if branches:
-            learned = [self._learn(branch, set(), late=late) for branch in branches]
+        prompts = self._prompts_within(found, fresh)
+        if len(prompts) > 1:
+            learned = [self._learn(texts, set(), late=late) for texts in prompts]
             return any(learned)
-        return self._is_trusted(found, fresh, late=late) and self._take(found, self.left)
+        if self._is_trusted(found, fresh, late=late):
+            return self._take(found, self.left)
+        # A few texts of other prompts may be among those of one.
+        return any(
+            len(texts) < len(fresh) and self._learn(texts, set(), late=late) for texts in prompts
+        )
 
-    def _branches(self, pieces: tuple[str, ...], texts: Sequence[str]) -> list[list[str]]:
-        """The texts by prompt, if the template only joins prompts that share a part."""
+    def _prompts_within(self, pieces: tuple[str, ...], texts: Sequence[str]) -> list[list[str]]:
+        """The texts by prompt, if the template may only join prompts that share a part.
+
+        Two or more account for most of the texts, whereas of one there may be any number.
+        """
         if not swallows(pieces, texts):
             return []
         counts = [self.counts[text] for text in texts]
         groups = group_recurring(loose_text(pieces, texts), counts, SUPPORT)
         covered = sum(counts[number] for group in groups for number in group)
-        if not 2 <= len(groups) <= MAX_BRANCHES or covered < 0.8 * sum(counts):
+        if len(groups) > 1 and (len(groups) > MAX_BRANCHES or covered < 0.8 * sum(counts)):
             return []
         return [[texts[number] for number in group] for group in groups]
 
@@ -321,8 +333,8 @@ def _digest(text: str) -> int:
     return zlib.crc32(text.encode(errors="surrogatepass"))
 
 
-def _sample(texts: Sequence[str]) -> list[str]:
-    return _within(_spread(texts, SAMPLE), SAMPLE_CHARACTERS)
+def _sample(texts: Sequence[str], count: int) -> list[str]:
+    return _within(_spread(texts, count), SAMPLE_CHARACTERS)
 
 
 def _within(texts: Sequence[str], characters: int) -> list[str]:

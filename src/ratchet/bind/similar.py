@@ -32,7 +32,7 @@ def group_similar(texts: Sequence[str], least_share: float) -> list[list[int]]:
     Returns:
         Indices into `texts`, by group; a text similar to no other is a group of its own.
     """
-    shingles = [_shingles(text) for text in texts]
+    shingles = [runs_of_words(text) for text in texts]
     found = Counter(shingle for each in shingles for shingle in each)
     least = max(2.0, least_share * len(texts))
     weights = {shingle: n * n for shingle, n in found.items() if n >= least}
@@ -72,7 +72,7 @@ def group_recurring(texts: Sequence[str], counts: Sequence[int], least: int) -> 
     Returns:
         Indices into `texts`, by group; texts in no group are left out.
     """
-    shingles = [_shingles(text) for text in texts]
+    shingles = [runs_of_words(text) for text in texts]
     found: Counter[int] = Counter()
     for each, count in zip(shingles, counts, strict=True):
         for shingle in each:
@@ -93,7 +93,8 @@ def group_recurring(texts: Sequence[str], counts: Sequence[int], least: int) -> 
     return [group for group in members if sum(counts[number] for number in group) >= least]
 
 
-def _shingles(text: str) -> set[int]:
+def runs_of_words(text: str) -> set[int]:
+    """Hashes of the runs of words of a text; of a long one, of its beginning and end."""
     words = _WORD.findall(text)
     if len(words) > _BEGINNING + _END:
         words = words[:_BEGINNING] + words[-_END:]

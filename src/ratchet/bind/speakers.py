@@ -7,15 +7,17 @@ group `discover` tells prompts apart by their text.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from ratchet.bind.align import align
 from ratchet.bind.discover import (
     FEW,
+    SAMPLE,
     SUPPORT,
     Discovery,
     RefusedTexts,
@@ -32,16 +34,27 @@ from ratchet.bind.discover import (
     unreadable,
 )
 from ratchet.bind.recognise import recognise
+from ratchet.bind.similar import runs_of_words
 from ratchet.types import PromptUse
 
-MAX_TOOL_SETS = 64
-"""With more different sets of tools under one name, these say nothing about who speaks."""
+LEAST_SAMPLE = 64
+"""Fewest texts of a group that are grouped at once."""
+
+MAX_COMPARED = 100
+"""Most templates that each further one is compared with."""
 
 SAME = 0.8
-"""Share of constant text from which on two texts, or two templates, are of one prompt."""
+"""Share of constant text from which on two texts make a template, and from which on a template that
+matches the texts of another one stands for it."""
+
+NEARLY = 0.95
+"""Share of its constant text that a template may not lose when it is joined with another one."""
 
 MANY = 20
 """Different texts from which on a template may have any slots."""
+
+_ALIGNED = 4
+"""Texts of either of two templates that are aligned."""
 
 _ID = re.compile(r"(?:^|[\W_]+)(?=[0-9a-fA-F-]*\d)[0-9a-fA-F][0-9a-fA-F-]{5,}(?=$|[\W_])")
 """An identifier in an agent's name, such as a UUID or a number of six digits."""
@@ -131,57 +144,56 @@ def _frequent(group: _Group) -> tuple[int, tuple[str, ...]]:
     return -group.counts.total(), group.tools
 
 
-def _merged(groups: list[_Group]) -> list[_Group]:
-    """One speaker's groups; those whose prompt is the same with other tools are one."""
+def _merged(groups: Iterable[_Group]) -> list[_Group]:
+    """One speaker's groups; those in which the same text occurs are one."""
     merged: list[_Group] = []
+    home: dict[str, _Group] = {}
     for group in sorted(groups, key=_frequent):
-        any_tools = len(groups) > MAX_TOOL_SETS
-        same = (other for other in merged if any_tools or _is_same(other, group))
-        other = next(same, None)
-        if other is None:
+        one = next((home[text] for text in group.counts if text in home), group)
+        if one is group:
             merged.append(group)
         else:
-            other.counts.update(group.counts)
+            one.counts.update(group.counts)
+        home.update(dict.fromkeys(group.counts, one))
     return merged
 
 
-def _is_same(group: _Group, other: _Group) -> bool:
-    if not group.counts.keys().isdisjoint(other.counts):
-        return True
-    texts = [min(one.counts, key=lambda text: (-one.counts[text], text)) for one in (group, other)]
-    return constant_size(align(texts)) >= SAME * max(map(len, texts))
-
-
 def _drafts(groups: Sequence[_Group]) -> list[_Draft]:
+    """The templates of all groups."""
+    named = _drafts_of([group for group in groups if group.speaker])
+    unnamed = [group for group in groups if not group.speaker]
+    # Most calls without a name were recorded by the gateway, of agents that have one.
+    known = members_of(
+        [draft.pieces for draft in named], {text for group in unnamed for text in group.counts}
+    )
+    return named + _drafts_of(unnamed, {text for texts in known.values() for text in texts})
+
+
+def _drafts_of(groups: Sequence[_Group], known: Collection[str] = ()) -> list[_Draft]:
+    """The templates of each group by itself, from the texts that are not known."""
     drafts: list[_Draft] = []
     rest: dict[str, _Group] = {}
+    sample = max(SAMPLE // max(len(groups), 1), LEAST_SAMPLE)
     for group in groups:
-        # Most calls without a name were recorded by the gateway, of agents that are known by now.
-        known = set() if group.speaker else _matched(drafts, group.counts)
-        counts = {text: count for text, count in group.counts.items() if text not in known}
-        own = [_Draft(pieces, group, texts) for pieces, texts in _supported(counts)]
+        counts = {text: n for text, n in group.counts.items() if text not in known}
+        own = [_Draft(pieces, group, texts) for pieces, texts in _supported(counts, sample)]
+        for text in {text for draft in own for text in draft.texts}:
+            del counts[text]
+        rest.setdefault(group.speaker, _Group(group.speaker, (), Counter())).counts.update(counts)
         drafts += own
-        matched = _matched(own, counts)
-        left = rest.setdefault(group.speaker, _Group(group.speaker, (), Counter()))
-        left.counts.update({text: n for text, n in counts.items() if text not in matched})
     for group in rest.values():
-        # One agent with other tools in each call: many texts outweigh the tools.
+        # One agent may be offered other tools in each call.
         drafts += [
             _Draft(pieces, group, texts)
-            for pieces, texts in _supported(group.counts)
+            for pieces, texts in _supported(group.counts, sample)
             if len(texts) >= FEW and not swallows(pieces, texts)
         ]
     return drafts
 
 
-def _matched(drafts: Iterable[_Draft], texts: Iterable[str]) -> set[str]:
-    found = members_of([draft.pieces for draft in drafts], texts)
-    return {text for matched in found.values() for text in matched}
-
-
-def _supported(counts: Mapping[str, int]) -> Iterator[tuple[Pieces, list[str]]]:
+def _supported(counts: Mapping[str, int], sample: int) -> Iterator[tuple[Pieces, list[str]]]:
     """Templates that these texts can carry."""
-    for pieces, texts in find_templates(counts).items():
+    for pieces, texts in find_templates(counts, sample).items():
         if _carries(pieces, texts, counts):
             yield pieces, texts
         else:
@@ -200,24 +212,48 @@ def _carries(pieces: Pieces, texts: Sequence[str], counts: Mapping[str, int]) ->
     return len(texts) >= MANY or sum(map(len, loose_text(pieces, texts))) <= size / 2
 
 
-def _distinct(drafts: Sequence[_Draft]) -> list[_Draft]:
-    """The drafts, without those of other groups that a hardly more general one stands for."""
+def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
+    """The drafts; those of different groups that are of one prompt are one."""
     kept: list[_Draft] = []
     for draft in sorted(drafts, key=lambda one: (constant_size(one.pieces), one.pieces)):
-        size = constant_size(draft.pieces)
-        if not any(
-            other.group is not draft.group
-            and constant_size(other.pieces) >= SAME * size
-            and _matches(other.pieces, draft.texts)
-            for other in kept
-        ):
+        for place, other in enumerate(kept[:MAX_COMPARED]):
+            one = _joined(other, draft) if other.group is not draft.group else None
+            if one is not None:
+                kept[place] = one
+                break
+        else:
             kept.append(draft)
     return kept
 
 
+def _joined(general: _Draft, special: _Draft) -> _Draft | None:
+    """The draft of both, if they are of one prompt."""
+    size = constant_size(special.pieces)
+    if constant_size(general.pieces) < SAME * size:
+        return None
+    if _matches(general.pieces, special.texts[:FEW]):
+        return general
+    # Few texts of one agent with other tools each have more in common by chance.
+    if general.group.speaker != special.group.speaker:
+        return None
+    words = _words(special.pieces)
+    if len(words & _words(general.pieces)) < SAME * len(words):
+        return None
+    texts = [*general.texts[:_ALIGNED], *special.texts[:_ALIGNED]]
+    pieces = tuple(align(texts))
+    if constant_size(pieces) >= NEARLY * size and _matches(pieces, texts):
+        return _Draft(pieces, general.group, texts)
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _words(pieces: Pieces) -> frozenset[int]:
+    return frozenset(runs_of_words("\n".join(pieces)))
+
+
 def _matches(pieces: Pieces, texts: Sequence[str]) -> bool:
     template = template_of(pieces)
-    return all(recognise(template, text) is not None for text in texts[:FEW])
+    return all(recognise(template, text) is not None for text in texts)
 
 
 def _assigned(groups: Sequence[_Group], drafts: Sequence[_Draft]) -> dict[str, Pieces]:
@@ -266,11 +302,14 @@ def _proposals(
 
 
 def _refused(groups: Sequence[_Group], assigned: Mapping[str, Pieces]) -> Iterator[RefusedTexts]:
+    left: dict[str, Counter[str]] = {}
     for group in groups:
-        left = {text: count for text, count in group.counts.items() if text not in assigned}
-        if left:
-            count = sum(left.values())
-            yield RefusedTexts(group.speaker, len(left), count, _reason(len(left), count))
+        rest = {text: count for text, count in group.counts.items() if text not in assigned}
+        if rest:
+            left.setdefault(group.speaker, Counter()).update(rest)
+    for speaker, counts in left.items():
+        reason = _reason(len(counts), counts.total())
+        yield RefusedTexts(speaker, len(counts), counts.total(), reason)
 
 
 def _reason(texts: int, count: int) -> str:
