@@ -445,3 +445,38 @@ def test_calls_whose_prompt_was_never_seen_before_are_counted(
     project.commit()
     done = project.ratchet("improve", "--no-ship")
     assert "14 of 14 model calls had none of these prompts" in done.stdout
+
+
+TWO_AGENTS = """
+import json, os, sys, urllib.request
+question = json.load(sys.stdin)["input"]
+def ask(instructions, tool, text):
+    tools = [{"type": "function", "function": {"name": tool, "parameters": {}}}]
+    messages = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
+    request = urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+        json.dumps({"model": "m", "messages": messages, "tools": tools}).encode(),
+        {"content-type": "application/json",
+         "authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
+    )
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)["choices"][0]["message"]["content"]
+COMMON = "You are part of a system of agents. Hand over with a tool; never mention it. "
+number = question.split()[1]
+ask(COMMON + "You find out what is wanted. The question is number " + number, "hand_over", question)
+print(ask(COMMON + "You are the one who knows the prices of all products.", "look_up", question))
+"""
+
+
+def test_each_agent_of_a_system_has_a_prompt_of_its_own(make_agent: MakeAgent) -> None:
+    project = make_agent(PYTHON)
+    project.write("agent.py", TWO_AGENTS)
+    project.commit()
+    found: Any = project.json("improve")
+    assert found["verdict"] == "promote"
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        baseline = store.candidates.get(found["baseline_id"])
+        best = store.candidates.get(found["candidate_id"])
+    assert len(baseline.resources) == 2
+    (changed,) = best.changed_from(baseline)
+    assert "knows the prices" in baseline.resources[changed].text  # type: ignore[union-attr]

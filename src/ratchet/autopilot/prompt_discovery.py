@@ -9,9 +9,12 @@ import msgspec
 
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.runner import Say, open_runner
-from ratchet.bind.discover import Discovery, discover
+from ratchet.bind.discover import Discovery
+from ratchet.bind.prompt_names import proposal_names
 from ratchet.bind.recognise import MAX_TEXT
 from ratchet.bind.recorded_time import free_times
+from ratchet.bind.speakers import discover_by_speaker, speakers_of
+from ratchet.observe.prompt_uses import RecordedCalls
 from ratchet.observe.system_prompts import system_prompts, was_cut
 from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
@@ -157,16 +160,10 @@ def _as_written(project: Project, prompt: FoundPrompt) -> FoundPrompt:
 
 
 def _found(agent: str, calls: Sequence[Span]) -> tuple[FoundPrompt, ...]:
-    counts: dict[str, int] = {}
-    cut = 0
-    for span in calls:
-        for text in system_prompts(span.attributes):
-            if was_cut(text):
-                cut += 1
-            else:
-                counts[text] = counts.get(text, 0) + 1
-    if not counts:
-        if cut:
+    recorded = RecordedCalls(calls).uses()
+    uses = [use for use in recorded if not was_cut(use.text)]
+    if not uses:
+        if recorded:
             raise AgentError(
                 f"The prompts of the agent are longer than {MAX_TEXT:,} characters, and were not"
                 " recorded in full."
@@ -176,27 +173,28 @@ def _found(agent: str, calls: Sequence[Span]) -> tuple[FoundPrompt, ...]:
             " improved: system and developer messages, instructions, Anthropic's system.",
             hint="Move the agent's instructions from the user's message to a system message.",
         )
-    discovery = discover(sorted(counts.items()))
+    discovery = discover_by_speaker(uses)
+    if not discovery.proposals:
+        raise AgentError(
+            f"No prompt can be told from its data in the agent's {len(calls)} model calls:"
+            f" {_left_out(discovery)}.",
+            hint="Give more tasks; or register the template yourself: docs/gateway.md.",
+        )
     times = [span.start_ns / 1e9 for span in calls]
-    found = [
+    names = proposal_names(discovery.proposals, speakers_of(uses), agent)
+    return tuple(
         FoundPrompt(
-            name=f"{agent}.system" if number == 0 else f"{agent}.system_{number + 1}",
+            name=name,
             template=free_times(proposal.template, min(times), max(times)),
             count=proposal.count,
         )
-        for number, proposal in enumerate(discovery.proposals)
-    ]
-    if not found:
-        raise AgentError(
-            f"The prompts of the agent's {len(calls)} model calls have too little in common to be"
-            f" told from their data: {_left_out(discovery)}.",
-            hint="Give more tasks; or register the template yourself: docs/gateway.md.",
-        )
-    return tuple(found)
+        for name, proposal in zip(names, discovery.proposals, strict=True)
+    )
 
 
 def _left_out(discovery: Discovery) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in discovery.left_out.items())
+    skipped = [f"{count} are {reason}" for reason, count in discovery.left_out.items()]
+    return "; ".join([*skipped, *(f"{one.count} are {one.reason}" for one in discovery.refused)])
 
 
 def _no_call(project: Project, rollouts: int) -> str:
