@@ -127,6 +127,8 @@ class Finder:
 
     def _matches_patterns(self, seen: str) -> bool:
         """Whether one of the project's own patterns matches."""
+        if not self._patterns:
+            return False
         try:
             return any(True for _ in self._patterns.find(seen))
         except PatternTimeout:

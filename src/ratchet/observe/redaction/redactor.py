@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import operator
 import re
+import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,7 +26,7 @@ from ratchet.observe.redaction.finding import MARK, Finder, is_mark
 from ratchet.observe.redaction.patterns import Patterns
 from ratchet.observe.redaction.rules import FIELD
 from ratchet.observe.redaction.rules.card import is_card
-from ratchet.types import ConfigError, Feedback, Outcome, Span, SpanEvent, SpanRecord
+from ratchet.types import ConfigError, Feedback, Outcome, Span, SpanEvent, SpanRecord, json_items
 
 KEY_VARIABLE = "RATCHET_REDACTION_KEY"
 """Environment variable with the secret for pseudonyms."""
@@ -48,6 +50,14 @@ MOST_TEXTS_REMEMBERED = 2_048
 LONGEST_REMEMBERED = 8_192
 """Cache of attribute texts without secrets: agents repeat instructions, tools and former messages
 with each call."""
+
+SHORTEST_LIST = 1_024
+"""Minimum characters of a list of messages that is redacted message by message: agents resend the
+history with each call, and each message of it is searched once."""
+
+MOST_ITEMS_REMEMBERED = 32_768
+MOST_REMEMBERED_TEXT = 16 * 1024 * 1024
+"""Cache size: messages, and characters of those in which something was redacted."""
 
 _LARGE = 10**12
 """Smaller numbers cannot be card numbers."""
@@ -99,6 +109,11 @@ class Redactor:
         self._clean_keys: set[str] = set()
         self._clean_names: set[str] = set()
         self._clean_texts: set[str] = set()
+        self._items: dict[bytes, str | None] = {}
+        """Messages by keyed hash: the redacted text, None if nothing was found."""
+        self._items_size = 0
+        # Nobody can tell from a hash in memory whether a guessed message was there.
+        self._items_key = secrets.token_bytes(32)
 
     def record(self, record: SpanRecord) -> SpanRecord:
         """The record with its span redacted; the same object if nothing was found."""
@@ -179,7 +194,7 @@ class Redactor:
         return msgspec.structs.replace(span, **changes) if changes else span
 
     def _name(self, name: str) -> str:
-        """The name of a span redacted; cached, as names recur."""
+        """The name of a span or a field redacted; cached, as names recur."""
         if name in self._clean_names:
             return name
         new = self._finder.cleaned(name)
@@ -214,6 +229,10 @@ class Redactor:
         remembers = value.__class__ is str and not self.rules.keys
         if remembers and value in self._clean_texts and not self._fields.is_secret(path):
             return value
+        if _may_be_messages(value) and not self._fields.is_secret(path):
+            listed = self._messages(value, path)
+            if listed is not None:
+                return listed
         try:
             new = self._value(value, path, 0)
         except _TooDeep:
@@ -221,6 +240,54 @@ class Redactor:
         if remembers and new is value and not self._fields.is_secret(path):
             self._remember((value,))
         return new
+
+    def _messages(self, text: str, path: Path) -> str | None:
+        """A list of messages in JSON redacted, each once; None if the text is no such list."""
+        found = json_items.split(text)
+        if found is None or not all(item[:1] == b"{" for item in found.items):
+            return None
+        begun = hashlib.blake2b(".".join(path).encode(), digest_size=16, key=self._items_key)
+        keys: list[bytes] = []
+        for item in found.items:
+            digest = begun.copy()
+            digest.update(item)
+            keys.append(digest.digest())
+        # Replaced when it is full, never emptied: another thread may be here too.
+        known = self._items
+        new = {k: item for k, item in zip(keys, found.items, strict=True) if k not in known}
+        made = {key: known[key] for key in keys if key not in new}
+        if new:
+            # As in `_are_clean`, one search in all texts is faster than one in each.
+            together = b"\n".join(new.values()).decode()
+            may = self._follows_all or self._finder.may_contain_secret(together)
+            fresh = {
+                k: self._message(item.decode(), path) if may else None for k, item in new.items()
+            }
+            self._remember_items(fresh)
+            made.update(fresh)
+        if all(each is None for each in made.values()):
+            return text
+        items = [
+            item.decode() if (redacted := made[key]) is None else redacted
+            for key, item in zip(keys, found.items, strict=True)
+        ]
+        return json_items.join(found.separator, items)
+
+    def _message(self, text: str, path: Path) -> str | None:
+        """A message redacted; None if nothing was found."""
+        new = self._text(text, path, 1)
+        return None if new is text else new
+
+    def _remember_items(self, made: Mapping[bytes, str | None]) -> None:
+        size = sum(len(text) for text in made.values() if text is not None)
+        if (
+            len(self._items) + len(made) > MOST_ITEMS_REMEMBERED
+            or self._items_size + size > MOST_REMEMBERED_TEXT
+        ):
+            self._items, self._items_size = {}, 0
+        if size <= MOST_REMEMBERED_TEXT:
+            self._items.update(made)
+            self._items_size += size
 
     def _remember(self, texts: Iterable[str]) -> None:
         """Cache texts in which nothing was found."""
@@ -237,11 +304,18 @@ class Redactor:
         # One search in all texts is faster than one in each.
         texts: list[str] = []
         seen = self._clean_texts
-        for value in attributes.values():
+        for key, value in attributes.items():
             kind = value.__class__
             if kind is str:
-                if value not in seen:
-                    texts.append(value)
+                if value in seen:
+                    continue
+                if _may_be_messages(value):
+                    listed = self._messages(value, path_of(key))
+                    if listed is value:
+                        continue
+                    if listed is not None:
+                        return False
+                texts.append(value)
             elif kind is int:
                 if value > _LARGE:
                     return False
@@ -301,7 +375,7 @@ class Redactor:
                 new = self._inner(inner, path, depth + 1)
             else:
                 new = self._value(inner, (*path, str(key)), depth + 1)
-            name = self._finder.cleaned(key) if key.__class__ is str else key
+            name = self._name(key) if key.__class__ is str else key
             changed = changed or new is not inner or name is not key
             made[name] = new
         return made if changed else value
@@ -351,6 +425,10 @@ class Redactor:
             return _encode(new).decode()
         # A duplicate name has two values in the text, of which only one was parsed.
         return text if _count(value) >= len(_NAMES_IN_JSON.findall(text)) else None
+
+
+def _may_be_messages(value: Any) -> bool:
+    return value.__class__ is str and len(value) >= SHORTEST_LIST and value.startswith("[{")
 
 
 _decode = msgspec.json.Decoder().decode
