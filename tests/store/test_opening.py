@@ -87,7 +87,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "2"
-down_revision = "1"
+down_revision = "1.0"
 
 
 def upgrade():

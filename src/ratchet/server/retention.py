@@ -181,6 +181,7 @@ class Pruner:
             "candidates": (retention.candidates_days, pruning.candidates),
             "datasets": (retention.datasets_days, pruning.datasets),
             "tasks": (retention.datasets_days, pruning.tasks),
+            "texts": (_shortest(retention.rollouts_days, retention.spans_days), pruning.texts),
         }
         for noun, (days, prune) in prune_of.items():
             if days is not None:
@@ -189,6 +190,10 @@ class Pruner:
     def _spans(self, before: float, after: int, limit: int) -> PruningStep:
         deleted = self._store.spans.prune(int(before * 1e9), limit)
         return PruningStep(deleted, after if deleted else None)
+
+
+def _shortest(*days: float | None) -> float | None:
+    return min((each for each in days if each is not None), default=None)
 
 
 def next_limit(limit: int, took_s: float) -> int:

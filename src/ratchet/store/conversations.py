@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,9 +23,11 @@ from sqlalchemy import (
 from ratchet.store.columns import clean
 from ratchet.store.dialogue import ConversationStep, RecordedCall, dialogue
 from ratchet.store.engine import Database, starts_with
+from ratchet.store.long_texts import references_of
 from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
 from ratchet.store.summaries import NAMES_NO_TRACE, FeedbackFigures, combined_feedback, feedback_of
 from ratchet.store.tables import feedback, spans
+from ratchet.store.texts import read_texts
 from ratchet.store.traces import cursor_of, position_of
 from ratchet.store.usage import Price, call_of, cost_of
 from ratchet.types.trace import Conversation, ConversationLog, ModelCall, Operation
@@ -38,6 +40,8 @@ _IN_CONVERSATIONS = text("spans.conversation_id > ''")
 """A literal, since SQLite ignores a partial index when its condition is a bound argument."""
 
 _recorded_call = msgspec.json.Decoder(RecordedCall).decode
+_FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(RecordedCall)}
+"""Fields of a recorded call by attribute."""
 
 
 class Conversations:
@@ -126,6 +130,7 @@ class Conversations:
         columns = (
             *(spans.c[name] for name in ConversationStep._fields[:-1]),
             type_coerce(spans.c.attributes, Text).label("attributes"),
+            spans.c.texts,
         )
         query = (
             _of(conversation_id, *columns)
@@ -133,21 +138,29 @@ class Conversations:
             .limit(MOST_SPANS + 1)
         )
 
-        def work(connection: Connection) -> tuple[Conversation, Sequence[Any]] | None:
+        def work(
+            connection: Connection,
+        ) -> tuple[Conversation, list[ConversationStep], bool] | None:
             found = _one(connection, conversation_id)
-            return None if found is None else (found, connection.execute(query).all())
+            if found is None:
+                return None
+            rows = connection.execute(query).all()
+            newest = rows[:MOST_SPANS]
+            texts = read_texts(connection, (row.texts for row in newest))
+            values = {number: _parsed(text) for number, text in texts.items()}
+            steps = [_step(row, texts, values) for row in reversed(newest)]
+            return found, steps, len(rows) > MOST_SPANS
 
         read = self._database.read(work)
         if read is None:
             return None
-        conversation, rows = read
-        steps = [_step(row) for row in reversed(rows[:MOST_SPANS])]
+        conversation, steps, cut = read
         log = dialogue(steps, conversation_id)
         return ConversationLog(
             conversation=conversation,
             instructions=log.instructions,
             messages=log.messages,
-            cut=log.cut or len(rows) > MOST_SPANS,
+            cut=log.cut or cut,
         )
 
     def operations(
@@ -258,7 +271,21 @@ def _figures(
     return found_conversations
 
 
-def _step(row: Any) -> ConversationStep:
+def _parsed(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _step(row: Any, texts: Mapping[int, str], values: Mapping[int, Any]) -> ConversationStep:
+    """Build a step; messages are given as values, since most of them are in many steps."""
+    call = _recorded_call(row.attributes)
+    long = {
+        _FIELDS[key]: [values[n] for n in numbers] if separator else texts[numbers[0]]
+        for key, (separator, numbers) in references_of(row.texts).items()
+        if key in _FIELDS
+    }
     return ConversationStep(
         trace_id=row.trace_id,
         span_id=row.span_id,
@@ -267,7 +294,7 @@ def _step(row: Any) -> ConversationStep:
         start_ns=row.start_ns,
         end_ns=row.end_ns,
         conversation_id=row.conversation_id,
-        call=_recorded_call(row.attributes),
+        call=msgspec.structs.replace(call, **long) if long else call,
     )
 
 

@@ -34,6 +34,7 @@ from ratchet.store.tables import (
     spans,
     tasks,
 )
+from ratchet.store.texts import left_traces, lock_texts, release_texts
 from ratchet.types import FINAL, Stage
 
 PATIENCE_S = 2.0
@@ -239,6 +240,30 @@ class Pruning:
         abandoned = self._database.read(_abandoned, patience_s=PATIENCE_S)
         if abandoned is None:
             return PruningStep(0, None)
+        return self._database.write(work, patience_s=PATIENCE_S)
+
+    def texts(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
+        """Delete long texts that no span refers to any more.
+
+        Args:
+            before: Unix seconds. Spans that ended before it may have been deleted.
+            after: 0, then the `after` of the previous step.
+            limit: Traces to examine.
+        """
+        ended_ns = int(before * 1e9)
+        found, following = self._database.read(
+            lambda c: left_traces(c, ended_ns, after, limit), patience_s=PATIENCE_S
+        )
+        if not found:
+            return PruningStep(0, following)
+
+        def work(connection: Connection) -> PruningStep:
+            if not self._is_mine(connection):
+                return PruningStep(0, None)
+            if not self._database.is_sqlite and not lock_texts(connection):
+                return PruningStep(0, None)
+            return PruningStep(release_texts(connection, found), following)
+
         return self._database.write(work, patience_s=PATIENCE_S)
 
     def _ended_runs(

@@ -20,11 +20,11 @@ from ratchet.types import StoreError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-VERSIONS = ("1",)
+VERSIONS = ("1.0",)
 """All schema versions, oldest first. Listed here because importing Alembic takes a third of a
 second and is needed only for upgrades."""
 
-DEVELOPMENT = ("0001", "0002", "0003", "0004", "0005")
+DEVELOPMENT = ("0001", "0002", "0003", "0004", "0005", "1")
 """Schema versions from before the first release. No migration leads from them to `VERSIONS`."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

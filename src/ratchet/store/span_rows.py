@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ratchet.store.columns import clean, encode
+from ratchet.store.long_texts import LEAST_ATTRIBUTES, LongTexts, separated
 from ratchet.store.usage import COST, INPUT, OPERATION, OUTPUT, usage_text
 from ratchet.types import InputError, Span, SpanEvent
 
@@ -44,6 +45,8 @@ class Row(NamedTuple):
     conversation_id: str
     usage: str
     head: int
+    texts: str | LongTexts
+    """The long texts of the attributes; as stored, references to them."""
 
 
 def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
@@ -79,6 +82,12 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
     if INPUT in attributes or OUTPUT in attributes or COST in attributes or OPERATION in attributes:
         usage = usage_text(attributes, failed=span.status == "error")
     message, events = span.message, span.events
+    encoded = encode(attributes)
+    texts: str | LongTexts = ""
+    if len(encoded) >= LEAST_ATTRIBUTES:
+        short, long = separated(attributes)
+        if long:
+            encoded, texts = encode(short), long
     return _row(
         Row,
         (
@@ -93,11 +102,12 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
             end_ns,
             span.status,
             clean(message) if message else "",
-            encode(attributes),
+            encoded,
             encode(events) if events else "[]",
             conversation_id,
             usage,
             NOT_A_HEAD,
+            texts,
         ),
     )
 
@@ -141,12 +151,13 @@ def with_heads(rows: Sequence[Row]) -> list[Row]:
         last, began = key, marked[at][7]
     for number in first.values():
         row = marked[number]
-        marked[number] = _row(Row, (*row[:15], ROLLOUT_HEAD if row[0] else LIVE_HEAD))
+        head = ROLLOUT_HEAD if row[0] else LIVE_HEAD
+        marked[number] = _row(Row, (*row[:15], head, row[16]))
     return marked
 
 
-def span_of(row: Any) -> Span:
-    """Build a span from a full row."""
+def span_of(row: Any, attributes: dict[str, Any]) -> Span:
+    """Build a span from a full row and its attributes with their long texts."""
     return Span(
         trace_id=row.trace_id,
         span_id=row.span_id,
@@ -156,6 +167,6 @@ def span_of(row: Any) -> Span:
         end_ns=row.end_ns,
         status=row.status,
         message=row.message,
-        attributes=row.attributes,
+        attributes=attributes,
         events=tuple(msgspec.convert(event, SpanEvent) for event in row.events),
     )

@@ -14,8 +14,9 @@ from ratchet.store.billing import billed_in, count_costs, hold
 from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database, chunks
 from ratchet.store.keys import NO_ROLLOUT, keys_of
-from ratchet.store.span_rows import Row, row_of, span_of, with_heads
+from ratchet.store.span_rows import Row, row_of, with_heads
 from ratchet.store.tables import rollouts, spans
+from ratchet.store.texts import spans_of, store_texts
 from ratchet.types import InputError, Span, SpanRecord
 
 UNKNOWN_ROLLOUT, UNKNOWN_ATTEMPT = "ratchet.rollout.id", "ratchet.attempt"
@@ -116,7 +117,8 @@ class Spans:
         return self._database.write(work, patience_s=patience_s)
 
     def _add_rows(self, connection: Connection, rows: list[Row]) -> int:
-        """Insert rows; return how many were new."""
+        """Insert rows and their long texts; return how many were new."""
+        rows = store_texts(self._database, connection, rows)
         new = begin = 0
         if self._insert_together is not None:
             while len(rows) - begin >= _ROWS_PER_INSERT:
@@ -141,7 +143,7 @@ class Spans:
         if fence is not None:
             query = query.where(spans.c.fence == fence)
         query = query.order_by(spans.c.start_ns, spans.c.seq)
-        return self._database.read(lambda c: [span_of(row) for row in c.execute(query)])
+        return self._database.read(lambda c: spans_of(c, c.execute(query)))
 
     def of_trace(self, trace_id: str) -> list[Span]:
         """Return the spans of a trace, in order of their start, live ones and those of rollouts."""
@@ -149,7 +151,7 @@ class Spans:
         rest = select(spans.c.seq).where(_OF_ROLLOUTS, spans.c.trace_id == trace_id)
         query = select(spans).where(spans.c.seq.in_(union_all(live, rest)))
         query = query.order_by(spans.c.start_ns, spans.c.seq)
-        return self._database.read(lambda c: [span_of(row) for row in c.execute(query)])
+        return self._database.read(lambda c: spans_of(c, c.execute(query)))
 
     def live(
         self, agent: str, limit: int = 100, cursor: str | None = None
@@ -174,10 +176,14 @@ class Spans:
         keys = keys.order_by(spans.c.seq.desc()).limit(limit + 1)
         # A covering index finds the page, however large the table is.
         query = select(spans).where(spans.c.seq.in_(keys)).order_by(spans.c.seq.desc())
-        rows = self._database.read(lambda c: c.execute(query).all())
-        page = rows[:limit]
-        more = len(rows) > limit and page
-        return [span_of(row) for row in page], str(page[-1].seq) if more else None
+
+        def work(connection: Connection) -> tuple[list[Span], str | None]:
+            rows = connection.execute(query).all()
+            page = rows[:limit]
+            more = len(rows) > limit and page
+            return spans_of(connection, page), str(page[-1].seq) if more else None
+
+        return self._database.read(work)
 
     def agents(self) -> list[str]:
         """List the names of live agents, sorted."""

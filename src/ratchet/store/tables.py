@@ -10,6 +10,7 @@ from sqlalchemy import (
     Float,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
     Table,
@@ -199,6 +200,8 @@ spans = Table(
     # Long columns come last, as above.
     Column("attributes", JsonText, nullable=False),
     Column("events", JsonText, nullable=False),
+    # References to long texts among the attributes; empty without one.
+    _words("texts", server_default=""),
     UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
     # Only live spans are in the first index, and only those with a conversation in the second, by
     # their migration. The unique key finds live spans by their trace.
@@ -217,6 +220,38 @@ spans = Table(
         "conversation_id",
     ),
     Index("ix_spans_conversation", "conversation_id", "start_ns", "seq", "head", "trace_id"),
+)
+
+# Long texts of spans' attributes, each once; compressed.
+texts = Table(
+    "texts",
+    metadata,
+    _serial(),
+    Column("hash", LargeBinary, nullable=False, unique=True),
+    Column("body", LargeBinary, nullable=False),
+)
+
+# Traces that use texts, and which. Per trace, not per span: a trace's spans use the same ones.
+text_traces = Table(
+    "text_traces",
+    metadata,
+    _serial(),
+    _rollout(),
+    Column("fence", Integer, nullable=False),
+    _words("trace_id"),
+    # Earliest end of its first stored spans, before which none can have been pruned.
+    Column("end_ns", BigInteger, nullable=False),
+    UniqueConstraint("rollout_seq", "fence", "trace_id", name="uq_text_traces"),
+)
+
+text_uses = Table(
+    "text_uses",
+    metadata,
+    Column("trace_seq", BigInteger, nullable=False),
+    Column("text_seq", BigInteger, nullable=False),
+    PrimaryKeyConstraint("trace_seq", "text_seq", name="pk_text_uses"),
+    Index("ix_text_uses_text", "text_seq"),
+    sqlite_with_rowid=False,
 )
 
 scores = Table(

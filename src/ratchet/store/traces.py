@@ -15,11 +15,12 @@ from sqlalchemy import Connection, and_, exists, func, select, text, tuple_
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, starts_with
 from ratchet.store.feedback import FeedbackLog
-from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD, span_of
+from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
 from ratchet.store.summaries import SummaryKey, summaries
 from ratchet.store.tables import rollouts, spans
+from ratchet.store.texts import spans_of
 from ratchet.store.usage import Price
-from ratchet.types import InputError, total_cost
+from ratchet.types import InputError, Span, total_cost
 from ratchet.types.trace import EVERY, Sort, Trace, TraceDetail, TraceFilter, first_of
 
 LOOK_BACK = 2_000
@@ -108,7 +109,7 @@ class Traces:
         """
         clean_id = clean(trace_id)
 
-        def work(connection: Connection) -> tuple[Trace, Sequence[Any]] | None:
+        def work(connection: Connection) -> tuple[Trace, builtins.list[Span]] | None:
             query = select(spans.c.rollout_seq, spans.c.fence, spans.c.trace_id).distinct()
             keys = connection.execute(
                 query.where(_HEADS, spans.c.trace_id == clean_id).limit(1_000)
@@ -133,13 +134,13 @@ class Traces:
                 )
                 for part in parts
             )
-            return merged_trace(list(found.values())), list(rows)
+            ordered = sorted(rows, key=lambda row: (row.start_ns, row.seq))[:limit]
+            return merged_trace(list(found.values())), spans_of(connection, ordered)
 
         read = self._database.read(work)
         if read is None:
             return None
-        trace, rows = read
-        ordered = [span_of(row) for row in sorted(rows, key=lambda row: (row.start_ns, row.seq))]
+        trace, ordered = read
         items, _ = self._feedback.list(trace_id=clean_id, limit=1_000)
         for what, id in (
             ("rollout_id", trace.rollout_id),
@@ -148,7 +149,7 @@ class Traces:
             if id:
                 more, _ = self._feedback.list(**{what: id}, limit=1_000)
                 items += [one for one in more if not one.trace_id]
-        return TraceDetail(trace=trace, spans=ordered[:limit], feedback=items)
+        return TraceDetail(trace=trace, spans=ordered, feedback=items)
 
     def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
         """Find ids of traces by prefix, sorted."""

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "1"
+revision = "1.0"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -68,6 +68,7 @@ def upgrade() -> None:
     _datasets()
     _rollouts()
     _spans()
+    _texts()
     _runs()
     _agents()
     _access()
@@ -171,6 +172,7 @@ def _spans() -> None:
         *_words("conversation_id", "usage", default=""),
         sa.Column("head", sa.Integer(), nullable=False, server_default="0"),
         *_json("attributes", "events"),
+        *_words("texts", default=""),
         sa.UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
     )
     _index("spans", "agent", ["agent", "seq", "end_ns"], "agent > ''")
@@ -181,6 +183,31 @@ def _spans() -> None:
     _index("spans", "first", first, "head > 0")
     conversation = ["conversation_id", "start_ns", "seq", "head", "trace_id"]
     _index("spans", "conversation", conversation, "head > 0 AND conversation_id > ''")
+
+
+def _texts() -> None:
+    op.create_table(
+        "texts",
+        _seq(),
+        sa.Column("hash", sa.LargeBinary(), unique=True, nullable=False),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+    )
+    op.create_table(
+        "text_traces",
+        _seq(),
+        _rollout(),
+        *_whole("fence"),
+        *_words("trace_id"),
+        *_whole("end_ns", big=True),
+        sa.UniqueConstraint("rollout_seq", "fence", "trace_id", name="uq_text_traces"),
+    )
+    op.create_table(
+        "text_uses",
+        *_whole("trace_seq", "text_seq", big=True),
+        sa.PrimaryKeyConstraint("trace_seq", "text_seq", name="pk_text_uses"),
+        sqlite_with_rowid=False,
+    )
+    _index("text_uses", "text", ["text_seq"])
 
 
 def _runs() -> None:

@@ -1,0 +1,105 @@
+"""Separates the long texts of a span's attributes, which are stored once, and restores them.
+
+A model call carries the whole conversation again, so the texts of its span are mostly those of the
+span before. A text that is a JSON list, such as messages or tools, is separated item by item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import accumulate, pairwise
+from typing import Any
+
+import msgspec
+
+from ratchet.store.columns import encode
+from ratchet.types import json_items
+from ratchet.types.json_items import JsonItems
+
+LEAST_ATTRIBUTES = 2_048
+"""Minimum characters of a span's attributes, as JSON, whose texts are separated."""
+
+LEAST_LIST = 128
+"""Minimum characters of a JSON list."""
+
+LEAST_TEXT = 512
+"""Minimum characters of another text: a row of its own costs about 100 bytes."""
+
+_LEAST_ITEM = 32
+"""Minimum mean length of items; a list of numbers, for example, is one text."""
+
+LongTexts = dict[str, JsonItems]
+"""Long texts by attribute; the separator of a text that is not separated further is empty."""
+
+References = dict[str, tuple[str, list[int]]]
+"""By attribute: the separator, and the numbers of the texts."""
+
+_decode = msgspec.json.Decoder(References).decode
+
+
+def separated(attributes: Mapping[str, Any]) -> tuple[Mapping[str, Any], LongTexts]:
+    """Separate the long texts of attributes, which become None."""
+    found: LongTexts = {}
+    for key, value in attributes.items():
+        if value.__class__ is str and len(value) >= LEAST_LIST:
+            long = _items(value)
+            if long is not None:
+                found[key] = long
+    return ({**attributes, **dict.fromkeys(found)} if found else attributes), found
+
+
+def _items(value: str) -> JsonItems | None:
+    listed = json_items.split(value)
+    if listed is not None and len(value) >= _LEAST_ITEM * len(listed.items):
+        return listed
+    if len(value) < LEAST_TEXT:
+        return None
+    try:
+        return JsonItems("", [value.encode()])
+    except UnicodeEncodeError:  # a lone surrogate, which cannot be stored
+        return None
+
+
+def restored(
+    attributes: Mapping[str, Any], references: References, texts: Mapping[int, str]
+) -> dict[str, Any]:
+    """The attributes with their long texts: the inverse of `separated`.
+
+    Args:
+        attributes: Attributes whose long texts are None.
+        references: Which texts they are.
+        texts: Texts by number.
+    """
+    whole = dict(attributes)
+    for key, (separator, numbers) in references.items():
+        items = [texts[number] for number in numbers]
+        whole[key] = json_items.join(separator, items) if separator else items[0]
+    return whole
+
+
+def references_text(references: References) -> str:
+    """Encode references for column `texts` of a span."""
+    # As differences: texts that follow each other were mostly stored after each other.
+    return encode(
+        {
+            key: (separator, [b - a for a, b in pairwise((0, *numbers))])
+            for key, (separator, numbers) in references.items()
+        }
+    )
+
+
+def references_of(stored: str) -> References:
+    """Decode column `texts` of a span."""
+    if not stored:
+        return {}
+    return {
+        key: (separator, list(accumulate(differences)))
+        for key, (separator, differences) in _decode(stored).items()
+    }
+
+
+def numbers_in(stored: Iterable[str]) -> set[int]:
+    """Numbers of the texts that spans refer to, given their columns `texts`."""
+    return {
+        number for one in stored for _, listed in references_of(one).values() for number in listed
+    }
