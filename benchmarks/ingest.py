@@ -12,6 +12,11 @@ use. The last line printed is one JSON object:
 - spans_per_s_100, spans_per_s_10: spans persisted per second, by spans per request
 - peer_spans_per_s: MLflow's, at 100 spans per request
 - ratio: ours over the peer's at 100 spans per request
+- real_spans_per_s, real_peer_spans_per_s, real_ratio: the same for spans of conversations, ten
+  per request: a system prompt of 6 KB, 20 model calls that each carry the history, and results of
+  tools as JSON in strings
+- real_bytes_ratio: bytes of the SQLite file over bytes of the conversations' distinct texts (each
+  message and each other attribute's value, once); after a checkpoint of the log, without VACUUM
 - acknowledged, found_after_kill: spans acknowledged before the kill, and found after it
 """
 
@@ -38,11 +43,15 @@ import psutil
 PARTS = Path(__file__).resolve().parent / "parts"
 sys.path.insert(0, str(PARTS))
 
-from otlp_load import Outcome  # noqa: E402  (it lies beside, in no package)
+import conversations  # noqa: E402  (they lie beside, in no package)
+from otlp_load import Outcome  # noqa: E402
 
 ROOT = PARTS.parent.parent
 PEER = ROOT / ".bench" / "mlflow"
 PEER_VERSION = "3.17.0"
+
+CONVERSATIONS, QUICK_CONVERSATIONS = 160, 32
+"""Of the load of whole conversations; 34 spans and 400 KB each."""
 
 
 def run_client(
@@ -50,6 +59,7 @@ def run_client(
     count: int,
     seconds: float,
     *,
+    chats: int = 0,
     headers: str = "",
     kill: tuple[int, float] | None = None,
 ) -> Outcome:
@@ -59,12 +69,13 @@ def run_client(
         port: Of the server.
         count: Spans per request.
         seconds: Duration of the load.
+        chats: Conversations to send instead of these.
         headers: Further header lines.
         kill: A process to kill during the load, and after how many seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         saw = Path(folder) / "saw.json"  # a long line through a pipe has arrived truncated
-        given = json.dumps([port, count, seconds, headers, kill is not None, str(saw)])
+        given = json.dumps([port, count, seconds, chats, headers, kill is not None, str(saw)])
         command = [sys.executable, str(PARTS / "otlp_load.py"), given]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
@@ -143,6 +154,30 @@ def measure_ours(count: int, seconds: float) -> float:
             f" client {outcome.cpu_s / outcome.wall_s:.0%} of a core"
         )
         return per_s
+
+
+def measure_real(chats: int) -> tuple[float, float]:
+    """Spans of whole conversations persisted per second, and bytes stored per byte of text."""
+    with tempfile.TemporaryDirectory() as folder:
+        with ratchet_server(Path(folder)) as (process, port, path):
+            cpu_s = cpu_seconds(process.pid)
+            outcome = run_client(port, 1, 0.0, chats=chats)
+            cpu_s = cpu_seconds(process.pid) - cpu_s
+            persisted, memory = rows(path), memory_mb(process.pid)
+        if outcome.refused or persisted != outcome.spans:
+            raise SystemExit(f"{persisted} of {outcome.spans} spans of conversations are stored")
+        with sqlite3.connect(path) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        stored = path.stat().st_size
+    text = conversations.unique_bytes([conversations.conversation(seed) for seed in range(chats)])
+    per_s = persisted / outcome.wall_s
+    say(
+        f"ratchet, {chats} conversations: {per_s:,.0f} spans/s persisted"
+        f" ({cpu_s / persisted * 1e6:.0f} µs of the server's CPU time each);"
+        f" {stored / 1e6:.1f} MB are stored for {text / 1e6:.1f} MB of text,"
+        f" server {memory:.0f} MB"
+    )
+    return per_s, stored / text
 
 
 def measure_kill(seconds: float) -> tuple[int, int]:
@@ -245,6 +280,26 @@ def measure_peer(seconds: float) -> float:
         return per_s
 
 
+def measure_real_peer(chats: int) -> float:
+    """Spans of whole conversations that MLflow persists per second."""
+    with tempfile.TemporaryDirectory() as folder, mlflow_server(Path(folder)) as started:
+        process, port, path, experiment = started
+        headers = f"x-mlflow-experiment-id: {experiment}\r\n"
+        run_client(port, 100, 1.0, headers=headers)
+        before = rows(path)
+        outcome = run_client(port, 1, 0.0, chats=chats, headers=headers)
+        persisted = rows(path) - before
+        per_s = persisted / outcome.wall_s
+        say(
+            f"MLflow {PEER_VERSION}, {chats} conversations: {per_s:,.0f} spans/s persisted"
+            f" ({outcome.spans} acknowledged, {outcome.refused} requests refused),"
+            f" server {memory_mb(process.pid):.0f} MB"
+        )
+        if not persisted:
+            raise SystemExit("MLflow persisted nothing: there is nothing to compare with")
+        return per_s
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -274,7 +329,10 @@ def main() -> None:
     by_tens = measure_ours(10, seconds)
     acknowledged, found = measure_kill(min(seconds, 5.0) / 2)
     with_peer = not options.quick if options.peer is None else options.peer
+    chats = QUICK_CONVERSATIONS if options.quick else CONVERSATIONS
+    real, bytes_ratio = measure_real(chats)
     peer = measure_peer(seconds) if with_peer else None
+    real_peer = measure_real_peer(chats) if with_peer else None
     print(
         json.dumps(
             {
@@ -282,6 +340,10 @@ def main() -> None:
                 "spans_per_s_10": round(by_tens, 1),
                 "peer_spans_per_s": round(peer, 1) if peer else None,
                 "ratio": round(by_hundreds / peer, 2) if peer else None,
+                "real_spans_per_s": round(real, 1),
+                "real_peer_spans_per_s": round(real_peer, 1) if real_peer else None,
+                "real_ratio": round(real / real_peer, 2) if real_peer else None,
+                "real_bytes_ratio": round(bytes_ratio, 2),
                 "acknowledged": acknowledged,
                 "found_after_kill": found,
                 "quick": options.quick,

@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import struct
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import conversations
 import uvloop
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans
 
 CONNECTIONS = 16
 SPANS_PER_TRACE = 10
@@ -170,6 +175,29 @@ def pairs(attributes: dict[str, Any]) -> list[KeyValue]:
     return [KeyValue(key=key, value=any_value(value)) for key, value in attributes.items()]
 
 
+def empty_request() -> tuple[ExportTraceServiceRequest, ScopeSpans]:
+    """A request with an agent's resource, and where its spans go."""
+    request = ExportTraceServiceRequest()
+    resource = request.resource_spans.add()
+    resource.resource.attributes.extend(
+        pairs(
+            {
+                "service.name": "booking-agent",
+                "service.version": "1.4.2",
+                "deployment.environment.name": "production",
+                "telemetry.sdk.language": "python",
+                "telemetry.sdk.name": "opentelemetry",
+                "telemetry.sdk.version": "1.39.0",
+                "process.pid": 4711,
+            }
+        )
+    )
+    scope = resource.scope_spans.add()
+    scope.scope.name = "openinference.instrumentation.openai"
+    scope.scope.version = "0.1.40"
+    return request, scope
+
+
 @dataclass
 class Template:
     """A serialised request whose ids and times are replaced for each use.
@@ -188,24 +216,7 @@ class Template:
     @classmethod
     def of(cls, count: int) -> Template:
         """Make a request of `count` spans, in traces of ten."""
-        request = ExportTraceServiceRequest()
-        resource = request.resource_spans.add()
-        resource.resource.attributes.extend(
-            pairs(
-                {
-                    "service.name": "booking-agent",
-                    "service.version": "1.4.2",
-                    "deployment.environment.name": "production",
-                    "telemetry.sdk.language": "python",
-                    "telemetry.sdk.name": "opentelemetry",
-                    "telemetry.sdk.version": "1.39.0",
-                    "process.pid": 4711,
-                }
-            )
-        )
-        scope = resource.scope_spans.add()
-        scope.scope.name = "openinference.instrumentation.openai"
-        scope.scope.version = "0.1.40"
+        request, scope = empty_request()
         trace_ids: list[bytes] = []
         span_ids: list[bytes] = []
         stamps: list[tuple[bytes, bytes]] = []
@@ -259,6 +270,39 @@ class Template:
             struct.pack_into("<Q", body, end, now + number * 1_000_000 + 840_000)
         return body, ids
 
+    def requests(self, until: float) -> Iterator[tuple[bytearray, list[bytes]]]:
+        """Requests with new ids until a moment of `time.perf_counter`."""
+        while time.perf_counter() < until:
+            yield self.fill()
+
+
+def conversation_requests(seed: int) -> list[tuple[bytes, list[bytes]]]:
+    """The requests that export one conversation, with the ids of their spans."""
+    draw = random.Random(seed)
+    trace_id, root = draw.randbytes(16), draw.randbytes(8)
+    now = time.time_ns()
+    requests: list[tuple[bytes, list[bytes]]] = []
+    for some in conversations.in_requests(conversations.conversation(seed)):
+        request, scope = empty_request()
+        ids: list[bytes] = []
+        for one in some:
+            now += 1_000_000
+            span_id = root if one.parent else draw.randbytes(8)
+            scope.spans.add(
+                trace_id=trace_id,
+                span_id=span_id,
+                parent_span_id=b"" if one.parent else root,
+                name=one.name,
+                kind=3,
+                start_time_unix_nano=now,
+                end_time_unix_nano=now + 840_000,
+                attributes=pairs(one.attributes),
+                status={"code": 1},
+            )
+            ids.append(trace_id + span_id)
+        requests.append((request.SerializeToString(), ids))
+    return requests
+
 
 def places(body: bytes, wanted: bytes) -> list[int]:
     """Offsets of every occurrence of the bytes."""
@@ -287,19 +331,22 @@ class Outcome:
 
 
 async def send(
-    port: int, template: Template, headers: str, until: float, outcome: Outcome, keep: bool
+    port: int,
+    requests: Iterable[tuple[bytes | bytearray, list[bytes]]],
+    headers: str,
+    outcome: Outcome,
+    keep: bool,
 ) -> None:
     """Send requests over one connection, one after another."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = (
         f"POST /v1/traces HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n{headers}"
-        f"content-type: application/x-protobuf\r\ncontent-length: {len(template.body)}\r\n\r\n"
+        f"content-type: application/x-protobuf\r\ncontent-length: "
     ).encode()
     with suppress(OSError, asyncio.IncompleteReadError):
-        while time.perf_counter() < until:
-            body, ids = template.fill()
+        for body, ids in requests:
             begun = time.perf_counter()
-            writer.write(head)
+            writer.write(b"%s%d\r\n\r\n" % (head, len(body)))
             writer.write(body)
             await writer.drain()
             answer = await reader.readuntil(b"\r\n\r\n")
@@ -320,15 +367,22 @@ async def send(
     writer.close()
 
 
-async def load(port: int, count: int, seconds: float, headers: str, keep: bool) -> Outcome:
-    """Run all connections for some seconds."""
+async def load(
+    port: int, count: int, seconds: float, chats: int, headers: str, keep: bool
+) -> Outcome:
+    """Run all connections: for some seconds, or until so many conversations are sent."""
     template = Template.of(count)
+    # Serialised before the clock starts; a conversation's requests go over one connection.
+    prepared = [conversation_requests(seed) for seed in range(chats)]
     outcome = Outcome()
     begun, cpu = time.perf_counter(), time.process_time()
-    until = begun + seconds
     async with asyncio.TaskGroup() as group:
-        for _ in range(CONNECTIONS):
-            group.create_task(send(port, template, headers, until, outcome, keep))
+        for number in range(CONNECTIONS):
+            requests: Iterable[tuple[bytes | bytearray, list[bytes]]]
+            requests = template.requests(begun + seconds)
+            if chats:
+                requests = chain.from_iterable(prepared[number::CONNECTIONS])
+            group.create_task(send(port, requests, headers, outcome, keep))
     outcome.wall_s = time.perf_counter() - begun
     outcome.cpu_s = time.process_time() - cpu
     return outcome
@@ -336,9 +390,9 @@ async def load(port: int, count: int, seconds: float, headers: str, keep: bool) 
 
 def main() -> None:
     """Run the client process: it prints that it begins, and writes its outcome to a file."""
-    port, count, seconds, headers, keep, saw = json.loads(sys.argv[1])
+    port, count, seconds, chats, headers, keep, saw = json.loads(sys.argv[1])
     print(json.dumps("begun"), flush=True)
-    outcome = uvloop.run(load(port, count, seconds, headers, keep))
+    outcome = uvloop.run(load(port, count, seconds, chats, headers, keep))
     Path(saw).write_text(json.dumps(asdict(outcome)))
 
 

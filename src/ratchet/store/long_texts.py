@@ -7,17 +7,17 @@ span before. A text that is a JSON list, such as messages or tools, is separated
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, takewhile
 from typing import Any
 
 import msgspec
 
-from ratchet.store.columns import encode
+from ratchet.store.columns import decode, encode
 from ratchet.types import json_items
 from ratchet.types.json_items import JsonItems
 
-LEAST_ATTRIBUTES = 2_048
-"""Minimum characters of a span's attributes, as JSON, whose texts are separated."""
+LONG = 1_024
+"""Minimum characters of the longest text of a span whose texts are separated."""
 
 LEAST_LIST = 128
 """Minimum characters of a JSON list."""
@@ -28,6 +28,15 @@ LEAST_TEXT = 512
 _LEAST_ITEM = 32
 """Minimum mean length of items; a list of numbers, for example, is one text."""
 
+_SENDER = (
+    *("service.", "deployment.", "telemetry.", "otel.scope.", "host.", "container.", "k8s."),
+    *("cloud.", "ratchet.import."),
+)
+"""Attributes that describe the sender, the same in all its spans. They come first."""
+
+_OBJECT = "{}"
+"""In place of a separator: the text is a JSON object, the attributes of the sender."""
+
 LongTexts = dict[str, JsonItems]
 """Long texts by attribute; the separator of a text that is not separated further is empty."""
 
@@ -37,15 +46,33 @@ References = dict[str, tuple[str, list[int]]]
 _decode = msgspec.json.Decoder(References).decode
 
 
+def has_long_text(attributes: Mapping[str, Any]) -> bool:
+    """Whether the texts of a span are to be separated."""
+    for value in attributes.values():  # noqa: SIM110  (`any` takes longer, for every span)
+        if value.__class__ is str and len(value) >= LONG:
+            return True
+    return False
+
+
 def separated(attributes: Mapping[str, Any]) -> tuple[Mapping[str, Any], LongTexts]:
-    """Separate the long texts of attributes, which become None."""
+    """Separate the long texts of attributes, which become None, and what describes the sender."""
     found: LongTexts = {}
     for key, value in attributes.items():
-        if value.__class__ is str and len(value) >= LEAST_LIST:
+        if key and value.__class__ is str and len(value) >= LEAST_LIST:
             long = _items(value)
             if long is not None:
                 found[key] = long
-    return ({**attributes, **dict.fromkeys(found)} if found else attributes), found
+    short = {**attributes, **dict.fromkeys(found)}
+    sender = dict(takewhile(_describes_sender, short.items()))
+    if sender and found.keys().isdisjoint(sender):
+        found[""] = JsonItems(_OBJECT, [encode(sender).encode()])
+        for key in sender:
+            del short[key]
+    return short, found
+
+
+def _describes_sender(attribute: tuple[str, Any]) -> bool:
+    return attribute[0].startswith(_SENDER)
 
 
 def _items(value: str) -> JsonItems | None:
@@ -73,7 +100,10 @@ def restored(
     whole = dict(attributes)
     for key, (separator, numbers) in references.items():
         items = [texts[number] for number in numbers]
-        whole[key] = json_items.join(separator, items) if separator else items[0]
+        if separator == _OBJECT:
+            whole = decode(items[0]) | whole
+        else:
+            whole[key] = json_items.join(separator, items) if separator else items[0]
     return whole
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ratchet.store.columns import clean, encode
-from ratchet.store.long_texts import LEAST_ATTRIBUTES, LongTexts, separated
+from ratchet.store.long_texts import LongTexts, has_long_text, separated
 from ratchet.store.usage import COST, INPUT, OPERATION, OUTPUT, usage_text
 from ratchet.types import InputError, Span, SpanEvent
 
@@ -82,12 +82,10 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
     if INPUT in attributes or OUTPUT in attributes or COST in attributes or OPERATION in attributes:
         usage = usage_text(attributes, failed=span.status == "error")
     message, events = span.message, span.events
-    encoded = encode(attributes)
     texts: str | LongTexts = ""
-    if len(encoded) >= LEAST_ATTRIBUTES:
-        short, long = separated(attributes)
-        if long:
-            encoded, texts = encode(short), long
+    short: Mapping[str, Any] = attributes
+    if has_long_text(attributes):
+        short, texts = separated(attributes)
     return _row(
         Row,
         (
@@ -102,7 +100,7 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
             end_ns,
             span.status,
             clean(message) if message else "",
-            encoded,
+            encode(short),
             encode(events) if events else "[]",
             conversation_id,
             usage,

@@ -30,7 +30,7 @@ LOCK_WAIT_S = 0.2
 _LOCK_NOT_AVAILABLE = "55P03"
 
 _DIGEST = 20
-"""Bytes of a text's hash, BLAKE2b."""
+"""Bytes of a text's hash, a truncated SHA-256."""
 
 _KEYS_AT_ONCE = 100
 
@@ -58,14 +58,14 @@ def store_texts(database: Database, connection: Connection, rows: Sequence[Row])
     ends: dict[TraceKey, int] = {}
     digests: dict[int, dict[str, tuple[str, list[bytes]]]] = {}
     for at, row in enumerate(rows):
-        if isinstance(row.texts, str):
+        if not row.texts or isinstance(row.texts, str):
             continue
         trace = TraceKey(row.rollout_seq, row.fence, row.trace_id)
         used = uses.setdefault(trace, {})
         ends[trace] = min(row.end_ns, ends.get(trace, row.end_ns))
         digests[at] = {}
         for key, (separator, items) in row.texts.items():
-            listed = [hashlib.blake2b(item, digest_size=_DIGEST).digest() for item in items]
+            listed = [hashlib.sha256(item).digest()[:_DIGEST] for item in items]
             bodies.update(zip(listed, items, strict=True))
             used.update(dict.fromkeys(listed))
             digests[at][key] = separator, listed

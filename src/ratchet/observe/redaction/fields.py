@@ -86,6 +86,8 @@ class Fields:
             return False
         if self._usual and is_secret_name(path[-1]):
             return True
+        if not self.names:
+            return False
         return any(_fits(one, path[-len(one) :]) for one in self._ends) or any(
             _fits(one, path) for one in self._whole
         )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import operator
 import re
-import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -23,6 +21,7 @@ from ratchet.observe.redaction.fields import (
     plain_name,
 )
 from ratchet.observe.redaction.finding import MARK, Finder, is_mark
+from ratchet.observe.redaction.memory import CLEAN, RedactionMemory
 from ratchet.observe.redaction.patterns import Patterns
 from ratchet.observe.redaction.rules import FIELD
 from ratchet.observe.redaction.rules.card import is_card
@@ -55,9 +54,9 @@ SHORTEST_LIST = 1_024
 """Minimum characters of a list of messages that is redacted message by message: agents resend the
 history with each call, and each message of it is searched once."""
 
-MOST_ITEMS_REMEMBERED = 32_768
-MOST_REMEMBERED_TEXT = 16 * 1024 * 1024
-"""Cache size: messages, and characters of those in which something was redacted."""
+SHORTEST_REMEMBERED = 256
+"""Minimum characters of a text within a value that is searched once: the result of a tool is in the
+tool's span and in messages."""
 
 _LARGE = 10**12
 """Smaller numbers cannot be card numbers."""
@@ -109,11 +108,7 @@ class Redactor:
         self._clean_keys: set[str] = set()
         self._clean_names: set[str] = set()
         self._clean_texts: set[str] = set()
-        self._items: dict[bytes, str | None] = {}
-        """Messages by keyed hash: the redacted text, None if nothing was found."""
-        self._items_size = 0
-        # Nobody can tell from a hash in memory whether a guessed message was there.
-        self._items_key = secrets.token_bytes(32)
+        self._memory = RedactionMemory()
 
     def record(self, record: SpanRecord) -> SpanRecord:
         """The record with its span redacted; the same object if nothing was found."""
@@ -212,12 +207,18 @@ class Redactor:
 
     def _attributes(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Attributes redacted; the same dictionary if nothing was found."""
-        if self._are_clean(attributes):
-            return attributes
+        lists = self._message_lists(attributes)
+        rest = attributes
+        if lists:
+            rest = {key: value for key, value in attributes.items() if key not in lists}
+        if self._are_clean(rest):
+            if all(new is attributes[key] for key, new in lists.items()):
+                return attributes
+            return {**attributes, **lists}
         changed = False
         made: dict[str, Any] = {}
         for key, value in attributes.items():
-            new = self._attribute(key, value)
+            new = lists[key] if key in lists else self._attribute(key, value)
             name = key if key in self._clean_keys else self._finder.cleaned(key)
             changed = changed or new is not value or name is not key
             made[name] = new
@@ -229,10 +230,6 @@ class Redactor:
         remembers = value.__class__ is str and not self.rules.keys
         if remembers and value in self._clean_texts and not self._fields.is_secret(path):
             return value
-        if _may_be_messages(value) and not self._fields.is_secret(path):
-            listed = self._messages(value, path)
-            if listed is not None:
-                return listed
         try:
             new = self._value(value, path, 0)
         except _TooDeep:
@@ -241,53 +238,44 @@ class Redactor:
             self._remember((value,))
         return new
 
+    def _message_lists(self, attributes: Mapping[str, Any]) -> dict[str, str]:
+        """The attributes that are lists of messages in JSON, redacted."""
+        found: dict[str, str] = {}
+        for key, value in attributes.items():
+            if value.__class__ is not str or len(value) < SHORTEST_LIST or value[:2] != "[{":
+                continue
+            path = path_of(key)
+            if not self._fields.is_secret(path):
+                listed = self._messages(value, path)
+                if listed is not None:
+                    found[key] = listed
+        return found
+
     def _messages(self, text: str, path: Path) -> str | None:
         """A list of messages in JSON redacted, each once; None if the text is no such list."""
         found = json_items.split(text)
         if found is None or not all(item[:1] == b"{" for item in found.items):
             return None
-        begun = hashlib.blake2b(".".join(path).encode(), digest_size=16, key=self._items_key)
-        keys: list[bytes] = []
-        for item in found.items:
-            digest = begun.copy()
-            digest.update(item)
-            keys.append(digest.digest())
-        # Replaced when it is full, never emptied: another thread may be here too.
-        known = self._items
-        new = {k: item for k, item in zip(keys, found.items, strict=True) if k not in known}
-        made = {key: known[key] for key in keys if key not in new}
+        keys = self._memory.keys(found.items, ".".join(path) if self.rules.keys else "")
+        made = [self._memory.get(key) for key in keys]
+        new = [at for at, result in enumerate(made) if result is None]
         if new:
             # As in `_are_clean`, one search in all texts is faster than one in each.
-            together = b"\n".join(new.values()).decode()
+            together = b"\n".join(found.items[at] for at in new).decode()
             may = self._follows_all or self._finder.may_contain_secret(together)
-            fresh = {
-                k: self._message(item.decode(), path) if may else None for k, item in new.items()
-            }
-            self._remember_items(fresh)
-            made.update(fresh)
-        if all(each is None for each in made.values()):
+            for at in new:
+                made[at] = result = self._message(found.items[at], path) if may else CLEAN
+                self._memory.put(keys[at], result)
+        if not any(made):
             return text
-        items = [
-            item.decode() if (redacted := made[key]) is None else redacted
-            for key, item in zip(keys, found.items, strict=True)
-        ]
+        items = [each or item.decode() for each, item in zip(made, found.items, strict=True)]
         return json_items.join(found.separator, items)
 
-    def _message(self, text: str, path: Path) -> str | None:
-        """A message redacted; None if nothing was found."""
-        new = self._text(text, path, 1)
-        return None if new is text else new
-
-    def _remember_items(self, made: Mapping[bytes, str | None]) -> None:
-        size = sum(len(text) for text in made.values() if text is not None)
-        if (
-            len(self._items) + len(made) > MOST_ITEMS_REMEMBERED
-            or self._items_size + size > MOST_REMEMBERED_TEXT
-        ):
-            self._items, self._items_size = {}, 0
-        if size <= MOST_REMEMBERED_TEXT:
-            self._items.update(made)
-            self._items_size += size
+    def _message(self, item: bytes, path: Path) -> str:
+        """A message redacted; `CLEAN` if nothing was found."""
+        text = item.decode()
+        new = self._searched(text, path, 1)
+        return CLEAN if new is text else new
 
     def _remember(self, texts: Iterable[str]) -> None:
         """Cache texts in which nothing was found."""
@@ -304,18 +292,11 @@ class Redactor:
         # One search in all texts is faster than one in each.
         texts: list[str] = []
         seen = self._clean_texts
-        for key, value in attributes.items():
+        for value in attributes.values():
             kind = value.__class__
             if kind is str:
-                if value in seen:
-                    continue
-                if _may_be_messages(value):
-                    listed = self._messages(value, path_of(key))
-                    if listed is value:
-                        continue
-                    if listed is not None:
-                        return False
-                texts.append(value)
+                if value not in seen:
+                    texts.append(value)
             elif kind is int:
                 if value > _LARGE:
                     return False
@@ -404,6 +385,18 @@ class Redactor:
         return value
 
     def _text(self, text: str, path: Path = (), depth: int = 0) -> str:
+        # Not remembered if a project names fields, as above.
+        if len(text) < SHORTEST_REMEMBERED or self.rules.keys:
+            return self._searched(text, path, depth)
+        (key,) = self._memory.keys([text.encode("utf-8", "surrogatepass")])
+        known = self._memory.get(key)
+        if known is None:
+            new = self._searched(text, path, depth)
+            self._memory.put(key, CLEAN if new is text else new)
+            return new
+        return known or text
+
+    def _searched(self, text: str, path: Path, depth: int) -> str:
         if not text or not (self._follows_all or self._finder.may_contain_secret(text)):
             return text
         if text.lstrip()[:1] in ("{", "[", '"') and depth <= DEEPEST:
@@ -425,10 +418,6 @@ class Redactor:
             return _encode(new).decode()
         # A duplicate name has two values in the text, of which only one was parsed.
         return text if _count(value) >= len(_NAMES_IN_JSON.findall(text)) else None
-
-
-def _may_be_messages(value: Any) -> bool:
-    return value.__class__ is str and len(value) >= SHORTEST_LIST and value.startswith("[{")
 
 
 _decode = msgspec.json.Decoder().decode
