@@ -215,7 +215,7 @@ def test_each_noun_is_kept_as_long_as_it_is_said_and_for_ever_else(store: Store)
     assert [rows_of(store, table) for table in tables] == [4] * 5
     assert sweep(store, Retention()) == {"events": 3, "audit": 1}
     counts = sweep(store, DAYS_30)
-    assert counts == {"events": 0, "audit": 1, "feedback": 2, "spans": 2, "rollouts": 2}
+    assert counts == {"events": 0, "audit": 1, "feedback": 2, "spans": 2, "rollouts": 2, "texts": 0}
     assert [rows_of(store, table) for table in tables] == [1, 2, 2, 2, 2]
 
 
