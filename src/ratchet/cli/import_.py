@@ -26,9 +26,13 @@ from ratchet.curate.importing import (
     ImportContext,
     ImportedRecords,
     format_of,
+    has_named_fields,
+    keys_of,
+    nearest_format,
     read_values,
     rows_of,
     unwrapped,
+    with_standard_names,
 )
 from ratchet.curate.importing.writer import ImportWriter
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
@@ -57,6 +61,13 @@ def import_(
     agent: Annotated[
         str | None, typer.Option(help="Name of the agent; by default the one in the file.")
     ] = None,
+    messages: Annotated[
+        str,
+        typer.Option(metavar="KEY", help="Key of the messages, such as result.history."),
+    ] = "",
+    reward: Annotated[
+        str, typer.Option(metavar="KEY", help="Key of the reward, such as info.success.")
+    ] = "",
     folder: Folder = Path("."),
     store: StoreUrl = None,
     server: ServerUrl = None,
@@ -78,6 +89,8 @@ def import_(
 
       ratchet import --format langfuse --agent support export/*.csv
 
+      ratchet import --messages result.history --reward info.success runs.jsonl
+
       ratchet import --server http://127.0.0.1:8765 conversations.jsonl --dry-run
     """
     formats = _formats()
@@ -95,12 +108,15 @@ def import_(
         reports = []
         for file in files:
             context = ImportContext(
-                agent=agent or "", at_ns=file.stat().st_mtime_ns, rollouts=server is None
+                agent=agent or "",
+                at_ns=file.stat().st_mtime_ns,
+                messages=messages,
+                reward=reward,
+                rollouts=server is None,
             )
+            settings = f"{destination} {format} {agent or ''} {messages} {reward}".rstrip()
             try:
-                reports.append(
-                    importer.read(file, context, f"{destination} {format} {agent or ''}")
-                )
+                reports.append(importer.read(file, context, settings))
             except KeyboardInterrupt:
                 raise Interrupted(
                     f"Interrupted while reading {display_path(file)}. Stored records are kept;"
@@ -201,7 +217,7 @@ class _Importer:
                 meter.at(unit.end)
                 if unit.error:
                     skipped.add(unit.line, unit.error)
-                for value in () if unit.error else self._values(unit.value):
+                for value in () if unit.error else self._values(unit.value, context):
                     try:
                         name, imported = self._read(value, context)
                     except FormatMismatch as unfit:
@@ -228,9 +244,11 @@ class _Importer:
             "lines": skipped.lines,
         }
 
-    def _values(self, value: Any) -> list[Any]:
+    def _values(self, value: Any, context: ImportContext) -> list[Any]:
         """The records in a value: itself, or its rows when it is only a wrapper."""
         rows = rows_of(value)
+        if not rows and (context.messages or context.reward):
+            return [value] if has_named_fields(value, context) else unwrapped(value) or [value]
         if rows or format_of(value, self._formats) is not None:
             return rows or [value]
         return unwrapped(value) or [value]
@@ -241,14 +259,14 @@ class _Importer:
         Raises:
             FormatMismatch: It matches no format, or violates the one it matches.
         """
+        value = with_standard_names(value, context)
         name = format_of(value, self._formats)
         if len(self._formats) == 1:
             name = next(iter(self._formats))
         if name is None:
-            keys = (
-                f": its keys are {sorted(map(str, value))[:8]}" if isinstance(value, dict) else ""
-            )
-            raise FormatMismatch(f"it looks like none of the formats{keys}")
+            near = nearest_format(value, self._formats)
+            hint = "" if near is None else f"; nearest is {near}: {self._formats[near].expects}"
+            raise FormatMismatch(f"it looks like none of the formats{keys_of(value)}{hint}")
         try:
             return name, self._formats[name].read(value, context)
         except RatchetError as error:

@@ -50,4 +50,6 @@ def _renamed(record: SpanRecord, context: ImportContext) -> SpanRecord:
     return record if record.agent == agent else msgspec.structs.replace(record, agent=agent)
 
 
-OTLP = Format(matches, read)
+OTLP = Format(
+    matches, read, "resourceSpans", frozenset({"resourceSpans", "scopeSpans", "resource"})
+)

@@ -110,7 +110,8 @@ def _find(backend: Backend, identity: str) -> Shown | None:
     if len(identity) >= 4:
         found = _nouns(backend, identity) if isinstance(backend, StoreBackend) else []
         trace = backend.trace(identity)
-        if trace is not None:
+        # A rollout is shown with its trace; an imported one has the trace's id.
+        if trace is not None and trace.trace.rollout_id not in map(_id, found):
             found.append(trace)
     if not found:
         # Users choose conversation ids, so any prefix may match one: they come last.

@@ -6,7 +6,12 @@ a file twice stores it once.
 """
 
 from ratchet.curate.importing.file_values import FileValue, read_values, rows_of, unwrapped
-from ratchet.curate.importing.formats import FORMATS, Format, format_of
+from ratchet.curate.importing.formats import FORMATS, Format, format_of, nearest_format
+from ratchet.curate.importing.named_fields import (
+    has_named_fields,
+    keys_of,
+    with_standard_names,
+)
 from ratchet.curate.importing.records import FormatMismatch, ImportContext, ImportedRecords
 
 __all__ = [
@@ -17,7 +22,11 @@ __all__ = [
     "ImportContext",
     "ImportedRecords",
     "format_of",
+    "has_named_fields",
+    "keys_of",
+    "nearest_format",
     "read_values",
     "rows_of",
     "unwrapped",
+    "with_standard_names",
 ]

@@ -44,6 +44,11 @@ _ROLES = {
 }
 """Standard role by other names for it."""
 
+_MESSAGES = ("messages", "conversations", "conversation", "prompt")
+_ANSWERS = ("completion", "response", "output")
+_OTHER_USES = frozenset({*_ANSWERS, "expected", "reference", "tools", "functions"})
+"""Keys under which a list of messages is not the conversation."""
+
 _IDS = ("conversation_id", "conversationId", "session_id", "thread_id", "id", "uuid")
 _TIMES = ("timestamp", "created_at", "create_time", "created", "time", "date")
 
@@ -264,10 +269,22 @@ def has_messages(value: Any) -> bool:
         return bool(value) and all(_is_message(each) for each in value)
     if not isinstance(value, Mapping):
         return False
-    return _is_completion(value) or any(
-        isinstance(found := value.get(key), list) and bool(found) and _is_message(found[0])
-        for key in ("messages", "conversations", "conversation", "prompt")
-    )
+    return _is_completion(value) or messages_key(value) is not None
+
+
+def messages_key(value: Mapping[str, Any]) -> str | None:
+    """The key of a conversation's messages: a usual one, or that of the longest list of them."""
+    for key in _MESSAGES:
+        found = value.get(key)
+        if isinstance(found, list) and found and _is_message(found[0]):
+            return key
+    lists = {
+        key: len(found)
+        for key, found in value.items()
+        if key not in _OTHER_USES and isinstance(found, list) and found
+        if all(_is_complete_message(each) for each in found)
+    }
+    return max(lists, key=lambda key: lists[key], default=None)
 
 
 def _is_completion(value: Mapping[str, Any]) -> bool:
@@ -279,6 +296,15 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, Mapping) and ("role" in value or "from" in value)
 
 
+def _is_complete_message(value: Any) -> bool:
+    """Whether a value is a message, whatever the key is that it was found under."""
+    if not isinstance(value, Mapping):
+        return False
+    if isinstance(value.get("role"), str):
+        return not value.keys().isdisjoint(("content", "parts", "tool_calls", "function_call"))
+    return isinstance(value.get("from"), str) and "value" in value
+
+
 def _messages(value: Any) -> list[form.Message]:
     raw: list[Any] = []
     if isinstance(value, list):
@@ -287,15 +313,16 @@ def _messages(value: Any) -> list[form.Message]:
         system = value.get("system")
         if system:
             raw.append({"role": "system", "content": system})
-        for key in ("messages", "conversations", "conversation", "prompt"):
-            if isinstance(value.get(key), list):
-                raw += value[key]
-                break
+        key = messages_key(value) or next(
+            (key for key in _MESSAGES if isinstance(value.get(key), list)), None
+        )
+        if key is not None:
+            raw += value[key]
         else:
             if not _is_completion(value):
                 raise FormatMismatch("it has no list of messages")
             raw.append({"role": "user", "content": value["prompt"]})
-        for key in ("completion", "response", "output"):
+        for key in _ANSWERS:
             found = value.get(key)
             if isinstance(found, str) and found:
                 raw.append({"role": "assistant", "content": found})

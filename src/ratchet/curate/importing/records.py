@@ -54,6 +54,10 @@ class ImportContext(msgspec.Struct, frozen=True, kw_only=True):
     """Agent name to use; empty to use the source's."""
     at_ns: int = 0
     """Unix nanoseconds used when the source has no times: the file's modification time."""
+    messages: str = ""
+    """Key of the list of messages, or a path of keys joined by dots; empty to find it."""
+    reward: str = ""
+    """The same of the reward."""
     rollouts: bool = True
     """Whether trajectories may become rollouts; servers do not accept finished ones."""
 
