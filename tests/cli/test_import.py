@@ -294,3 +294,97 @@ def test_ctrl_c_says_that_the_same_command_goes_on(tmp_path: Path, sqlite_url: s
     assert running.returncode == 130
     assert "run the same command again to continue" in " ".join(err.split())
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("key", ["traj", "trajectory", "history", "log", "steps", "what_was_said"])
+def test_messages_are_found_under_any_key(
+    ratchet: Ratchet, disk: Store, tmp_path: Path, key: str
+) -> None:
+    said = talk(1)["messages"]
+    tools = [{"name": "find", "description": "Finds."}]
+    expected = [{"role": "assistant", "content": "expected"}]
+    code, out, _ = ratchet(
+        lines(tmp_path, {"reward": 1.0, key: said, "tools": tools, "expected": expected})
+    )
+    assert code == 0
+    assert "(trajectories): 1 trace, 2 spans, 1 rollout, 1 score" in out
+    (rollout,) = disk.rollouts.list()[0]
+    assert (rollout.input, rollout.output) == ("question 1", "answer 1")
+
+
+def test_of_several_lists_of_messages_the_longest_is_the_conversation(
+    ratchet: Ratchet, disk: Store, tmp_path: Path
+) -> None:
+    examples = [{"role": "assistant", "content": "example"}]
+    ratchet(lines(tmp_path, {"shots": examples, "dialog": talk(1)["messages"], "reward": 1}))
+    (rollout,) = disk.rollouts.list()[0]
+    assert rollout.output == "answer 1"
+
+
+def test_the_keys_of_messages_and_reward_may_be_named_also_in_a_wrapper(
+    ratchet: Ratchet, disk: Store, tmp_path: Path
+) -> None:
+    wrong = [{"role": "assistant", "content": "not this"}] * 5
+    one = {"drafts": wrong, "result": {"said": talk(7)["messages"]}, "info": {"won": 0.25}}
+    text = {**one, "result": {"said": json.dumps(talk(8)["messages"])}}
+    file = lines(tmp_path, {"data": [one, text]})
+    code, out, _ = ratchet(file, "--messages", "result.said", "--reward", "info.won")
+    assert code == 0, out
+    rollouts = disk.rollouts.list()[0]
+    assert {rollout.output for rollout in rollouts} == {"answer 7", "answer 8"}
+    scores = disk.scores.of([rollout.id for rollout in rollouts])
+    assert [score.value for each in scores.values() for score in each] == [0.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ({"said": [], "reward": 1}, "it has no field 'talk': its keys are ['reward', 'said']"),
+        ({"talk": "words", "reward": 1}, "its field 'talk' is not a list of messages"),
+        ({"talk": [{"a": 1}], "reward": 1}, "nearest is trajectories, with a list of messages"),
+    ],
+)
+def test_a_named_key_that_does_not_fit_is_reported_with_its_name(
+    ratchet: Ratchet, tmp_path: Path, value: Any, why: str
+) -> None:
+    code, out, _ = ratchet(lines(tmp_path, value), "--messages", "talk")
+    assert code == 2
+    assert why in out
+
+
+@pytest.mark.parametrize(
+    ("value", "near"),
+    [
+        ({"score": 1, "turns": [{"said": "hi"}]}, "trajectories, with a list of messages"),
+        ({"observations": [], "name": "n"}, "langfuse, with id, and either traceId"),
+        ({"span_kind": "LLM"}, "phoenix, with start_time"),
+        ({"request_id": "r"}, "mlflow, with info with trace_id"),
+        ({"scopeSpans": []}, "otlp, with resourceSpans"),
+        ({"messages": 3}, "openai, with a list of messages"),
+    ],
+)
+def test_a_refused_value_is_told_the_nearest_format(
+    ratchet: Ratchet, tmp_path: Path, value: Any, near: str
+) -> None:
+    code, out, _ = ratchet(lines(tmp_path, value))
+    assert code == 2
+    assert f"; nearest is {near}" in out
+
+
+def test_an_imported_rollout_is_shown_with_its_trace_by_their_common_id(
+    ratchet: Ratchet,
+    disk: Store,
+    sqlite_url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ratchet(lines(tmp_path, talk(1, reward=1)))
+    (rollout,) = disk.rollouts.list()[0]
+    assert disk.traces.get(rollout.id) is not None
+    for identity in (rollout.id, rollout.id[:10]):
+        capsys.readouterr()
+        assert run(["show", identity, "--store", sqlite_url]) == 0
+        out = capsys.readouterr().out
+        assert f"Rollout {rollout.id[:8]}" in out
+        assert "invoke_agent imported" in out
+        assert "question 1" in out

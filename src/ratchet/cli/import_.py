@@ -265,7 +265,7 @@ class _Importer:
             name = next(iter(self._formats))
         if name is None:
             near = nearest_format(value, self._formats)
-            hint = "" if near is None else f"; nearest is {near}: {self._formats[near].expects}"
+            hint = f"; nearest is {near}, with {self._formats[near].expects}" if near else ""
             raise FormatMismatch(f"it looks like none of the formats{keys_of(value)}{hint}")
         try:
             return name, self._formats[name].read(value, context)
