@@ -137,7 +137,8 @@ def main() -> None:
     seen = cost_us_per_kb(lambda: [redactor.span(span) for span in some], size, seconds)
     dense = "\n".join(one.text for one in corpus.planted(rounds=1) if one.place == "prose")
     dense = "\n".join((dense, *said))[:100_000]
-    every = cost_us_per_kb(lambda: redactor.text(dense), len(dense), seconds)
+    # A text that was seen before is not scanned again.
+    every = cost_us_per_kb(lambda: redactor.text(f"{next(count)} {dense}"), len(dense), seconds)
     own = Redactor(RedactionRules(patterns={"staff": r"EMP-\d{6}"}))
     with_own = cost_us_per_kb(lambda: unseen(own), size, seconds)
     say(

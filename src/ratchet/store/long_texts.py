@@ -28,6 +28,9 @@ LEAST_TEXT = 512
 _LEAST_ITEM = 32
 """Minimum mean length of items; a list of numbers, for example, is one text."""
 
+LEAST_ATTRIBUTES = 1_536
+"""Minimum characters of the attributes of such a span, as JSON: most spans need no closer look."""
+
 _SENDER = (
     *("service.", "deployment.", "telemetry.", "otel.scope.", "host.", "container.", "k8s."),
     *("cloud.", "ratchet.import."),
@@ -46,12 +49,15 @@ References = dict[str, tuple[str, list[int]]]
 _decode = msgspec.json.Decoder(References).decode
 
 
+def has_long_messages(attributes: Mapping[str, Any]) -> bool:
+    """Whether the messages of a span are to be separated."""
+    messages = attributes.get("gen_ai.input.messages")
+    return messages.__class__ is str and len(messages) >= LONG
+
+
 def has_long_text(attributes: Mapping[str, Any]) -> bool:
-    """Whether the texts of a span are to be separated."""
-    for value in attributes.values():  # noqa: SIM110  (`any` takes longer, for every span)
-        if value.__class__ is str and len(value) >= LONG:
-            return True
-    return False
+    """Whether one of the texts of a span is to be separated."""
+    return any(value.__class__ is str and len(value) >= LONG for value in attributes.values())
 
 
 def separated(attributes: Mapping[str, Any]) -> tuple[Mapping[str, Any], LongTexts]:

@@ -10,6 +10,12 @@ from typing import Any
 
 import msgspec
 
+from ratchet.observe.dialects.names import (
+    INPUT_MESSAGES,
+    OUTPUT_MESSAGES,
+    SYSTEM_INSTRUCTIONS,
+    TOOL_DEFINITIONS,
+)
 from ratchet.observe.redaction import content
 from ratchet.observe.redaction.config import RedactionRules, active_rules
 from ratchet.observe.redaction.fields import (
@@ -51,12 +57,15 @@ LONGEST_REMEMBERED = 8_192
 with each call."""
 
 SHORTEST_LIST = 1_024
-"""Minimum characters of a list of messages that is redacted message by message: agents resend the
-history with each call, and each message of it is searched once."""
+"""Minimum characters of a list that is redacted item by item: agents resend the history with each
+call, and each message of it is searched once."""
 
 SHORTEST_REMEMBERED = 256
 """Minimum characters of a text within a value that is searched once: the result of a tool is in the
 tool's span and in messages."""
+
+# Messages, tools and instructions.
+_LISTS = (INPUT_MESSAGES, OUTPUT_MESSAGES, TOOL_DEFINITIONS, SYSTEM_INSTRUCTIONS)
 
 _LARGE = 10**12
 """Smaller numbers cannot be card numbers."""
@@ -207,12 +216,15 @@ class Redactor:
 
     def _attributes(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Attributes redacted; the same dictionary if nothing was found."""
-        lists = self._message_lists(attributes)
+        lists: dict[str, str] = {}
+        for key in _LISTS:
+            if key in attributes and (listed := self._list(key, attributes[key])) is not None:
+                lists[key] = listed
         rest = attributes
         if lists:
             rest = {key: value for key, value in attributes.items() if key not in lists}
         if self._are_clean(rest):
-            if all(new is attributes[key] for key, new in lists.items()):
+            if not lists or all(new is attributes[key] for key, new in lists.items()):
                 return attributes
             return {**attributes, **lists}
         changed = False
@@ -238,22 +250,12 @@ class Redactor:
             self._remember((value,))
         return new
 
-    def _message_lists(self, attributes: Mapping[str, Any]) -> dict[str, str]:
-        """The attributes that are lists of messages in JSON, redacted."""
-        found: dict[str, str] = {}
-        for key, value in attributes.items():
-            if value.__class__ is not str or len(value) < SHORTEST_LIST or value[:2] != "[{":
-                continue
-            path = path_of(key)
-            if not self._fields.is_secret(path):
-                listed = self._messages(value, path)
-                if listed is not None:
-                    found[key] = listed
-        return found
-
-    def _messages(self, text: str, path: Path) -> str | None:
-        """A list of messages in JSON redacted, each once; None if the text is no such list."""
-        found = json_items.split(text)
+    def _list(self, key: str, value: Any) -> str | None:
+        """A long list of objects in JSON redacted, each once; None if the value is no such list."""
+        if value.__class__ is not str or len(value) < SHORTEST_LIST:
+            return None
+        path = path_of(key)
+        found = None if self._fields.is_secret(path) else json_items.split(value)
         if found is None or not all(item[:1] == b"{" for item in found.items):
             return None
         keys = self._memory.keys(found.items, ".".join(path) if self.rules.keys else "")
@@ -264,15 +266,15 @@ class Redactor:
             together = b"\n".join(found.items[at] for at in new).decode()
             may = self._follows_all or self._finder.may_contain_secret(together)
             for at in new:
-                made[at] = result = self._message(found.items[at], path) if may else CLEAN
+                made[at] = result = self._item(found.items[at], path) if may else CLEAN
                 self._memory.put(keys[at], result)
         if not any(made):
-            return text
+            return value
         items = [each or item.decode() for each, item in zip(made, found.items, strict=True)]
         return json_items.join(found.separator, items)
 
-    def _message(self, item: bytes, path: Path) -> str:
-        """A message redacted; `CLEAN` if nothing was found."""
+    def _item(self, item: bytes, path: Path) -> str:
+        """An item of a list redacted; `CLEAN` if nothing was found."""
         text = item.decode()
         new = self._searched(text, path, 1)
         return CLEAN if new is text else new
