@@ -17,7 +17,14 @@ from ratchet.types import json_items
 from ratchet.types.json_items import JsonItems
 
 LONG = 1_024
-"""Minimum characters of the longest text of a span whose texts are separated."""
+"""Minimum characters of one of these texts of a span whose texts are separated."""
+
+_TEXTS = (
+    *("gen_ai.input.messages", "gen_ai.tool.call.result", "ratchet.output", "ratchet.input"),
+    *("gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.system_instructions"),
+    *("gen_ai.tool.definitions", "gen_ai.retrieval.documents"),
+)
+"""Attributes with texts that recur."""
 
 LEAST_LIST = 128
 """Minimum characters of a JSON list."""
@@ -27,9 +34,6 @@ LEAST_TEXT = 512
 
 _LEAST_ITEM = 32
 """Minimum mean length of items; a list of numbers, for example, is one text."""
-
-LEAST_ATTRIBUTES = 1_536
-"""Minimum characters of the attributes of such a span, as JSON: most spans need no closer look."""
 
 _SENDER = (
     *("service.", "deployment.", "telemetry.", "otel.scope.", "host.", "container.", "k8s."),
@@ -49,15 +53,14 @@ References = dict[str, tuple[str, list[int]]]
 _decode = msgspec.json.Decoder(References).decode
 
 
-def has_long_messages(attributes: Mapping[str, Any]) -> bool:
-    """Whether the messages of a span are to be separated."""
-    messages = attributes.get("gen_ai.input.messages")
-    return messages.__class__ is str and len(messages) >= LONG
-
-
 def has_long_text(attributes: Mapping[str, Any]) -> bool:
-    """Whether one of the texts of a span is to be separated."""
-    return any(value.__class__ is str and len(value) >= LONG for value in attributes.values())
+    """Whether the texts of a span are to be separated. Every span comes here: so it is quick."""
+    for key in _TEXTS:
+        if key in attributes:
+            value = attributes[key]
+            if value.__class__ is str and len(value) >= LONG:
+                return True
+    return False
 
 
 def separated(attributes: Mapping[str, Any]) -> tuple[Mapping[str, Any], LongTexts]:

@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ratchet.store.columns import clean, encode
-from ratchet.store.long_texts import (
-    LEAST_ATTRIBUTES,
-    LongTexts,
-    has_long_messages,
-    has_long_text,
-    separated,
-)
+from ratchet.store.long_texts import LongTexts, has_long_text, separated
 from ratchet.store.usage import COST, INPUT, OPERATION, OUTPUT, usage_text
 from ratchet.types import InputError, Span, SpanEvent
 
@@ -89,10 +83,9 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
         usage = usage_text(attributes, failed=span.status == "error")
     message, events = span.message, span.events
     texts: str | LongTexts = ""
-    encoded = "" if has_long_messages(attributes) else encode(attributes)
-    if not encoded or (len(encoded) >= LEAST_ATTRIBUTES and has_long_text(attributes)):
+    short: Mapping[str, Any] = attributes
+    if has_long_text(attributes):
         short, texts = separated(attributes)
-        encoded = encode(short)
     return _row(
         Row,
         (
@@ -107,7 +100,7 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
             end_ns,
             span.status,
             clean(message) if message else "",
-            encoded,
+            encode(short),
             encode(events) if events else "[]",
             conversation_id,
             usage,
