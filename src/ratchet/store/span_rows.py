@@ -85,7 +85,8 @@ def row_of(rollout_seq: int, fence: int, agent: str, span: Span) -> Row:
     texts: str | LongTexts = ""
     short: Mapping[str, Any] = attributes
     if has_long_text(attributes):
-        short, texts = separated(attributes)
+        short, long = separated(attributes)
+        texts = long or ""
     return _row(
         Row,
         (

@@ -58,7 +58,7 @@ def store_texts(database: Database, connection: Connection, rows: Sequence[Row])
     ends: dict[TraceKey, int] = {}
     digests: dict[int, dict[str, tuple[str, list[bytes]]]] = {}
     for at, row in enumerate(rows):
-        if not row.texts or isinstance(row.texts, str):
+        if isinstance(row.texts, str):
             continue
         trace = TraceKey(row.rollout_seq, row.fence, row.trace_id)
         used = uses.setdefault(trace, {})

@@ -218,8 +218,11 @@ class Redactor:
         """Attributes redacted; the same dictionary if nothing was found."""
         lists: dict[str, str] = {}
         for key in _LISTS:
-            if key in attributes and (listed := self._list(key, attributes[key])) is not None:
-                lists[key] = listed
+            value = attributes.get(key)
+            if value.__class__ is str and len(value) >= SHORTEST_LIST:
+                listed = self._list(key, value)
+                if listed is not None:
+                    lists[key] = listed
         rest = attributes
         if lists:
             rest = {key: value for key, value in attributes.items() if key not in lists}
@@ -250,10 +253,8 @@ class Redactor:
             self._remember((value,))
         return new
 
-    def _list(self, key: str, value: Any) -> str | None:
-        """A long list of objects in JSON redacted, each once; None if the value is no such list."""
-        if value.__class__ is not str or len(value) < SHORTEST_LIST:
-            return None
+    def _list(self, key: str, value: str) -> str | None:
+        """A list of objects in JSON redacted, each once; None if the value is no such list."""
         path = path_of(key)
         found = None if self._fields.is_secret(path) else json_items.split(value)
         if found is None or not all(item[:1] == b"{" for item in found.items):
