@@ -36,6 +36,7 @@ from queue_over_http import postgres, serving
 from sqlalchemy import text
 
 from ratchet.store import Store
+from ratchet.store.partitions import period_s
 from ratchet.types import Outcome, Rollout, Score, Span, SpanRecord
 from ratchet.types.trace import TraceFilter
 
@@ -145,11 +146,20 @@ FROM generate_series(100, :size, 100) n
 def fill(store: Store, size: int, begin: float) -> None:
     """Insert `size` finished rollouts and live traces, the first at `begin` (Unix seconds)."""
     values = {"begin": begin, "seconds": DAYS * 86_400 - 3_600, "size": size}
-    for statement in (
-        _ROLLOUTS, _ATTEMPTS, _SCORES, _SPANS_OF_ROLLOUTS, _LIVE_SPANS, _FEEDBACK
-    ):
+    for statement in (_ROLLOUTS, _ATTEMPTS, _SCORES, _SPANS_OF_ROLLOUTS, _LIVE_SPANS, _FEEDBACK):
         used = {name: value for name, value in values.items() if f":{name}" in statement}
         store._database.write(lambda c, sql=statement, given=used: c.execute(text(sql), given))
+
+
+def partition(store: Store, begin: float, now: float) -> int:
+    """Make the partitions that servers would have made since `begin`; return their number."""
+    period = period_s(DAYS)
+    at = begin
+    while at < now:
+        store.partitions.ahead(period, at)
+        at += period
+    store.partitions.ahead(period, now)
+    return len(store.partitions.existing())
 
 
 def settle(store: Store) -> None:
@@ -191,7 +201,9 @@ class Filled:
             "conversations": store.conversations.list,
             "conversation_log": lambda: store.conversations.log(self._conversation()),
             "live_spans": lambda: store.spans.live(self._agent()),
-            "rollouts_by_purpose": lambda: rollouts.list(purpose=f"learn/run-{self._any() // 5000}"),
+            "rollouts_by_purpose": lambda: rollouts.list(
+                purpose=f"learn/run-{self._any() // 5000}"
+            ),
         }
 
     def prepare(self, claims: int) -> None:
@@ -325,6 +337,7 @@ def growth(quick: bool) -> dict[str, Any]:
                     connection.execute(text(f"CREATE DATABASE {name}"))
             store = Store.open(url)
             begin, begun = time.time() - DAYS * 86_400, time.perf_counter()
+            partitions = partition(store, begin, time.time())
             fill(store, size, begin)
             settle(store)
             fill_s = time.perf_counter() - begun
@@ -343,6 +356,7 @@ def growth(quick: bool) -> dict[str, Any]:
         "spans": 10 * sizes[-1],
         "gb": round(stored / 1e9, 2),
         "fill_s": round(fill_s),
+        "partitions": partitions,
     }
 
 

@@ -17,6 +17,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.server.retention import DAY_S, LARGEST, SMALLEST, Pruner, Retention, next_limit
 from ratchet.store import Store
 from ratchet.store.audit import AuditRow
+from ratchet.store.partitions import period_s
 from ratchet.store.pruning import PruningStep, is_needed
 from ratchet.types import (
     STAGE_TRANSITIONS,
@@ -277,6 +278,26 @@ def test_two_servers_of_one_postgres_step_aside_for_one_another(postgres_url: st
         assert here._database.write(meanwhile) == PruningStep(0, None)
         assert rows_of(here, "events") == 5
         assert there.pruning.events(NOW).deleted == 4
+
+
+def test_spans_of_an_expired_period_are_dropped_and_counted(postgres_url: str) -> None:
+    period = period_s(DAYS_30.spans_days)
+    with Store.open(postgres_url) as store:
+        for number in range(10):
+            store.partitions.ahead(period, days_ago(60) + number * period)
+        records = [SpanRecord(span=span(n, days_ago(60 - n)), agent="bot") for n in range(60)]
+        store.spans.put(records)
+        metrics = Metrics()
+        deleted = sweep(store, metrics=metrics)["spans"]
+        # Of the period that is half over, spans stay until all of it is.
+        assert 30 - period / DAY_S <= deleted <= 31
+        assert rows_of(store, "spans") == 60 - deleted
+        assert (
+            f'ratchet_pruned_rows_total{{noun="spans"}} {deleted}.0' in metrics.render()[1].decode()
+        )
+        first_ns = store.partitions.existing()[0].begin_ns
+        assert first_ns is not None
+        assert first_ns / 1e9 <= days_ago(30) < first_ns / 1e9 + period
 
 
 def test_two_servers_that_prune_at_once_delete_everything_once(store_url: str) -> None:

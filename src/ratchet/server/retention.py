@@ -14,6 +14,7 @@ import msgspec
 from ratchet.server.limits import Clock
 from ratchet.server.metrics import Metrics
 from ratchet.store import Store
+from ratchet.store.partitions import period_s
 from ratchet.store.pruning import PruningStep
 from ratchet.types import StoreError
 
@@ -47,7 +48,9 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """Retention period of each noun in days; None for no limit."""
 
     spans_days: float | None = None
-    """Spans of live traffic, counted from their end. Spans of a rollout are deleted with it."""
+    """Spans of live traffic, counted from their end. Spans of a rollout are deleted with it. On
+    Postgres they stay up to an eighth longer, at least an hour: until their partition is dropped.
+    """
     rollouts_days: float | None = None
     """Ended rollouts, with their attempts, spans and scores, counted from their end. Evidence of
     experiments and rollouts of unfinished runs are kept.
@@ -188,7 +191,8 @@ class Pruner:
                 yield noun, partial(prune, self._clock() - days * DAY_S)
 
     def _spans(self, before: float, after: int, limit: int) -> PruningStep:
-        deleted = self._store.spans.prune(int(before * 1e9), limit)
+        grace_s = period_s(self._retention.spans_days)
+        deleted = self._store.spans.prune(int(before * 1e9), limit, grace_s)
         return PruningStep(deleted, after if deleted else None)
 
 

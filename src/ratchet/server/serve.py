@@ -26,10 +26,12 @@ from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemp
 from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp import Otlp
+from ratchet.server.partitions import PartitionKeeper
 from ratchet.server.retention import Pruner, Retention
 from ratchet.server.services import Services
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
+from ratchet.store.partitions import period_s
 from ratchet.types import ConfigError, StoreError
 
 _log = logging.getLogger("ratchet")
@@ -144,7 +146,10 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
         flush_attempt=gateway.flush_attempt,
-        background=(gateway,),
+        background=(
+            gateway,
+            PartitionKeeper(store, period_s(settings.retention.spans_days)),
+        ),
     )
     return App(services)
 

@@ -21,6 +21,7 @@ from ratchet.store.experiments import Experiments
 from ratchet.store.feedback import FeedbackLog
 from ratchet.store.journal import Journal
 from ratchet.store.location import parse
+from ratchet.store.partitions import SpanPartitions
 from ratchet.store.pruning import Pruning
 from ratchet.store.releases import Releases
 from ratchet.store.resources import Resources
@@ -51,7 +52,8 @@ class Store:
         self.resources = Resources(database)
         self.candidates = Candidates(database, self.resources)
         self.datasets = Datasets(database)
-        self.spans = Spans(database)
+        self.partitions = SpanPartitions(database)
+        self.spans = Spans(database, self.partitions)
         self.scores = Scores(database)
         self.rollouts = Rollouts(database, self.spans, self.scores)
         self.journal = Journal(database)

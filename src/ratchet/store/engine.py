@@ -177,7 +177,12 @@ def chunks(items: Sequence[_Item], size: int = CHUNK) -> Iterator[Sequence[_Item
 
 def starts_with(column: Column[str], prefix: str) -> Any:
     """Condition that a text starts with `prefix`, as a range that an index serves."""
-    return column.between(prefix, prefix + "\U0010ffff") if prefix else column.is_not(None)
+    return column.between(*prefix_range(prefix)) if prefix else column.is_not(None)
+
+
+def prefix_range(prefix: str) -> tuple[str, str]:
+    """First and last text that starts with a prefix."""
+    return prefix, prefix + "\U0010ffff"
 
 
 class _Gate:

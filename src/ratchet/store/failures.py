@@ -9,12 +9,15 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ratchet.types import StoreError
 
+_LOCKED = "55P03"
+
 # Prefixes of SQLITE_BUSY, SQLITE_LOCKED and their extended codes.
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED")
 
-# 40001 serialization failure, 40P01 deadlock: certainly rolled back. 57P01-57P03: the server shuts
-# down, crashed or starts up. 53300: too many connections. 08xxx: the connection broke.
-_PASSING_STATES = ("40001", "40P01", "57P01", "57P02", "57P03", "53300")
+# 40001 serialization failure, 40P01 deadlock, 55P03 lock not available: certainly rolled back.
+# 57P01-57P03: the server shuts down, crashed or starts up. 53300: too many connections. 08xxx: the
+# connection broke.
+_PASSING_STATES = ("40001", "40P01", _LOCKED, "57P01", "57P02", "57P03", "53300")
 
 _SQLITE_ADVICE = {
     "SQLITE_NOTADB": (
@@ -76,6 +79,11 @@ def explain(error: Exception, location: str) -> StoreError:
         return StoreError(
             f"All connections to the store {location} stayed in use.",
             hint="Use fewer threads, or open a store per process.",
+        )
+    if getattr(cause, "sqlstate", None) == _LOCKED:
+        return StoreError(
+            f"A table of the store {location} stayed locked by another connection.",
+            hint="Try again when its transaction has ended.",
         )
     reason = " ".join(str(cause).split()) or type(cause).__name__
     if passes(error):

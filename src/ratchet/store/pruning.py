@@ -114,10 +114,12 @@ class Pruning:
         def work(connection: Connection) -> PruningStep:
             if not self._is_mine(connection):
                 return PruningStep(0, None)
-            theirs = select(spans.c.seq).where(spans.c.rollout_seq.in_(old)).limit(limit)
-            found = connection.scalars(theirs).all()
+            their_seqs = select(spans.c.seq).where(spans.c.rollout_seq.in_(old)).limit(limit)
+            found = connection.scalars(their_seqs).all()
             for chunk in chunks(found):
-                connection.execute(delete(spans).where(spans.c.seq.in_(chunk)))
+                # Their rollouts name the partition on Postgres.
+                theirs = spans.c.seq.in_(chunk), spans.c.rollout_seq.in_(old)
+                connection.execute(delete(spans).where(*theirs))
             if len(found) == limit:
                 # More spans are left: examine the same rollouts again. They are deleted after their
                 # spans.

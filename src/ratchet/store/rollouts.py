@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select, text
+from sqlalchemy import ColumnElement, Connection, false, func, select, text, union_all
 
 from ratchet.store.columns import clean
-from ratchet.store.engine import Database, chunks, starts_with
+from ratchet.store.engine import Database, chunks, prefix_range, starts_with
 from ratchet.store.feedback import seq_of
 from ratchet.store.queue import Queue
 from ratchet.store.rows import cost_of, rollout_of, row_of
@@ -96,16 +97,22 @@ class Rollouts(Queue):
         Raises:
             InputError: The cursor is invalid.
         """
-        query = select(rollouts).where(*_conditions(queue, purpose))
+        conditions = _conditions(queue, None)
         if status is not None:
-            query = query.where(rollouts.c.status == status)
+            conditions.append(rollouts.c.status == status)
         if candidate_id is not None:
-            query = query.where(rollouts.c.candidate_id == candidate_id)
+            conditions.append(rollouts.c.candidate_id == candidate_id)
         if cursor is not None:
-            query = query.where(rollouts.c.seq < seq_of(cursor, "rollouts"))
-        # One more than requested shows whether there is a next page.
-        query = query.order_by(rollouts.c.seq.desc()).limit(limit + 1)
-        rows = self._database.read(lambda c: c.execute(query).all())
+            conditions.append(rollouts.c.seq < seq_of(cursor, "rollouts"))
+
+        def work(connection: Connection) -> Sequence[Any]:
+            mine = _of_purpose(connection, purpose, conditions, limit + 1) if purpose else ()
+            query = select(rollouts).where(*conditions, *mine)
+            # One more than requested shows whether there is a next page.
+            query = query.order_by(rollouts.c.seq.desc()).limit(limit + 1)
+            return connection.execute(query).all()
+
+        rows = self._database.read(work)
         page = rows[:limit]
         more = len(rows) > limit and page
         return [rollout_of(row) for row in page], str(page[-1].seq) if more else None
@@ -144,6 +151,44 @@ class Rollouts(Queue):
 
 
 _UNKNOWN = text("(rollouts.reported_usd IS NULL OR rollouts.unpriced <> '{}')")
+
+
+_FEW = 50
+"""Most purposes with a prefix whose rollouts are looked up one purpose after the other."""
+
+# One index lookup per purpose, however many rollouts it has.
+_PURPOSES = text(
+    "WITH RECURSIVE found(purpose) AS ("
+    " SELECT (SELECT min(purpose) FROM rollouts WHERE purpose BETWEEN :low AND :high)"
+    " UNION ALL"
+    " SELECT (SELECT min(r.purpose) FROM rollouts r"
+    "  WHERE r.purpose > found.purpose AND r.purpose <= :high)"
+    " FROM found WHERE found.purpose IS NOT NULL"
+    ") SELECT purpose FROM found WHERE purpose IS NOT NULL LIMIT :most"
+)
+
+
+def _of_purpose(
+    connection: Connection, prefix: str, conditions: Sequence[ColumnElement[bool]], most: int
+) -> builtins.list[ColumnElement[bool]]:
+    """Condition that selects at least the `most` newest rollouts of purposes with a prefix.
+
+    By prefix alone, a database reads all rollouts from the newest on, or sorts all of the prefix.
+    """
+    low, high = prefix_range(clean(prefix))
+    purposes = connection.scalars(_PURPOSES, {"low": low, "high": high, "most": _FEW + 1}).all()
+    if len(purposes) > _FEW:
+        return [starts_with(rollouts.c.purpose, prefix)]
+    newest = (
+        select(rollouts.c.seq)
+        .where(rollouts.c.purpose == one, *conditions)
+        .order_by(rollouts.c.seq.desc())
+        .limit(most)
+        .subquery()
+        for one in purposes
+    )
+    lists = [select(each.c.seq) for each in newest]
+    return [rollouts.c.seq.in_(union_all(*lists))] if lists else [false()]
 
 
 def _conditions(queue: str | None, purpose: str | None) -> builtins.list[ColumnElement[bool]]:

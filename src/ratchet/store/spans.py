@@ -8,12 +8,22 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, select, text, union_all
+from sqlalchemy import (
+    Connection,
+    TableClause,
+    column,
+    delete,
+    select,
+    table,
+    text,
+    union_all,
+)
 
 from ratchet.store.billing import billed_in, count_costs, hold
 from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database, chunks
 from ratchet.store.keys import NO_ROLLOUT, keys_of
+from ratchet.store.partitions import DEFAULT, SpanPartitions
 from ratchet.store.span_rows import Row, row_of, with_heads
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of, store_texts
@@ -35,14 +45,16 @@ _ROWS_PER_INSERT = 62
 """Rows per INSERT on SQLite. Its driver releases the GIL at each statement and may wait long to get
 it back; and some builds of SQLite limit a statement to 999 values."""
 
-_KEY = ("rollout_seq", "fence", "trace_id", "span_id")
-
 
 class Spans:
-    """Spans by rollout; each span of an attempt is stored once."""
+    """Spans by rollout; each span of an attempt is stored once.
 
-    def __init__(self, database: Database) -> None:
+    On Postgres, two live spans of the same ids are different when one started in another partition.
+    """
+
+    def __init__(self, database: Database, partitions: SpanPartitions) -> None:
         self._database = database
+        self._partitions = partitions
         # Directly to the driver: SQLAlchemy's processing of a row costs more than its INSERT.
         self._insert = _insert("?" if database.is_sqlite else "%s", 1)
         self._insert_together = _insert("?", _ROWS_PER_INSERT) if database.is_sqlite else None
@@ -189,31 +201,55 @@ class Spans:
         """List the names of live agents, sorted."""
         return self._database.read(lambda c: list(c.scalars(_AGENTS)))
 
-    def prune(self, before_ns: int, limit: int = 1_000) -> int:
+    def prune(self, before_ns: int, limit: int = 1_000, grace_s: float = 0.0) -> int:
         """Delete live spans that ended before a moment, in order of storage per agent.
+
+        On Postgres, a partition that lies before the moment is dropped as a whole.
 
         Args:
             before_ns: Unix time in nanoseconds.
-            limit: Maximum number of spans to delete.
+            limit: Maximum number of spans to delete, except in partitions.
+            grace_s: Seconds for which old spans may stay, to be dropped with their partition.
 
         Returns:
             Number of deleted spans.
         """
+        while (dropped := self._partitions.drop(before_ns)) is not None:
+            if dropped:
+                return dropped
+        grace_ns = int(grace_s * 1e9)
+        tables = ["spans"] if self._database.is_sqlite else [DEFAULT]
+        for part in self._partitions.existing():
+            is_begun = part.begin_ns is None or part.begin_ns < before_ns
+            if is_begun and part.end_ns > before_ns + grace_ns:
+                tables.append(part.name)
+        deleted = 0
+        for name in tables:
+            deleted += self._prune_rows(name, before_ns, limit - deleted)
+        return deleted
+
+    def _prune_rows(self, name: str, before_ns: int, limit: int) -> int:
+        """Delete old live spans from the table `spans` or a partition of it."""
+        if limit <= 0:
+            return 0
+        rows = table(name, column("seq"), column("agent"), column("end_ns"))
         # Searching takes no lock that writers wait for.
-        old = self._database.read(lambda c: self._old(c, before_ns, limit))
+        old = self._database.read(lambda c: self._old(c, rows, before_ns, limit))
         if not old:
             return 0
 
         def work(connection: Connection) -> int:
             deleted = 0
             for chunk in chunks(old):
-                gone = delete(spans).where(spans.c.seq.in_(chunk))
+                gone = delete(rows).where(rows.c.seq.in_(chunk))
                 deleted += connection.execute(gone).rowcount
             return deleted
 
         return self._database.write(work)
 
-    def _old(self, connection: Connection, before_ns: int, limit: int) -> list[int]:
+    def _old(
+        self, connection: Connection, rows: TableClause, before_ns: int, limit: int
+    ) -> list[int]:
         """Select live spans to delete.
 
         Examines several spans of each agent, not just the first, so that one span with a clock far
@@ -227,14 +263,14 @@ class Spans:
         for name in names[begin:] + names[:begin]:
             self._pruned_agent = name
             window = (
-                select(spans.c.seq, spans.c.end_ns)
-                .where(_LIVE, spans.c.agent == name)
-                .order_by(spans.c.seq)
+                select(rows.c.seq, rows.c.end_ns)
+                .where(text(f"{rows.name}.agent > ''"), rows.c.agent == name)
+                .order_by(rows.c.seq)
                 .limit(max(limit, _WINDOW))
             )
-            rows = connection.execute(window).all()
-            old += [row.seq for row in rows if row.end_ns < before_ns]
-            looked_at += len(rows)
+            found = connection.execute(window).all()
+            old += [row.seq for row in found if row.end_ns < before_ns]
+            looked_at += len(found)
             if len(old) >= limit or looked_at >= _SEARCH:
                 break
         return old[:limit]
@@ -246,7 +282,7 @@ def _insert(mark: str, count: int) -> str:
     row = f"({', '.join([mark] * len(Row._fields))})"
     return (
         f"INSERT INTO spans ({columns}) VALUES {', '.join([row] * count)}"  # noqa: S608
-        f" ON CONFLICT ({', '.join(_KEY)}) DO NOTHING"
+        " ON CONFLICT DO NOTHING"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select, text
 
@@ -51,22 +51,40 @@ class FeedbackFigures(NamedTuple):
 
 
 def summaries(
-    connection: Connection, keys: Sequence[SummaryKey], price: Price | None = None
+    connection: Connection,
+    keys: Sequence[SummaryKey],
+    price: Price | None = None,
+    since_ns: int | None = None,
 ) -> dict[SummaryKey, Trace]:
-    """Summarise traces, in the order of the keys; traces deleted meanwhile are omitted."""
+    """Summarise traces, in the order of the keys; traces deleted meanwhile are omitted.
+
+    Args:
+        connection: An open transaction.
+        keys: The traces.
+        price: Prices of calls that recorded no cost.
+        since_ns: Start before which none of the traces has a span, if known. On Postgres, earlier
+            partitions are not searched then.
+    """
     found: dict[SummaryKey, Trace] = {}
-    for some in chunks(keys, MANY):
-        found.update(_some(connection, some, price))
-    return found
+    # Apart, since Postgres has them in different partitions.
+    live = [key for key in keys if key.rollout_seq == NO_ROLLOUT]
+    attempts = [key for key in keys if key.rollout_seq != NO_ROLLOUT]
+    for some in (*chunks(live, MANY), *chunks(attempts, MANY)):
+        found.update(_some(connection, some, price, since_ns))
+    return {key: found[key] for key in keys if key in found}
 
 
 def _some(
-    connection: Connection, keys: Sequence[SummaryKey], price: Price | None
+    connection: Connection,
+    keys: Sequence[SummaryKey],
+    price: Price | None,
+    since_ns: int | None,
 ) -> Iterator[tuple[SummaryKey, Trace]]:
-    counts = _counts(connection, keys)
-    names = _names(connection, keys)
-    used = _used(connection, keys)
-    parents = _parents(connection, [key for key, calls in used.items() if len(calls) > 1])
+    since = () if since_ns is None else (spans.c.start_ns >= since_ns,)
+    counts = _counts(connection, keys, since)
+    names = _names(connection, keys, since)
+    used = _used(connection, keys, since)
+    parents = _parents(connection, [key for key, calls in used.items() if len(calls) > 1], since)
     owners = _owners(connection, keys)
     conversations = {name.conversation_id for name in names.values()} - {""}
     of_traces = feedback_of(connection, feedback.c.trace_id, {key.trace_id for key in keys})
@@ -116,6 +134,9 @@ def _some(
 
 _KEY = (spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
 
+_Since: TypeAlias = tuple[ColumnElement[bool], ...]
+"""Condition on the start of spans, or none."""
+
 
 def among(keys: Iterable[SummaryKey]) -> ColumnElement[bool]:
     """Condition that a span belongs to one of these traces; served by the unique key of spans."""
@@ -137,7 +158,7 @@ def among(keys: Iterable[SummaryKey]) -> ColumnElement[bool]:
 
 
 def _counts(
-    connection: Connection, keys: Sequence[SummaryKey]
+    connection: Connection, keys: Sequence[SummaryKey], since: _Since
 ) -> dict[SummaryKey, tuple[int, int, int, int]]:
     """Number of spans, first start, last end and number of errors."""
     failed = case((spans.c.status == "error", 1), else_=0)
@@ -145,7 +166,7 @@ def _counts(
     end = case((spans.c.end_ns > spans.c.start_ns, spans.c.end_ns), else_=spans.c.start_ns)
     query = (
         select(*_KEY, func.count(), func.min(spans.c.start_ns), func.max(end), func.sum(failed))
-        .where(among(keys))
+        .where(among(keys), *since)
         .group_by(*_KEY)
     )
     return {
@@ -154,10 +175,15 @@ def _counts(
     }
 
 
-def _names(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, _Name]:
+def _names(
+    connection: Connection, keys: Sequence[SummaryKey], since: _Since
+) -> dict[SummaryKey, _Name]:
     columns = (*_KEY, spans.c.start_ns, spans.c.parent_id, spans.c.name, spans.c.agent)
     heads = select(*columns, spans.c.conversation_id).where(
-        _HEADS, spans.c.trace_id.in_({key.trace_id for key in keys})
+        _HEADS,
+        spans.c.trace_id.in_({key.trace_id for key in keys}),
+        spans.c.rollout_seq.in_({key.rollout_seq for key in keys}),
+        *since,
     )
     requested = set(keys)
     by_key: dict[SummaryKey, list[Any]] = {}
@@ -176,28 +202,30 @@ def _names(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKe
             unsure.append(key)
     if unsure:
         # The root is not the head when its clock was behind or another span began first.
-        roots_of = select(*columns).where(among(unsure), spans.c.parent_id.is_(None))
+        roots_of = select(*columns).where(among(unsure), spans.c.parent_id.is_(None), *since)
         for root in connection.execute(roots_of.order_by(spans.c.start_ns.desc())):
             key = SummaryKey(*root[:3])
             names[key] = names[key]._replace(name=root.name, agent=root.agent, rootless=False)
     return names
 
 
-def _used(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, list[Used]]:
+def _used(
+    connection: Connection, keys: Sequence[SummaryKey], since: _Since
+) -> dict[SummaryKey, list[Used]]:
     query = select(*_KEY, spans.c.span_id, spans.c.parent_id, spans.c.usage)
     found: dict[SummaryKey, list[Used]] = {}
-    for row in connection.execute(query.where(among(keys), _USING)):
+    for row in connection.execute(query.where(among(keys), _USING, *since)):
         found.setdefault(SummaryKey(*row[:3]), []).append(used_by(row[3], row[4], row[5]))
     return found
 
 
 def _parents(
-    connection: Connection, keys: Sequence[SummaryKey]
+    connection: Connection, keys: Sequence[SummaryKey], since: _Since
 ) -> dict[SummaryKey, dict[str, str | None]]:
     """Parent of every span, for traces in which a call may be recorded twice."""
     if not keys:
         return {}
-    query = select(*_KEY, spans.c.span_id, spans.c.parent_id).where(among(keys))
+    query = select(*_KEY, spans.c.span_id, spans.c.parent_id).where(among(keys), *since)
     found: dict[SummaryKey, dict[str, str | None]] = {}
     for row in connection.execute(query):
         found.setdefault(SummaryKey(*row[:3]), {})[row[3]] = row[4]

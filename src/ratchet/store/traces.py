@@ -40,6 +40,7 @@ _FOLLOWED = 5_000
 """Maximum spans read by `after`."""
 
 _HEADS = text("spans.head > 0")
+_OF_ROLLOUTS = text("spans.rollout_seq > 0")
 _IN_CONVERSATIONS = text("spans.conversation_id > ''")
 """A literal, since SQLite ignores a partial index when its condition is a bound argument."""
 
@@ -248,7 +249,10 @@ def _page(
     window = min(limit + 1, _WINDOW)
     while looked_at < LOOK_BACK:
         heads = _heads(connection, criteria, window, after)
-        figures = summaries(connection, [head.key for head in heads], price)
+        # A trace has no span before its first head. (The first one of a conversation is not that.)
+        bounded = heads and criteria.conversation_id is None
+        since_ns = heads[-1].start_ns if bounded else None
+        figures = summaries(connection, [head.key for head in heads], price, since_ns)
         for head in heads:
             trace = figures.get(head.key)
             if trace is not None and criteria.fits(trace):
@@ -279,6 +283,9 @@ def _query(criteria: TraceFilter, kind: int, limit: int, after: tuple[int, int] 
     query = select(
         spans.c.start_ns, spans.c.seq, spans.c.rollout_seq, spans.c.fence, spans.c.trace_id
     ).where(_HEADS, spans.c.head == kind)
+    if kind == ROLLOUT_HEAD:
+        # Redundant, but it names the partition on Postgres.
+        query = query.where(_OF_ROLLOUTS)
     query = query.where(~_is_preceded(criteria.conversation_id))
     if criteria.conversation_id is not None:
         query = query.where(

@@ -175,6 +175,8 @@ def _spans() -> None:
         *_words("texts", default=""),
         sa.UniqueConstraint("rollout_seq", "fence", "trace_id", "span_id", name="uq_spans"),
     )
+    if op.get_bind().dialect.name == "postgresql":
+        _partition_spans()
     _index("spans", "agent", ["agent", "seq", "end_ns"], "agent > ''")
     _index("spans", "trace", ["trace_id"], "rollout_seq > 0")
     heads = ["head", "start_ns", "seq", "trace_id", "agent", "conversation_id"]
@@ -208,6 +210,26 @@ def _texts() -> None:
         sqlite_with_rowid=False,
     )
     _index("text_uses", "text", ["text_seq"])
+
+
+def _partition_spans() -> None:
+    """Make the table `spans` the parent of partitions; see `store/partitions.py`.
+
+    The keys stay with each partition: a unique key of the parent would have to contain the start.
+    """
+    for change in (
+        "ALTER TABLE spans RENAME TO spans_of_rollouts",
+        "CREATE TABLE spans (LIKE spans_of_rollouts INCLUDING DEFAULTS)"
+        " PARTITION BY RANGE (rollout_seq)",
+        "ALTER TABLE spans ATTACH PARTITION spans_of_rollouts FOR VALUES FROM (1) TO (MAXVALUE)",
+        "CREATE TABLE spans_live (LIKE spans_of_rollouts INCLUDING DEFAULTS)"
+        " PARTITION BY RANGE (start_ns)",
+        "ALTER TABLE spans ATTACH PARTITION spans_live FOR VALUES FROM (MINVALUE) TO (1)",
+        "CREATE TABLE spans_elsewhere (LIKE spans_of_rollouts INCLUDING ALL)",
+        "ALTER TABLE spans_live ATTACH PARTITION spans_elsewhere DEFAULT",
+        "ALTER SEQUENCE spans_seq_seq OWNED BY spans.seq",
+    ):
+        op.execute(change)
 
 
 def _runs() -> None:
