@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.serving import RunningServer
 
 from ratchet.server import partitions
 from ratchet.server.partitions import PartitionKeeper
@@ -20,6 +19,7 @@ from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.store.partitions import AHEAD
 from ratchet.types import StoreError
+from tests.serving import RunningServer
 
 
 def test_servers_on_one_postgres_have_partitions_when_they_answer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import text
+from sqlalchemy import event, text
 
 from ratchet.store import Store, partitions
 from ratchet.store.partitions import (
@@ -309,6 +310,49 @@ def test_writers_lose_nothing_while_partitions_come_and_go(postgres_url: str) ->
             writer.join(60)
         assert failures == []
         assert stored(store) == ids(written)
+
+
+MANY_SPANS = """
+INSERT INTO spans (rollout_seq, fence, agent, trace_id, span_id, name, start_ns, end_ns, status,
+    message, attributes, events, conversation_id, head)
+SELECT 0, 0, 'agent-' || t % 9, md5('t' || t), s::text, 'n', :begin + t * 100000 + s, 2, 'ok',
+    '', '{}', '[]', CASE WHEN s = 0 THEN 'c' || t / 3 ELSE '' END, CASE WHEN s = 0 THEN 1 ELSE 0 END
+FROM generate_series(1, 4000) t, generate_series(0, 4) s
+"""
+
+
+def test_an_index_of_each_partition_answers_every_question(store: Store) -> None:
+    store.partitions.ahead(DAY, NOW)
+    begin = {"begin": int(NOW * 1e9)}
+    store._database.write(lambda c: c.execute(text(MANY_SPANS), begin))
+    # Autovacuum collects statistics of partitions, not of their parent.
+    (current,) = (one.name for one in store.partitions.existing() if one.begin_ns == NOW * 1e9)
+    store._database.write(lambda c: c.execute(text(f"ANALYZE {current}")))
+    trace_id = hashlib.md5(b"t77").hexdigest()
+    asked: list[tuple[str, Any]] = []
+
+    def note(connection: Any, cursor: Any, sql: str, values: Any, *_: Any) -> None:
+        asked.append((sql, values))
+
+    event.listen(store._database.engine, "before_cursor_execute", note)
+    assert len(store.traces.list(limit=50)[0]) == 50
+    assert len(store.traces.list(TraceFilter(agent="agent-3"), limit=50)[0]) == 50
+    assert len(store.traces.list(TraceFilter(conversation_id="c77"))[0]) == 3
+    assert store.traces.get(trace_id) is not None
+    assert store.traces.find(trace_id[:9]) == [trace_id]
+    assert len(store.spans.of_trace(trace_id)) == 5
+    assert len(store.spans.live("agent-3", 50)[0]) == 50
+    assert store.conversations.log("c77") is not None
+    assert store.spans.put([live(NOW)]) == 1
+    event.remove(store._database.engine, "before_cursor_execute", note)
+    raw = store._database.engine.raw_connection()
+    cursor = raw.cursor()
+    for sql, values in asked:
+        if sql.startswith("SELECT"):
+            cursor.execute(f"EXPLAIN {sql}", values)
+            plan = "\n".join(row[0] for row in cursor.fetchall())
+            assert f"Seq Scan on {current}" not in plan, f"{sql}\n{plan}"
+    raw.close()
 
 
 def test_a_table_that_stays_locked_is_told(store: Store) -> None:

@@ -159,10 +159,10 @@ class Spans:
 
     def of_trace(self, trace_id: str) -> list[Span]:
         """Return the spans of a trace, in order of their start, live ones and those of rollouts."""
-        live = select(spans.c.seq).where(*_ALONE, spans.c.trace_id == trace_id)
-        rest = select(spans.c.seq).where(_OF_ROLLOUTS, spans.c.trace_id == trace_id)
-        query = select(spans).where(spans.c.seq.in_(union_all(live, rest)))
-        query = query.order_by(spans.c.start_ns, spans.c.seq)
+        live = select(spans).where(*_ALONE, spans.c.trace_id == trace_id)
+        rest = select(spans).where(_OF_ROLLOUTS, spans.c.trace_id == trace_id)
+        both = union_all(live, rest).subquery()
+        query = select(both).order_by(both.c.start_ns, both.c.seq)
         return self._database.read(lambda c: spans_of(c, c.execute(query)))
 
     def live(
@@ -181,13 +181,11 @@ class Spans:
         Raises:
             InputError: The cursor is invalid.
         """
-        keys = select(spans.c.seq).where(_LIVE, spans.c.agent == agent)
+        query = select(spans).where(_LIVE, spans.c.agent == agent)
         if cursor is not None:
-            keys = keys.where(spans.c.seq < _seq_of(cursor))
+            query = query.where(spans.c.seq < _seq_of(cursor))
         # One more than requested shows whether there is a next page.
-        keys = keys.order_by(spans.c.seq.desc()).limit(limit + 1)
-        # A covering index finds the page, however large the table is.
-        query = select(spans).where(spans.c.seq.in_(keys)).order_by(spans.c.seq.desc())
+        query = query.order_by(spans.c.seq.desc()).limit(limit + 1)
 
         def work(connection: Connection) -> tuple[list[Span], str | None]:
             rows = connection.execute(query).all()

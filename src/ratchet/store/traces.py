@@ -16,7 +16,7 @@ from ratchet.store.columns import clean
 from ratchet.store.engine import Database, starts_with
 from ratchet.store.feedback import FeedbackLog
 from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
-from ratchet.store.summaries import SummaryKey, summaries
+from ratchet.store.summaries import SummaryKey, among, summaries
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of
 from ratchet.store.usage import Price
@@ -118,22 +118,14 @@ class Traces:
             found = summaries(connection, [SummaryKey(*row) for row in keys], price)
             if not found:
                 return None
-            parts = [
-                select(spans.c.seq).where(
-                    spans.c.rollout_seq == key.rollout_seq,
-                    spans.c.fence == key.fence,
-                    spans.c.trace_id == key.trace_id,
-                )
-                for key in found
-            ]
             rows = itertools.chain.from_iterable(
                 connection.execute(
                     select(spans)
-                    .where(spans.c.seq.in_(part))
+                    .where(among([key]))
                     .order_by(spans.c.start_ns, spans.c.seq)
                     .limit(limit)
                 )
-                for part in parts
+                for key in found
             )
             ordered = sorted(rows, key=lambda row: (row.start_ns, row.seq))[:limit]
             return merged_trace(list(found.values())), spans_of(connection, ordered)
