@@ -14,6 +14,8 @@ one JSON object:
 - ms: the medians in milliseconds, by operation and number of rollouts
 - spans, gb, fill_s: size of the largest database, and the seconds that filling it took
 - partitions: partitions of its live spans
+- delete_s_per_million, drop_s_per_million: seconds to delete a million live spans in small steps,
+  and by dropping the partition of a period, which had `dropped` spans
 """
 
 from __future__ import annotations
@@ -35,16 +37,20 @@ import httpx2
 from queue_over_http import postgres, serving
 from sqlalchemy import text
 
+from ratchet.server.retention import LARGEST
 from ratchet.store import Store
 from ratchet.store.partitions import period_s
 from ratchet.types import Outcome, Rollout, Score, Span, SpanRecord
 from ratchet.types.trace import TraceFilter
 
-SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (1_000, 10_000)
+SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (5_000, 20_000)
 """Rollouts, and as many live traces."""
 
-ROUNDS, QUICK_ROUNDS = 40, 8
+ROUNDS, QUICK_ROUNDS = 20, 8
 """Turns; each calls every operation on every size, claims and finishes five times."""
+
+ROW_BY_ROW = 5_000
+"""Spans that are deleted one by one, to compare with dropping a partition."""
 
 QUEUE = "agent-0"
 DAYS = 28.0
@@ -311,6 +317,26 @@ def measure(filled: list[Filled], rounds: int) -> dict[str, dict[int, float]]:
     return medians
 
 
+def pruned(store: Store) -> dict[str, float]:
+    """Seconds per million live spans: dropped with their partition, and deleted one by one."""
+    first = store.partitions.existing()[1]
+    half_ns = ((first.begin_ns or 0) + first.end_ns) // 2
+    rows = 0
+    begun = time.perf_counter()
+    # As the server's retention does it, without its pauses.
+    while rows < ROW_BY_ROW and (deleted := store.spans.prune(half_ns, LARGEST)):
+        rows += deleted
+    row_by_row_s = (time.perf_counter() - begun) / max(rows, 1) * 1e6
+    begun = time.perf_counter()
+    dropped = store.spans.prune(first.end_ns, LARGEST, period_s(DAYS))
+    drop_s = (time.perf_counter() - begun) / max(dropped, 1) * 1e6
+    return {
+        "delete_s_per_million": round(row_by_row_s, 1),
+        "drop_s_per_million": round(drop_s, 1),
+        "dropped": dropped,
+    }
+
+
 def growths(ms: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
     """Of each group, the growth of the operation that grows most."""
     return {
@@ -350,6 +376,7 @@ def growth(quick: bool) -> dict[str, Any]:
         ms = measure(opened, rounds)
         query = text("SELECT pg_database_size(current_database())")
         stored = int(opened[-1].store._database.read(lambda c: c.scalar(query)))
+        pruning = pruned(opened[-1].store)
     return {
         **growths(ms),
         "ms": {name: {str(size): value for size, value in by.items()} for name, by in ms.items()},
@@ -357,6 +384,7 @@ def growth(quick: bool) -> dict[str, Any]:
         "gb": round(stored / 1e9, 2),
         "fill_s": round(fill_s),
         "partitions": partitions,
+        **pruning,
     }
 
 
