@@ -14,6 +14,9 @@ one JSON object:
 - ms: the medians in milliseconds, by operation and number of rollouts
 - spans, gb, fill_s: size of the largest database, and the seconds that filling it took
 - partitions: partitions of its live spans
+- bytes_per_span: of live spans, in the tables and their indexes
+- cpu_us: microseconds of CPU time per live span stored in batches, and per rollout claimed and
+  finished in batches, of the store's code and of Postgres
 - delete_s_per_million, drop_s_per_million: seconds to delete a million live spans in small steps,
   and by dropping the partition of a period, which had `dropped` spans
 """
@@ -34,10 +37,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psutil
 from queue_over_http import postgres, serving
 from sqlalchemy import text
 
 from ratchet.server.retention import LARGEST
+from ratchet.server.span_writer import BATCH
 from ratchet.store import Store
 from ratchet.store.partitions import period_s
 from ratchet.types import Outcome, Rollout, Score, Span, SpanRecord
@@ -213,16 +218,17 @@ class Filled:
         }
 
     def prepare(self, claims: int) -> None:
-        """Queue the rollouts that `claims` claims will take."""
+        """Queue the rollouts that `claims` claims will take, and those of `run_many`."""
         waiting = [
             Rollout(
-                id=f"queued-{number}",
-                queue=QUEUE,
+                id=f"{queue}-{number}",
+                queue=queue,
                 candidate_id="c",
                 task_id="t",
                 input={"question": "Where is my order?" * 5},
             )
-            for number in range(claims)
+            for queue, most in ((QUEUE, claims), ("many", 5_000))
+            for number in range(most)
         ]
         self.store.rollouts.create(waiting, time.time())
 
@@ -271,6 +277,35 @@ class Filled:
         now = time.time()
         spans = itertools.chain.from_iterable(self._spans(now) for _ in range(20))
         self.store.spans.put([SpanRecord(span=span, agent="agent-0") for span in spans])
+
+    def put_many(self) -> int:
+        """Store live spans in the largest batches that a server makes; return their number."""
+        for _ in range(10):
+            now = time.time()
+            traces = (self._spans(now) for _ in range(BATCH // 5))
+            spans = itertools.chain.from_iterable(traces)
+            self.store.spans.put([SpanRecord(span=span, agent="agent-0") for span in spans])
+        return 10 * BATCH
+
+    def run_many(self) -> int:
+        """Claim and finish rollouts without spans, in batches; return their number."""
+        done = 0
+        while claims := self.store.rollouts.claim("many", "host/1/1", 100, 600.0, time.time()):
+            now = time.time()
+            outcomes = [
+                Outcome(
+                    rollout_id=claim.rollout.id,
+                    fence=claim.fence,
+                    status="succeeded",
+                    started_at=now,
+                    ended_at=now,
+                    duration_s=0.0,
+                    output="It is on its way.",
+                )
+                for claim in claims
+            ]
+            done += len(self.store.rollouts.finish(outcomes, now))
+        return done
 
     def _spans(self, now: float) -> Iterator[Span]:
         """Spans of one trace."""
@@ -337,6 +372,37 @@ def pruned(store: Store) -> dict[str, float]:
     }
 
 
+def bytes_per_span(store: Store) -> dict[str, int]:
+    """Bytes on disk per live span, by table and indexes."""
+    query = text(
+        "SELECT sum(pg_table_size(relid)), sum(pg_indexes_size(relid)) FROM pg_partition_tree"
+        "('spans_live') WHERE isleaf"
+    )
+    table, indexes = store._database.read(lambda c: c.execute(query).one())
+    rows = store._database.read(lambda c: c.scalar(text("SELECT count(*) FROM spans_live")))
+    return {"table": round(table / rows), "indexes": round(indexes / rows)}
+
+
+def cpu_us(store: Store, work: Callable[[], int]) -> dict[str, float]:
+    """Microseconds of CPU time that a piece of work takes here and in Postgres.
+
+    Unlike its duration, that depends little on what else the machine does.
+    """
+    query = text("SELECT pid FROM pg_stat_activity")
+    pids = store._database.read(lambda c: c.scalars(query).all())
+    servers = [psutil.Process(pid) for pid in pids]
+
+    def in_postgres() -> float:
+        return sum(sum(server.cpu_times()[:2]) for server in servers)
+
+    here, there = time.process_time(), in_postgres()
+    pieces = work()
+    return {
+        "store": round((time.process_time() - here) / pieces * 1e6, 1),
+        "postgres": round((in_postgres() - there) / pieces * 1e6, 1),
+    }
+
+
 def growths(ms: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
     """Of each group, the growth of the operation that grows most."""
     return {
@@ -376,7 +442,13 @@ def growth(quick: bool) -> dict[str, Any]:
         ms = measure(opened, rounds)
         query = text("SELECT pg_database_size(current_database())")
         stored = int(opened[-1].store._database.read(lambda c: c.scalar(query)))
-        pruning = pruned(opened[-1].store)
+        largest = opened[-1]
+        cpu = {
+            "span": cpu_us(largest.store, largest.put_many),
+            "rollout": cpu_us(largest.store, largest.run_many),
+        }
+        size_of_span = bytes_per_span(largest.store)
+        pruning = pruned(largest.store)
     return {
         **growths(ms),
         "ms": {name: {str(size): value for size, value in by.items()} for name, by in ms.items()},
@@ -384,6 +456,8 @@ def growth(quick: bool) -> dict[str, Any]:
         "gb": round(stored / 1e9, 2),
         "fill_s": round(fill_s),
         "partitions": partitions,
+        "bytes_per_span": size_of_span,
+        "cpu_us": cpu,
         **pruning,
     }
 

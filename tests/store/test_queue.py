@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
-from ratchet.store import Store
+from ratchet.store import Store, rollouts
 from ratchet.types import (
     MAX_DELIVERIES,
     Claim,
@@ -357,6 +358,50 @@ def test_lists_and_counts_are_narrowed_by_each_filter(store: Store) -> None:
     assert store.rollouts.counts(queue="other") == {"queued": 1}
     assert store.rollouts.counts(purpose="improve/1/") == {"queued": 1, "running": 1}
     assert store.rollouts.counts(queue="nobody") == {}
+
+
+@pytest.mark.parametrize("few", [1, 50])
+def test_pages_of_purposes_with_a_prefix_hold_each_rollout_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(rollouts, "_FEW", few)
+    made = [
+        rollout(f"{n}", purpose=("learn/a", "learn/b", "learn", "lear", "prove")[n % 5])
+        for n in range(40)
+    ]
+    store.rollouts.create(made, 1.0)
+    for prefix in ("learn", "learn/", "learn/b", "l", "x"):
+        wanted = [one.id for one in reversed(made) if one.purpose.startswith(prefix)]
+        found: list[str] = []
+        cursor = None
+        while True:
+            page, cursor = store.rollouts.list(purpose=prefix, limit=3, cursor=cursor)
+            found += [one.id for one in page]
+            if cursor is None:
+                break
+            assert len(page) == 3
+        assert found == wanted
+
+
+def test_the_newest_rollouts_of_a_purpose_are_found_by_its_index(sqlite_url: str) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def note(connection: Any, cursor: Any, sql: str, values: Any, *_: Any) -> None:
+        asked.append((sql, values))
+
+    with Store.open(sqlite_url) as store:
+        store.rollouts.create([rollout("r", purpose="learn/1")], 1.0)
+        event.listen(store._database.engine, "before_cursor_execute", note)
+        assert len(store.rollouts.list(purpose="learn")[0]) == 1
+        raw = store._database.engine.raw_connection()
+        plans = [
+            str(row[3])
+            for sql, values in asked
+            for row in raw.cursor().execute(f"EXPLAIN QUERY PLAN {sql}", values)
+        ]
+        raw.close()
+    assert any("ix_rollouts_purpose (purpose=?)" in step for step in plans)
+    assert not any(step.startswith(("SCAN rollouts", "SCAN r ")) for step in plans)
 
 
 def test_more_ids_than_a_statement_takes_are_looked_up_in_parts(store: Store) -> None:
