@@ -21,7 +21,7 @@ from ratchet.run import (
     ServerTransport,
     load_agent,
 )
-from ratchet.run import transport as patience_module
+from ratchet.run import retries as patience_module
 from ratchet.run.pending import UNANSWERED_S, Idleness
 from ratchet.server.limits import ServerLimits
 from ratchet.server.serve import ServeSettings

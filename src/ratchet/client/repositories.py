@@ -9,6 +9,7 @@ import msgspec
 
 from ratchet.client.agents import Agents
 from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get
+from ratchet.client.fleet import Fleet
 from ratchet.client.rollouts import Rollouts
 from ratchet.client.spans import FeedbackLog, Scores, Spans
 from ratchet.client.traces import Conversations, Traces
@@ -70,6 +71,7 @@ class Repositories(Generic[TransportT]):
         self.candidates = Candidates(transport, self.resources)
         self.datasets = Datasets(transport)
         self.rollouts = Rollouts(transport)
+        self.fleet = Fleet(transport)
         self.spans = Spans(transport)
         self.traces = Traces(transport)
         self.conversations = Conversations(transport)

@@ -183,7 +183,7 @@ class Rollouts(RemoteRepository[TransportT]):
     @endpoint
     def claim(
         self,
-        queue: str,
+        queue: str | Sequence[str],
         worker: str,
         limit: int = 1,
         lease_s: float = 60.0,
@@ -197,7 +197,8 @@ class Rollouts(RemoteRepository[TransportT]):
         queued again.
 
         Args:
-            queue: The queue.
+            queue: The queue; or several, which take turns. A name that ends with /* stands for
+                every queue that begins so.
             worker: Name of the worker, as HOST/PID/START.
             limit: Most rollouts to claim; the server returns a thousand at most.
             lease_s: Seconds until the claims expire, unless renewed by a heartbeat.
@@ -207,7 +208,7 @@ class Rollouts(RemoteRepository[TransportT]):
         if limit <= 0:
             return []
         body = {
-            "queue": queue,
+            **({"queue": queue} if isinstance(queue, str) else {"queues": list(queue)}),
             "worker": worker,
             "limit": min(limit, CLAIMS),
             "lease_s": lease_s,

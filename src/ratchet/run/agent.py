@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ class Agent:
         }
         self._takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self._takes_one = _fits(self._signature)
+        self._loaded = _loaded_files()
 
     @property
     def declarations(self) -> dict[str, Declaration]:
@@ -109,16 +110,23 @@ class Agent:
         Part of a rollout's identity: an edited agent is another agent, and so is one with another
         local model.
         """
+        return self._version(_loaded_files())
+
+    def loaded_version(self) -> str:
+        """Like `source_version`, but of the modules that were loaded with the agent.
+
+        Equal in all processes that load the same source, whatever they import afterwards: another
+        machine's runner imports no evaluators.
+        """
+        return self._version(self._loaded)
+
+    def _version(self, loaded: Iterable[str]) -> str:
         root = Path(self.spec.root).resolve()
         module = sys.modules[self.spec.entry.partition(":")[0]]
-        files: set[Path] = set()
+        files = {Path(file).resolve() for file in loaded}
         top = sys.modules.get(module.__name__.partition(".")[0])
         for folder in getattr(top, "__path__", []):
             files.update(Path(folder).resolve().rglob("*.py"))
-        for loaded in list(sys.modules.values()):
-            file = getattr(loaded, "__file__", None)
-            if isinstance(file, str) and file.endswith(".py"):
-                files.add(Path(file).resolve())
         digest = hashlib.sha256(self.spec.model.encode())
         for file in sorted(f for f in files if _is_inside(f, root)):
             digest.update(f"{file.relative_to(root)}\0".encode())
@@ -169,6 +177,12 @@ def load_agent(spec: AgentSpec) -> Agent:
         return Agent(spec, target)
     except ValueError as error:  # some functions written in C
         raise AgentError(f"The parameters of {spec.entry!r} are not known: {error}.") from None
+
+
+def _loaded_files() -> frozenset[str]:
+    """Source files of the modules that this process has loaded."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return frozenset(file for file in files if isinstance(file, str) and file.endswith(".py"))
 
 
 def _folders(spec: AgentSpec) -> Sequence[str]:

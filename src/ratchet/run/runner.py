@@ -17,7 +17,13 @@ from ratchet.run.candidate_cache import CandidateCache
 from ratchet.run.executor import Executor
 from ratchet.run.outcomes import Batch, OutcomeBatcher, preparation, records_calls
 from ratchet.run.pending import Idleness, PendingRollouts, after
-from ratchet.run.transport import FinishResults, RunnerTransport, RunnerWatcher, StoreTransport
+from ratchet.run.transport import (
+    FinishResults,
+    Queues,
+    RunnerTransport,
+    RunnerWatcher,
+    StoreTransport,
+)
 from ratchet.types import FINAL, Candidate, Claim, InputError, Outcome, Rollout, StoreError
 
 if TYPE_CHECKING:
@@ -52,7 +58,8 @@ class Runner:
 
     Args:
         store: The store that holds the queue, or a transport to one.
-        queue: The queue's name.
+        queue: The queue's name; or those of several, which take turns. A name that ends with /*
+            stands for every queue that begins so.
         executor: Runs the attempts.
         lease_s: Seconds that a lease lasts without a heartbeat.
         drain_s: Seconds that running attempts get to end when the runner closes.
@@ -64,7 +71,7 @@ class Runner:
     def __init__(
         self,
         store: Store | RunnerTransport,
-        queue: str,
+        queue: Queues,
         executor: Executor,
         *,
         lease_s: float = LEASE_S,
@@ -245,7 +252,10 @@ class Runner:
         Returns:
             Number of requeued rollouts.
         """
-        return 0 if self._store is None else requeue(self._store, self._queue, self.name)
+        if self._store is None:
+            return 0
+        queues = (self._queue,) if isinstance(self._queue, str) else self._queue
+        return sum(requeue(self._store, queue, self.name) for queue in queues)
 
     async def _claim_loop(self) -> None:
         while True:

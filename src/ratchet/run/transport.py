@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
+from ratchet.run.retries import CallRetries
 from ratchet.types import Candidate, Claim, InputError, Outcome, Rollout, RolloutStatus, StoreError
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ AttemptKey: TypeAlias = tuple[str, int]
 
 FinishResults: TypeAlias = Mapping[AttemptKey, RolloutStatus | None]
 """Result of each reported outcome: the rollout's status, or None where it was rejected."""
+
+Queues: TypeAlias = str | Sequence[str]
+"""A queue; or several, which take turns. A name that ends with /* stands for all that begin so."""
 
 POLL_S = 0.25
 """Interval at which a waiting claim polls a store."""
@@ -51,7 +54,7 @@ class RunnerTransport(ABC):
 
     @abstractmethod
     async def claim(
-        self, queue: str, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
+        self, queue: Queues, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
     ) -> list[Claim]:
         """Claim the oldest queued rollouts; wait up to `wait_s` seconds when there are none.
 
@@ -84,7 +87,9 @@ class RolloutStore(Protocol):
     def get(self, ids: Sequence[str]) -> dict[str, Rollout]:
         """Rollouts by id."""
 
-    def claim(self, queue: str, worker: str, limit: int, lease_s: float, now: float) -> list[Claim]:
+    def claim(
+        self, queue: Queues, worker: str, limit: int, lease_s: float, now: float
+    ) -> list[Claim]:
         """Claim the oldest queued rollouts."""
 
     def heartbeat(self, pairs: Sequence[AttemptKey], lease_s: float, now: float) -> set[AttemptKey]:
@@ -137,7 +142,7 @@ class StoreTransport(RunnerTransport):
         return await asyncio.to_thread(self._store.candidates.get, id)
 
     async def claim(
-        self, queue: str, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
+        self, queue: Queues, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
     ) -> list[Claim]:
         """Claim the oldest queued rollouts; polls while it waits."""
         loop = asyncio.get_running_loop()
@@ -149,7 +154,7 @@ class StoreTransport(RunnerTransport):
                 return claims
             await asyncio.sleep(min(left, POLL_S))
 
-    async def _claim(self, queue: str, worker: str, limit: int, lease_s: float) -> list[Claim]:
+    async def _claim(self, queue: Queues, worker: str, limit: int, lease_s: float) -> list[Claim]:
         claim = self._store.rollouts.claim
         claiming = asyncio.ensure_future(
             asyncio.to_thread(claim, queue, worker, limit, lease_s, time.time())
@@ -199,7 +204,7 @@ class ServerTransport(RunnerTransport):
         return await self._client.candidates.get(id)
 
     async def claim(
-        self, queue: str, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
+        self, queue: Queues, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
     ) -> list[Claim]:
         """Claim the oldest queued rollouts.
 
@@ -234,18 +239,6 @@ def _as_failed(outcome: Outcome, error: InputError) -> Outcome:
     return msgspec.structs.replace(
         outcome, status="failed", output=None, error=message, spans=(), scores=()
     )
-
-
-Result = TypeVar("Result")
-
-FIRST_PAUSE_S = 0.2
-"""Pause before the first retry; it doubles with each."""
-
-LONGEST_PAUSE_S = 5.0
-"""Longest pause between two retries."""
-
-HURRY_S = 10.0
-"""How long calls are still retried once the runner closes."""
 
 
 class RunnerWatcher:
@@ -283,77 +276,41 @@ class RetryingTransport(RunnerTransport):
 
     def __init__(self, transport: RunnerTransport, watcher: RunnerWatcher) -> None:
         self._transport = transport
-        self._watcher = watcher
-        self._away_since: float | None = None
-        self._answered = asyncio.Event()
-        self._deadline: float | None = None
+        self._retries = CallRetries(watcher.away, watcher.back)
 
     async def create(self, rollouts: Sequence[Rollout]) -> int:
         """Queue rollouts."""
-        return await self._retry(lambda: self._transport.create(rollouts))
+        return await self._retries.call(lambda: self._transport.create(rollouts))
 
     async def get(self, ids: Sequence[str]) -> Mapping[str, Rollout]:
         """Rollouts by id."""
-        return await self._retry(lambda: self._transport.get(ids))
+        return await self._retries.call(lambda: self._transport.get(ids))
 
     async def candidate(self, id: str) -> Candidate:
         """The candidate of that id."""
-        return await self._retry(lambda: self._transport.candidate(id))
+        return await self._retries.call(lambda: self._transport.candidate(id))
 
     async def claim(
-        self, queue: str, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
+        self, queue: Queues, worker: str, limit: int, lease_s: float, *, wait_s: float = 0.0
     ) -> list[Claim]:
         """Claim the oldest queued rollouts."""
-        return await self._retry(
+        return await self._retries.call(
             lambda: self._transport.claim(queue, worker, limit, lease_s, wait_s=wait_s)
         )
 
     async def heartbeat(self, pairs: Sequence[AttemptKey], lease_s: float) -> set[AttemptKey]:
         """Renew leases."""
-        return await self._retry(lambda: self._transport.heartbeat(pairs, lease_s))
+        return await self._retries.call(lambda: self._transport.heartbeat(pairs, lease_s))
 
     async def finish(self, outcomes: Sequence[Outcome]) -> FinishResults:
         """Report outcomes."""
-        return await self._retry(lambda: self._transport.finish(outcomes))
+        return await self._retries.call(lambda: self._transport.finish(outcomes))
 
     async def release(self, pairs: Sequence[AttemptKey]) -> None:
         """Return attempts to the queue."""
-        await self._retry(lambda: self._transport.release(pairs))
+        await self._retries.call(lambda: self._transport.release(pairs))
 
     def hurry(self) -> None:
-        """Stop retrying after HURRY_S more seconds."""
-        self._deadline = time.monotonic() + HURRY_S
+        """Stop retrying soon."""
         self._transport.hurry()
-        self._wake()
-
-    async def _retry(self, call: Callable[[], Awaitable[Result]]) -> Result:
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                result = await call()
-            except StoreError as error:
-                if self._away_since is None:
-                    self._away_since = time.monotonic()
-                    self._watcher.away(error)
-                wait_s = pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - spreads runners out
-                if self._deadline is not None and time.monotonic() + wait_s > self._deadline:
-                    raise
-            else:
-                self._note_success()
-                return result
-            # Wakes as soon as any other call succeeds.
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._answered.wait(), wait_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-    def _note_success(self) -> None:
-        if self._away_since is not None:
-            after_s = time.monotonic() - self._away_since
-            self._away_since = None
-            self._wake()
-            self._watcher.back(after_s)
-
-    def _wake(self) -> None:
-        """Retry all waiting calls now."""
-        self._answered.set()
-        self._answered.clear()
+        self._retries.hurry()

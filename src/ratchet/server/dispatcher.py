@@ -7,16 +7,18 @@ import contextlib
 import logging
 import time
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ratchet.llm import with_price
 from ratchet.server.batcher import Batcher
+from ratchet.server.runners import RunnerRegistry, SeenRunner
 from ratchet.store import Store
 from ratchet.store.queue import Answers, Pair
-from ratchet.types import Claim, Outcome, RatchetError, Rollout
+from ratchet.store.turns import EVERY
+from ratchet.types import FINAL, Claim, Outcome, RatchetError, Rollout
 
 if TYPE_CHECKING:
     from ratchet.server.services import Services
@@ -28,6 +30,9 @@ POLL_S = 1.0
 
 REAP_S = 5.0
 """Interval between checks for expired leases, in seconds."""
+
+GATHER_S = 0.01
+"""How long a caller that waits for ends waits for further ones after the first."""
 
 MAX_BATCH = 1_000
 """Most outcomes or claims in one transaction."""
@@ -43,7 +48,13 @@ class RolloutDispatcher:
         self._store = store
         self._services = services
         self._waiting: defaultdict[str, deque[asyncio.Event]] = defaultdict(deque)
-        self._claims: dict[tuple[str, float], Batcher[tuple[str, int], list[Claim]]] = {}
+        """Waiting claims by each queue that they name."""
+        self._awaited: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        """Callers that wait for the end of rollouts, by rollout id."""
+        self._runners = RunnerRegistry()
+        self._claims: dict[
+            tuple[tuple[str, ...], float], Batcher[tuple[str, int], list[Claim]]
+        ] = {}
         self._finishing = Batcher(self._finish, size=len, max_size=MAX_BATCH)
         self._reaping: asyncio.Task[None] | None = None
 
@@ -77,33 +88,37 @@ class RolloutDispatcher:
         return created
 
     async def claim(
-        self, queue: str, worker: str, limit: int, lease_s: float, wait_s: float
+        self, queues: Sequence[str], worker: str, limit: int, lease_s: float, wait_s: float
     ) -> list[Claim]:
-        """Claim rollouts, waiting up to `wait_s` seconds when the queue is empty.
+        """Claim rollouts, waiting up to `wait_s` seconds when the queues are empty.
 
         When the client disconnects meanwhile, the call is cancelled and its claims are released.
         """
         deadline = time.monotonic() + wait_s
+        named = tuple(dict.fromkeys(queues))
         while True:
+            self._runners.saw(worker, named)
             # Registered before the query, so that rollouts queued in between wake this claim.
             woken = asyncio.Event()
-            waiters = self._waiting[queue]
-            waiters.append(woken)
+            for queue in named:
+                self._waiting[queue].append(woken)
             try:
-                claims = await self._take(queue, worker, limit, lease_s)
+                claims = await self._take(named, worker, limit, lease_s)
                 left = deadline - time.monotonic()
                 if claims or left <= 0 or self._services.closing.is_set():
                     return claims
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), min(left, POLL_S))
             finally:
-                with contextlib.suppress(ValueError):
-                    waiters.remove(woken)
-                if not waiters and self._waiting.get(queue) is waiters:
-                    del self._waiting[queue]
+                for queue in named:
+                    self._waiting[queue].remove(woken)
+                    if not self._waiting[queue]:
+                        del self._waiting[queue]
 
-    async def _take(self, queue: str, worker: str, limit: int, lease_s: float) -> list[Claim]:
-        batcher = self._batcher(queue, lease_s)
+    async def _take(
+        self, queues: tuple[str, ...], worker: str, limit: int, lease_s: float
+    ) -> list[Claim]:
+        batcher = self._batcher(queues, lease_s)
         taking = batcher.submit((worker, limit))
         try:
             claims = await asyncio.shield(taking)
@@ -120,20 +135,22 @@ class RolloutDispatcher:
             for claim in claims
         ]
 
-    def _batcher(self, queue: str, lease_s: float) -> Batcher[tuple[str, int], list[Claim]]:
-        """Batcher of a queue's claims, which share transactions."""
-        batcher = self._claims.get((queue, lease_s))
+    def _batcher(
+        self, queues: tuple[str, ...], lease_s: float
+    ) -> Batcher[tuple[str, int], list[Claim]]:
+        """Batcher of the claims that name the same queues, which share transactions."""
+        batcher = self._claims.get((queues, lease_s))
         if batcher is None:
             if len(self._claims) >= MAX_BATCHERS:
                 self._claims = {key: one for key, one in self._claims.items() if not one.idle}
 
             async def claim(requests: Sequence[tuple[str, int]]) -> list[list[Claim]]:
                 return await self._services.in_thread(
-                    self._store.rollouts.claim_each, queue, requests, lease_s, time.time()
+                    self._store.rollouts.claim_each, queues, requests, lease_s, time.time()
                 )
 
             batcher = Batcher(claim, size=lambda item: item[1], max_size=MAX_BATCH)
-            self._claims[queue, lease_s] = batcher
+            self._claims[queues, lease_s] = batcher
         return batcher
 
     async def finish(self, outcomes: Sequence[Outcome]) -> Answers:
@@ -156,6 +173,7 @@ class RolloutDispatcher:
         """Cancel rollouts."""
         cancelled = await self._services.in_thread(self._store.rollouts.cancel, ids, time.time())
         if cancelled:
+            self._tell_ended(ids)
             self._services.activity_log.event("rollouts.cancelled", {"ids": list(ids)[:100]})
         return cancelled
 
@@ -165,22 +183,65 @@ class RolloutDispatcher:
             self._store.rollouts.heartbeat, pairs, lease_s, time.time()
         )
 
+    async def ended(self, ids: Sequence[str], wait_s: float) -> tuple[list[str], list[str]]:
+        """Wait up to `wait_s` seconds until one of these rollouts has ended.
+
+        Returns:
+            The ids of those that have ended, and of those that are not in the store.
+        """
+        deadline = time.monotonic() + wait_s
+        woken = asyncio.Event()
+        for id in ids:
+            self._awaited[id].add(woken)
+        try:
+            while True:
+                statuses = await self._services.in_thread(self._store.rollouts.statuses, ids)
+                ended = [id for id in ids if statuses.get(id) in FINAL]
+                unknown = [id for id in ids if id not in statuses]
+                left = deadline - time.monotonic()
+                if ended or unknown or left <= 0 or self._services.closing.is_set():
+                    return ended, unknown
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(woken.wait(), min(left, POLL_S))
+                    # Others that end at the same time share the answer.
+                    await asyncio.sleep(GATHER_S)
+                woken.clear()
+        finally:
+            for id in ids:
+                self._awaited[id].discard(woken)
+                if not self._awaited[id]:
+                    del self._awaited[id]
+
+    async def runners(self) -> Sequence[SeenRunner]:
+        """The runners that claim from this server."""
+        running = await self._services.in_thread(self._store.rollouts.running)
+        return self._runners.present({attempt.worker for attempt in running})
+
     def waiting(self, queue: str) -> int:
         """Number of callers that wait for rollouts of a queue."""
         return len(self._waiting.get(queue, ()))
 
     def stop_waiting(self) -> None:
-        """Wake every waiting claim, because the server is shutting down."""
+        """Wake every waiting caller, because the server is shutting down."""
         self._wake_all()
+        self._tell_ended(list(self._awaited))
 
     def _wake(self, queue: str, number: int) -> None:
-        waiters = self._waiting.get(queue)
-        for _ in range(min(number, len(waiters) if waiters else 0)):
-            assert waiters is not None
-            # Moved to the end, so that the next wake-up goes to the next waiter.
-            first = waiters.popleft()
-            first.set()
-            waiters.append(first)
+        parts = queue.split("/")[:-1]
+        patterns = ["/".join(parts[: n + 1]) + EVERY for n in range(len(parts))]
+        for named in (queue, *patterns):
+            waiters = self._waiting.get(named)
+            for _ in range(min(number, len(waiters) if waiters else 0)):
+                assert waiters is not None
+                # Moved to the end, so that the next wake-up goes to the next waiter.
+                first = waiters.popleft()
+                first.set()
+                waiters.append(first)
+
+    def _tell_ended(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            for woken in self._awaited.get(id, ()):
+                woken.set()
 
     def _wake_all(self) -> None:
         for waiters in self._waiting.values():
@@ -193,6 +254,7 @@ class RolloutDispatcher:
         ended = [(pair, status) for pair, status in answers.items() if status is not None]
         if any(status == "queued" for _, status in ended):
             self._wake_all()
+        self._tell_ended(id for (id, _), status in ended if status in FINAL)
         if ended:
             self._services.metrics.rollouts_finished([status for _, status in ended])
             self._services.activity_log.event(
@@ -220,6 +282,7 @@ class RolloutDispatcher:
                 continue
             if taken:
                 self._wake_all()
+                self._tell_ended(taken)  # an expired rollout may have had its last delivery
                 self._services.activity_log.event("rollouts.expired", {"ids": taken[:100]})
 
 

@@ -21,7 +21,6 @@ from ratchet.store.statements import (
     LEASES,
     LOCK,
     NEW_ATTEMPT,
-    OLDEST,
     PROLONG,
     QUEUE_OF_ATTEMPT,
     REQUEUE,
@@ -33,6 +32,7 @@ from ratchet.store.statements import (
     requeued,
 )
 from ratchet.store.tables import RUNNING, attempts, rollouts
+from ratchet.store.turns import EVERY, Turns, queued_queues
 from ratchet.types import FINAL, Attempt, AttemptStatus, Claim, InputError, Outcome, RolloutStatus
 
 Pair: TypeAlias = tuple[str, int]
@@ -54,12 +54,16 @@ class Queue:
         self._database = database
         self._spans = spans
         self._scores = scores
+        self._turns = Turns()
 
-    def claim(self, queue: str, worker: str, limit: int, lease_s: float, now: float) -> list[Claim]:
+    def claim(
+        self, queue: str | Sequence[str], worker: str, limit: int, lease_s: float, now: float
+    ) -> list[Claim]:
         """Claim the oldest queued rollouts of a queue; first expires its overdue leases.
 
         Args:
-            queue: The queue.
+            queue: The queue; or several, which take turns. A name that ends with /* stands for
+                every queue that begins so.
             worker: The worker that will run them, as HOST/PID/START.
             limit: Maximum number of claims.
             lease_s: Seconds until the leases expire without a heartbeat.
@@ -68,12 +72,16 @@ class Queue:
         return self.claim_each(queue, [(worker, limit)], lease_s, now)[0]
 
     def claim_each(
-        self, queue: str, requests: Sequence[tuple[str, int]], lease_s: float, now: float
+        self,
+        queue: str | Sequence[str],
+        requests: Sequence[tuple[str, int]],
+        lease_s: float,
+        now: float,
     ) -> list[list[Claim]]:
         """Claim for several workers in one transaction, in their order.
 
         Args:
-            queue: The queue.
+            queue: As for `claim`.
             requests: Worker and maximum number of claims, each.
             lease_s: As for `claim`.
             now: Unix seconds.
@@ -85,11 +93,14 @@ class Queue:
         slots = [number for number, (_, limit) in enumerate(requests) for _ in range(limit)]
         if not slots:
             return [[] for _ in requests]
+        queues = (queue,) if isinstance(queue, str) else tuple(queue)
+        # Of several, or of those that a pattern stands for: the overdue leases of all queues.
+        only = queues[0] if len(queues) == 1 and not queues[0].endswith(EVERY) else None
 
         def work(connection: Connection) -> list[list[Claim]]:
             taken: list[list[Claim]] = [[] for _ in requests]
-            self._expire(connection, now, queue, ())
-            rows = connection.execute(OLDEST, {"of_queue": queue, "how_many": len(slots)}).all()
+            self._expire(connection, now, only, ())
+            rows = self._turns.take(connection, queues, len(slots))
             if not rows:
                 return taken
             for row in rows:
@@ -228,6 +239,15 @@ class Queue:
             return len(rows)
 
         return self._database.write(work)
+
+    def queues(self, prefix: str = "", limit: int = 100) -> list[str]:
+        """Names of queues that have queued rollouts, in order.
+
+        Args:
+            prefix: Only names that begin so.
+            limit: Most names.
+        """
+        return self._database.read(lambda c: queued_queues(c, prefix, limit=limit))
 
     def attempts(self, rollout_id: str) -> list[Attempt]:
         """List the attempts at a rollout, oldest first."""

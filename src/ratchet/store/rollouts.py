@@ -66,6 +66,18 @@ class Rollouts(Queue):
         found = self._database.read(work)
         return {id: found[as_stored] for id, as_stored in stored.items() if as_stored in found}
 
+    def statuses(self, ids: Sequence[str]) -> dict[str, RolloutStatus]:
+        """Return the status of rollouts by id; unknown ids are omitted."""
+
+        def work(connection: Connection) -> dict[str, RolloutStatus]:
+            found: dict[str, RolloutStatus] = {}
+            for chunk in chunks(list(dict.fromkeys(clean(id) for id in ids))):
+                query = select(rollouts.c.id, rollouts.c.status).where(rollouts.c.id.in_(chunk))
+                found.update((row[0], row[1]) for row in connection.execute(query))
+            return found
+
+        return self._database.read(work)
+
     def find(self, prefix: str) -> builtins.list[Rollout]:
         """Find rollouts by id prefix, oldest first, at most a hundred."""
         condition = starts_with(rollouts.c.id, prefix)

@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import (
     Connection,
     TableClause,
+    and_,
     column,
     delete,
     select,
@@ -156,6 +157,27 @@ class Spans:
             query = query.where(spans.c.fence == fence)
         query = query.order_by(spans.c.start_ns, spans.c.seq)
         return self._database.read(lambda c: spans_of(c, c.execute(query)))
+
+    def of_newest_attempts(self, rollout_ids: Sequence[str]) -> dict[str, list[Span]]:
+        """Return the spans of each rollout's newest attempt, in order of their start."""
+        newest = and_(spans.c.rollout_seq == rollouts.c.seq, spans.c.fence == rollouts.c.fence)
+        query = (
+            select(rollouts.c.id.label("rollout_id"), spans)
+            .join_from(rollouts, spans, newest)
+            .order_by(spans.c.start_ns, spans.c.seq)
+        )
+        stored = {id: clean(id) for id in rollout_ids}
+
+        def work(connection: Connection) -> dict[str, list[Span]]:
+            found: dict[str, list[Span]] = {id: [] for id in stored.values()}
+            for chunk in chunks(list(found)):
+                rows = connection.execute(query.where(rollouts.c.id.in_(chunk))).all()
+                for row, span in zip(rows, spans_of(connection, rows), strict=True):
+                    found[row.rollout_id].append(span)
+            return found
+
+        found = self._database.read(work)
+        return {id: found[as_stored] for id, as_stored in stored.items()}
 
     def of_trace(self, trace_id: str) -> list[Span]:
         """Return the spans of a trace, in order of their start, live ones and those of rollouts."""

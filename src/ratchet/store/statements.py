@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Integer, bindparam, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Float,
+    Integer,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from ratchet.store.lifecycle import LockedRollout, StatusChange
 from ratchet.store.tables import QUEUED, RUNNING, attempts, rollouts
@@ -19,6 +29,9 @@ OLDEST = (
     .with_for_update(skip_locked=True)
 )
 """Queued rollouts of a queue, oldest first. Arguments: `of_queue`, `how_many`."""
+
+NEXT_OLDEST = OLDEST.where(rollouts.c.seq > bindparam("after_seq", type_=BigInteger))
+"""Those beyond a rollout. Arguments: as for OLDEST, and `after_seq`."""
 
 HAND_OUT = (
     update(rollouts)

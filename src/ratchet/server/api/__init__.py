@@ -9,6 +9,7 @@ from ratchet.server.api import (
     events,
     experiments,
     feedback,
+    fleet,
     health,
     keys,
     releases,
@@ -21,6 +22,7 @@ from ratchet.server.api import (
 
 GROUPS = (
     rollouts.group,
+    fleet.group,
     resources.group,
     candidates.group,
     agents.group,

@@ -62,7 +62,7 @@ class OptionalTask(msgspec.Struct, frozen=True, kw_only=True):
 async def next_task(server: Services, query: TaskQuery, caller: Caller) -> OptionalTask:
     """Claim the next task of a queue."""
     worker = f"alias/{caller.key_id or caller.address}"
-    claims = await server.dispatcher.claim(query.queue, worker, 1, query.lease_s, query.wait_s)
+    claims = await server.dispatcher.claim([query.queue], worker, 1, query.lease_s, query.wait_s)
     if not claims:
         return OptionalTask(is_available=False)
     rollout = claims[0].rollout

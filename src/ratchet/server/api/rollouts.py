@@ -13,8 +13,9 @@ from ratchet.server.api.fields import (
     Fence,
     JsonObject,
     LeaseS,
-    Name,
     Page,
+    QueueName,
+    Queues,
     Request,
     RolloutId,
     Seed,
@@ -54,7 +55,7 @@ class NewRollout(Request, frozen=True, kw_only=True):
     """Input of the agent; any JSON value."""
     id: RolloutId | None = None
     """Chosen by the caller, so that a repeated request creates it once; by default generated."""
-    queue: Name = "default"
+    queue: QueueName = "default"
     """Queue of the runners that may claim it; also the agent whose settings apply."""
     candidate_id: Version = ""
     """A published candidate; empty for the agent's own source."""
@@ -121,7 +122,7 @@ async def create_rollouts(server: Services, body: NewRollouts) -> RolloutsCreate
 class RolloutFilter(Page, frozen=True, kw_only=True):
     """Filter of rollouts."""
 
-    queue: Name | None = None
+    queue: QueueName | None = None
     status: RolloutStatus | None = None
     purpose: ShortText | None = None
     """Prefix of the purpose."""
@@ -163,7 +164,7 @@ async def lookup_rollouts(server: Services, body: RolloutIds) -> RolloutsById:
 class CountFilter(Request, frozen=True, kw_only=True):
     """Filter of the rollouts to count."""
 
-    queue: Name | None = None
+    queue: QueueName | None = None
     purpose: ShortText | None = None
 
 
@@ -185,7 +186,10 @@ class ClaimRequest(Request, frozen=True, kw_only=True):
 
     worker: Annotated[str, Meta(min_length=1, max_length=200)]
     """Name of the runner."""
-    queue: Name = "default"
+    queue: QueueName = "default"
+    queues: Annotated[list[Queues], Meta(max_length=100)] = []
+    """Several, instead of `queue`; they take turns. One that ends with /* stands for every queue
+    whose name begins so."""
     limit: Annotated[int, Meta(ge=1, le=MAX_ITEMS)] = 1
     lease_s: LeaseS = 60.0
     """Seconds until the claims expire, unless renewed by a heartbeat."""
@@ -201,14 +205,14 @@ class ClaimList(msgspec.Struct, frozen=True):
 
 @group.route("POST", "/v1/rollouts/claim", RUN, waits=True)
 async def claim_rollouts(server: Services, body: ClaimRequest) -> ClaimList:
-    """Claim the oldest queued rollouts of a queue.
+    """Claim the oldest queued rollouts of a queue, or of several in turn.
 
     Each claim has a fencing token and a key for the attempt. If the response is lost, its rollouts
     stay claimed until the lease expires.
     """
     return ClaimList(
         await server.dispatcher.claim(
-            body.queue, body.worker, body.limit, body.lease_s, body.wait_s
+            body.queues or [body.queue], body.worker, body.limit, body.lease_s, body.wait_s
         )
     )
 

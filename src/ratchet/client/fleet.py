@@ -1,0 +1,83 @@
+"""Fleet of a server: the ends of rollouts that run elsewhere, its runners, and its queues."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+
+import msgspec
+
+from ratchet.client.call import MAX_ITEMS, RemoteRepository, Steps, TransportT, endpoint, get, post
+from ratchet.types import Rollout, Score, Span
+
+
+class EndedRollout(msgspec.Struct, frozen=True):
+    """A rollout that has ended."""
+
+    rollout: Rollout
+    spans: tuple[Span, ...]
+    """Of its final attempt."""
+    scores: tuple[Score, ...]
+
+
+class EndedRollouts(msgspec.Struct, frozen=True):
+    """Rollouts that have ended, or do not exist."""
+
+    ended: tuple[EndedRollout, ...]
+    unknown: tuple[str, ...]
+    """Ids of rollouts that the server does not have."""
+
+
+class FleetRunner(msgspec.Struct, frozen=True):
+    """A runner that claims from a server."""
+
+    name: str
+    """As HOST/PID/START."""
+    queues: tuple[str, ...]
+    """The queues that it serves; one that ends with /* stands for all that begin so."""
+    seen_s: float
+    """Seconds since its last claim."""
+
+
+class _Runners(msgspec.Struct, frozen=True):
+    runners: builtins.list[FleetRunner]
+
+
+class _Queues(msgspec.Struct, frozen=True):
+    queues: builtins.list[str]
+
+
+class Fleet(RemoteRepository[TransportT]):
+    """Runners and queues of a server, and the ends of rollouts that run there."""
+
+    @endpoint
+    def wait(self, ids: Sequence[str], *, wait_s: float = 0.0) -> Steps[EndedRollouts]:
+        """Wait until one of several rollouts has ended.
+
+        Args:
+            ids: The rollouts; of more than a thousand, the first thousand.
+            wait_s: Seconds that the server waits when none has ended, 60 at most.
+
+        Returns:
+            Those that have ended: not all, when they are many.
+        """
+        body = {"ids": ids[:MAX_ITEMS], "wait_s": wait_s}
+        answer = yield post("rollouts", "wait", body=body, waits_s=wait_s)
+        return answer.read(EndedRollouts)
+
+    @endpoint
+    def runners(self) -> Steps[builtins.list[FleetRunner]]:
+        """The runners that claim from the server, the one seen last first."""
+        answer = yield get("runners")
+        return answer.read(_Runners).runners
+
+    @endpoint
+    def queues(self, prefix: str = "", limit: int = 100) -> Steps[builtins.list[str]]:
+        """Names of the queues that have queued rollouts, in order.
+
+        Args:
+            prefix: Only those whose names begin so.
+            limit: Most names, 1,000 at most.
+        """
+        answer = yield get("queues", prefix=prefix, limit=limit)
+        return answer.read(_Queues).queues

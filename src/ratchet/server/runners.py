@@ -1,0 +1,56 @@
+"""Registry of the runners that claim from this server: which queues each serves."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+PRESENT_S = 90.0
+"""Time after its last claim that a runner counts as present. A claim waits for 60 s at most."""
+
+MAX_RUNNERS = 10_000
+"""Most runners to remember; those seen last stay."""
+
+
+class SeenRunner(NamedTuple):
+    """A runner and its last claim."""
+
+    name: str
+    queues: tuple[str, ...]
+    """As it names them: one that ends with /* stands for every queue that begins so."""
+    seen_s: float
+    """Seconds since its last claim."""
+
+
+class RunnerRegistry:
+    """Remembers runners by name, in memory: each server knows those that claim from it.
+
+    Args:
+        clock: Monotonic clock in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: OrderedDict[str, tuple[tuple[str, ...], float]] = OrderedDict()
+
+    def saw(self, name: str, queues: tuple[str, ...]) -> None:
+        """Record a claim."""
+        self._seen[name] = queues, self._clock()
+        self._seen.move_to_end(name)
+        if len(self._seen) > MAX_RUNNERS:
+            self._seen.popitem(last=False)
+
+    def present(self, busy: Collection[str] = ()) -> Sequence[SeenRunner]:
+        """Runners that claimed lately, or that hold attempts; those seen last come first.
+
+        Args:
+            busy: Names of those that hold attempts: with all slots taken, a runner claims nothing.
+        """
+        now = self._clock()
+        return [
+            SeenRunner(name, queues, now - at)
+            for name, (queues, at) in reversed(self._seen.items())
+            if now - at <= PRESENT_S or name in busy
+        ]

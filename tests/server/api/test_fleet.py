@@ -1,0 +1,151 @@
+"""The fleet over HTTP: waiting for the ends of rollouts, runners, and queues that take turns."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import ratchet
+from ratchet.server.runners import MAX_RUNNERS, PRESENT_S, RunnerRegistry
+from ratchet.store import Store
+from ratchet.types import Claim, Outcome, Rollout, Score, Span
+from tests.serving import RunningServer
+
+
+def rollouts(queue: str, count: int) -> list[Rollout]:
+    return [
+        Rollout(id=f"{queue[-1]}{n}", queue=queue, candidate_id="", task_id=str(n), input=n)
+        for n in range(count)
+    ]
+
+
+def outcome(claim: Claim, **more: Any) -> Outcome:
+    return Outcome(
+        rollout_id=claim.rollout.id,
+        fence=claim.fence,
+        **{
+            "status": "succeeded",
+            "started_at": 1.0,
+            "ended_at": 2.0,
+            "duration_s": 1.0,
+            **more,
+        },
+    )
+
+
+def span(name: str) -> Span:
+    return Span(trace_id="a" * 32, span_id="b" * 16, name=name, start_ns=1, end_ns=2)
+
+
+@pytest.fixture
+def client(server: RunningServer) -> ratchet.Client:
+    return ratchet.Client(server.url)
+
+
+def test_a_wait_ends_with_the_first_rollout_and_has_its_records(client: ratchet.Client) -> None:
+    client.rollouts.create(rollouts("q", 3))
+    (claim,) = client.rollouts.claim("q", "w")
+    got: list[Any] = []
+    ids = ["q0", "q1", "q2"]
+    waiting = threading.Thread(target=lambda: got.append(client.fleet.wait(ids, wait_s=30)))
+    waiting.start()
+    score = Score(evaluator="reward", version="1", value=0.5)
+    client.rollouts.finish([outcome(claim, output="x", spans=(span("own"),), scores=(score,))])
+    waiting.join(20)
+    (found,) = got
+    assert [one.rollout.id for one in found.ended] == ["q0"]
+    assert found.ended[0].rollout.output == "x"
+    assert [one.name for one in found.ended[0].spans] == ["own"]
+    assert [one.value for one in found.ended[0].scores] == [0.5]
+    assert found.unknown == ()
+
+
+def test_a_wait_returns_only_the_spans_of_the_final_attempt(client: ratchet.Client) -> None:
+    client.rollouts.create(rollouts("q", 1))
+    for name, status in (("first", "failed"), ("second", "succeeded")):
+        (claim,) = client.rollouts.claim("q", "w")
+        client.rollouts.finish([outcome(claim, status=status, spans=(span(name),))])
+    (ended,) = client.fleet.wait(["q0"]).ended
+    assert [one.name for one in ended.spans] == ["second"]
+    assert ended.rollout.failures == 1
+
+
+def test_a_cancelled_rollout_ends_a_wait(client: ratchet.Client) -> None:
+    client.rollouts.create(rollouts("q", 1))
+    got: list[Any] = []
+    waiting = threading.Thread(target=lambda: got.append(client.fleet.wait(["q0"], wait_s=30)))
+    waiting.start()
+    client.rollouts.cancel(["q0"])
+    waiting.join(20)
+    assert [one.rollout.status for one in got[0].ended] == ["cancelled"]
+
+
+def test_a_wait_for_a_rollout_that_is_not_there_says_so_at_once(client: ratchet.Client) -> None:
+    client.rollouts.create(rollouts("q", 1))
+    found = client.fleet.wait(["q0", "gone"], wait_s=60)
+    assert (found.ended, found.unknown) == ((), ("gone",))
+
+
+def test_many_ended_rollouts_come_in_parts(client: ratchet.Client) -> None:
+    client.rollouts.create(rollouts("q", 150))
+    client.rollouts.finish([outcome(one) for one in client.rollouts.claim("q", "w", 150)])
+    left = [f"q{n}" for n in range(150)]
+    while left:
+        ended = {one.rollout.id for one in client.fleet.wait(left).ended}
+        assert 0 < len(ended) <= 64
+        left = [id for id in left if id not in ended]
+
+
+def test_queues_take_turns_and_a_waiting_claim_of_a_pattern_is_woken(
+    server: RunningServer,
+) -> None:
+    async def main() -> tuple[list[Claim], list[Claim], list[str]]:
+        async with ratchet.AsyncClient(server.url) as client:
+            waiting = asyncio.create_task(
+                client.rollouts.claim(["default", "agent/*"], "w", 2, wait_s=30)
+            )
+            while server.app.services.dispatcher.waiting("agent/*") == 0:
+                await asyncio.sleep(0.01)
+            await client.rollouts.create([*rollouts("agent/a", 20), *rollouts("agent/b", 4)])
+            first = await waiting
+            second = await client.rollouts.claim(["default", "agent/*"], "w", 6)
+            return first, second, await client.fleet.queues("agent/")
+
+    first, second, queues = asyncio.run(main())
+    assert Counter(c.rollout.queue for c in first) == {"agent/a": 1, "agent/b": 1}
+    assert Counter(c.rollout.queue for c in second) == {"agent/a": 3, "agent/b": 3}
+    assert queues == ["agent/a"]
+
+
+def test_runners_are_listed_with_their_queues(client: ratchet.Client) -> None:
+    client.rollouts.claim(["agent@1/*"], "here/1/a")
+    client.rollouts.claim("default", "here/2/b")
+    found = client.fleet.runners()
+    assert [(one.name, one.queues) for one in found] == [
+        ("here/2/b", ("default",)),
+        ("here/1/a", ("agent@1/*",)),
+    ]
+    assert all(0 <= one.seen_s < 60 for one in found)
+
+
+def test_a_runner_without_claims_is_present_as_long_as_it_holds_attempts() -> None:
+    now = [0.0]
+    registry = RunnerRegistry(clock=lambda: now[0])
+    registry.saw("gone", ("q",))
+    registry.saw("busy", ("q",))
+    now[0] = PRESENT_S + 1
+    assert [one.name for one in registry.present({"busy"})] == ["busy"]
+    for number in range(MAX_RUNNERS):
+        registry.saw(f"{number}", ("q",))
+    assert "busy" not in {one.name for one in registry.present({"busy"})}
+
+
+def test_a_queue_name_that_is_a_pattern_is_refused(server: RunningServer) -> None:
+    answer = server.client().post("/v1/rollouts", json={"rollouts": [{"input": 1, "queue": "a/*"}]})
+    assert answer.status_code == 422
+    with Store.open(server.store_url) as store:
+        assert store.rollouts.counts() == {}
