@@ -33,11 +33,7 @@ def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
         agent: The loaded agent.
         usual: Runs all other candidates.
     """
-    source = {
-        name: declaration.resource
-        for name, declaration in agent.declarations.items()
-        if isinstance(declaration.resource, Code)
-    }
+    source = source_code(agent)
     if not source:
         return usual
     section = project.config.sandbox
@@ -65,6 +61,15 @@ def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
         allow_self_graded=section.unsafe_self_graded,
     )
     return RoutedExecutor(usual, contained, source)
+
+
+def source_code(agent: Agent) -> dict[str, Code]:
+    """The source's own code, by resource name."""
+    return {
+        name: declaration.resource
+        for name, declaration in agent.declarations.items()
+        if isinstance(declaration.resource, Code)
+    }
 
 
 def hidden_paths(project: Project) -> list[Path]:

@@ -299,6 +299,9 @@ class RunSection(Section):
     timeout_s: Positive = 120.0
     attempts: Annotated[int, Field(ge=1, le=20)] = 2
     memory_mb: Annotated[int, Field(ge=64)] | None = None
+    server: Url | None = None
+    server_concurrency: Annotated[int, Field(ge=1, le=4096)] = 64
+    ray_address: Annotated[str, Field(min_length=1, max_length=300)] | None = None
 
 
 class BudgetSection(Section):

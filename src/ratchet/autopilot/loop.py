@@ -427,7 +427,7 @@ class _ImproveRun:
             futility_alpha=config.prove.futility_alpha,
             min_pairs=config.prove.min_pairs,
             guardrails=self.guardrails,
-            max_attempts=config.run.attempts,
+            max_attempts=self.project.local_attempts,
             queue=self.run.id,
         )
 
@@ -447,7 +447,7 @@ class _ImproveRun:
                 queue=self.run.id,
                 objective=self.objective,
                 seed=self.run.seed,
-                max_attempts=self.project.config.run.attempts,
+                max_attempts=self.project.local_attempts,
                 again=self._retries(),
             ),
             baseline=self.baseline,

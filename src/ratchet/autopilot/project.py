@@ -144,6 +144,14 @@ class Project:
         self.prepare_state()
         return Store.open(self.store_url)
 
+    @property
+    def local_attempts(self) -> int:
+        """Failed attempts after which a rollout of this project's store ends.
+
+        One with [run] server: there the server's runners retry.
+        """
+        return 1 if self.config.run.server else self.config.run.attempts
+
     def redactor(self) -> Redactor:
         """The redactor configured in [redaction], applied to spans before they are stored.
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ratchet.autopilot.code_sandbox import with_sandbox
+from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.project import Project
 from ratchet.run import (
     Agent,
@@ -67,15 +67,18 @@ async def open_runner(
             workers = FileLock(state / "locks" / f"{queue[:24]}.lock", "A worker")
             held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
-        if isinstance(agent, ProgramAgent):
+        if isinstance(agent, ProgramAgent) and not project.config.run.server:
             runner = await _program_runner(stack, project, agent, queue, redactor, say)
             if take_over:
                 await asyncio.to_thread(requeue, store, queue, runner.name)
             yield await stack.enter_async_context(runner)
             return
-        if project.config.run.executor == "inline":
+        if project.config.run.executor == "inline" and not project.config.run.server:
             stack.enter_context(variables_set(project.agent_variables))
-        executor = make_executor(project, agent, state, held, redaction=redactor.rules)
+        if project.config.run.server:
+            executor: Executor = make_fleet(project, agent, say)
+        else:
+            executor = make_executor(project, agent, state, held, redaction=redactor.rules)
         runner = Runner(store, queue, executor, redactor=redactor)
         if take_over:
             await asyncio.to_thread(runner.recover)
@@ -175,6 +178,24 @@ def make_executor(
         redaction=redaction,
     )
     return with_sandbox(project, agent, usual)
+
+
+def make_fleet(project: Project, agent: Agent, say: Say) -> Executor:
+    """The executor whose rollouts run at the runners of [run] server."""
+    # Imported late: it loads the client.
+    from ratchet.run.fleet_executor import FleetExecutor
+    from ratchet.run.fleet_queue import AgentBuild
+
+    run = project.config.run
+    assert run.server is not None
+    return FleetExecutor(
+        run.server,
+        build=AgentBuild.of(agent),
+        source=source_code(agent),
+        slots=run.server_concurrency,
+        attempts=run.attempts,
+        say=say,
+    )
 
 
 async def _when_free(lock: FileLock, timeout_s: float, say: Say) -> int | None:

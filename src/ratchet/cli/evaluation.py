@@ -105,7 +105,7 @@ async def _evaluate(
             store=store,
             runner=runner,
             queue=queue,
-            attempts=project.config.run.attempts,
+            attempts=project.local_attempts,
             repeat=repeat,
             fresh=fresh,
             on_rollout=watcher.rollout,

@@ -15,6 +15,7 @@ from ratchet.cli.errors import err
 from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.run_outcome import RunOutcome, outcome_of, print_outcome
+from ratchet.client.address import address_of
 
 
 def improve(
@@ -32,6 +33,10 @@ def improve(
         float | None, typer.Option(min=1, help="Maximum duration of learning, in seconds.")
     ] = None,
     ship: Annotated[bool, typer.Option(help="Create the branch, or stop before it.")] = True,
+    server: Annotated[
+        str | None,
+        typer.Option(help="Run the rollouts at the runners of this server; its key: RATCHET_KEY."),
+    ] = None,
     unsafe_no_sandbox: Annotated[
         bool,
         typer.Option(
@@ -56,8 +61,12 @@ def improve(
       ratchet improve --algorithm evolve
 
       ratchet improve --no-ship --json
+
+      ratchet improve --server http://10.0.0.5:8765
     """
     project = _with_budget(_learning_by(project_in(folder), algorithm), rollouts, seconds)
+    if server is not None:
+        project = _at_server(project, server)
     if unsafe_no_sandbox:
         project = _without_sandbox(project)
     outcome = improve_project(project, seed=seed, ship=ship, skip_bad=skip_bad, quiet=json)
@@ -112,6 +121,11 @@ def _with_budget(project: Project, rollouts: int | None, seconds: float | None) 
     budget = config.improve.budget.model_copy(update=changes)
     learning = config.improve.model_copy(update={"budget": budget})
     return project.with_config(config.model_copy(update={"improve": learning}))
+
+
+def _at_server(project: Project, server: str) -> Project:
+    run = project.config.run.model_copy(update={"server": address_of(server).url})
+    return Project(project.root, project.config.model_copy(update={"run": run}))
 
 
 def _without_sandbox(project: Project) -> Project:

@@ -115,7 +115,7 @@ async def _run(
             store=store,
             runner=runner,
             queue=queue,
-            attempts=project.config.run.attempts,
+            attempts=project.local_attempts,
             repeat=1,
             fresh=True,
             on_rollout=watcher.rollout,

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +21,8 @@ from ratchet.cli.errors import err
 from ratchet.cli.runner_executor import RunnerOptions, RunnerSetup, runner_model, runner_setup
 from ratchet.client import KEY_VARIABLE, AsyncClient, ClientKey
 from ratchet.run import Kind, RetryingTransport, Runner, RunnerWatcher, ServerTransport
+from ratchet.run.fleet_queue import entry_prefix, read_queue
+from ratchet.store.turns import EVERY
 from ratchet.types import (
     AgentError,
     ConfigError,
@@ -40,6 +43,11 @@ JOIN_S = 30.0
 NOTICE_AFTER_S = 3.0
 """When it prints a notice of that, in seconds."""
 
+DEFAULT_QUEUE = "default"
+
+NOTICE_OTHERS_S = 10.0
+"""Interval at which it looks for rollouts that it must leave to other runners, in seconds."""
+
 
 def runner(
     server: Annotated[
@@ -56,7 +64,13 @@ def runner(
         str | None,
         typer.Option(metavar="ADDRESS", help="Run on Ray: local, auto, HOST:PORT or ray://…"),
     ] = None,
-    queue: Annotated[str, typer.Option(help="Queue to claim rollouts from.")] = "default",
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Queue to claim rollouts from; NAME/* for all that begin so. Repeatable: they take"
+            " turns. By default: default, and those of `ratchet improve --server` for this agent."
+        ),
+    ] = None,
     concurrency: Annotated[
         int | None, typer.Option(min=1, max=4096, help="Concurrent attempts.")
     ] = None,
@@ -133,7 +147,7 @@ def runner(
     progress = RunnerProgress(err)
     client = AsyncClient(server, key, patience_s=RETRY_S)
     session = _RunnerSession(
-        client, key, queue, progress, lease_s=lease, drain_s=drain, max_idle_s=max_idle
+        client, key, queue or (), progress, lease_s=lease, drain_s=drain, max_idle_s=max_idle
     )
     setup: RunnerSetup | None = None
     try:
@@ -141,13 +155,13 @@ def runner(
             setup = runner_setup(options, client.url, key.secret, model)
             asyncio.run(session.do(setup))
     except AgentError as error:
-        asyncio.run(_report_load_error(client.url, key, queue, error))
+        asyncio.run(_report_load_error(client.url, key, (queue or [DEFAULT_QUEUE])[0], error))
         raise
     finally:
         if setup is not None:
             setup.clean()
         if json:
-            print_json({"server": client.url, "queue": queue, **progress.figures()})
+            print_json({"server": client.url, "queues": session.queues, **progress.figures()})
     if session.was_cut:
         raise Interrupted("Stopped at once; unfinished attempts were returned to the queue.")
 
@@ -159,7 +173,7 @@ class _RunnerSession:
         self,
         client: AsyncClient,
         key: ClientKey,
-        queue: str,
+        queues: Sequence[str],
         progress: RunnerProgress,
         *,
         lease_s: float,
@@ -168,7 +182,8 @@ class _RunnerSession:
     ) -> None:
         self._client = client
         self._key = key
-        self._queue = queue
+        self.queues = list(queues)
+        """The queues to serve; those of the agent, unless they are named."""
         self._progress = progress
         self._lease_s = lease_s
         self._drain_s = drain_s
@@ -179,6 +194,8 @@ class _RunnerSession:
 
     async def do(self, setup: RunnerSetup) -> None:
         """Join, serve until stopped, and leave."""
+        if not self.queues:
+            self.queues = [DEFAULT_QUEUE, *setup.queues]
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
@@ -186,7 +203,7 @@ class _RunnerSession:
         transport = RetryingTransport(ServerTransport(self._client), self._progress)
         self._runner = runner = Runner(
             transport,
-            self._queue,
+            self.queues,
             setup.executor,
             lease_s=self._lease_s,
             drain_s=self._drain_s,
@@ -197,7 +214,11 @@ class _RunnerSession:
             # Join only now: an agent that does not load must not appear at the server.
             await self._join(runner, setup)
             if not self._stop.is_set():
-                await runner.serve(self._stop, max_idle_s=self._max_idle_s)
+                noticing = asyncio.create_task(self._notice_others(setup))
+                try:
+                    await runner.serve(self._stop, max_idle_s=self._max_idle_s)
+                finally:
+                    noticing.cancel()
                 if not self._stop.is_set():
                     say(f"No work for {self._max_idle_s:g} s.")
         say(f"Left: {self._progress.summary('returned to the queue')}.")
@@ -210,7 +231,7 @@ class _RunnerSession:
             ConfigError: It refuses the key.
         """
         async with AsyncClient(self._client.url, self._key, patience_s=JOIN_S) as patient:
-            asking = asyncio.create_task(patient.rollouts.counts(self._queue))
+            asking = asyncio.create_task(self._queued(patient))
             stopped = asyncio.create_task(self._stop.wait())
             either = {asking, stopped}
             first = asyncio.FIRST_COMPLETED
@@ -222,11 +243,39 @@ class _RunnerSession:
             if asking not in done:
                 asking.cancel()
                 return
-            queued = asking.result().get("queued", 0)
+            queued = asking.result()
+        named = ", ".join(queue for queue in self.queues if queue not in setup.queues)
+        own = " and its agent's own" if set(setup.queues) & set(self.queues) else ""
         self._progress.say(
-            f"Joined {self._client.url}, queue {self._queue} ({queued} queued): {setup.what},"
+            f"Joined {self._client.url}, queue {named}{own} ({queued} queued): {setup.what},"
             f" {setup.executor.slots} at a time, as {runner.name}."
         )
+        if own and setup.build is not None:
+            self._progress.say(
+                f"It holds version {setup.build.source[:12]} of the source, with Python"
+                f" {setup.build.python}.{setup.no_sandbox}"
+            )
+
+    async def _queued(self, client: AsyncClient) -> int:
+        """Number of rollouts that are queued for this runner."""
+        names = [queue for queue in self.queues if not queue.endswith(EVERY)]
+        for pattern in set(self.queues) - set(names):
+            names += await client.fleet.queues(pattern[:-1])
+        counts = [await client.rollouts.counts(name) for name in names]
+        return sum(count.get("queued", 0) for count in counts)
+
+    async def _notice_others(self, setup: RunnerSetup) -> None:
+        """Say, once for each, which rollouts of the agent this runner leaves to others, and why."""
+        said: set[str] = set()
+        while setup.build is not None:
+            with suppress(StoreError):  # an outage is reported by the other requests
+                for name in await self._client.fleet.queues(entry_prefix(setup.build.entry)):
+                    queue = read_queue(name)
+                    why = "" if queue is None else setup.refusal(queue)
+                    if why and why not in said:
+                        said.add(why)
+                        self._progress.say(why, "yellow")
+            await asyncio.sleep(NOTICE_OTHERS_S)
 
     def _on_signal(self) -> None:
         """Handle SIGINT or SIGTERM."""

@@ -13,12 +13,20 @@ import msgspec
 
 from ratchet._private_files import make_folder
 from ratchet.autopilot import Project
-from ratchet.autopilot.code_sandbox import with_sandbox
-from ratchet.autopilot.config import AgentSection, Config, RunSection, apply_prices, read_config
+from ratchet.autopilot.code_sandbox import source_code, with_sandbox
+from ratchet.autopilot.config import (
+    AgentSection,
+    Config,
+    RunSection,
+    SandboxSection,
+    apply_prices,
+    read_config,
+)
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.run import Agent, AgentSpec, Executor, Kind, executor_for, load_agent
 from ratchet.run.environment import model_variables, variables_set
+from ratchet.run.fleet_queue import AgentBuild, FleetQueue, Place
 from ratchet.types import AgentError, ConfigError
 
 if TYPE_CHECKING:
@@ -49,6 +57,36 @@ class RunnerSetup(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of this runner's own files."""
     redactor: Redactor
     """Removes secrets from spans before they leave this machine."""
+    build: AgentBuild | None = None
+    """The agent that it holds; None for a command, and for one that is on a cluster only."""
+    no_sandbox: str = ""
+    """Why candidates with code cannot run here, as a sentence; empty when they can."""
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues of its agent, as patterns."""
+        if self.build is None:
+            return ()
+        places: tuple[Place, ...] = ("plain",) if self.no_sandbox else ("plain", "sandbox")
+        return self.build.queues(places)
+
+    def refusal(self, queue: FleetQueue) -> str:
+        """Why this runner does not run the rollouts of a queue of its agent, as sentences.
+
+        Empty when it does, and for another agent's.
+        """
+        if self.build is None or self.build.entry != queue.build.entry:
+            return ""
+        wanted = queue.build.differs(self.build)
+        if wanted:
+            held = self.build.differs(queue.build)
+            return (
+                f"Rollouts of {queue.build.entry} wait for {wanted}; this runner has {held} and"
+                " leaves them to others."
+            )
+        if queue.place == "sandbox" and self.no_sandbox:
+            return f"Candidates with code wait for other runners.{self.no_sandbox}"
+        return ""
 
     def clean(self) -> None:
         """Delete this runner's scratch files; its logs stay until the next runner starts."""
@@ -168,13 +206,23 @@ def runner_setup(
         )
         what = f"{spec.entry} on Ray {options.ray}"
         try:
-            # The cluster's machines may lack a sandbox, so candidates with code run here.
-            mixed = _contained(project_folder, config, options, load_agent(spec), on_ray, None)
+            held = load_agent(spec)
         except AgentError:
-            mixed = on_ray
             what += " (it does not load on this machine, so candidates of code are refused)"
-        return RunnerSetup(executor=mixed, what=what, state=state, redactor=redactor)
+            return RunnerSetup(executor=on_ray, what=what, state=state, redactor=redactor)
+        build = AgentBuild.of(held)
+        # The cluster's machines may lack a sandbox, so candidates with code run here.
+        mixed = _contained(project_folder, config, options, held, on_ray, None)
+        return RunnerSetup(
+            executor=mixed,
+            what=what,
+            state=state,
+            redactor=redactor,
+            build=build,
+            no_sandbox=_why_no_sandbox(config) if source_code(held) else "",
+        )
     agent = load_agent(spec)
+    build = AgentBuild.of(agent)
     kind = options.executor
     if kind == "auto" and options.agent is None:
         kind = run.executor
@@ -192,7 +240,27 @@ def runner_setup(
         redaction=rules,
     )
     chosen = _contained(project_folder, config, options, agent, usual, model)
-    return RunnerSetup(executor=chosen, what=spec.entry, state=state, redactor=redactor)
+    return RunnerSetup(
+        executor=chosen,
+        what=spec.entry,
+        state=state,
+        redactor=redactor,
+        build=build,
+        no_sandbox=_why_no_sandbox(config) if source_code(agent) else "",
+    )
+
+
+def _why_no_sandbox(config: Config | None) -> str:
+    """Why no candidate's code can run on this machine, as a sentence; empty when it can."""
+    from ratchet.sandbox import SandboxUnavailable
+    from ratchet.sandbox.levels import resolve_level
+
+    section = SandboxSection() if config is None else config.sandbox
+    try:
+        resolve_level(section.level, unsafe=section.unsafe)
+    except SandboxUnavailable as error:
+        return f" It runs no candidates with code: {error.message}"
+    return ""
 
 
 def _contained(

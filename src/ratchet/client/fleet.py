@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.client.call import MAX_ITEMS, RemoteRepository, Steps, TransportT, endpoint, get, post
+from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get, post
 from ratchet.types import Rollout, Score, Span
 
 
@@ -55,13 +55,13 @@ class Fleet(RemoteRepository[TransportT]):
         """Wait until one of several rollouts has ended.
 
         Args:
-            ids: The rollouts; of more than a thousand, the first thousand.
+            ids: The rollouts, 5,000 at most.
             wait_s: Seconds that the server waits when none has ended, 60 at most.
 
         Returns:
             Those that have ended: not all, when they are many.
         """
-        body = {"ids": ids[:MAX_ITEMS], "wait_s": wait_s}
+        body = {"ids": list(ids), "wait_s": wait_s}
         answer = yield post("rollouts", "wait", body=body, waits_s=wait_s)
         return answer.read(EndedRollouts)
 

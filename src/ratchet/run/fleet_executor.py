@@ -1,0 +1,377 @@
+"""The fleet executor: rollouts run at the runners of a server, and end here.
+
+Each rollout is queued at the server under its own id, so one that has ended there before is not
+run again. Runners retry what fails; here a rollout ends at its first outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import cast
+
+from ratchet.client import AsyncClient
+from ratchet.client.fleet import EndedRollout, FleetRunner
+from ratchet.run.contained import differs
+from ratchet.run.fleet_queue import AgentBuild, Place, read_queue
+from ratchet.run.retries import CallRetries
+from ratchet.store.turns import EVERY
+from ratchet.store.usage import total, used_in
+from ratchet.types import (
+    FINAL,
+    AttemptStatus,
+    Candidate,
+    Claim,
+    Code,
+    Conflict,
+    Outcome,
+    Resource,
+    Rollout,
+    Span,
+    StoreError,
+)
+
+Say = Callable[[str], None]
+
+BATCH = 256
+"""Most rollouts queued in one request."""
+
+GATHER_S = 0.005
+"""How long a rollout waits for others to share its request."""
+
+WAIT_S = 20.0
+"""Seconds that the server holds a request that waits for rollouts to end."""
+
+REJOIN_S = 0.05
+"""How long such a request goes on once there are further rollouts to wait for."""
+
+NOTICE_S = 5.0
+"""Seconds without an ended rollout after which it is checked that somebody runs them."""
+
+GIVE_UP_S = 3600.0
+"""Longest outage of the server, in seconds."""
+
+RETRY_S = 2.0
+"""An outage is reported after this many seconds."""
+
+
+class _Pending:
+    """A rollout that runs elsewhere."""
+
+    def __init__(self, rollout: Rollout, resources: Mapping[str, Resource]) -> None:
+        self.rollout = rollout
+        self.resources = resources
+        self.end: asyncio.Future[EndedRollout] = asyncio.get_running_loop().create_future()
+
+
+class FleetExecutor:
+    """Runs attempts at the runners of a server.
+
+    Args:
+        url: The server's address.
+        key: Its key, with the scope `run`; None for that of RATCHET_KEY.
+        build: The agent that runners must hold.
+        source: The source's own code, by resource name; candidates with other code need a sandbox.
+        slots: Rollouts at the server at once.
+        attempts: Failed attempts after which a rollout ends.
+        say: Called with a sentence when the server is away, or nobody runs the rollouts.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        build: AgentBuild,
+        source: Mapping[str, Code],
+        slots: int,
+        attempts: int,
+        say: Say,
+        key: str | None = None,
+    ) -> None:
+        self._client = AsyncClient(url, key, patience_s=RETRY_S)
+        self._build = build
+        self._source = source
+        self._slots = slots
+        self._attempts = attempts
+        self._say = say
+        self._retries = CallRetries(self._away, self._back, give_up_s=GIVE_UP_S)
+        self._pending: dict[str, _Pending] = {}
+        self._unsent: deque[_Pending] = deque()
+        self._awaited: set[str] = set()
+        """Ids of pending rollouts that are queued at the server."""
+        self._published: set[str] = set()
+        """Ids of candidates that are at the server."""
+        self._more = asyncio.Event()
+        self._joined = asyncio.Event()
+        self._ended_at = 0.0
+        self._said = ""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failure: BaseException | None = None
+
+    @property
+    def slots(self) -> int:
+        """Rollouts at the server at once."""
+        return self._slots
+
+    async def start(self) -> None:
+        """Reach the server and say who runs the rollouts.
+
+        Raises:
+            StoreError: It is away for too long.
+            ConfigError: It refuses the key.
+        """
+        runners = await self._retries.call(self._client.fleet.runners)
+        absent = self._absent(runners, "plain")
+        self._said = absent
+        able = sum(_serves(one, self._build.queue("x", "plain")) for one in runners)
+        self._say(absent or f"Rollouts run at {self._client.url}, by {_count(able, 'runner')}.")
+        self._ended_at = time.monotonic()
+        loops = (self._send(), self._collect(), self._notice())
+        self._tasks = [asyncio.create_task(loop) for loop in loops]
+        for task in self._tasks:
+            task.add_done_callback(self._task_ended)
+
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        """Have one rollout run elsewhere, and wait for its end.
+
+        A cancellation leaves it there: its result is found when it is asked for again.
+
+        Raises:
+            StoreError: The server is away for too long.
+            InputError: The server refuses a rollout.
+            Conflict: The rollout waits there for runners of another kind.
+        """
+        if self._failure is not None:
+            raise self._failure
+        place: Place = "sandbox" if differs(resources, self._source) else "plain"
+        mine = claim.rollout
+        rollout = Rollout(
+            id=mine.id,
+            queue=self._build.queue(mine.queue, place),
+            candidate_id=mine.candidate_id,
+            task_id=mine.task_id,
+            # The expected answer stays here, where the evaluators are.
+            input=mine.input,
+            metadata=mine.metadata,
+            seed=mine.seed,
+            purpose=mine.purpose,
+            max_attempts=self._attempts,
+        )
+        pending = self._pending[mine.id] = _Pending(rollout, resources)
+        self._unsent.append(pending)
+        self._more.set()
+        try:
+            ended = await pending.end
+        finally:
+            if self._pending.get(mine.id) is pending:
+                del self._pending[mine.id]
+                self._awaited.discard(mine.id)
+        return _outcome(claim, ended)
+
+    def stored(self, outcomes: Sequence[Outcome]) -> None:
+        """Do nothing: the server holds the rollouts."""
+
+    async def close(self) -> None:
+        """Stop waiting, and disconnect."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.close()
+
+    async def _send(self) -> None:
+        """Queue rollouts at the server, in batches."""
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            await asyncio.sleep(GATHER_S)
+            while self._unsent:
+                taken = [self._unsent.popleft() for _ in range(min(BATCH, len(self._unsent)))]
+                batch = [one for one in taken if not one.end.done()]
+                await self._retries.call(partial(self._queue_up, batch))
+                self._awaited.update(one.rollout.id for one in batch if not one.end.done())
+                self._joined.set()
+
+    async def _queue_up(self, batch: Sequence[_Pending]) -> None:
+        for one in batch:
+            id = one.rollout.candidate_id
+            if id and id not in self._published:
+                await self._client.candidates.put(Candidate(id=id, resources=dict(one.resources)))
+                self._published.add(id)
+        created = await self._client.rollouts.create([one.rollout for one in batch])
+        if created == len(batch):
+            return
+        found = await self._client.rollouts.get([one.rollout.id for one in batch])
+        for one in batch:
+            there = found.get(one.rollout.id)
+            if there and there.status not in FINAL and there.queue != one.rollout.queue:
+                raise self._misplaced(one.rollout, there)
+
+    def _misplaced(self, wanted: Rollout, there: Rollout) -> Conflict:
+        queue = read_queue(there.queue)
+        other = queue.build.differs(self._build) if queue is not None else ""
+        return Conflict(
+            f"Rollout {wanted.id} waits at {self._client.url} for runners with"
+            f" {other or f'the queue {there.queue}'}.",
+            hint="Continue with that, start a runner with it, or cancel the rollout at the server.",
+        )
+
+    async def _collect(self) -> None:
+        """Wait for the ends of all pending rollouts, with one request at a time."""
+        while True:
+            self._joined.clear()
+            ids = list(self._awaited)
+            if not ids:
+                await self._joined.wait()
+                continue
+            wait = partial(self._client.fleet.wait, ids, wait_s=WAIT_S)
+            waiting = asyncio.create_task(self._retries.call(wait))
+            joined = asyncio.create_task(self._joined.wait())
+            try:
+                await asyncio.wait({waiting, joined}, return_when=asyncio.FIRST_COMPLETED)
+                if not waiting.done():
+                    await asyncio.wait({waiting}, timeout=REJOIN_S)
+            finally:
+                joined.cancel()
+                if not waiting.done():
+                    waiting.cancel()
+                    await asyncio.gather(waiting, return_exceptions=True)
+            if waiting.cancelled():
+                continue  # with the further rollouts
+            answer = waiting.result()
+            for ended in answer.ended:
+                self._ended_at = time.monotonic()
+                self._said = ""
+                self._awaited.discard(ended.rollout.id)
+                pending = self._pending.get(ended.rollout.id)
+                if pending is not None and not pending.end.done():
+                    pending.end.set_result(ended)
+            for id in answer.unknown:
+                self._send_again(id)
+
+    def _send_again(self, id: str) -> None:
+        """Queue a rollout that the server has lost, with its candidate."""
+        self._awaited.discard(id)
+        pending = self._pending.get(id)
+        if pending is not None:
+            self._published.discard(pending.rollout.candidate_id)
+            self._unsent.append(pending)
+            self._more.set()
+
+    async def _notice(self) -> None:
+        """Say so, once, when no runner at the server runs what is pending."""
+        while True:
+            await asyncio.sleep(NOTICE_S)
+            if not self._awaited or time.monotonic() - self._ended_at < NOTICE_S:
+                continue
+            with suppress(StoreError):  # an outage is reported by the other requests
+                runners = await self._client.fleet.runners()
+                waiting = [self._pending[id].rollout for id in self._awaited if id in self._pending]
+                queues = {read_queue(rollout.queue) for rollout in waiting}
+                sentences = {self._absent(runners, queue.place) for queue in queues if queue}
+                text = " ".join(sorted(sentences - {""}))
+                if text and text != self._said:
+                    self._say(text)
+                self._said = text
+
+    def _absent(self, runners: Sequence[FleetRunner], place: Place) -> str:
+        """Why no runner runs this agent's rollouts, in sentences; empty when one does."""
+        queue = self._build.queue("x", place)
+        if any(_serves(one, queue) for one in runners):
+            return ""
+        entry, url = self._build.entry, self._client.url
+        others: dict[str, set[str]] = {}
+        contained = 0
+        for one in runners:
+            held = [q.build for pattern in one.queues if (q := read_queue(pattern))]
+            mine = [build for build in held if build.entry == entry]
+            contained += self._build in mine
+            for what in {build.differs(self._build) for build in mine} - {""}:
+                others.setdefault(what, set()).add(_place_of(one.name))
+        if contained:
+            return (
+                f"No runner at {url} can make a sandbox, which candidates with code need"
+                f" ({_count(contained, 'runner')} without one): start one on Linux, with bubblewrap"
+                " or Landlock."
+            )
+        start = f"Start one there from this source: ratchet runner --server {url}"
+        wanted = f"version {self._build.source[:12]} of its source and Python {self._build.python}"
+        if not others:
+            return f"No runner at {url} holds {entry}, {wanted}. {start}"
+        number = sum(map(len, others.values()))
+        told = "; ".join(f"{what} on {', '.join(sorted(on))}" for what, on in others.items())
+        return (
+            f"{_count(number, 'runner')} at {url} {'holds' if number == 1 else 'hold'} another"
+            f" version of {entry}: {told}. Wanted: {wanted}. {start}"
+        )
+
+    def _away(self, error: StoreError) -> None:
+        minutes = GIVE_UP_S / 60
+        self._say(f"{error.message} Trying again for up to {minutes:.0f} minutes; nothing is lost.")
+
+    def _back(self, after_s: float) -> None:
+        self._say(f"The server is back, after {after_s:.0f} s.")
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        if isinstance(error, StoreError):
+            error = StoreError(
+                error.message,
+                hint="The same command continues when it is back: what ended is not run again.",
+            )
+        self._failure = error
+        for pending in self._pending.values():
+            if not pending.end.done():
+                pending.end.set_exception(error)
+
+
+def _serves(runner: FleetRunner, queue: str) -> bool:
+    return any(
+        queue.startswith(pattern[:-1]) if pattern.endswith(EVERY) else pattern == queue
+        for pattern in runner.queues
+    )
+
+
+def _place_of(runner: str) -> str:
+    """Machine and process of a runner's name, HOST/PID/START."""
+    return "/".join(runner.split("/")[:2])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _outcome(claim: Claim, ended: EndedRollout) -> Outcome:
+    rollout, now = ended.rollout, time.time()
+    return Outcome(
+        rollout_id=claim.rollout.id,
+        fence=claim.fence,
+        status=cast(AttemptStatus, rollout.status),  # a final one
+        started_at=rollout.started_at or now,
+        ended_at=rollout.ended_at or now,
+        duration_s=rollout.duration_s,
+        output=rollout.output,
+        error=rollout.error,
+        cost_usd=unrecorded_usd(rollout, ended.spans),
+        spans=ended.spans,
+        scores=ended.scores,
+    )
+
+
+def unrecorded_usd(rollout: Rollout, spans: Sequence[Span]) -> float | None:
+    """Dollars of a rollout's calls that these spans of its final attempt do not record.
+
+    None when the price of such a call is unknown.
+    """
+    used = [one for span in spans if (one := used_in(span)) is not None]
+    recorded = total(used, {span.span_id: span.parent_id for span in spans}).cost
+    cost = rollout.cost
+    if rollout.cost_usd is None and cost.unpriced != recorded.unpriced:
+        return None
+    missing = cost.known_usd - recorded.known_usd
+    return missing if missing > 1e-9 else 0.0
