@@ -48,6 +48,9 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "timeout_s": 120.0,
             "attempts": 2,
             "memory_mb": None,
+            "server": None,
+            "server_concurrency": 64,
+            "ray_address": None,
         },
         "improve": {
             "algorithm": "auto",

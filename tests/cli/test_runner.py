@@ -127,7 +127,9 @@ def test_a_runner_joins_works_and_leaves_when_there_is_nothing_to_do(
     )
     assert code == 0, words
     assert (figures["claimed"], figures["succeeded"], figures["unfinished"]) == (10, 10, 0)
-    assert f"Joined {server.url}, queue default (10 queued): my_agent:in_process, 16 at" in words
+    joined = f"Joined {server.url}, queue default and its agent's own (10 queued): my_agent:in_p"
+    assert joined in words
+    assert "It holds version " in words
     assert "Left: 10 claimed, 10 succeeded." in words
     assert store_of(server).rollouts.counts() == {"succeeded": 10}
     assert not (place.root / ".ratchet" / "runners").exists() or not any(

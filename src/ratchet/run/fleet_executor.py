@@ -1,7 +1,7 @@
 """The fleet executor: rollouts run at the runners of a server, and end here.
 
-Each rollout is queued at the server under its own id, so one that has ended there before is not
-run again. Runners retry what fails; here a rollout ends at its first outcome.
+The id of a rollout at the server is a hash of its id here, so one that has ended there before is
+not run again. Runners retry what fails; here a rollout ends at its first outcome.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from ratchet.run.retries import CallRetries
 from ratchet.store.turns import EVERY
 from ratchet.store.usage import total, used_in
 from ratchet.types import (
-    FINAL,
     AttemptStatus,
     Candidate,
     Claim,
     Code,
-    Conflict,
     Outcome,
     Resource,
     Rollout,
     Span,
     StoreError,
+    content_hash,
 )
 
 Say = Callable[[str], None]
@@ -143,33 +142,34 @@ class FleetExecutor:
         Raises:
             StoreError: The server is away for too long.
             InputError: The server refuses a rollout.
-            Conflict: The rollout waits there for runners of another kind.
         """
         if self._failure is not None:
             raise self._failure
         place: Place = "sandbox" if differs(resources, self._source) else "plain"
         mine = claim.rollout
+        queue = self._build.queue(mine.queue, place)
         rollout = Rollout(
-            id=mine.id,
-            queue=self._build.queue(mine.queue, place),
+            # Its own there, since the server's store may be this project's too.
+            id=content_hash([mine.id, queue]),
+            queue=queue,
             candidate_id=mine.candidate_id,
             task_id=mine.task_id,
             # The expected answer stays here, where the evaluators are.
             input=mine.input,
             metadata=mine.metadata,
             seed=mine.seed,
-            purpose=mine.purpose,
+            purpose=f"fleet/{mine.purpose}",
             max_attempts=self._attempts,
         )
-        pending = self._pending[mine.id] = _Pending(rollout, resources)
+        pending = self._pending[rollout.id] = _Pending(rollout, resources)
         self._unsent.append(pending)
         self._more.set()
         try:
             ended = await pending.end
         finally:
-            if self._pending.get(mine.id) is pending:
-                del self._pending[mine.id]
-                self._awaited.discard(mine.id)
+            if self._pending.get(rollout.id) is pending:
+                del self._pending[rollout.id]
+                self._awaited.discard(rollout.id)
         return _outcome(claim, ended)
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
@@ -201,23 +201,7 @@ class FleetExecutor:
             if id and id not in self._published:
                 await self._client.candidates.put(Candidate(id=id, resources=dict(one.resources)))
                 self._published.add(id)
-        created = await self._client.rollouts.create([one.rollout for one in batch])
-        if created == len(batch):
-            return
-        found = await self._client.rollouts.get([one.rollout.id for one in batch])
-        for one in batch:
-            there = found.get(one.rollout.id)
-            if there and there.status not in FINAL and there.queue != one.rollout.queue:
-                raise self._misplaced(one.rollout, there)
-
-    def _misplaced(self, wanted: Rollout, there: Rollout) -> Conflict:
-        queue = read_queue(there.queue)
-        other = queue.build.differs(self._build) if queue is not None else ""
-        return Conflict(
-            f"Rollout {wanted.id} waits at {self._client.url} for runners with"
-            f" {other or f'the queue {there.queue}'}.",
-            hint="Continue with that, start a runner with it, or cancel the rollout at the server.",
-        )
+        await self._client.rollouts.create([one.rollout for one in batch])
 
     async def _collect(self) -> None:
         """Wait for the ends of all pending rollouts, with one request at a time."""

@@ -1,0 +1,64 @@
+"""Names of the queues of a fleet, and what a runner and `improve` read from them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ratchet.run import AgentSpec, load_agent
+from ratchet.run.fleet_queue import AgentBuild, FleetQueue, entry_prefix, read_queue
+
+BUILD = AgentBuild(entry="my.agent:answer", source="a" * 32, python="3.12")
+
+
+@pytest.mark.parametrize("place", ["plain", "sandbox"])
+@pytest.mark.parametrize("entry", ["my.agent:answer", "größe:antwort"])
+def test_a_queue_states_the_build_and_the_place(entry: str, place: str) -> None:
+    build = AgentBuild(entry=entry, source="a" * 32, python="3.12")
+    name = build.queue("run-1", place)  # type: ignore[arg-type]
+    assert read_queue(name) == FleetQueue(build=build, place=place)  # type: ignore[arg-type]
+    assert name.startswith(entry_prefix(entry))
+    assert name.isascii()
+
+
+@pytest.mark.parametrize("name", ["default", "a/b", "a:b@c/py3.12/elsewhere/run", "a:b@c/plain/r"])
+def test_other_names_state_nothing(name: str) -> None:
+    assert read_queue(name) is None
+
+
+def test_a_pattern_covers_the_queues_of_its_build_alone() -> None:
+    plain, sandbox = BUILD.queues(["plain", "sandbox"])
+    assert BUILD.queue("r", "plain").startswith(plain[:-1])
+    assert BUILD.queue("r", "sandbox").startswith(sandbox[:-1])
+    other = AgentBuild(entry=BUILD.entry, source=BUILD.source, python="3.13")
+    assert not other.queue("r", "plain").startswith(plain[:-1])
+    read = read_queue(plain)
+    assert read is not None
+    assert read.build == BUILD
+
+
+def test_what_differs_is_named() -> None:
+    other = AgentBuild(entry=BUILD.entry, source="b" * 32, python="3.13")
+    assert other.differs(BUILD) == "version bbbbbbbbbbbb of its source and Python 3.13"
+    assert BUILD.differs(BUILD) == ""
+
+
+def test_modules_imported_after_the_agent_do_not_change_its_build(tmp_path: Path) -> None:
+    (tmp_path / "fleet_agent_of_a_build.py").write_text("def answer(x):\n    return x\n")
+    (tmp_path / "fleet_evaluators_of_a_build.py").write_text("")
+    spec = AgentSpec(entry="fleet_agent_of_a_build:answer", root=str(tmp_path))
+    try:
+        agent = load_agent(spec)
+        before, source = AgentBuild.of(agent), agent.source_version()
+        assert before.source == source
+        __import__("fleet_evaluators_of_a_build")
+        assert AgentBuild.of(agent) == before
+        assert agent.source_version() != source
+        (tmp_path / "fleet_agent_of_a_build.py").write_text("def answer(x):\n    return 1\n")
+        assert AgentBuild.of(agent) != before
+    finally:
+        for name in ("fleet_agent_of_a_build", "fleet_evaluators_of_a_build"):
+            sys.modules.pop(name, None)
+        sys.path.remove(str(tmp_path))
