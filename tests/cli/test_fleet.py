@@ -91,9 +91,7 @@ class Machines:
         if ahead_s:
             way = ["-c", WRONG_CLOCK.format(ahead=ahead_s, arguments=arguments)]
         process = interpreters.Interpreter(
-            [sys.executable, "-c", code]
-            if ahead_s
-            else [sys.executable, "-m", "ratchet", *arguments],
+            [sys.executable, *way],
             cwd=folder,
             env=dict(os.environ),
             stdout=subprocess.DEVNULL,

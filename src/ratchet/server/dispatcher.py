@@ -109,6 +109,9 @@ class RolloutDispatcher:
                     return claims
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(woken.wait(), min(left, POLL_S))
+            except asyncio.CancelledError:
+                self._runners.left(worker)
+                raise
             finally:
                 for queue in named:
                     self._waiting[queue].remove(woken)

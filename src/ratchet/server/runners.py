@@ -42,6 +42,10 @@ class RunnerRegistry:
         if len(self._seen) > MAX_RUNNERS:
             self._seen.popitem(last=False)
 
+    def left(self, name: str) -> None:
+        """Record that a runner disconnected while it waited for a claim."""
+        self._seen.pop(name, None)
+
     def present(self, busy: Collection[str] = ()) -> Sequence[SeenRunner]:
         """Runners that claimed lately, or that hold attempts; those seen last come first.
 

@@ -132,6 +132,22 @@ def test_runners_are_listed_with_their_queues(client: ratchet.Client) -> None:
     assert all(0 <= one.seen_s < 60 for one in found)
 
 
+def test_a_runner_that_hangs_up_while_it_waits_is_gone(server: RunningServer) -> None:
+    async def main() -> tuple[int, int]:
+        async with ratchet.AsyncClient(server.url) as asking:
+            async with ratchet.AsyncClient(server.url) as client:
+                claiming = asyncio.create_task(client.rollouts.claim("q", "me", wait_s=30))
+                while not (before := await asking.fleet.runners()):
+                    await asyncio.sleep(0.01)
+                claiming.cancel()
+                await asyncio.gather(claiming, return_exceptions=True)
+            while after := await asking.fleet.runners():
+                await asyncio.sleep(0.01)
+            return len(before), len(after)
+
+    assert asyncio.run(main()) == (1, 0)
+
+
 def test_a_runner_without_claims_is_present_as_long_as_it_holds_attempts() -> None:
     now = [0.0]
     registry = RunnerRegistry(clock=lambda: now[0])
