@@ -163,8 +163,18 @@ def make_executor(
     *,
     redaction: RedactionRules | None = None,
 ) -> Executor:
-    """The configured executor; candidates with code run in a sandbox."""
+    """The configured executor; candidates with code run in a sandbox of this machine.
+
+    Raises:
+        ConfigError: It is Ray, and the agent has a local model.
+    """
     run = project.config.run
+    if run.executor == "ray" and project.config.agent.model is not None:
+        raise ConfigError(
+            f'executor = "ray" under [run] and model = "{project.config.agent.model}" under [agent]'
+            " exclude each other: a local model is reached from this machine's own processes.",
+            hint="Remove one of them; or serve the model by itself (ratchet model).",
+        )
     usual = executor_for(
         run.executor,
         agent,
@@ -176,6 +186,7 @@ def make_executor(
         memory_mb=run.memory_mb,
         keep_open=keep_open,
         redaction=redaction,
+        ray_address=run.ray_address,
     )
     return with_sandbox(project, agent, usual)
 

@@ -109,11 +109,17 @@ def runner_model(options: RunnerOptions, say: Callable[[str], None]) -> Iterator
         ModelUnavailable: The model cannot be had or started.
     """
     root = folder_with_config(options.folder)
-    name = None if root is None else read_config(root / FILE_NAME).agent.model
-    if root is None or name is None:
+    config = None if root is None else read_config(root / FILE_NAME)
+    if root is None or config is None or config.agent.model is None:
         yield None
         return
-    for option, given in (("--gateway", options.gateway), ("--ray", options.ray is not None)):
+    name = config.agent.model
+    executors = {options.executor, config.run.executor}
+    for option, given in (
+        ("--gateway", options.gateway),
+        ("--ray", options.ray is not None),
+        ('executor = "ray"', "ray" in executors),
+    ):
         if given:
             raise ConfigError(
                 f'{option} and model = "{name}" under [agent] in {FILE_NAME} exclude each other:'
@@ -198,13 +204,18 @@ def runner_setup(
         assert config.agent.entry is not None
         spec = AgentSpec(entry=config.agent.entry, root=str(project_folder), path=config.agent.path)
     gateway = url if options.gateway else ""
-    if options.ray is not None:
+    kind = options.executor
+    if kind == "auto" and options.agent is None:
+        kind = run.executor
+    if options.ray is not None or kind == "ray":
+        from ratchet.run.choice import ray_cluster
         from ratchet.run.ray_executor import RayExecutor
 
+        address = ray_cluster(options.ray or run.ray_address)
         on_ray = RayExecutor(
-            spec, address=options.ray, slots=cores, timeout_s=timeout_s, gateway=gateway
+            spec, address=address, slots=cores, timeout_s=timeout_s, gateway=gateway
         )
-        what = f"{spec.entry} on Ray {options.ray}"
+        what = f"{spec.entry} on Ray {address}"
         try:
             held = load_agent(spec)
         except AgentError:
@@ -223,9 +234,6 @@ def runner_setup(
         )
     agent = load_agent(spec)
     build = AgentBuild.of(agent)
-    kind = options.executor
-    if kind == "auto" and options.agent is None:
-        kind = run.executor
     usual = executor_for(
         kind,
         agent,
@@ -303,7 +311,7 @@ def _check(options: RunnerOptions) -> None:
                 raise ConfigError(f"{option} is for agents in Python, not for --command.")
     if options.path and options.agent is None:
         raise ConfigError("--path needs --agent; ratchet.toml sets its own path.")
-    if options.ray is not None and options.executor != "auto":
+    if options.ray is not None and options.executor not in ("auto", "ray"):
         raise ConfigError("--ray and --executor exclude each other; leave one out.")
     if options.gateway and options.executor in ("async", "inline"):
         raise ConfigError(

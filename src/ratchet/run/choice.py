@@ -38,24 +38,36 @@ def executor_for(
     memory_mb: int | None,
     keep_open: int | None = None,
     redaction: RedactionRules | None = None,
+    ray_address: str | None = None,
 ) -> Executor:
     """Make an executor of a kind.
 
     Args:
-        kind: auto, async, process or inline, as `Kind` describes them.
+        kind: As `Kind` describes them.
         agent: The loaded agent.
         spec: The agent's location; workers load it themselves.
         state: Folder for logs and scratch files.
         store_url: URL of the store that orphaned workers write to, or of a server.
         store_key: API key for the server.
         gateway: URL of the server whose gateway serves the agent's model calls; it implies the kind
-            process.
+            process, unless it is ray.
         concurrency: Attempts at once; None for the kind's default.
         timeout_s: Seconds that one attempt may take.
         memory_mb: Megabytes of private memory per worker; None for a share of the machine's.
         keep_open: File descriptor that workers hold open while they live, such as a lock's.
         redaction: Redaction rules of orphaned workers.
+        ray_address: Address of the Ray cluster; by default that of RAY_ADDRESS, else `auto`.
     """
+    if kind == "ray":
+        from ratchet.run.ray_executor import RayExecutor
+
+        return RayExecutor(
+            spec,
+            address=ray_cluster(ray_address),
+            slots=concurrency or os.cpu_count() or 1,
+            timeout_s=timeout_s,
+            gateway=gateway,
+        )
     if gateway:
         kind = "process"
     elif kind == "auto":
@@ -78,6 +90,11 @@ def executor_for(
         keep_open=keep_open,
         redaction=redaction,
     )
+
+
+def ray_cluster(address: str | None) -> str:
+    """Address of the Ray cluster: the given one, else that of RAY_ADDRESS, else `auto`."""
+    return address or os.environ.get("RAY_ADDRESS") or "auto"
 
 
 def workers_for(slots: int, cores: int) -> int:

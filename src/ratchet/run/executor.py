@@ -7,10 +7,10 @@ from typing import Literal, Protocol
 
 from ratchet.types import Claim, Outcome, Resource
 
-Kind = Literal["auto", "async", "process", "inline"]
+Kind = Literal["auto", "async", "process", "inline", "ray"]
 """async: a few worker processes with many attempts at once in each. process: worker processes with
-one attempt at a time in each. inline: in this process. auto: async for async agents, else
-process."""
+one attempt at a time in each. inline: in this process. ray: actors of a Ray cluster with one
+attempt at a time in each. auto: async for async agents, else process."""
 
 
 class Executor(Protocol):

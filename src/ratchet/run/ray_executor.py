@@ -192,7 +192,8 @@ class RayExecutor:
     def _unusable(self, error: Exception) -> ConfigError:
         return ConfigError(
             f"The Ray cluster {self._address!r} cannot be used: {_first_line(error)}",
-            hint="Write --ray local, auto, HOST:PORT or ray://HOST:PORT.",
+            hint="Its address (--ray, ray_address under [run], or RAY_ADDRESS) is local, auto,"
+            " HOST:PORT or ray://HOST:PORT.",
         )
 
     async def _start_into_idle(self) -> None:
