@@ -91,10 +91,10 @@ def cpu_s(pids: Sequence[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def make_rollouts(queue: str, count: int) -> list[Rollout]:
+def make_rollouts(queue: str, name: str, count: int) -> list[Rollout]:
     return [
         Rollout(
-            id=content_hash([queue, number]),
+            id=content_hash([queue, name, number]),
             queue=queue,
             candidate_id=SOURCE.id,
             task_id=str(number),
@@ -105,8 +105,16 @@ def make_rollouts(queue: str, count: int) -> list[Rollout]:
     ]
 
 
-async def wall_s(store: Store, url: str, build: AgentBuild, runners: int, count: int) -> float:
-    """Seconds from the first rollout queued to the last one ended, once all runners are there."""
+async def run(
+    store: Store, url: str, build: AgentBuild, count: int, groups: dict[str, list[int]]
+) -> dict[str, float]:
+    """Run rollouts, once all runners are there and warm.
+
+    Returns:
+        Seconds from the first rollout queued to the last one ended, as `wall`, and the CPU seconds
+        meanwhile of each group of processes.
+    """
+    runners = len(groups["runner"])
     async with ratchet.AsyncClient(url) as client:
         async with asyncio.timeout(120):
             while len(await client.fleet.runners()) < runners:
@@ -116,15 +124,17 @@ async def wall_s(store: Store, url: str, build: AgentBuild, runners: int, count:
     executor = FleetExecutor(
         url, build=build, source={}, slots=2 * SLOTS * runners, attempts=1, say=say
     )
-    async with asyncio.timeout(600), Runner(store, queue, executor) as runner:
-        await runner.run(make_rollouts(f"{queue}-warm", SLOTS * runners), [SOURCE])
+    async with asyncio.timeout(300), Runner(store, queue, executor) as runner:
+        await runner.run(make_rollouts(queue, "warm", SLOTS * runners), [SOURCE])
+        before = {name: cpu_s(pids) for name, pids in groups.items()}
         begin = time.perf_counter()
-        ended = await runner.run(make_rollouts(queue, count), [SOURCE])
+        ended = await runner.run(make_rollouts(queue, "measured", count), [SOURCE])
         took = time.perf_counter() - begin
+        spent = {name: cpu_s(pids) - before[name] for name, pids in groups.items()}
     good = sum(one.status == "succeeded" and one.output == one.input for one in ended.values())
     if good != count:
         raise SystemExit(f"{good} of {count} rollouts ended well")
-    return took
+    return {"wall": took, **spent}
 
 
 def measure(folder: Path, runners: int, rounds: int) -> dict[str, float]:
@@ -154,16 +164,12 @@ def measure(folder: Path, runners: int, rounds: int) -> dict[str, float]:
             "runner": [process.pid for process in started],
             "improve": [os.getpid()],
         }
-        before = {name: cpu_s(pids) for name, pids in groups.items()}
-        took = uvloop.run(wall_s(store, url, build, runners, count))
-        spent = {name: cpu_s(pids) - before[name] for name, pids in groups.items()}
-    # The start of the processes is in `spent` of the runners, not of the server.
-    ideal = rounds * SLEEP_S
+        spent = uvloop.run(run(store, url, build, count, groups))
+    ideal, took = rounds * SLEEP_S, spent.pop("wall")
     say(f"{runners} runners: {count} rollouts in {took:.2f} s, {ideal:.2f} s at best")
-    every = count + SLOTS * runners
     return {
         "efficiency": ideal / took,
-        **{f"{name}_ms": 1000 * value / every for name, value in spent.items()},
+        **{f"{name}_ms": 1000 * value / count for name, value in spent.items()},
     }
 
 

@@ -8,35 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get, post
-from ratchet.types import Rollout, Score, Span
-
-
-class EndedRollout(msgspec.Struct, frozen=True):
-    """A rollout that has ended."""
-
-    rollout: Rollout
-    spans: tuple[Span, ...]
-    """Of its final attempt."""
-    scores: tuple[Score, ...]
-
-
-class EndedRollouts(msgspec.Struct, frozen=True):
-    """Rollouts that have ended, or do not exist."""
-
-    ended: tuple[EndedRollout, ...]
-    unknown: tuple[str, ...]
-    """Ids of rollouts that the server does not have."""
-
-
-class FleetRunner(msgspec.Struct, frozen=True):
-    """A runner that claims from a server."""
-
-    name: str
-    """As HOST/PID/START."""
-    queues: tuple[str, ...]
-    """The queues that it serves; one that ends with /* stands for all that begin so."""
-    seen_s: float
-    """Seconds since its last claim."""
+from ratchet.types import EndedRollouts, FleetRunner
 
 
 class _Runners(msgspec.Struct, frozen=True):

@@ -15,7 +15,6 @@ from functools import partial
 from typing import cast
 
 from ratchet.client import AsyncClient
-from ratchet.client.fleet import EndedRollout, FleetRunner
 from ratchet.run.contained import differs
 from ratchet.run.fleet_queue import AgentBuild, Place, read_queue
 from ratchet.run.retries import CallRetries
@@ -26,6 +25,8 @@ from ratchet.types import (
     Candidate,
     Claim,
     Code,
+    EndedRollout,
+    FleetRunner,
     Outcome,
     Resource,
     Rollout,

@@ -14,11 +14,11 @@ import msgspec
 
 from ratchet.llm import with_price
 from ratchet.server.batcher import Batcher
-from ratchet.server.runners import RunnerRegistry, SeenRunner
+from ratchet.server.runners import RunnerRegistry
 from ratchet.store import Store
 from ratchet.store.queue import Answers, Pair
 from ratchet.store.turns import EVERY
-from ratchet.types import FINAL, Claim, Outcome, RatchetError, Rollout
+from ratchet.types import FINAL, Claim, FleetRunner, Outcome, RatchetError, Rollout
 
 if TYPE_CHECKING:
     from ratchet.server.services import Services
@@ -215,7 +215,7 @@ class RolloutDispatcher:
                 if not self._awaited[id]:
                     del self._awaited[id]
 
-    async def runners(self) -> Sequence[SeenRunner]:
+    async def runners(self) -> Sequence[FleetRunner]:
         """The runners that claim from this server."""
         running = await self._services.in_thread(self._store.rollouts.running)
         return self._runners.present({attempt.worker for attempt in running})

@@ -5,23 +5,14 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+
+from ratchet.types import FleetRunner
 
 PRESENT_S = 90.0
 """Time after its last claim that a runner counts as present. A claim waits for 60 s at most."""
 
 MAX_RUNNERS = 10_000
 """Most runners to remember; those seen last stay."""
-
-
-class SeenRunner(NamedTuple):
-    """A runner and its last claim."""
-
-    name: str
-    queues: tuple[str, ...]
-    """As it names them: one that ends with /* stands for every queue that begins so."""
-    seen_s: float
-    """Seconds since its last claim."""
 
 
 class RunnerRegistry:
@@ -46,7 +37,7 @@ class RunnerRegistry:
         """Record that a runner disconnected while it waited for a claim."""
         self._seen.pop(name, None)
 
-    def present(self, busy: Collection[str] = ()) -> Sequence[SeenRunner]:
+    def present(self, busy: Collection[str] = ()) -> Sequence[FleetRunner]:
         """Runners that claimed lately, or that hold attempts; those seen last come first.
 
         Args:
@@ -54,7 +45,7 @@ class RunnerRegistry:
         """
         now = self._clock()
         return [
-            SeenRunner(name, queues, now - at)
+            FleetRunner(name, queues, now - at)
             for name, (queues, at) in reversed(self._seen.items())
             if now - at <= PRESENT_S or name in busy
         ]

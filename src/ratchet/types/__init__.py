@@ -18,6 +18,7 @@ from ratchet.types.errors import (
 )
 from ratchet.types.experiment import Decision, Experiment, GuardrailResult, Verdict
 from ratchet.types.feedback import Feedback, FeedbackKind, fault, is_bad
+from ratchet.types.fleet import EndedRollout, EndedRollouts, FleetRunner
 from ratchet.types.hashing import canonical_json, content_hash
 from ratchet.types.knobs import Bool, Choice, Float, Int, Knob, Value
 from ratchet.types.prompt_use import PromptUse
@@ -79,9 +80,12 @@ __all__ = [
     "Dataset",
     "Decision",
     "Declaration",
+    "EndedRollout",
+    "EndedRollouts",
     "Experiment",
     "Feedback",
     "FeedbackKind",
+    "FleetRunner",
     "Float",
     "GuardrailResult",
     "InputError",

@@ -11,7 +11,7 @@ from ratchet.server.api.fields import MAX_ITEMS, Limit, Request, RolloutId, Wait
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
-from ratchet.types import Rollout, Score, Span
+from ratchet.types import EndedRollout, EndedRollouts, FleetRunner
 
 group = RouteGroup("fleet")
 
@@ -27,24 +27,6 @@ class AwaitedRollouts(Request, frozen=True, kw_only=True):
     """Seconds to wait when none has ended."""
 
 
-class EndedRollout(msgspec.Struct, frozen=True):
-    """A rollout that has ended."""
-
-    rollout: Rollout
-    spans: list[Span]
-    """Of its final attempt, in the order they started."""
-    scores: list[Score]
-    """Those that the agent itself gave, and those stored since."""
-
-
-class EndedRollouts(msgspec.Struct, frozen=True):
-    """Rollouts that have ended; some of them, when they are many."""
-
-    ended: list[EndedRollout]
-    unknown: list[str]
-    """Ids of rollouts that do not exist."""
-
-
 @group.route("POST", "/v1/rollouts/wait", READ, waits=True)
 async def wait_for_rollouts(server: Services, body: AwaitedRollouts) -> EndedRollouts:
     """Wait until one of several rollouts has ended.
@@ -52,26 +34,17 @@ async def wait_for_rollouts(server: Services, body: AwaitedRollouts) -> EndedRol
     Send it again with the ids of the others: one request waits for all that are pending.
     """
     ended, unknown = await server.dispatcher.ended(body.ids, body.wait_s)
-    return EndedRollouts(
-        await server.in_thread(_with_records, server.store, ended[:ENDED_AT_ONCE]), unknown
-    )
+    found = await server.in_thread(_with_records, server.store, ended[:ENDED_AT_ONCE])
+    return EndedRollouts(found, tuple(unknown))
 
 
-def _with_records(store: Store, ids: list[str]) -> list[EndedRollout]:
+def _with_records(store: Store, ids: list[str]) -> tuple[EndedRollout, ...]:
     found = store.rollouts.get(ids)
     spans = store.spans.of_newest_attempts(ids)
     scores = store.scores.of(ids)
-    return [EndedRollout(found[id], spans[id], scores[id]) for id in ids if id in found]
-
-
-class FleetRunner(msgspec.Struct, frozen=True):
-    """A runner that claims from this server."""
-
-    name: str
-    queues: list[str]
-    """The queues that it serves; one that ends with /* stands for all that begin so."""
-    seen_s: float
-    """Seconds since its last claim."""
+    return tuple(
+        EndedRollout(found[id], tuple(spans[id]), tuple(scores[id])) for id in ids if id in found
+    )
 
 
 class FleetRunners(msgspec.Struct, frozen=True):
@@ -86,9 +59,7 @@ async def list_runners(server: Services) -> FleetRunners:
 
     Of several servers on one store, each knows its own.
     """
-    return FleetRunners(
-        [FleetRunner(r.name, list(r.queues), r.seen_s) for r in await server.dispatcher.runners()]
-    )
+    return FleetRunners(list(await server.dispatcher.runners()))
 
 
 class QueueFilter(Request, frozen=True, kw_only=True):
