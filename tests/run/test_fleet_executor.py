@@ -23,6 +23,7 @@ from ratchet.store import Store
 from ratchet.types import (
     Candidate,
     Code,
+    InputError,
     Rollout,
     Span,
     StoreError,
@@ -208,6 +209,48 @@ def test_pending_rollouts_share_requests(
     created, waited = asyncio.run(main())
     assert created < 20
     assert waited < 100
+
+
+def test_a_second_improve_is_not_behind_the_first_ones_rollouts(
+    fleet: Fleet, candidate: Candidate, tmp_path: Path
+) -> None:
+    def of(queue: str, count: int) -> list[Rollout]:
+        return [
+            Rollout(
+                id=f"{queue}{n}",
+                queue=queue,
+                candidate_id=candidate.id,
+                task_id=str(n),
+                input=[queue, n],
+            )
+            for n in range(count)
+        ]
+
+    async def improve(queue: str, count: int) -> None:
+        with Store.open(f"sqlite:///{tmp_path}/{queue}.db") as store:
+            async with Runner(store, queue, fleet.executor(slots=count)) as runner:
+                await runner.run(of(queue, count), [candidate])
+
+    async def main() -> None:
+        first = asyncio.create_task(improve("first", 300))
+        await until(lambda: at_server(fleet).rollouts.counts() == {"queued": 300})
+        second = asyncio.create_task(improve("second", 20))
+        await until(lambda: at_server(fleet).rollouts.counts() == {"queued": 320})
+        async with fleet.runner(), asyncio.timeout(40):
+            await asyncio.gather(first, second)
+
+    asyncio.run(main())
+    assert len(fleet.calls) == 320
+    last = max(at for at, (queue, _) in enumerate(fleet.calls) if queue == "second")
+    assert last < 60, "each of the two gets every other slot"
+
+
+def test_a_rollout_that_the_server_refuses_ends_the_run_with_its_reason(
+    fleet: Fleet, candidate: Candidate
+) -> None:
+    rollout = Rollout(id="r", queue="agent", candidate_id=candidate.id, task_id="t" * 3000, input=1)
+    with pytest.raises(InputError, match="task_id"):
+        asyncio.run(fleet.run([rollout], candidate))
 
 
 def test_runners_of_another_source_take_nothing_and_both_are_named(
