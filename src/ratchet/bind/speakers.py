@@ -44,8 +44,14 @@ MAX_COMPARED = 100
 """Most templates that each further one is compared with."""
 
 SAME = 0.8
-"""Share of constant text from which on two texts make a template, and from which on a template that
-matches the texts of another one stands for it."""
+"""Least share of constant text in two texts, and least share of another template's constant text in
+a template that stands for both."""
+
+SOME = 0.3
+"""Least share of constant text in a few texts."""
+
+SHORT = 6
+"""Most words that two texts may differ by, as by a name or a date."""
 
 NEARLY = 0.95
 """Share of its constant text that a template may not lose when it is joined with another one."""
@@ -206,10 +212,12 @@ def _carries(pieces: Pieces, texts: Sequence[str], counts: Mapping[str, int]) ->
         return counts[texts[0]] >= SUPPORT
     size = sum(map(len, texts))
     constant = constant_size(pieces) * len(texts) / size
+    loose = loose_text(pieces, texts)
+    if len(texts) < SUPPORT:
+        return constant >= SAME and max(len(text.split()) for text in loose) <= SHORT
     if len(texts) < FEW:
-        least = SAME if len(texts) < SUPPORT else 0.3
-        return constant >= least and not swallows(pieces, texts)
-    return len(texts) >= MANY or sum(map(len, loose_text(pieces, texts))) <= size / 2
+        return constant >= SOME and not swallows(pieces, texts)
+    return len(texts) >= MANY or sum(map(len, loose)) <= size / 2
 
 
 def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:
