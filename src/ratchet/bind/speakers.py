@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -165,23 +165,17 @@ def _merged(groups: Iterable[_Group]) -> list[_Group]:
 
 
 def _drafts(groups: Sequence[_Group]) -> list[_Draft]:
-    """The templates of all groups."""
-    named = _drafts_of([group for group in groups if group.speaker])
-    unnamed = [group for group in groups if not group.speaker]
-    # Most calls without a name were recorded by the gateway, of agents that have one.
-    known = members_of(
-        [draft.pieces for draft in named], {text for group in unnamed for text in group.counts}
-    )
-    return named + _drafts_of(unnamed, {text for texts in known.values() for text in texts})
-
-
-def _drafts_of(groups: Sequence[_Group], known: Collection[str] = ()) -> list[_Draft]:
-    """The templates of each group by itself, from the texts that are not known."""
+    """The templates of each group by itself."""
     drafts: list[_Draft] = []
     rest: dict[str, _Group] = {}
     sample = max(SAMPLE // max(len(groups), 1), LEAST_SAMPLE)
     for group in groups:
-        counts = {text: n for text, n in group.counts.items() if text not in known}
+        counts: dict[str, int] = dict(group.counts)
+        known = _known(drafts, counts)
+        # Calls without a name may be of many agents; most were recorded by the gateway, and are of
+        # those that have one.
+        if not group.speaker or len(known) == len(counts):
+            counts = {text: count for text, count in counts.items() if text not in known}
         own = [_Draft(pieces, group, texts) for pieces, texts in _supported(counts, sample)]
         for text in {text for draft in own for text in draft.texts}:
             del counts[text]
@@ -195,6 +189,17 @@ def _drafts_of(groups: Sequence[_Group], known: Collection[str] = ()) -> list[_D
             if len(texts) >= FEW and not swallows(pieces, texts)
         ]
     return drafts
+
+
+def _known(drafts: Iterable[_Draft], texts: Iterable[str]) -> set[str]:
+    """The texts that templates found before match, but not by swallowing them."""
+    found = members_of(dict.fromkeys(draft.pieces for draft in drafts), texts)
+    return {
+        text
+        for pieces, matched in found.items()
+        if not swallows(pieces, matched)
+        for text in matched
+    }
 
 
 def _supported(counts: Mapping[str, int], sample: int) -> Iterator[tuple[Pieces, list[str]]]:
