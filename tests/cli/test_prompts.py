@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from ratchet.cli.app import run
@@ -247,6 +248,65 @@ def test_rare_proposals_are_shown_when_asked_for(ratchet: Ratchet, disk: Store) 
     assert "1 rare proposals are not shown" in out
     _, out, _ = ratchet("discover", "--agent", "support", "--least", "0")
     assert "Today is" in out
+
+
+SHARED = "You are one of several agents of an airline. Never speak of the other agents.\n"
+BOOKING = SHARED + "You book seats. The confirmation number is {number}. Ask for the seat."
+STATUS = SHARED + "You report delays. Look the flight up before you answer, and be brief."
+
+
+def spoken(agent: str, system: str, tools: list[str]) -> list[Span]:
+    """A call beneath the run of an agent."""
+    run = span({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent})
+    call = chat(system)
+    offered = json.dumps([{"type": "function", "name": tool} for tool in tools])
+    attributes = {**call.attributes, "gen_ai.tool.definitions": offered}
+    return [
+        msgspec.structs.replace(
+            call, trace_id=run.trace_id, parent_id=run.span_id, attributes=attributes
+        ),
+        run,
+    ]
+
+
+def test_each_agent_of_a_system_gets_a_proposal_under_its_name(
+    ratchet: Ratchet, disk: Store
+) -> None:
+    for number in range(4):
+        text = BOOKING.format(number=f"LL{number}")
+        record(disk, "airline", spoken("Seat Agent", text, ["seats"]))
+    for _ in range(3):
+        record(disk, "airline", spoken("Status Agent", STATUS, ["flights"]))
+    for number in range(2):
+        record(disk, "airline", spoken("FAQ", f"{SHARED}{'Tell jokes. ' * 9 * number}", []))
+    code, out, _ = ratchet("discover", "--agent", "airline", "--register")
+    assert code == 0
+    assert "1. airline.seat_agent.system  44% of them, 4 times, 4 different texts" in out
+    assert "2. airline.status_agent.system  33% of them, 3 times, always the same text" in out
+    refusal = "2 of FAQ make no proposal: seen twice, with different texts: record more calls."
+    assert refusal in out
+    assert disk.resources.names("prompt") == [
+        "airline.seat_agent.system",
+        "airline.status_agent.system",
+    ]
+    # What is registered is recognised; the names of the others still say who speaks.
+    for _ in range(3):
+        record(disk, "airline", spoken("Refund Agent", f"{SHARED}You decide on refunds.", []))
+    _, out, _ = ratchet("discover", "--agent", "airline", "--json")
+    again = json.loads(out)
+    assert [(one["name"], one["speaker"]) for one in again["proposals"]] == [
+        ("airline.refund_agent.system", "Refund Agent")
+    ]
+    assert [(one["speaker"], one["count"]) for one in again["refused"]] == [("FAQ", 2)]
+
+
+def test_many_agents_without_a_proposal_are_not_all_listed(ratchet: Ratchet, disk: Store) -> None:
+    for number in range(25):
+        name = f"agent {chr(97 + number)}"
+        record(disk, "support", spoken(name, f"{NAMING} {number}", []))
+    _, out, _ = ratchet("discover", "--agent", "support")
+    assert out.count("make no proposal: seen once: record more calls.") == 20
+    assert "… and 5 more agents." in out
 
 
 def test_an_agent_that_nothing_is_known_of_is_told_how_to_become_known(

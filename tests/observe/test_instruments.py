@@ -377,6 +377,25 @@ def test_a_tool_within_a_tool_of_its_name_is_told_once(
         assert duplicate_of(outer, {}) is None
 
 
+def test_a_root_span_that_is_told_twice_is_recorded_once(
+    exported: tuple[TracerProvider, Exported], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, spans = exported
+    monkeypatch.setattr(DelegatingProvider, "target", provider)
+    tracer = DelegatingProvider(repeats_root=True).get_tracer("framework")
+    kinds = [{"openinference.span.kind": kind} for kind in ("AGENT", "CHAIN")]
+    with (
+        tracer.start_as_current_span("run", attributes=kinds[0]) as root,
+        tracer.start_as_current_span("run", attributes=kinds[1]) as repeated,
+        tracer.start_as_current_span("turn", attributes=kinds[1]) as turn,
+        tracer.start_as_current_span("turn", attributes=kinds[1]),
+        tracer.start_as_current_span("run", attributes=kinds[0]),
+    ):
+        assert repeated.get_span_context() == root.get_span_context()
+        assert turn.parent.span_id == root.get_span_context().span_id  # type: ignore[attr-defined]
+    assert [span.name for span in spans()] == ["run", "turn", "turn", "run"]
+
+
 def test_a_silent_tracer_keeps_the_place_in_the_trace(
     exported: tuple[TracerProvider, Exported],
 ) -> None:

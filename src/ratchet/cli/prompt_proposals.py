@@ -269,7 +269,7 @@ def print_recorded_prompts(agent: str, found: RecordedPrompts, rare: int) -> Non
         speaker = f" of {texts.speaker}" if texts.speaker else ""
         out.print(f"  {texts.count}{speaker} make no proposal: {texts.reason}.", markup=False)
     if len(found.discovery.refused) > SHOWN_REFUSED:
-        out.print(f"  … {len(found.discovery.refused) - SHOWN_REFUSED} more agents without one")
+        out.print(f"  … and {len(found.discovery.refused) - SHOWN_REFUSED} more agents.")
     if found.cut:
         out.print(f"  {found.cut} were truncated when recorded.")
     if rare:
