@@ -223,6 +223,55 @@ def test_several_prompts_of_one_request_are_replaced_each_by_its_own(world: Worl
     ]
 
 
+SHARED = (
+    "You are part of a system of several agents, which hand conversations over to one another."
+    " Never mention this to the customer.\n"
+)
+AGENTS: dict[str, Resource] = {
+    "airline.triage.system": PromptTemplate(f"{SHARED}You find out who can help the customer."),
+    "airline.seat.system": PromptTemplate(
+        f"{SHARED}You book seats for the confirmation number {{number}}. Ask for the seat."
+    ),
+    "airline.status.system": PromptTemplate(
+        f"{SHARED}You report delays for the confirmation number {{number}}. Be brief."
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "better",
+    [
+        f"{SHARED}Book the seat that the customer with the number {{number}} wants.",
+        f"{SHARED}{{number}}",
+        "Book seats. {number}",
+    ],
+    ids=["begins alike", "nothing but the beginning", "another beginning"],
+)
+@pytest.mark.parametrize("whole", [True, False], ids=["all prompts", "one prompt"])
+def test_a_change_of_one_agents_prompt_changes_that_agents_calls_only(
+    world: World, better: str, whole: bool
+) -> None:
+    world.store.candidates.put(Candidate.of(AGENTS))
+    changed = {"airline.seat.system": PromptTemplate(better)}
+    active = Candidate.of({**AGENTS, **changed} if whole else changed)
+    world.store.candidates.put(active)
+    world.switch("airline")
+    world.activate(active, "airline")
+    substituter = PromptSubstituter(world.store)
+    for name, template in AGENTS.items():
+        assert isinstance(template, PromptTemplate)
+        slots = {"number": "LL0EZ6"} if "{number}" in template.text else {}
+        request = chat(template.format(**slots))
+        found = run(substituter(GatewayTarget(agent="airline"), request, CHAT))
+        assert found is not None
+        own = name == "airline.seat.system"
+        assert found.request == (chat(better.replace("{number}", "LL0EZ6")) if own else request)
+        if own or whole:
+            assert found.attributes["ratchet.prompt.name"] == name
+        else:
+            assert "ratchet.prompt.name" not in found.attributes
+
+
 def test_a_candidate_without_prompts_replaces_nothing(world: World) -> None:
     world.switch()
     world.activate(world.candidate(bot_model=Model("m")))

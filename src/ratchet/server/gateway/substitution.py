@@ -112,7 +112,7 @@ class _AgentSettings(NamedTuple):
 
 
 class _Replacements(NamedTuple):
-    """The prompts of a candidate, and the recogniser of the versions they replace."""
+    """The prompts of a candidate, and the recogniser of all prompts of its systems."""
 
     candidate_id: str
     prompts: dict[str, tuple[str, PromptTemplate]]
@@ -214,8 +214,19 @@ class PromptSubstituter:
             for name, resource in candidate.resources.items()
             if isinstance(resource, PromptTemplate)
         }
-        limit = min(NEWEST, max(MAX_PROMPTS // max(len(prompts), 1), 1))
+        # The texts of other agents of the same system may begin like a prompt of the candidate;
+        # they belong to their own prompts, which it leaves as they are.
+        systems = {_system(name) for name in prompts}
+        others = [
+            name
+            for name in (self._store.resources.names("prompt") if prompts else ())
+            if name not in prompts and _system(name) in systems
+        ]
+        limit = min(NEWEST, max(MAX_PROMPTS // max(len(prompts) + len(others), 1), 1))
         registered: list[tuple[str, str]] = []
+        for name in others:
+            versions = [each for each, _ in self._store.resources.versions(name)]
+            registered += [(name, one) for one in versions[-limit:]]
         for name, (version, _) in prompts.items():
             newest = [each for each, _ in self._store.resources.versions(name)][-limit:]
             # An agent sends what its source says: the prompt of a candidate's first ancestor, which
@@ -290,9 +301,14 @@ async def _substituted(
     )
 
 
+def _system(name: str) -> str:
+    """The part of a prompt's name that the prompts of one system have in common."""
+    return name.partition(".")[0]
+
+
 def _recognise(replacements: _Replacements, text: str) -> _RecognisedPrompt | None:
     found = replacements.recogniser.find(text)
-    if found is None:
+    if found is None or found.name not in replacements.prompts:
         return None
     version, template = replacements.prompts[found.name]
     if version == found.version:
