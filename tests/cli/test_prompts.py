@@ -283,7 +283,7 @@ def test_each_agent_of_a_system_gets_a_proposal_under_its_name(
     assert code == 0
     assert "1. airline.seat_agent.system  44% of them, 4 times, 4 different texts" in out
     assert "2. airline.status_agent.system  33% of them, 3 times, always the same text" in out
-    refusal = "2 of FAQ make no proposal: seen twice, with different texts: record more calls."
+    refusal = "2 of FAQ are refused: seen twice, with different texts: record more calls."
     assert refusal in out
     assert disk.resources.names("prompt") == [
         "airline.seat_agent.system",
@@ -305,7 +305,7 @@ def test_many_agents_without_a_proposal_are_not_all_listed(ratchet: Ratchet, dis
         name = f"agent {chr(97 + number)}"
         record(disk, "support", spoken(name, f"{NAMING} {number}", []))
     _, out, _ = ratchet("discover", "--agent", "support")
-    assert out.count("make no proposal: seen once: record more calls.") == 20
+    assert out.count("are refused: seen once: record more calls.") == 20
     assert "… and 5 more agents." in out
 
 

@@ -57,7 +57,7 @@ NEARLY = 0.95
 """Share of its constant text that a template may not lose when it is joined with another one."""
 
 MANY = 20
-"""Different texts from which on a template may have any slots."""
+"""Different texts from which on slots without a label may take much of them."""
 
 _ALIGNED = 4
 """Texts of either of two templates that are aligned."""
@@ -215,14 +215,13 @@ def _carries(pieces: Pieces, texts: Sequence[str], counts: Mapping[str, int]) ->
     """Whether the texts are enough for their template."""
     if len(texts) == 1:
         return counts[texts[0]] >= SUPPORT
-    size = sum(map(len, texts))
-    constant = constant_size(pieces) * len(texts) / size
-    loose = loose_text(pieces, texts)
+    constant = constant_size(pieces) * len(texts) / sum(map(len, texts))
     if len(texts) < SUPPORT:
+        loose = loose_text(pieces, texts)
         return constant >= SAME and max(len(text.split()) for text in loose) <= SHORT
-    if len(texts) < FEW:
-        return constant >= SOME and not swallows(pieces, texts)
-    return len(texts) >= MANY or sum(map(len, loose)) <= size / 2
+    if len(texts) < MANY and swallows(pieces, texts):
+        return False
+    return len(texts) >= FEW or constant >= SOME
 
 
 def _distinct(drafts: Iterable[_Draft]) -> list[_Draft]:

@@ -267,7 +267,7 @@ def print_recorded_prompts(agent: str, found: RecordedPrompts, rare: int) -> Non
         out.print(f"  {count} are skipped: {reason}.", markup=False)
     for texts in found.discovery.refused[:SHOWN_REFUSED]:
         speaker = f" of {texts.speaker}" if texts.speaker else ""
-        out.print(f"  {texts.count}{speaker} make no proposal: {texts.reason}.", markup=False)
+        out.print(f"  {texts.count}{speaker} are refused: {texts.reason}.", markup=False)
     if len(found.discovery.refused) > SHOWN_REFUSED:
         out.print(f"  … and {len(found.discovery.refused) - SHOWN_REFUSED} more agents.")
     if found.cut:
