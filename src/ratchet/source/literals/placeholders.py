@@ -62,7 +62,7 @@ FORMS: Final = {
         re.compile(rf"\$\{{(?P<name>{_NAME})\}}|\$(?P<bare>[A-Za-z_]\w*)"), reserved=r"\$"
     ),
     "%s": Form(
-        re.compile(r"%%|%(?P<name>\(\w+\))?[-+ #0]*\d*(?:\.\d+)?[sdifgvqxt](?![A-Za-z])"),
+        re.compile(r"%%|%(?P<name>\(\w+\))?[-+ #0]*\d*(?:\.\d+)?[sdifgvqxt]"),
         doubled="%",
     ),
     "<%= name %>": Form(re.compile(rf"<%[=-]\s*(?P<name>{_NAME})\s*-?%>"), reserved="<%"),
