@@ -63,7 +63,7 @@ def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
     return RoutedExecutor(usual, contained, source)
 
 
-def source_code(agent: Agent) -> dict[str, Code]:
+def source_code(agent: AnyAgent) -> dict[str, Code]:
     """The source's own code, by resource name."""
     return {
         name: declaration.resource

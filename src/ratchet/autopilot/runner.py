@@ -78,6 +78,7 @@ async def open_runner(
         if project.config.run.server:
             executor: Executor = make_fleet(project, agent, say)
         else:
+            assert not isinstance(agent, ProgramAgent)
             executor = make_executor(project, agent, state, held, redaction=redactor.rules)
         runner = Runner(store, queue, executor, redactor=redactor)
         if take_over:
@@ -191,14 +192,19 @@ def make_executor(
     return with_sandbox(project, agent, usual)
 
 
-def make_fleet(project: Project, agent: Agent, say: Say) -> Executor:
+def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
     """The executor whose rollouts run at the runners of [run] server."""
     # Imported late: it loads the client.
     from ratchet.run.fleet_executor import FleetExecutor
     from ratchet.run.fleet_queue import AgentBuild
 
-    run = project.config.run
+    run, program = project.config.run, isinstance(agent, ProgramAgent)
     assert run.server is not None
+    if project.config.agent.url is not None:
+        raise ConfigError(
+            "A fleet's runners start the agent, and [agent] url names one that is already running.",
+            hint="Name its command instead, or leave the server out.",
+        )
     return FleetExecutor(
         run.server,
         build=AgentBuild.of(agent),
@@ -206,6 +212,7 @@ def make_fleet(project: Project, agent: Agent, say: Say) -> Executor:
         slots=run.server_concurrency,
         attempts=run.attempts,
         say=say,
+        baseline=project.source_candidate(agent) if agent.declarations and program else None,
     )
 
 

@@ -195,7 +195,12 @@ def runner_setup(
             base_urls=section.model_base_url if section is not None else (),
             keys=section.model_key if section is not None else (),
         )
-        return RunnerSetup(executor=commands, what=command, state=state, redactor=redactor)
+        build = None
+        if config is not None and options.command is None:
+            build = AgentBuild.of(Project(project_folder, config).load_agent())
+        return RunnerSetup(
+            executor=commands, what=command, state=state, redactor=redactor, build=build
+        )
     if options.agent is not None:
         folders = tuple(str(folder) for folder in options.path) or (".",)
         spec = AgentSpec(entry=options.agent, root=str(options.folder.resolve()), path=folders)

@@ -14,6 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import cast
 
+import msgspec
+
 from ratchet.client import AsyncClient
 from ratchet.run.contained import differs
 from ratchet.run.fleet_queue import AgentBuild, Place, read_queue
@@ -73,12 +75,14 @@ class FleetExecutor:
 
     Args:
         url: The server's address.
-        key: Its key, with the scope `run`; None for that of RATCHET_KEY.
         build: The agent that runners must hold.
         source: The source's own code, by resource name; candidates with other code need a sandbox.
         slots: Rollouts at the server at once.
         attempts: Failed attempts after which a rollout ends.
         say: Called with a sentence when the server is away, or nobody runs the rollouts.
+        key: The server's key; None for that of RATCHET_KEY.
+        baseline: The agent's discovered prompts, which the server's gateway replaces; None for an
+            agent that resolves its resources itself.
     """
 
     def __init__(
@@ -91,9 +95,11 @@ class FleetExecutor:
         attempts: int,
         say: Say,
         key: str | None = None,
+        baseline: Candidate | None = None,
     ) -> None:
         self._client = AsyncClient(url, key, patience_s=RETRY_S)
         self._build = build
+        self._baseline = baseline
         self._source = source
         self._slots = slots
         self._attempts = attempts
@@ -198,11 +204,25 @@ class FleetExecutor:
 
     async def _queue_up(self, batch: Sequence[_Pending]) -> None:
         for one in batch:
-            id = one.rollout.candidate_id
-            if id and id not in self._published:
-                await self._client.candidates.put(Candidate(id=id, resources=dict(one.resources)))
-                self._published.add(id)
+            if one.rollout.candidate_id:
+                resources = dict(one.resources)
+                await self._publish(Candidate(id=one.rollout.candidate_id, resources=resources))
         await self._client.rollouts.create([one.rollout for one in batch])
+
+    async def _publish(self, candidate: Candidate) -> None:
+        """Store a candidate at the server, as a child of discovered prompts if there are any.
+
+        The server's gateway looks for the prompts of a candidate's ancestors in the agent's calls.
+        """
+        baseline = self._baseline
+        if baseline is not None and candidate.id != baseline.id:
+            await self._publish(baseline)
+            candidate = msgspec.structs.replace(candidate, parents=(baseline.id,))
+        elif baseline is not None:
+            candidate = baseline
+        if candidate.id not in self._published:
+            await self._client.candidates.put(candidate)
+            self._published.add(candidate.id)
 
     async def _collect(self) -> None:
         """Wait for the ends of all pending rollouts, with one request at a time."""
@@ -242,7 +262,7 @@ class FleetExecutor:
         self._awaited.discard(id)
         pending = self._pending.get(id)
         if pending is not None:
-            self._published.discard(pending.rollout.candidate_id)
+            self._published.clear()
             self._unsent.append(pending)
             self._more.set()
 
@@ -283,7 +303,7 @@ class FleetExecutor:
                 " or Landlock."
             )
         start = f"Start one there from this source: ratchet runner --server {url}"
-        wanted = f"version {self._build.source[:12]} of its source and Python {self._build.python}"
+        wanted = self._build
         if not others:
             return f"No runner at {url} holds {entry}, {wanted}. {start}"
         number = sum(map(len, others.values()))

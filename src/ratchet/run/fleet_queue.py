@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from ratchet.run.agent import Agent
+from ratchet.run.program import AnyAgent
 from ratchet.store.turns import EVERY
 
 Place = Literal["plain", "sandbox"]
@@ -30,20 +30,25 @@ class AgentBuild(msgspec.Struct, frozen=True, kw_only=True):
     """An agent, the version of its source, and the Python that runs it."""
 
     entry: str
-    """MODULE:FUNCTION."""
+    """MODULE:FUNCTION, or a command."""
     source: str
     """Hash of its source files."""
     python: str
-    """As 3.12."""
+    """As 3.12; `any` for a command."""
 
     @classmethod
-    def of(cls, agent: Agent) -> AgentBuild:
-        """The build of an agent that is loaded in this process."""
+    def of(cls, agent: AnyAgent) -> AgentBuild:
+        """The build of an agent that is loaded in this process, or that it would start."""
+        own = f"{sys.version_info.major}.{sys.version_info.minor}"
         return cls(
             entry=agent.spec.entry,
             source=agent.loaded_version(),
-            python=f"{sys.version_info.major}.{sys.version_info.minor}",
+            python="any" if agent.kind == "program" else own,
         )
+
+    def __str__(self) -> str:
+        python = "" if self.python == "any" else f" and Python {self.python}"
+        return f"version {self.source[:12]} of its source{python}"
 
     def queue(self, name: str, place: Place) -> str:
         """The queue of this build's rollouts.

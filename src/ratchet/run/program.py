@@ -62,6 +62,10 @@ class ProgramAgent:
         self.declarations: dict[str, Declaration] = {}
         """The prompts that were discovered in its model calls, by name."""
 
+    def loaded_version(self) -> str:
+        """The same as `source_version`: nothing of the agent is loaded in this process."""
+        return self.source_version()
+
     def source_version(self) -> str:
         """Hash the files below the agent's folders, as far as git does not ignore them.
 

@@ -235,9 +235,10 @@ class PromptSubstituter:
                 version_of(one.resources[name]) for one in ancestors if name in one.resources
             ]
             # The candidate's own comes last, so that it is found when two versions are equal.
-            others = dict.fromkeys((*reversed(inherited), *newest))
-            others.pop(version, None)
-            registered += [(name, one) for one in (*others, version)]
+            versions = [
+                one for one in dict.fromkeys((*reversed(inherited), *newest)) if one != version
+            ]
+            registered += [(name, one) for one in (*versions, version)]
         recogniser = self._recogniser(tuple(registered))
         discovered = any(one.algorithm == DISCOVERY for one in (*ancestors, candidate))
         return _Replacements(candidate_id, prompts, recogniser, discovered)
