@@ -21,6 +21,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from ratchet.server.gateway.upstream import Upstream
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from tests.cli.conftest import Project
 from tests.cli.simulated_model import instructions_in, simulated_model
@@ -212,9 +214,6 @@ def test_a_prompt_that_stands_nowhere_is_released_at_the_gateway_and_rolled_back
 
 
 def settings_of(upstream: StubUpstream) -> Any:
-    from ratchet.server.gateway.upstream import Upstream
-    from ratchet.server.serve import ServeSettings
-
     model = Upstream(name="simulated", dialect="openai", base_url=upstream.url)
     return ServeSettings(port=0, upstreams=(model,))
 
@@ -480,3 +479,31 @@ def test_each_agent_of_a_system_has_a_prompt_of_its_own(make_agent: MakeAgent) -
     assert len(baseline.resources) == 2
     (changed,) = best.changed_from(baseline)
     assert "knows the prices" in baseline.resources[changed].text  # type: ignore[union-attr]
+
+
+def test_a_command_is_improved_on_the_runners_of_a_server(
+    make_agent: MakeAgent, upstream: StubUpstream, tmp_path: Path
+) -> None:
+    """Prompts are discovered, replaced and proved at the server's gateway; the patch is here."""
+    project = make_agent('command = "sh agent.sh"\nmodel_base_url = "CLAUDE_URL"',
+                         AGENTS / "agent.sh", dialect="anthropic")  # fmt: skip
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(project.root, elsewhere, ignore=shutil.ignore_patterns(".git", ".ratchet"))
+    model = Upstream(name="simulated", dialect="anthropic", base_url=upstream.url)
+    server = RunningServer(
+        f"sqlite:///{tmp_path}/server.db", ServeSettings(port=0, upstreams=(model,))
+    )
+    runner = subprocess.Popen(
+        [sys.executable, "-m", "ratchet", "runner", "--server", server.url],
+        cwd=elsewhere,
+        env=os.environ,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        found = project.json("improve", "--server", server.url)
+    finally:
+        runner.terminate()
+        runner.wait(30)
+        server.stop()
+    assert (found["verdict"], found["baseline"], found["candidate"]) == ("promote", 0.0, 1.0)
+    assert "Output: " in project.git("show", f"{found['branch']}:agent.sh")
