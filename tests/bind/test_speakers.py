@@ -6,10 +6,12 @@ import random
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ratchet.bind.discover import Discovery, RefusedTexts, discover
 from ratchet.bind.prompt_names import proposal_names
-from ratchet.bind.recognise import Recogniser, RegisteredPrompt
+from ratchet.bind.recognise import Recogniser, RegisteredPrompt, recognise
 from ratchet.bind.speakers import discover_by_speaker, speakers_of
 from ratchet.types import PromptUse
 
@@ -295,3 +297,49 @@ def test_names_say_who_speaks_when_there_are_several() -> None:
 def test_any_agents_name_makes_a_name(speaker: str, name: str) -> None:
     found = discover_by_speaker([PromptUse(triage(0), speaker, count=5)])
     assert proposal_names(found.proposals, {speaker, "other"}, "a") == [name]
+
+
+PARTS = st.sampled_from(
+    [
+        SHARED,
+        triage(1),
+        seat(1),
+        "",
+        "Today is ",
+        "Documents:\n",
+        "x {y}",
+        "Bob",
+        "17",
+        "\n\n",
+        "word " * 30,
+    ]
+)
+
+
+@given(
+    st.lists(
+        st.builds(
+            PromptUse,
+            st.lists(PARTS, max_size=5).map("".join),
+            st.sampled_from(["", "one", "two"]),
+            st.sampled_from([frozenset(), frozenset("a"), frozenset("ab")]),
+            st.integers(1, 6),
+        ),
+        max_size=40,
+    ),
+    st.randoms(),
+)
+@settings(max_examples=80)
+def test_every_call_is_either_in_a_proposal_that_recognises_it_or_refused(
+    some: list[PromptUse], shuffler: random.Random
+) -> None:
+    found = discover_by_speaker(some)
+    assert found.total == sum(use.count for use in some)
+    proposed = sum(one.count for one in found.proposals)
+    refused = sum(one.count for one in found.refused)
+    assert proposed + refused + sum(found.left_out.values()) == found.total
+    for proposal in found.proposals:
+        fitting = [use for use in some if recognise(proposal.template, use.text) is not None]
+        assert sum(use.count for use in fitting) >= proposal.count
+        assert proposal.speaker in {use.speaker for use in fitting}
+    assert discover_by_speaker(shuffler.sample(some, len(some))) == found

@@ -235,7 +235,8 @@ class _Search:
 
     def _learn(self, fresh: list[str], drafts: set[tuple[str, ...]], *, late: bool) -> bool:
         """Find the template of similar texts, or generalise an earlier one."""
-        for draft in sorted(drafts):
+        # Some may have been generalised for the texts of another group.
+        for draft in sorted(drafts & self.drafts.keys()):
             known = _spread(self.drafts[draft], _ALIGNED)
             both = [*known, *fresh]
             wider = self._aligned(both)
@@ -280,10 +281,12 @@ class _Search:
     def _take(self, pieces: tuple[str, ...], texts: Sequence[str]) -> bool:
         template = template_of(pieces)
         mine = [text for text in texts if recognise(template, text) is not None]
+        if not mine:
+            return False
         taken = set(mine)
         self.left = [text for text in self.left if text not in taken]
         self.drafts.setdefault(pieces, []).extend(mine)
-        return bool(mine)
+        return True
 
     def _aligned(self, texts: list[str]) -> tuple[str, ...] | None:
         """The constant pieces of the template of these texts, or None when there are too few."""

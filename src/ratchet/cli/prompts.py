@@ -57,7 +57,8 @@ def discover(
     name: Annotated[
         list[str] | None,
         typer.Option(
-            help="Name of a proposal, in order; by default AGENT.system, and so on. Repeatable."
+            help="Name of a proposal, in order; by default AGENT.system, or AGENT.SPEAKER.system if"
+            " several agents speak. Repeatable."
         ),
     ] = None,
     folder: Folder = Path("."),
@@ -66,10 +67,10 @@ def discover(
 ) -> None:
     """Propose prompt templates from recorded calls: constant text, with slots for what varies.
 
-    Calls are recorded by the gateway or reported by the agent's telemetry. With --register the
-    templates are stored under their own names. Candidates can then hold other texts for these
-    names, and the gateway substitutes them for the prompts it recognises, once that is switched on
-    (ratchet prompts on AGENT).
+    Calls are recorded by the gateway or reported by the agent's telemetry. Where several agents
+    speak, each gets proposals of its own. With --register the templates are stored under their own
+    names. Candidates can then hold other texts for these names, and the gateway substitutes them
+    for the prompts it recognises, once that is switched on (ratchet prompts on AGENT).
 
     Examples:
 
