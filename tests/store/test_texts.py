@@ -268,6 +268,30 @@ def test_texts_of_rollouts_go_with_the_rollout(store: Store) -> None:
     check_whole(store)
 
 
+def test_a_span_that_is_deleted_while_it_is_read_is_read_wholly_or_not_at_all(
+    store_url: str,
+) -> None:
+    one = record("a" * 32, [SYSTEM], end_ns=OLD_NS, **{"gen_ai.conversation.id": "c"})
+    with Store.open(store_url) as reader, Store.open(store_url) as pruner:
+        for read in (
+            lambda: reader.spans.of_trace("a" * 32),
+            lambda: getattr(reader.traces.get("a" * 32), "spans", []),
+            lambda: [m.text for m in getattr(reader.conversations.log("c"), "instructions", [])],
+        ):
+            pruner.spans.put([one])
+            whole = read()
+            assert whole
+
+            def prune_between(*arguments: Any) -> None:
+                if "FROM texts" in arguments[2]:
+                    prune(pruner)
+
+            event.listen(reader._database.engine, "before_cursor_execute", prune_between)
+            assert read() in ([], whole)
+            event.remove(reader._database.engine, "before_cursor_execute", prune_between)
+            assert rows_of(pruner, "spans") == rows_of(pruner, "texts") == 0
+
+
 def test_texts_are_pruned_in_steps_of_so_many_traces(store: Store) -> None:
     for number in range(7):
         store.spans.put(conversation(f"{number:032x}", 2, OLD_NS))

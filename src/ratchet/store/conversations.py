@@ -145,8 +145,7 @@ class Conversations:
             if found is None:
                 return None
             rows = connection.execute(query).all()
-            newest = rows[:MOST_SPANS]
-            texts = read_texts(connection, (row.texts for row in newest))
+            newest, texts = read_texts(connection, rows[:MOST_SPANS])
             values = {number: _parsed(text) for number, text in texts.items()}
             steps = [_step(row, texts, values) for row in reversed(newest)]
             return found, steps, len(rows) > MOST_SPANS

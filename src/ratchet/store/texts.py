@@ -132,22 +132,29 @@ def _compressed(body: bytes) -> bytes:
     return zlib.compress(body, wbits=-zlib.MAX_WBITS)
 
 
-def read_texts(connection: Connection, stored: Iterable[str]) -> dict[int, str]:
-    """Read the texts that spans refer to, by number, given their columns `texts`."""
+def read_texts(connection: Connection, rows: Iterable[Any]) -> tuple[list[Any], dict[int, str]]:
+    """Read the texts that rows of spans refer to.
+
+    Returns:
+        The rows, without those whose texts are gone: on Postgres a span may be deleted after its
+        row was read. And the texts by number.
+    """
+    listed = list(rows)
+    needed = [numbers_in([row.texts]) for row in listed]
     found: dict[int, str] = {}
-    for chunk in chunks(sorted(numbers_in(stored))):
+    for chunk in chunks(sorted(set().union(*needed))):
         query = select(texts.c.seq, texts.c.body).where(texts.c.seq.in_(chunk))
         for number, body in connection.execute(query):
             found[number] = zlib.decompress(body, wbits=-zlib.MAX_WBITS).decode()
-    return found
+    whole = [row for row, own in zip(listed, needed, strict=True) if own <= found.keys()]
+    return whole, found
 
 
 def spans_of(connection: Connection, rows: Iterable[Any]) -> list[Span]:
     """Build spans from full rows, with their long texts."""
-    listed = list(rows)
-    found = read_texts(connection, (row.texts for row in listed))
+    whole, found = read_texts(connection, rows)
     return [
-        span_of(row, restored(row.attributes, references_of(row.texts), found)) for row in listed
+        span_of(row, restored(row.attributes, references_of(row.texts), found)) for row in whole
     ]
 
 
