@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import itertools
 import json
 import statistics
@@ -33,6 +34,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +53,11 @@ from ratchet.types.trace import TraceFilter
 SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (5_000, 20_000)
 """Rollouts, and as many live traces."""
 
-ROUNDS, QUICK_ROUNDS = 20, 8
-"""Turns; each calls every operation on every size, claims and finishes five times."""
+ROUNDS, QUICK_ROUNDS = 15, 8
+"""Turns; each calls every operation on every size one to five times."""
+
+FILLERS = 4
+"""Connections that fill a database at once."""
 
 ROW_BY_ROW = 5_000
 """Spans that are deleted one by one, to compare with dropping a partition."""
@@ -91,9 +96,10 @@ INSERT INTO rollouts (id, queue, status, fence, failures, max_attempts, purpose,
     task_id, seed, created_at, started_at, ended_at, duration_s, known_usd, reported_usd, unpriced,
     error, metadata, expected, output, input)
 SELECT md5('rollout' || n), 'agent-' || n % 20,
-    CASE WHEN n % 30 = 0 THEN 'failed' ELSE 'succeeded' END, 1, 0, 3, 'learn/run-' || n / 5000,
-    md5('candidate' || n / 500), 'task-' || n % 200, n, t, t + 1, t + 4, 3.0, 0.002, 0.0, '{}', '',
-    '{}', '"' || md5('expected' || n) || '"', '{"answer": "' || repeat(md5('out' || n), 3) || '"}',
+    CASE WHEN n % 30 = 0 THEN 'failed' ELSE 'succeeded' END, 1, 0, 3,
+    'learn/' || md5('run' || n / 5000), md5('candidate' || n / 500), 'task-' || n % 200, n, t,
+    t + 1, t + 4, 3.0, 0.002, 0.0, '{}', '', '{}', '"' || md5('expected' || n) || '"',
+    '{"answer": "' || repeat(md5('out' || n), 3) || '"}',
     '{"question": "' || repeat(md5('in' || n), 3) || '"}'
 FROM (SELECT n, :begin + :seconds * n / :size AS t FROM generate_series(1, :size) n) numbered
 ORDER BY n
@@ -133,7 +139,7 @@ SELECT {owner}, {agent}, md5('{kind}' || n), substr(md5(n || '/' || s), 1, 16),
     CASE WHEN s = 0 THEN {head} ELSE 0 END
 FROM (
     SELECT n, s, ((:begin + :seconds * n / :size) * 1000000000)::bigint AS t
-    FROM generate_series(1, :size) n, generate_series(0, 4) s
+    FROM generate_series(:first ::int, :last ::int) n, generate_series(0, 4) s
 ) numbered
 ORDER BY n, s
 """
@@ -157,9 +163,30 @@ FROM generate_series(100, :size, 100) n
 def fill(store: Store, size: int, begin: float) -> None:
     """Insert `size` finished rollouts and live traces, the first at `begin` (Unix seconds)."""
     values = {"begin": begin, "seconds": DAYS * 86_400 - 3_600, "size": size}
-    for statement in (_ROLLOUTS, _ATTEMPTS, _SCORES, _SPANS_OF_ROLLOUTS, _LIVE_SPANS, _FEEDBACK):
-        used = {name: value for name, value in values.items() if f":{name}" in statement}
-        store._database.write(lambda c, sql=statement, given=used: c.execute(text(sql), given))
+
+    def insert(*statements: str, **more: int) -> None:
+        for statement in statements:
+            query = text(statement)
+            used = {
+                name: value
+                for name, value in {**values, **more}.items()
+                if name in query._bindparams
+            }
+            store._database.write(lambda c, query=query, used=used: c.execute(query, used))
+
+    part = size // FILLERS
+    with ThreadPoolExecutor(FILLERS) as pool:
+        done = [
+            pool.submit(insert, _LIVE_SPANS, first=first + 1, last=first + part)
+            for first in range(0, size, part)
+        ]
+        done.append(pool.submit(insert, _ROLLOUTS, _ATTEMPTS, _SCORES, _FEEDBACK))
+        done += [
+            pool.submit(insert, _SPANS_OF_ROLLOUTS, first=first + 1, last=first + part)
+            for first in range(0, size, part)
+        ]
+        for each in done:
+            each.result()
 
 
 def partition(store: Store, begin: float, now: float) -> int:
@@ -212,9 +239,7 @@ class Filled:
             "conversations": store.conversations.list,
             "conversation_log": lambda: store.conversations.log(self._conversation()),
             "live_spans": lambda: store.spans.live(self._agent()),
-            "rollouts_by_purpose": lambda: rollouts.list(
-                purpose=f"learn/run-{self._any() // 5000}"
-            ),
+            "rollouts_by_purpose": lambda: rollouts.list(purpose=self._purpose()),
         }
 
     def prepare(self, claims: int) -> None:
@@ -246,9 +271,11 @@ class Filled:
     def _conversation(self) -> str:
         return f"conversation-{self._any() // 9}"
 
+    def _purpose(self) -> str:
+        return f"learn/{md5(f'run{self._any() // 5_000}')}"
+
     def _trace_id(self) -> str:
-        query = text("SELECT md5('live' || :n)")
-        return str(self.store._database.read(lambda c: c.scalar(query, {"n": self._any()})))
+        return md5(f"live{self._any()}")
 
     def _claim(self) -> None:
         taken = self.store.rollouts.claim(QUEUE, "host/1/1", 1, 600.0, time.time())
@@ -331,8 +358,13 @@ class Filled:
             )
 
 
-REPEATED = {"claim": 5, "finish": 5}
-"""Calls in each turn, of operations that are not called once."""
+REPEATED = {"claim": 5, "finish": 5, "page_with_errors": 1, "search_name": 1}
+"""Calls in each turn, of operations that are not called thrice."""
+
+
+def md5(words: str) -> str:
+    """As Postgres computes it, for the ids of what was filled in."""
+    return hashlib.md5(words.encode(), usedforsecurity=False).hexdigest()
 
 
 def measure(filled: list[Filled], rounds: int) -> dict[str, dict[int, float]]:
@@ -341,7 +373,7 @@ def measure(filled: list[Filled], rounds: int) -> dict[str, dict[int, float]]:
     for turn in range(rounds + 1):
         for one in filled:
             for name, work in one.operations.items():
-                for _ in range(REPEATED.get(name, 1)):
+                for _ in range(REPEATED.get(name, 3)):
                     begin = time.perf_counter()
                     work()
                     if turn:
