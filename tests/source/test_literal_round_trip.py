@@ -35,7 +35,7 @@ NASTY = st.lists(
         st.characters(exclude_categories=["Cs"]),
     ),
     max_size=15,
-).map("".join)
+).map(lambda pieces: re.sub("\r+\n", "\r\n", "".join(pieces)))
 HEAD = "You are a helpful assistant of this house. "
 VALUES = {"date": "Monday", "time": "9:30"}
 

@@ -1,4 +1,4 @@
-"""Static analysis of a repository's Python source; never runs it. Depends on `types` only."""
+"""Static analysis of a repository's source; never runs it. Depends on `types` only."""
 
 from ratchet.source.related_tests import TestFile, related_tests
 from ratchet.source.secret_files import checkouts, in_secret_place, secret_files

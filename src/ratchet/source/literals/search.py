@@ -118,7 +118,7 @@ def fits_in(file: LiteralFile, template: TemplateText) -> list[Fit]:
         for literal in file.literals
         if (one := match(literal, template, file.following(literal))) is not None
     ]
-    found.sort(key=lambda fit: (_guessed(fit, template), _size(fit)))
+    found.sort(key=lambda fit: (_guessed(fit, template), not _is_exact(fit, template), _size(fit)))
     kept: list[Fit] = []
     for fit in found:
         start, end = fit.match.literal.span
@@ -138,6 +138,15 @@ def _guessed(fit: Fit, template: TemplateText) -> int:
         for unit in fit.match.units
         for character in text[slice(*unit.template)]
     )
+
+
+def _is_exact(fit: Fit, template: TemplateText) -> bool:
+    """Whether the white space at both ends is the template's too."""
+    ends = [
+        (text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :])
+        for text in (fit.match.literal.value, template.text)
+    ]
+    return ends[0] == ends[1]
 
 
 def _size(fit: Fit) -> int:

@@ -18,7 +18,7 @@ _EXPANSIONS = frozenset(
 )
 _DOUBLE = re.compile(r'\\(?:\r?\n|[$`"\\])')
 _HEREDOC = re.compile(r"\\(?:\r?\n|[$`\\])")
-_PLAIN_NAME = re.compile(r"\$\w+|\$\{\w+\}")
+_PLAIN_NAME = re.compile(r"\$\{\w+\}")
 
 
 def _decode(escape: str) -> str:
@@ -93,10 +93,10 @@ def _slots(source: SourceText, node: Node) -> list[tuple[int, int, Slot]]:
     for child in node.named_children:
         if child.type in _EXPANSIONS:
             written = source.source(child)
-            moved = written
             if re.fullmatch(r"\$\w+", written):
-                moved = f"${{{written[1:]}}}"  # a letter may follow
-            slot = Slot(written, moved, simple=_PLAIN_NAME.fullmatch(written) is not None)
+                # Where it is moved, a letter may follow.
+                written = f"${{{written[1:]}}}"
+            slot = Slot(written, written, simple=_PLAIN_NAME.fullmatch(written) is not None)
             slots.append((*source.span(child), slot))
     return slots
 
