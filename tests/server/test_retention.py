@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -218,6 +219,26 @@ def test_each_noun_is_kept_as_long_as_it_is_said_and_for_ever_else(store: Store)
     counts = sweep(store, DAYS_30)
     assert counts == {"events": 0, "audit": 1, "feedback": 2, "spans": 2, "rollouts": 2, "texts": 0}
     assert [rows_of(store, table) for table in tables] == [1, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("kept", "texts"),
+    [
+        (Retention(spans_days=30), 1),
+        (Retention(rollouts_days=30), 2),
+        (Retention(spans_days=30, rollouts_days=90), 1),
+    ],
+)
+def test_long_texts_go_with_the_last_span_that_refers_to_them(
+    store: Store, kept: Retention, texts: int
+) -> None:
+    for number, (days, words) in enumerate([(40.0, "old"), (40.0, "both"), (20.0, "both")]):
+        one = msgspec.structs.replace(
+            span(number, days_ago(days)), attributes={"ratchet.output": f"{words} " * 500}
+        )
+        store.spans.put([SpanRecord(span=one, agent="a")])
+    sweep(store, kept)
+    assert rows_of(store, "texts") == texts
 
 
 def test_the_newest_row_stays_so_that_no_number_is_given_twice(store: Store) -> None:

@@ -77,8 +77,8 @@ def store_texts(database: Database, connection: Connection, rows: Sequence[Row])
     owners = _owners(database, connection, ends)
     pairs = [
         {"trace_seq": owners[trace], "text_seq": number}
-        for trace, used in uses.items()
-        for number in sorted({numbers[digest] for digest in used})
+        for trace in sorted(uses)  # in one order, as in `_numbers`
+        for number in sorted({numbers[digest] for digest in uses[trace]})
     ]
     if pairs:
         connection.execute(database.insert_new(text_uses, "trace_seq", "text_seq"), pairs)
@@ -100,7 +100,7 @@ def _numbers(
     if not new:
         return numbers
     if not database.is_sqlite:
-        new.sort()  # two transactions with the same texts wait for each other in one order
+        new.sort()  # transactions with the same texts wait for one another in one order
     rows = [{"hash": digest, "body": _compressed(bodies[digest])} for digest in new]
     connection.execute(database.insert_new(texts, "hash"), rows)
     return numbers | _known(connection, new)
