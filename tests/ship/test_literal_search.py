@@ -239,8 +239,22 @@ def test_the_nearest_literal_is_named_with_its_first_difference(
         "No literal of the source is the prompt; the nearest is in a.js:1: it has “${today}” where"
         " the prompt has “Monday”."
     )
+    project.write("agent.rb", f"require 'json'\nP = <<~TEXT\n{TEXT}\nTEXT\n" + "puts ask(P)\n" * 40)
+    project.write("a.js", "")
+    project.commit("in Ruby")
+    assert "agent.rb:3: that file is read as one text" in (
+        find_literal(project.root, PromptTemplate(TEXT)).sentence()
+    )
     nothing = find_literal(project.root, PromptTemplate("Something else is asked for here."))
     assert nothing.sentence() == "No literal of the source is the prompt."
+
+
+def test_the_nearest_may_be_a_text_file(repository: Callable[..., Project]) -> None:
+    project = repository({"p.md": TEXT.replace("one sentence", "two words"), "README.md": TEXT})
+    project.write("README.md", f"# Agent\n\n{TEXT}\n" + "More about it. " * 200)
+    project.commit("more")
+    sentence = find_literal(project.root, PromptTemplate(TEXT)).sentence()
+    assert sentence.endswith("nearest is in p.md:1: it has “two” where the prompt has “one”.")
 
 
 def test_a_file_that_does_not_parse_does_not_stop_the_search(

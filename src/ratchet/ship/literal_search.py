@@ -42,7 +42,7 @@ class LiteralSearch(msgspec.Struct, frozen=True):
     copies: tuple[LiteralPlace, ...]
     """Literals of tests that fit. They are not patched, and do not prevent a patch."""
     nearest: str
-    """The most similar literal with its first difference, where none fits; or empty."""
+    """The most similar place with its first difference, where no literal fits; or empty."""
     template: PromptTemplate | None = None
     """Where exactly one literal fits: the prompt with a slot for each of its expressions, also for
     those that never varied."""
@@ -166,8 +166,7 @@ def _nearest(found: Found) -> str:
     near = found.nearest
     if near is None:
         return ""
-    place = f"{near.file.path}:{near.file.line(near.literal)}"
-    return f"the nearest is in {place}: {near.difference}"
+    return f"the nearest is in {near.file.path}:{near.line}: {near.difference}"
 
 
 def _article(language: str) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.source.literals.languages import Language, language_of
+from ratchet.source.literals.languages import TEXT, Language, language_of
 from ratchet.source.literals.literal import Literal
-from ratchet.source.literals.matching import Match, TemplateText, is_slot, match
+from ratchet.source.literals.matching import MIN_CONSTANT, Match, TemplateText, is_slot, match
 from ratchet.source.literals.source_files import is_searched, is_test, read_text
 from ratchet.source.literals.writing import shown
 
@@ -19,6 +19,8 @@ _WORDS = 12
 
 _FOLLOWING = 40
 """Characters after a literal that may show how it is filled."""
+
+_PIECES = re.compile("[\ud800-\udbff]")
 
 MIN_LIKENESS = 0.4
 """Minimum share of equal words of a literal that is named as the nearest."""
@@ -57,10 +59,11 @@ class Fit:
 
 @dataclass(frozen=True)
 class Near:
-    """The literal most like the template."""
+    """The place most like the template."""
 
     file: LiteralFile
-    literal: Literal
+    line: int
+    """1-based."""
     likeness: float
     """Share of equal words, in [0, 1]."""
     difference: str
@@ -164,14 +167,25 @@ def _nearer(best: Near | None, file: LiteralFile, template: TemplateText) -> Nea
     wanted = _tokens(_named(template))
     for literal in file.literals:
         have = _tokens(shown(literal))
-        matcher = difflib.SequenceMatcher(None, have, wanted, autojunk=False)
+        matcher = difflib.SequenceMatcher(None, have, wanted)
         least = max(MIN_LIKENESS, best.likeness if best else 0.0)
         if min(matcher.real_quick_ratio(), matcher.quick_ratio()) <= least:
             continue
         likeness = matcher.ratio()
         if likeness > least:
-            best = Near(file, literal, likeness, _difference(matcher, have, wanted))
+            difference = _difference(matcher, have, wanted)
+            best = Near(file, file.line(literal), likeness, difference)
+    if best is None and file.language is TEXT and (at := _quotes(file.text, template)) >= 0:
+        line = file.text.count("\n", 0, at) + 1
+        best = Near(file, line, MIN_LIKENESS, "that file is read as one text, not as a program")
     return best
+
+
+def _quotes(text: str, template: TemplateText) -> int:
+    """Where a text that is no literal as a whole has the longest constant line; -1 if nowhere."""
+    lines = (line.strip() for piece in _PIECES.split(template.text) for line in piece.split("\n"))
+    longest = max(lines, key=len)
+    return text.find(longest) if len(longest) >= MIN_CONSTANT else -1
 
 
 def _difference(matcher: difflib.SequenceMatcher[str], have: list[str], wanted: list[str]) -> str:

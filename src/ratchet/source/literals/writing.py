@@ -110,12 +110,16 @@ def new_value(found: Match, old: TemplateText, new: TemplateText) -> str:
 def _place(unit: Unit, part: str, text: str, wanted: str, literal: Literal, source: str) -> int:
     """Where the new text holds a part that is no constant text in the source."""
     start, end = unit.template
-    matcher = difflib.SequenceMatcher(None, _words(text), _words(wanted), autojunk=False)
-    olds, news = _offsets(_words(text)), _offsets(_words(wanted))
-    for one in matcher.get_matching_blocks():
-        a, b = olds[one.a], olds[one.a + one.size]
-        if one.size and a <= start and end <= b:
-            return news[one.b] + start - a
+    for same, a, b, c, _ in _changes(text, wanted):
+        if same and a <= start and end <= b:
+            return c + start - a
+    # Within changed lines, by words.
+    one, other = _words(text), _words(wanted)
+    olds, news = _offsets(one), _offsets(other)
+    for block in difflib.SequenceMatcher(None, one, other).get_matching_blocks():
+        a, b = olds[block.a], olds[block.a + block.size]
+        if block.size and a <= start and end <= b:
+            return news[block.b] + start - a
     if part and part in wanted:
         return wanted.index(part)
     shown = _sources(literal, source)
