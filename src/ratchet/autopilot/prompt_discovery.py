@@ -8,14 +8,10 @@ from collections.abc import Sequence
 import msgspec
 
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.recorded_prompts import find_prompts
 from ratchet.autopilot.runner import Say, open_runner
-from ratchet.bind.discover import Discovery
-from ratchet.bind.prompt_names import proposal_names
-from ratchet.bind.recognise import MAX_TEXT
 from ratchet.bind.recorded_time import free_times
-from ratchet.bind.speakers import discover_by_speaker, speakers_of
-from ratchet.observe.prompt_uses import RecordedCalls
-from ratchet.observe.system_prompts import system_prompts, was_cut
+from ratchet.observe.system_prompts import system_prompts
 from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
 from ratchet.types import (
@@ -25,7 +21,6 @@ from ratchet.types import (
     Declaration,
     PromptTemplate,
     Rollout,
-    Span,
     content_hash,
 )
 
@@ -94,7 +89,7 @@ async def discover_prompts(
     async with open_runner(project, store, agent, identity, say, take_over=True) as runner:
         ended = await runner.run(rollouts, [unchanged])
     try:
-        found = _found_in(project, store, [ended[rollout.id] for rollout in rollouts])
+        found = _found_in(project, store, [ended[rollout.id] for rollout in rollouts], say)
     except AgentError as error:
         key = f"failed/{failures + 1:03d}"
         store.journal.append(identity, key, error.message, time.time())
@@ -132,7 +127,7 @@ def _declare(agent: ProgramAgent, found: Sequence[FoundPrompt]) -> None:
 
 
 def _found_in(
-    project: Project, store: Store, rollouts: Sequence[Rollout]
+    project: Project, store: Store, rollouts: Sequence[Rollout], say: Say
 ) -> tuple[FoundPrompt, ...]:
     failed = [rollout for rollout in rollouts if rollout.status != "succeeded"]
     if len(failed) == len(rollouts):
@@ -145,56 +140,42 @@ def _found_in(
     calls = [span for span in spans if "gen_ai.request.model" in span.attributes]
     if not calls:
         raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))
-    return tuple(_as_written(project, prompt) for prompt in _found(project.agent_name, calls))
+    seen = find_prompts(spans, project.agent_name)
+    if not seen.calls:
+        raise AgentError(
+            f"None of the agent's {len(calls)} model calls has a system prompt, and only those are"
+            " improved: system and developer messages, instructions, Anthropic's system.",
+            hint="Move the agent's instructions from the user's message to a system message.",
+        )
+    if not seen.prompts:
+        raise AgentError(
+            f"No prompt can be told from its data in the agent's {seen.calls} model calls."
+            f" {' '.join(seen.refused)}",
+            hint="Give more tasks; or register the template yourself: docs/gateway.md.",
+        )
+    for sentence in seen.refused:
+        say(f"Left as they are: {sentence}")
+    times = [span.start_ns / 1e9 for span in calls]
+    return tuple(
+        FoundPrompt(
+            name=name,
+            template=_as_written(project, free_times(template, min(times), max(times))),
+            count=proposal.count,
+        )
+        for (name, template), proposal in zip(
+            seen.prompts.items(), seen.discovery.proposals, strict=True
+        )
+    )
 
 
-def _as_written(project: Project, prompt: FoundPrompt) -> FoundPrompt:
+def _as_written(project: Project, template: PromptTemplate) -> PromptTemplate:
     """The prompt with the slots that it has in the source, where exactly one literal is it.
 
     What was the same in all recorded calls may be an expression there, and differ in use.
     """
     from ratchet.ship import find_literal
 
-    written = find_literal(project.root, prompt.template).template
-    return prompt if written is None else msgspec.structs.replace(prompt, template=written)
-
-
-def _found(agent: str, calls: Sequence[Span]) -> tuple[FoundPrompt, ...]:
-    recorded = RecordedCalls(calls).uses()
-    uses = [use for use in recorded if not was_cut(use.text)]
-    if not uses:
-        if recorded:
-            raise AgentError(
-                f"The prompts of the agent are longer than {MAX_TEXT:,} characters, and were not"
-                " recorded in full."
-            )
-        raise AgentError(
-            f"None of the agent's {len(calls)} model calls has a system prompt, and only those are"
-            " improved: system and developer messages, instructions, Anthropic's system.",
-            hint="Move the agent's instructions from the user's message to a system message.",
-        )
-    discovery = discover_by_speaker(uses)
-    if not discovery.proposals:
-        raise AgentError(
-            f"No prompt can be told from its data in the agent's {len(calls)} model calls:"
-            f" {_left_out(discovery)}.",
-            hint="Give more tasks; or register the template yourself: docs/gateway.md.",
-        )
-    times = [span.start_ns / 1e9 for span in calls]
-    names = proposal_names(discovery.proposals, speakers_of(uses), agent)
-    return tuple(
-        FoundPrompt(
-            name=name,
-            template=free_times(proposal.template, min(times), max(times)),
-            count=proposal.count,
-        )
-        for name, proposal in zip(names, discovery.proposals, strict=True)
-    )
-
-
-def _left_out(discovery: Discovery) -> str:
-    skipped = [f"{count} are {reason}" for reason, count in discovery.left_out.items()]
-    return "; ".join([*skipped, *(f"{one.count} are {one.reason}" for one in discovery.refused)])
+    return find_literal(project.root, template).template or template
 
 
 def _no_call(project: Project, rollouts: int) -> str:
