@@ -18,9 +18,11 @@ from ratchet.types import (
     Candidate,
     Conflict,
     Declaration,
+    Params,
     PromptTemplate,
     Release,
     ShipError,
+    defaults,
 )
 
 from .conftest import DECISION, NOW, Project
@@ -206,6 +208,40 @@ def test_two_prompts_in_one_file_are_patched_together(make_agent: Callable[..., 
     exec(patch.files["agent.py"][1], scope)
     assert (scope["A"], scope["B"]) == (after["a"].text, after["b"].text)
     assert len({target.before for target in patch.targets}) == 2
+
+
+def test_a_declarations_file_decides_between_two_literals(agent: Agent, tmp_path: Path) -> None:
+    agent.write("copy.js", AGENT)
+    agent.commit("a copy")
+    with pytest.raises(ShipError, match=r"stands in 2 places of the source: agent.js:4, copy.js:4"):
+        agent.patch()
+    made = agent.made()
+    declared = made["declarations"][NAME]
+    for file in ("copy.js", "agent.js"):
+        path = str(agent.root / file)
+        made["declarations"] = {NAME: msgspec.structs.replace(declared, file=path)}
+        assert list(make_patch(**made, root=agent.root).files) == [file]
+    outside = msgspec.structs.replace(declared, file=str(tmp_path / "x.js"))
+    with pytest.raises(ShipError, match="outside the repository"):
+        make_patch(**{**made, "declarations": {NAME: outside}}, root=agent.root)
+
+
+def test_a_declared_resource_in_the_same_file_stays_as_it_is(
+    make_agent: Callable[..., Agent],
+) -> None:
+    source = f"import ratchet\nK = ratchet.params('k', n=ratchet.Int(1, 0, 9))\nP = {NEW!r}\n"
+    agent = make_agent(**{"agent.py": source}).load()
+    old, new = PromptTemplate(NEW), PromptTemplate(NEW + " Please.")
+    declarations = {**agent.declarations, "p": Declaration("p", old, located_by="text")}
+    baseline = Candidate.of({**defaults(agent.declarations), "p": old})
+    knobs = baseline.resources["k"]
+    assert isinstance(knobs, Params)
+    text_only = baseline.derive({"p": new}, algorithm="APO")
+    patch = make_patch(baseline, text_only, declarations, agent.root)
+    assert patch.files["agent.py"][1].decode() == source.replace("sentences.", "sentences. Please.")
+    both = baseline.derive({"p": new, "k": knobs.replace(n=2)}, algorithm="APO")
+    with pytest.raises(ShipError, match=r"agent.py holds a prompt that is known by its text"):
+        make_patch(baseline, both, declarations, agent.root)
 
 
 def test_a_source_that_changed_since_the_baseline_is_refused(agent: Agent) -> None:

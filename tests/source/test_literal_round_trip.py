@@ -357,6 +357,71 @@ def test_any_text_comes_back_in_go(a: str, x: str) -> None:
     assert same(json.loads(plain), x + " end.")
 
 
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("a.js", "var a = 1;\nvar P = `OLD`;\nvar b = 2;\n"),
+        ("a.py", 'a = 1\nP = """\\\nOLD"""\nb = 2\n'),
+        ("a.toml", 'a = 1\nP = """\nOLD"""\nb = 2\n'),
+        ("a.yaml", "a: 1\nP: |-\n  OLD\nb: 2\n"),
+        ("a.md", "OLD\n"),
+        ("a.go", "package a\n\nvar P = `OLD`\n"),
+    ],
+)
+def test_a_file_with_crlf_keeps_its_line_ends(path: str, source: str) -> None:
+    old = HEAD + "\nBe brief.\nBe kind."
+    new = HEAD + "\nBe brief.\n\nBe very kind.\nSay goodbye."
+    margin = "\n  " if path == "a.yaml" else "\n"
+    before, after = (
+        source.replace("OLD", text.replace("\n", margin).replace("\n  \n", "\n\n"))
+        for text in (old, new)
+    )
+    crlf = before.replace("\n", "\r\n")
+    assert rewrite(path, crlf, old, new) == after.replace("\n", "\r\n")
+    assert rewrite(path, before, old, new) == after
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "result"),
+    [
+        (  # a string a line
+            "a.js",
+            'P = "Be brief.\\n" +\n    "Be kind to {who}.\\n" +\n    "Say goodbye.";\n',
+            'P = "Be brief.\\n" +\n    "Be \\"very\\" kind to {who}.\\n" +\n    "Smile.\\n" +\n'
+            '    "Say goodbye.";\n',
+        ),
+        (
+            "a.py",
+            "P = ('Be brief.\\n'\n     'Be kind to {who}.\\n'\n     'Say goodbye.')\n",
+            "P = ('Be brief.\\n'\n     'Be \"very\" kind to {who}.\\n'\n     'Smile.\\n'\n"
+            "     'Say goodbye.')\n",
+        ),
+        (
+            "a.ts",
+            "P = [\n  'Be brief.', // so\n  `Be kind to {who}.`,\n  'Say goodbye.',\n]"
+            ".join('\\n');\n",
+            "P = [\n  'Be brief.', // so\n  `Be \"very\" kind to {who}.`,\n  'Smile.',\n"
+            "  'Say goodbye.',\n].join('\\n');\n",
+        ),
+        (  # escapes of what stays
+            "a.json",
+            '{"P": "Be brief.\\nBe kind to \\u007bwho}.\\nSay goodbye\\u002e"}\n',
+            '{"P": "Be brief.\\nBe \\"very\\" kind to \\u007bwho}.\\nSmile.\\n'
+            'Say goodbye\\u002e"}\n',
+        ),
+        (
+            "a.yaml",
+            "P: >\n  Be brief.\n\n  Be kind\n  to {who}.\n\n  Say\n  goodbye.\n",
+            'P: >\n  Be brief.\n\n  Be "very" kind\n  to {who}.\n\n  Smile.\n\n  Say\n  goodbye.\n',
+        ),
+    ],
+)
+def test_what_stays_keeps_its_layout(path: str, source: str, result: str) -> None:
+    old = "Be brief.\nBe kind to {who}.\nSay goodbye."
+    new = 'Be brief.\nBe "very" kind to {who}.\nSmile.\nSay goodbye.'
+    assert rewrite(path, source, old, new) == result
+
+
 def test_what_a_raw_string_cannot_hold_is_written_in_other_quotes() -> None:
     old = HEAD + r"\d+ is a number."
     source = f"P = r'''{old}'''\n"

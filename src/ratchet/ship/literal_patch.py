@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.ship.edit import PatchTarget, SourceEdit
-from ratchet.ship.literal_search import LiteralSearch, find_literal, search_tracked, text_of
+from ratchet.ship.literal_search import find_literal, search_tracked, text_of
 from ratchet.ship.source_file import Span
 from ratchet.source.literals.literal import Inexpressible, Literal
 from ratchet.source.literals.matching import TemplateText
@@ -148,11 +148,12 @@ def _only(
     root: Path,
 ) -> Fit:
     """The one literal that is the baseline's prompt."""
-    found = search_tracked(root, before, declaration.file)
+    only = _within(declaration, root) if declaration.file else None
+    found = search_tracked(root, before, only)
     if len(found.fits) == 1:
         return found.fits[0]
-    result: LiteralSearch = find_literal(root, old)
-    if not found.fits and find_literal(root, new).places:
+    result = find_literal(root, old)
+    if not result.places and find_literal(root, new).places:
         raise ShipError(
             f"Prompt {declaration.name!r}: the source already holds the candidate's text.",
             hint="It seems to be merged; see `ratchet releases`.",
@@ -161,6 +162,17 @@ def _only(
         f"Prompt {declaration.name!r} cannot be patched: {result.sentence()}",
         hint="Exactly one literal must be the prompt; release it at the gateway instead.",
     )
+
+
+def _within(declaration: Declaration, root: Path) -> str:
+    """The declaration's file, relative to the root."""
+    path = Path(declaration.file or "").resolve()
+    if not path.is_relative_to(root):
+        raise ShipError(
+            f"Prompt {declaration.name!r} is declared in {path}, outside the repository {root}.",
+            hint="Only files of the repository are patched.",
+        )
+    return path.relative_to(root).as_posix()
 
 
 def fingerprint(literal: Literal) -> str:

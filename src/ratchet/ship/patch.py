@@ -95,7 +95,8 @@ def make_patch(
         raise ShipError(
             f"The candidate changes nothing but comments or layout of {', '.join(names)}."
         )
-    if both := sources.keys() & texts.keys():
+    by_text = {edit.target.file for edit in edits if edit.target.language}
+    if both := by_text & {edit.target.file for edit in edits if not edit.target.language}:
         raise ShipError(
             f"{min(both)} holds a prompt that is known by its text beside declared resources.",
             hint="Declare that prompt too, with ratchet.prompt.",

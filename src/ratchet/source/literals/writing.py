@@ -17,6 +17,9 @@ from ratchet.source.literals.literal import (
 from ratchet.source.literals.matching import Match, TemplateText, Unit, dedented, is_slot
 from ratchet.source.literals.placeholders import FORMS, as_form
 
+_KEPT = 8
+"""Minimum characters of a run of words that is copied from the source, in lines that changed."""
+
 Reader = Callable[[str], tuple[list[Literal], int]]
 
 
@@ -202,7 +205,10 @@ def expected(literal: Literal, value: str) -> str:
 def _ways(text: str, literal: Literal, value: str) -> Iterator[str]:
     refusal: Inexpressible | None = None
     try:
-        yield smallest(text, literal, value)
+        written = smallest(text, literal, value)
+        # Indentation that an empty line was given is taken back where it is no text.
+        yield re.sub(r"\n[ \t]+(?=\r?\n)", "\n", written) if literal.raw_lines else written
+        yield written
     except Inexpressible as error:
         refusal = error
     try:
@@ -217,7 +223,8 @@ def smallest(text: str, literal: Literal, value: str) -> str:
     """Source of a literal in which only the changed parts are written anew."""
     old = literal.value
     starts, ends = literal.starts, literal.ends
-    written = [text[literal.span[0] : literal.body[0]]]
+    first, last = (starts[0], ends[-1]) if old else literal.body
+    written = [text[literal.span[0] : first]]
     for same, a, b, c, d in _changes(old, value):
         if same:
             written.append(text[starts[a] : ends[b - 1]])
@@ -228,7 +235,7 @@ def smallest(text: str, literal: Literal, value: str) -> str:
                 written.append(_encoded(literal, constant, at_end=at_end))
             if number >= 0:
                 written.append(literal.slots[number].moved)
-    written.append(text[literal.body[1] : literal.span[1]])
+    written.append(text[last : literal.span[1]])
     return "".join(written)
 
 
@@ -262,7 +269,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _changes(old: str, new: str) -> Iterator[tuple[bool, int, int, int, int]]:
-    """Equal and changed ranges, by lines; changed ones without their common beginning and end."""
+    """Equal and changed ranges, by lines, and by words in lines that changed."""
     before, after = _lines(old), _lines(new)
     offsets = _offsets(before), _offsets(after)
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
@@ -271,20 +278,36 @@ def _changes(old: str, new: str) -> Iterator[tuple[bool, int, int, int, int]]:
         if tag == "equal":
             yield True, a, b, c, d
             continue
-        head = 0
-        while a + head < b and c + head < d and old[a + head] == new[c + head]:
-            head += 1
-        tail = 0
-        while (
-            b - tail > a + head and d - tail > c + head and old[b - tail - 1] == new[d - tail - 1]
-        ):
-            tail += 1
-        if head:
-            yield True, a, a + head, c, c + head
-        if b - tail > a + head or d - tail > c + head:
-            yield False, a + head, b - tail, c + head, d - tail
-        if tail:
-            yield True, b - tail, b, d - tail, d
+        yield from _inner_changes(old[a:b], new[c:d], a, c)
+
+
+def _inner_changes(old: str, new: str, a: int, c: int) -> Iterator[tuple[bool, int, int, int, int]]:
+    """Equal and changed ranges of changed lines, by words.
+
+    Args:
+        old: The old lines.
+        new: The new ones.
+        a: Where the old ones begin.
+        c: Where the new ones begin.
+    """
+    one, other = _words(old), _words(new)
+    olds, news = _offsets(one), _offsets(other)
+    i = j = 0
+    # Common words within lines that have little else in common are no sign that these are kept.
+    blocks = difflib.SequenceMatcher(None, one, other).get_matching_blocks()
+    for block in blocks:
+        x, y = olds[block.a], news[block.b]
+        size = olds[block.a + block.size] - x
+        at_an_end = (x, y) == (0, 0) or (x + size, y + size) == (len(old), len(new))
+        if size < _KEPT and not at_an_end:
+            continue
+        if x > i or y > j:
+            yield False, a + i, a + x, c + j, c + y
+        if size:
+            yield True, a + x, a + x + size, c + y, c + y + size
+        i, j = x + size, y + size
+    if i < len(old) or j < len(new):
+        yield False, a + i, a + len(old), c + j, c + len(new)
 
 
 def _read_back(

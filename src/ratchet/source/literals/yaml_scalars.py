@@ -50,7 +50,7 @@ class _Style:
             return text.replace("'", "''")
         if self.form == ">":
             # A folded line end is a space; one more of them is a line end.
-            text = re.sub(r"\n+(?=[^\n])", r"\g<0>\n", text)
+            text = re.sub(r"\n+(?=[^\n])" if at_end else r"\n+", r"\g<0>\n", text)
         written = re.sub(r"\n(?=[^\n])", "\n" + self.indent, text)
         if text.endswith("\n") and not at_end:
             written += self.indent
