@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ratchet.store import Store
+from sqlalchemy import text
+
+from ratchet.store import Store, turns
 from ratchet.types import Rollout
 
 
@@ -74,6 +76,21 @@ def test_more_queues_than_one_claim_looks_at_are_all_served(store: Store) -> Non
     got = [id for _ in range(23) for id in claimed(store, ["agent/*"], 10)]
     assert len(set(got)) == 230
     assert claimed(store, ["agent/*"], 10) == []
+
+
+def test_names_of_queues_are_found_in_the_index_of_queued_rollouts(store: Store) -> None:
+    """Else every claim would read all that is queued."""
+    create(store, "agent/a", 200)
+    create(store, "agent/b", 200)
+    dialect = store._database.engine.dialect.name
+    if dialect == "sqlite":
+        given = {"prefix": "agent/", "after": "", "before": "agent0", "how_many": 9}
+        explain = text(f"EXPLAIN QUERY PLAN {turns._NAMES[dialect]}")
+        plan = store._database.read(lambda c: c.execute(explain, given).all())
+        looks = [row[3] for row in plan if "rollouts" in row[3]]
+        assert len(looks) == 2
+        assert all("ix_rollouts_queued (queue>? AND queue<?)" in look for look in looks), plan
+    assert store.rollouts.queues("agent/") == ["agent/a", "agent/b"]
 
 
 def test_an_overdue_lease_is_taken_back_by_a_claim_of_several_queues(store: Store) -> None:

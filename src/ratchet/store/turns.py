@@ -6,26 +6,41 @@ from collections.abc import Sequence
 from itertools import chain, zip_longest
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, TextClause, text
 
 from ratchet.store.statements import NEXT_OLDEST, OLDEST
-from ratchet.store.tables import QUEUED, rollouts
+from ratchet.store.tables import QUEUED
 
 EVERY = "/*"
 """A name that ends so stands for every queue that begins with what precedes the star."""
 
+SHARE = 4
+"""A claim of many queues gets about so many rollouts of each: each queue costs a statement."""
+
 MAX_QUEUES = 100
 """Most queues that one such name stands for in one claim; the next claim goes on after them."""
 
-_QUEUE = (
-    select(rollouts.c.queue)
-    .where(QUEUED, rollouts.c.queue < bindparam("before"))
-    .order_by(rollouts.c.queue)
-    .limit(1)
-)
-_QUEUE_FROM = _QUEUE.where(rollouts.c.queue >= bindparam("at"))
-_QUEUE_AFTER = _QUEUE.where(rollouts.c.queue > bindparam("at"))
-"""The next queue with queued rollouts: one step in an index. Arguments: `at`, `before`."""
+
+def _names(table: str) -> TextClause:
+    # Each step is one look into the index of queued rollouts, however many there are.
+    step = f"SELECT queue FROM {table} WHERE {QUEUED} AND queue < :before"  # noqa: S608 - constants
+    order = "ORDER BY queue, seq LIMIT 1"
+    return text(
+        "WITH RECURSIVE step(name) AS ("
+        f" SELECT ({step} AND queue >= :prefix AND queue > :after {order})"
+        f" UNION ALL SELECT ({step} AND queue > step.name {order})"
+        " FROM step WHERE step.name IS NOT NULL)"
+        " SELECT name FROM step WHERE name IS NOT NULL LIMIT :how_many"
+    )
+
+
+# SQLite takes an index that holds the status for better, and would read every queued rollout.
+_NAMES = {
+    "sqlite": _names("rollouts INDEXED BY ix_rollouts_queued"),
+    "postgresql": _names("rollouts"),
+}
+"""Names of queues with queued rollouts, in order. Arguments: `prefix`, `after`, `before`, which is
+the end of the names with that prefix, and `how_many`."""
 
 
 def oldest(
@@ -41,23 +56,16 @@ def oldest(
 def queued_queues(
     connection: Connection, prefix: str, *, after: str = "", limit: int = MAX_QUEUES
 ) -> list[str]:
-    """Names of queues that have queued rollouts, in order; each costs one step in an index.
+    """Names of queues that have queued rollouts, in order.
 
     Args:
         connection: The transaction.
         prefix: Only names that begin so.
-        after: Only names after this one, which begins so too; empty for all.
+        after: Only names after this one; empty for all.
         limit: Most names.
     """
-    found: list[str] = []
-    step, at = (_QUEUE_AFTER, after) if after else (_QUEUE_FROM, prefix)
-    while len(found) < limit:
-        name = connection.scalar(step, {"at": at, "before": prefix + "\U0010ffff"})
-        if name is None:
-            break
-        found.append(name)
-        step, at = _QUEUE_AFTER, name
-    return found
+    given = {"prefix": prefix, "after": after, "before": prefix + "\U0010ffff"}
+    return list(connection.scalars(_NAMES[connection.dialect.name], {**given, "how_many": limit}))
 
 
 class Turns:
@@ -81,43 +89,57 @@ class Turns:
             return oldest(connection, queues[0], limit)
         key = tuple(queues)
         last = self._last.get(key, "")
-        names = _in_turn(connection, queues, last)
-        rows: dict[str, list[Row[Any]]] = {name: [] for name in names}
+        named = sum(not queue.endswith(EVERY) for queue in queues)
+        width = named + max(2, -(-limit // SHARE))
+        names = _in_turn(connection, queues, last, width)
+        more = len(names) >= width
+        rows: dict[str, list[Row[Any]]] = {}
         left = limit
         while left and names:
-            share = -(-left // len(names))
-            still: list[str] = []
-            for name in names:
-                wanted = min(share, left)
-                if not wanted:
-                    break
-                have = rows[name]
-                found = oldest(connection, name, wanted, have)
-                have.extend(found)
-                left -= len(found)
-                if found:
-                    last = name
-                if len(found) == wanted:
-                    still.append(name)
-            names = still
+            serving, names = names[:width], names[width:]
+            while left and serving:
+                share = -(-left // len(serving))
+                still: list[str] = []
+                for name in serving:
+                    wanted = min(share, left)
+                    if not wanted:
+                        break
+                    have = rows.setdefault(name, [])
+                    found = oldest(connection, name, wanted, have)
+                    have.extend(found)
+                    left -= len(found)
+                    if found:
+                        last = name
+                    if len(found) == wanted:
+                        still.append(name)
+                serving = still
+            if left and not names and more:
+                more = False
+                others = _in_turn(connection, queues, last, MAX_QUEUES)
+                names = [name for name in others if name not in rows]
         self._last[key] = last
         mixed = chain.from_iterable(zip_longest(*rows.values()))
         return [row for row in mixed if row is not None]
 
 
-def _in_turn(connection: Connection, queues: Sequence[str], last: str) -> list[str]:
-    """Names of queues to serve, beginning after the one that was served last."""
+def _in_turn(connection: Connection, queues: Sequence[str], last: str, limit: int) -> list[str]:
+    """Names of queues to serve, beginning after the one that was served last.
+
+    Of those that a pattern stands for, `limit` or one more.
+    """
     names: dict[str, None] = {}
     for queue in queues:
         if not queue.endswith(EVERY):
             names[queue] = None
             continue
         prefix = queue[:-1]
-        after = last if last.startswith(prefix) else ""
-        found = queued_queues(connection, prefix, after=after)
-        if after and len(found) < MAX_QUEUES:
-            found += queued_queues(connection, prefix, limit=MAX_QUEUES - len(found))
-        names.update(dict.fromkeys(found))
+        found = queued_queues(connection, prefix, limit=limit + 1)
+        if len(found) > limit and last.startswith(prefix):
+            later = queued_queues(connection, prefix, after=last, limit=limit)
+            found = later + [name for name in found if name not in later]
+            names.update(dict.fromkeys(found[:limit]))
+        else:
+            names.update(dict.fromkeys(found))
     listed = list(names)
     at = listed.index(last) + 1 if last in names else 0
     return listed[at:] + listed[:at]
