@@ -26,7 +26,7 @@ def _names(table: str) -> TextClause:
     step = f"SELECT queue FROM {table} WHERE {QUEUED} AND queue < :before"  # noqa: S608 - constants
     order = "ORDER BY queue, seq LIMIT 1"
     return text(
-        "WITH RECURSIVE step(name) AS ("
+        "WITH RECURSIVE step(name) AS ("  # noqa: S608 - constants
         f" SELECT ({step} AND queue >= :prefix AND queue > :after {order})"
         f" UNION ALL SELECT ({step} AND queue > step.name {order})"
         " FROM step WHERE step.name IS NOT NULL)"
