@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from sqlalchemy import event
 
 from ratchet.store import Store
+from ratchet.store.span_rows import Row
+from ratchet.store.spans import _ROWS_PER_INSERT
 from ratchet.types import InputError, Rollout, Span, SpanEvent, SpanRecord, StoreError
 
 _numbers = itertools.count(1)
@@ -72,6 +74,10 @@ def test_a_span_that_is_stored_already_is_left_alone(store: Store, count: int) -
     assert store.spans.put(again) == 1
     twice = [live()] * 2
     assert store.spans.put(twice) == 1
+
+
+def test_a_statement_has_at_most_the_values_that_every_sqlite_accepts() -> None:
+    assert _ROWS_PER_INSERT * len(Row._fields) <= 999
 
 
 def test_the_same_span_of_another_attempt_is_another(store: Store) -> None:

@@ -21,8 +21,7 @@ LONG = 1_024
 
 _TEXTS = (
     *("gen_ai.input.messages", "gen_ai.tool.call.result", "ratchet.output", "ratchet.input"),
-    *("gen_ai.output.messages", "gen_ai.tool.call.arguments", "gen_ai.system_instructions"),
-    *("gen_ai.tool.definitions", "gen_ai.retrieval.documents"),
+    *("gen_ai.output.messages", "gen_ai.tool.definitions", "gen_ai.system_instructions"),
 )
 """Attributes with texts that recur."""
 

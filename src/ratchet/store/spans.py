@@ -42,7 +42,7 @@ _SEARCH = 200_000
 UNNAMED = "unknown"
 """Agent name of live spans that name none."""
 
-_ROWS_PER_INSERT = 62
+_ROWS_PER_INSERT = 58
 """Rows per INSERT on SQLite. Its driver releases the GIL at each statement and may wait long to get
 it back; and some builds of SQLite limit a statement to 999 values."""
 

@@ -52,6 +52,8 @@ def store_texts(database: Database, connection: Connection, rows: Sequence[Row])
     Returns:
         The rows with references instead of texts.
     """
+    if all(row.texts.__class__ is str for row in rows):
+        return list(rows)
     done = list(rows)
     bodies: dict[bytes, bytes] = {}
     uses: dict[TraceKey, dict[bytes, None]] = {}
@@ -69,8 +71,6 @@ def store_texts(database: Database, connection: Connection, rows: Sequence[Row])
             bodies.update(zip(listed, items, strict=True))
             used.update(dict.fromkeys(listed))
             digests[at][key] = separator, listed
-    if not digests:
-        return done
     if not database.is_sqlite:
         connection.execute(text("SELECT pg_advisory_xact_lock_shared(:lock)"), {"lock": TEXTS_LOCK})
     numbers = _numbers(database, connection, bodies)
