@@ -154,8 +154,8 @@ _SPANS_OF_ROLLOUTS = _SPANS.format(
 _FEEDBACK = """
 INSERT INTO feedback (id, rollout_id, trace_id, span_id, conversation_id, kind, value, body,
     created_at)
-SELECT md5('feedback' || n), '', md5('live' || n), '', '', 'thumb', n % 200 / 200,
-    '{"id":"","kind":"thumb","created_at": 1}', :begin + n
+SELECT md5('feedback' || n), '', md5('live' || n), '', '', 'rating', n % 200 / 200.0,
+    '{"id":"","kind":"rating","created_at": 1}', :begin + n
 FROM generate_series(100, :size, 100) n
 """
 
