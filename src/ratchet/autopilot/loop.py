@@ -19,7 +19,7 @@ from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.algorithms import make_algorithm
 from ratchet.autopilot.checks import checked_finding, make_checks
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
-from ratchet.autopilot.code_sandbox import release_tests
+from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
 from ratchet.autopilot.experiment import ExperimentSettings, check_reach, run_experiment
 from ratchet.autopilot.project import Project
@@ -380,16 +380,17 @@ class _ImproveRun:
         if not isinstance(self.agent, ProgramAgent):
             return {}
         reasons: dict[str, str] = {}
+        root = repository_of(self.project.root)
         for name in candidate.changed_from(self.baseline):
             prompt = self.baseline.resources[name]
             assert isinstance(prompt, PromptTemplate)
-            search = find_literal(self.project.root, prompt)
+            search = find_literal(root, prompt)
             if not search.patchable:
                 reasons[name] = search.sentence()
         if not reasons:
             declared = self.agent.declarations
             try:
-                make_patch(self.baseline, candidate, declared, self.project.root)
+                make_patch(self.baseline, candidate, declared, root)
             except ShipError as error:
                 names = candidate.changed_from(self.baseline)
                 reasons = dict.fromkeys(names, " ".join(filter(None, (error.message, error.hint))))

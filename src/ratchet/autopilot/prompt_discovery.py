@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import find_prompts
 from ratchet.autopilot.runner import Say, open_runner
@@ -175,7 +176,7 @@ def _as_written(project: Project, template: PromptTemplate) -> PromptTemplate:
     """
     from ratchet.ship import find_literal
 
-    return find_literal(project.root, template).template or template
+    return find_literal(repository_of(project.root), template).template or template
 
 
 def _no_call(project: Project, rollouts: int) -> str:
