@@ -244,7 +244,7 @@ WRONG = {
     "[run]\nattempts = true": "run.attempts = True: input should be a valid integer",
     "[run]\nattempts = 0": "run.attempts = 0: input should be greater than or equal to 1",
     "[run]\nconcurrency = 2.5": "run.concurrency = 2.5: input should be a valid integer",
-    "[run]\nexecutor = 'ray'": "run.executor = 'ray': input should be 'auto', 'async', 'process'",
+    "[run]\nexecutor = 'dask'": "run.executor = 'ray': input should be 'auto', 'async', 'process'",
     "[run]\nmemory_mb = 1": "run.memory_mb = 1",
     "[tasks]\nfile = 3": "tasks.file = 3: input should be a valid string",
     "[tasks]\nsplit = 3": "tasks.split = 3: should be a table",
