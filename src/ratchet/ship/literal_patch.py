@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from ratchet.ship.edit import PatchTarget, SourceEdit
 from ratchet.ship.literal_search import find_literal, search_tracked, text_of
 from ratchet.ship.source_file import Span
@@ -94,6 +96,8 @@ def literal_edit(
         ShipError: No literal or several are the prompt, or the one cannot hold the new text.
     """
     name = declaration.name
+    # The gateway sent it with the outer white space of what it replaced.
+    new = msgspec.structs.replace(new, text=new.text.strip())
     try:
         before = text_of(old)
         after = text_of(new, before.slots)
