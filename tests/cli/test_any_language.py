@@ -58,6 +58,7 @@ port = {port}
 
 [run]
 timeout_s = 30
+attempts = 1
 {run}
 """
 

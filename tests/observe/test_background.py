@@ -138,7 +138,7 @@ ENDED_POOL = """
     until = time.monotonic() + 20
     while time.monotonic() < until:
         try:
-            with sqlite3.connect(".ratchet/ratchet.db") as opened:
+            with sqlite3.connect("file:.ratchet/ratchet.db?mode=ro", uri=True) as opened:
                 if opened.execute("SELECT count(*) FROM spans").fetchone()[0] == 4:
                     break
         except sqlite3.Error:
