@@ -74,11 +74,12 @@ def words() -> Pairs:
         sys.exit("The data set words needs a package: pip install vaderSentiment")
     path = Path(spec.submodule_search_locations[0]) / "vader_lexicon.txt"
     rated = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
-    return [
-        (word, "positive" if float(mean) > 0 else "negative")
+    found = {  # some words are rated twice
+        word: "positive" if float(mean) > 0 else "negative"
         for word, mean, *_ in rated
         if word.isalpha() and abs(float(mean)) >= 1.5
-    ]
+    }
+    return list(found.items())
 
 
 def statuses() -> Pairs:
