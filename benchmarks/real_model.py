@@ -10,24 +10,25 @@ none. It is proved on tasks that learning never saw. Nobody made these data sets
 - letters: Latin letters with marks, by their names in Python's Unicode database
 - zones: time zones of the system, and the part of the world in each one's name
 - words: positive and negative words, as people rated them for the lexicon of vaderSentiment
-- statuses: HTTP statuses of Python's `http`, and their class; with 62, these are few
 
-The negative control is the same with the answers shuffled among the tasks: then nothing may be
-promoted. Progress goes to stderr. The last line of stdout is one JSON object:
+The negative control is the same with the answers shuffled among the tasks. Then all that can be
+learned is the form of an answer, and to give the most frequent one: a promoted candidate that
+scores higher than that, by more than three standard errors, is a false promotion.
+
+Progress goes to stderr. The last line of stdout is one JSON object:
 
 - datasets: name → baseline, best: mean score over the seeds, on held-out tasks where an experiment
   was held, else on val tasks; promoted: share of the seeds; calls of the model; seconds of a run;
   by_seed: baseline, best, promoted
-- false_promotions: promoted runs of the negative control; controls: its runs
+- false_promotions: false promotions of the negative control; controls: its runs
 - seconds: of everything
 
-The exit code is 1 when a run of the control is promoted.
+The exit code is 1 when there is a false promotion.
 """
 
 from __future__ import annotations
 
 import argparse
-import http
 import json
 import random
 import re
@@ -50,7 +51,6 @@ Pairs = list[tuple[str, str]]
 MAX_TASKS = 300
 """Of a data set; a larger one is sampled, always in the same way."""
 
-CLASSES = ("informational", "success", "redirection", "client error", "server error")
 
 SEEDS, ROLLOUTS = 3, 500
 TIMEOUT_S = 1800
@@ -82,15 +82,13 @@ def words() -> Pairs:
     return list(found.items())
 
 
-def statuses() -> Pairs:
-    return [(f"{s.value} {s.phrase}", CLASSES[s.value // 100 - 1]) for s in http.HTTPStatus]
-
+TEST_SHARE = 0.4
+"""Share of the tasks that a proof may use, by default."""
 
 DATASETS: dict[str, tuple[str, Callable[[], Pairs]]] = {
     "letters": ("Which letter is this?", letters),
     "zones": ("Which part of the world is this time zone in?", zones),
     "words": ("Is the word positive or negative?", words),
-    "statuses": ("What kind of HTTP status is this?", statuses),
 }
 
 
@@ -156,6 +154,14 @@ def measured(
     return runs
 
 
+def by_constant(name: str) -> float:
+    """What an agent can score that always gives the most frequent answer, and three errors more."""
+    answers = [expected for _, expected in tasks_of(name, shuffled=True)]
+    share = max(map(answers.count, answers)) / len(answers)
+    test = TEST_SHARE * len(answers)
+    return share + 3 * (share * (1 - share) / test) ** 0.5
+
+
 def mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return round(statistics.fmean(known), 3) if known else None
@@ -191,8 +197,9 @@ def main() -> None:
                 "seconds": mean([run["seconds"] for run in runs]),
                 "by_seed": runs,
             }
-            controls += measured(folder, name, seeds, rollouts, shuffled=True)
-    wrong = sum(run["promoted"] for run in controls)
+            shuffled = measured(folder, name, seeds, rollouts, shuffled=True)
+            controls += [{**run, "most": by_constant(name)} for run in shuffled]
+    wrong = sum(run["promoted"] and run["best"] > run["most"] for run in controls)
     result = {
         "model": "SmolLM2-135M-Instruct Q4_1",
         "algorithm": "auto",
