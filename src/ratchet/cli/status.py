@@ -96,4 +96,5 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any]) -> None:
         release = outcome.release
         where = f"branch {release.branch}" if release.branch else f"gateway: {release.agent}"
         out.print(f"  {where} ({release.state.replace('_', ' ')})")
-    out.print(f"  next: {NEXT[run.stage]}")
+    at_gateway = outcome.release is not None and bool(outcome.release.agent)
+    out.print(f"  next: {'ratchet rollback undoes it' if at_gateway else NEXT[run.stage]}")

@@ -181,21 +181,8 @@ class CommandExecutor:
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": name,
             "ratchet.command": shlex.join(self._command),
-            "ratchet.input": capture(claim.rollout.input),
         }
-        if outcome.status == "succeeded":
-            attributes["ratchet.output"] = capture(outcome.output)
-        start_ns = int(outcome.started_at * 1e9)
-        return Span(
-            trace_id=attempt_trace_id(claim.rollout.id, claim.fence),
-            span_id=attempt_span_id(claim.rollout.id, claim.fence),
-            name=shlex.join(self._command)[:200],
-            start_ns=start_ns,
-            end_ns=start_ns + int((outcome.duration_s or 0.0) * 1e9),
-            status="ok" if outcome.status == "succeeded" else "error",
-            message=outcome.error,
-            attributes=attributes,
-        )
+        return root_span(claim, outcome, shlex.join(self._command), attributes)
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
         """Do nothing: no other process holds outcomes."""
@@ -217,6 +204,31 @@ def parse_command(line: str) -> tuple[str, ...]:
     if not parts:
         raise ConfigError("The command is empty.", hint='Give one: --command "node agent.js"')
     return parts
+
+
+def root_span(claim: Claim, outcome: Outcome, name: str, attributes: Mapping[str, str]) -> Span:
+    """Root span of an attempt in another process, with its input and output.
+
+    Args:
+        claim: The attempt.
+        outcome: Its outcome.
+        name: Name of the span; cut after 200 characters.
+        attributes: Further attributes.
+    """
+    captured = {"ratchet.input": capture(claim.rollout.input)}
+    if outcome.status == "succeeded":
+        captured["ratchet.output"] = capture(outcome.output)
+    start_ns = int(outcome.started_at * 1e9)
+    return Span(
+        trace_id=attempt_trace_id(claim.rollout.id, claim.fence),
+        span_id=attempt_span_id(claim.rollout.id, claim.fence),
+        name=name[:200],
+        start_ns=start_ns,
+        end_ns=start_ns + int((outcome.duration_s or 0.0) * 1e9),
+        status="ok" if outcome.status == "succeeded" else "error",
+        message=outcome.error,
+        attributes={**attributes, **captured},
+    )
 
 
 def task_json(claim: Claim, resources: Mapping[str, Resource]) -> bytes:

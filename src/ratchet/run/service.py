@@ -14,10 +14,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ratchet.observe import capture
-from ratchet.observe.ids import attempt_span_id, attempt_trace_id, traceparent
+from ratchet.observe.ids import traceparent
 from ratchet.run.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
-from ratchet.run.command import result_of, task_json
+from ratchet.run.command import result_of, root_span, task_json
 from ratchet.run.environment import gateway_variables
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Span
 
@@ -122,24 +121,9 @@ class ServiceExecutor:
 
     def _span(self, claim: Claim, outcome: Outcome) -> Span:
         """Root span of the attempt; the gateway's spans are its children."""
-        attributes = {
-            "gen_ai.operation.name": "invoke_agent",
-            "ratchet.url": self._url,
-            "ratchet.input": capture(claim.rollout.input),
-        }
-        if outcome.status == "succeeded":
-            attributes["ratchet.output"] = capture(outcome.output)
-        start_ns = int(outcome.started_at * 1e9)
-        return Span(
-            trace_id=attempt_trace_id(claim.rollout.id, claim.fence),
-            span_id=attempt_span_id(claim.rollout.id, claim.fence),
-            name=f"POST {urlsplit(self._url).path or '/'}"[:200],
-            start_ns=start_ns,
-            end_ns=start_ns + int((outcome.duration_s or 0.0) * 1e9),
-            status="ok" if outcome.status == "succeeded" else "error",
-            message=outcome.error,
-            attributes=attributes,
-        )
+        attributes = {"gen_ai.operation.name": "invoke_agent", "ratchet.url": self._url}
+        name = f"POST {urlsplit(self._url).path or '/'}"
+        return root_span(claim, outcome, name, attributes)
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
         """Do nothing: the service holds no outcomes."""
