@@ -45,6 +45,8 @@ class _Dataset(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[Task, ...]
     splits: dict[str, Split]
     provenance: Provenance
+    parent: str = ""
+    reason: str = ""
 
 
 class _ResourceCache:
@@ -164,6 +166,8 @@ class Datasets(RemoteRepository[TransportT]):
             "tasks": dataset.tasks,
             "splits": dataset.splits,
             "provenance": dataset.provenance,
+            "parent": dataset.parent,
+            "reason": dataset.reason,
         }
         answer = yield post("datasets", body=body)
         return answer.read(_Published).version
@@ -190,4 +194,6 @@ class Datasets(RemoteRepository[TransportT]):
 
 
 def _dataset(found: _Dataset) -> Dataset:
-    return Dataset(found.name, found.tasks, found.splits, found.provenance)
+    return Dataset(
+        found.name, found.tasks, found.splits, found.provenance, found.parent, found.reason
+    )

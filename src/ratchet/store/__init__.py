@@ -20,10 +20,12 @@ from ratchet.store.events import Event, Events
 from ratchet.store.experiments import Experiments
 from ratchet.store.feedback import FeedbackLog
 from ratchet.store.journal import Journal
+from ratchet.store.labels import Labels
 from ratchet.store.location import parse
 from ratchet.store.partitions import SpanPartitions
 from ratchet.store.pruning import Pruning
 from ratchet.store.releases import Releases
+from ratchet.store.report_cards import ReportCards
 from ratchet.store.resources import Resources
 from ratchet.store.rollouts import Rollouts
 from ratchet.store.runs import Runs
@@ -62,6 +64,8 @@ class Store:
         self.releases = Releases(database)
         self.agents = Agents(database)
         self.feedback = FeedbackLog(database)
+        self.labels = Labels(database)
+        self.report_cards = ReportCards(database)
         self.traces = Traces(database, self.feedback)
         self.conversations = Conversations(database)
         self.events = Events(database)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, select, text
 
 from ratchet.store.engine import Database
 from ratchet.store.pruning import PRUNE_LOCK
 from ratchet.store.tables import dataset_tasks, datasets, tasks
-from ratchet.types import Dataset, InputError, Task
+from ratchet.types import Dataset, InputError, Origin, Task
 
 
 class Datasets:
@@ -18,7 +19,9 @@ class Datasets:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._insert = database.upsert(datasets, ("version", "name"), ("provenance", "put_at"))
+        self._insert = database.upsert(
+            datasets, ("version", "name"), ("provenance", "parent", "reason", "put_at")
+        )
         self._insert_member = database.insert_new(dataset_tasks, "version", "position")
         self._insert_task = database.insert_new(tasks, "content")
 
@@ -46,6 +49,7 @@ class Datasets:
                 "task_id": task.id,
                 "content": content,
                 "split": dataset.splits[task.id],
+                "origin": msgspec.to_builtins(task.origin),
             }
             for position, (content, task) in enumerate(zip(contents, dataset.tasks, strict=True))
         ]
@@ -53,6 +57,8 @@ class Datasets:
             "name": dataset.name,
             "version": version,
             "provenance": dataset.provenance,
+            "parent": dataset.parent,
+            "reason": dataset.reason,
             "created_at": moment,
             "put_at": moment,
         }
@@ -98,6 +104,7 @@ def _load(connection: Connection, condition: Any) -> Dataset | None:
             tasks.c.input,
             tasks.c.expected,
             tasks.c.metadata,
+            dataset_tasks.c.origin,
         )
         .join_from(dataset_tasks, tasks, dataset_tasks.c.content == tasks.c.content)
         .where(dataset_tasks.c.version == head.version)
@@ -106,7 +113,12 @@ def _load(connection: Connection, condition: Any) -> Dataset | None:
     rows = connection.execute(query).all()
     return Dataset(
         name=head.name,
-        tasks=tuple(Task(i, given, expected, extra) for i, _, given, expected, extra in rows),
+        tasks=tuple(
+            Task(i, given, expected, extra, msgspec.convert(origin, Origin))
+            for i, _, given, expected, extra, origin in rows
+        ),
         splits={row[0]: row[1] for row in rows},
         provenance=head.provenance,
+        parent=head.parent,
+        reason=head.reason,
     )

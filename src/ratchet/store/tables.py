@@ -100,6 +100,8 @@ datasets = Table(
     _words("name"),
     _words("version"),
     _words("provenance"),
+    _words("parent"),
+    _words("reason"),
     Column("created_at", Float, nullable=False),
     Column("put_at", Float, nullable=False),
     UniqueConstraint("version", "name", name="uq_datasets"),
@@ -113,6 +115,7 @@ dataset_tasks = Table(
     _words("task_id"),
     _words("content"),
     _words("split"),
+    Column("origin", JsonText, nullable=False),
     PrimaryKeyConstraint("version", "position", name="pk_dataset_tasks"),
     Index("ix_dataset_tasks_content", "content"),
     sqlite_with_rowid=False,
@@ -353,6 +356,32 @@ feedback = Table(
     Index("ix_feedback_rollout", "rollout_id", "seq"),
     Index("ix_feedback_trace", "trace_id", "seq"),
     Index("ix_feedback_conversation", "conversation_id", "seq"),
+)
+
+labels = Table(
+    "labels",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("rollout_id"),
+    _words("trace_id"),
+    _words("criterion"),
+    _words("body"),
+    Column("created_at", Float, nullable=False),
+    Index("ix_labels_rollout", "rollout_id", "seq"),
+    Index("ix_labels_trace", "trace_id", "seq"),
+)
+
+report_cards = Table(
+    "report_cards",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("evaluator"),
+    _words("version"),
+    _words("body"),
+    Column("created_at", Float, nullable=False),
+    Index("ix_report_cards_evaluator", "evaluator", "version", "created_at"),
 )
 
 events = Table(

@@ -21,8 +21,10 @@ from ratchet.types.feedback import Feedback, FeedbackKind, fault, is_bad
 from ratchet.types.fleet import EndedRollout, EndedRollouts, FleetRunner
 from ratchet.types.hashing import canonical_json, content_hash
 from ratchet.types.knobs import Bool, Choice, Float, Int, Knob, Value
+from ratchet.types.label import Drawn, Label
 from ratchet.types.prompt_use import PromptUse
 from ratchet.types.release import RELEASE_TRANSITIONS, Release, ReleaseState
+from ratchet.types.report_card import CardCheck, CardVerdict, ReportCard
 from ratchet.types.resource import (
     Code,
     Declaration,
@@ -49,7 +51,7 @@ from ratchet.types.rollout import (
 from ratchet.types.run import STAGE_TRANSITIONS, Run, Stage
 from ratchet.types.score import Score
 from ratchet.types.span import Span, SpanEvent, SpanRecord
-from ratchet.types.task import SPLITS, Dataset, Provenance, Split, Task
+from ratchet.types.task import SPLITS, Dataset, Origin, Provenance, Split, Task
 from ratchet.types.template import PromptTemplate
 
 __all__ = [
@@ -70,6 +72,8 @@ __all__ = [
     "AttemptStatus",
     "Bool",
     "Candidate",
+    "CardCheck",
+    "CardVerdict",
     "Cause",
     "Choice",
     "Claim",
@@ -80,6 +84,7 @@ __all__ = [
     "Dataset",
     "Decision",
     "Declaration",
+    "Drawn",
     "EndedRollout",
     "EndedRollouts",
     "Experiment",
@@ -92,8 +97,10 @@ __all__ = [
     "Int",
     "Key",
     "Knob",
+    "Label",
     "Model",
     "NotFound",
+    "Origin",
     "Outcome",
     "Params",
     "PromptTemplate",
@@ -102,6 +109,7 @@ __all__ = [
     "RatchetError",
     "Release",
     "ReleaseState",
+    "ReportCard",
     "Resource",
     "Rollout",
     "RolloutStatus",

@@ -14,6 +14,18 @@ SPLITS: tuple[Split, ...] = ("train", "val", "test")
 Provenance: TypeAlias = Literal["captured", "synthesized", "curated"]
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """Where a task comes from."""
+
+    made: Provenance = "curated"
+    by: str = ""
+    """The method, such as `import`, `correction` or `boundary values`."""
+    sources: tuple[str, ...] = ()
+    """Ids of the traces, rollouts or tasks that it was made of."""
+    at: float = 0.0
+    """Unix seconds; 0 when unknown."""
+
+
 class Task(msgspec.Struct, frozen=True):
     """One input for the agent."""
 
@@ -24,6 +36,8 @@ class Task(msgspec.Struct, frozen=True):
     expected: Any = None
     """The expected answer or answers, for evaluators; None when unknown."""
     metadata: dict[str, Any] = {}
+    origin: Origin = Origin()
+    """Where it comes from; not part of its content."""
 
     def content(self) -> str:
         """Content hash of input, expected answer and metadata, which determine a rollout."""
@@ -38,6 +52,10 @@ class Dataset(msgspec.Struct, frozen=True):
     splits: dict[str, Split]
     """Split by task id; covers every task."""
     provenance: Provenance = "curated"
+    parent: str = ""
+    """Version that it was made from; empty for a first one."""
+    reason: str = ""
+    """What was changed since that version, in a sentence."""
 
     @property
     def version(self) -> str:

@@ -11,7 +11,7 @@ from ratchet.server.api.fields import JsonObject, Name, Request
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
-from ratchet.types import Dataset, InputError, Provenance, Split, Task
+from ratchet.types import Dataset, InputError, Origin, Provenance, Split, Task
 
 group = RouteGroup("datasets")
 
@@ -24,6 +24,8 @@ class NewTask(Request, frozen=True, kw_only=True):
     input: Any
     expected: Any = None
     metadata: JsonObject = {}
+    origin: Origin = Origin()
+    """Where it comes from."""
 
 
 class NewDataset(Request, frozen=True, kw_only=True):
@@ -34,6 +36,10 @@ class NewDataset(Request, frozen=True, kw_only=True):
     splits: dict[str, Split]
     """Split by task id."""
     provenance: Provenance = "curated"
+    parent: Annotated[str, Meta(max_length=100)] = ""
+    """Version that it was made from."""
+    reason: Annotated[str, Meta(max_length=1000)] = ""
+    """What was changed since."""
 
 
 class DatasetVersion(msgspec.Struct, frozen=True):
@@ -49,6 +55,8 @@ class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     version: str
     provenance: Provenance
+    parent: str
+    reason: str
     tasks: list[Task]
     splits: dict[str, Split]
 
@@ -66,8 +74,8 @@ async def publish_dataset(server: Services, body: NewDataset) -> DatasetVersion:
     unknown = sorted(body.splits.keys() - seen)
     if unknown:
         raise Problem(422, f"There is no task {unknown[0]!r}.", field=f"splits.{unknown[0]}")
-    tasks = tuple(Task(t.id, t.input, t.expected, t.metadata) for t in body.tasks)
-    dataset = Dataset(body.name, tasks, body.splits, body.provenance)
+    tasks = tuple(Task(t.id, t.input, t.expected, t.metadata, t.origin) for t in body.tasks)
+    dataset = Dataset(body.name, tasks, body.splits, body.provenance, body.parent, body.reason)
     return DatasetVersion(await server.in_thread(server.store.datasets.put, dataset))
 
 
@@ -100,6 +108,8 @@ def _view(dataset: Dataset) -> DatasetView:
         name=dataset.name,
         version=dataset.version,
         provenance=dataset.provenance,
+        parent=dataset.parent,
+        reason=dataset.reason,
         tasks=list(dataset.tasks),
         splits=dataset.splits,
     )

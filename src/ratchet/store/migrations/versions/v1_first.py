@@ -98,7 +98,7 @@ def _datasets() -> None:
     op.create_table(
         "datasets",
         _seq(),
-        *_words("name", "version", "provenance"),
+        *_words("name", "version", "provenance", "parent", "reason"),
         *_floats("created_at", "put_at"),
         sa.UniqueConstraint("version", "name", name="uq_datasets"),
     )
@@ -107,6 +107,7 @@ def _datasets() -> None:
         *_words("version"),
         *_whole("position"),
         *_words("task_id", "content", "split"),
+        *_json("origin"),
         sa.PrimaryKeyConstraint("version", "position", name="pk_dataset_tasks"),
         sqlite_with_rowid=False,
     )
@@ -281,6 +282,23 @@ def _agents() -> None:
     )
     for what in ("rollout", "trace", "conversation"):
         _index("feedback", what, [f"{what}_id", "seq"])
+    op.create_table(
+        "labels",
+        _seq(),
+        _unique("id"),
+        *_words("rollout_id", "trace_id", "criterion", "body"),
+        *_floats("created_at"),
+    )
+    for what in ("rollout", "trace"):
+        _index("labels", what, [f"{what}_id", "seq"])
+    op.create_table(
+        "report_cards",
+        _seq(),
+        _unique("id"),
+        *_words("evaluator", "version", "body"),
+        *_floats("created_at"),
+    )
+    _index("report_cards", "evaluator", ["evaluator", "version", "created_at"])
     op.create_table("events", _seq(), *_words("kind"), *_floats("at"), *_words("body"))
 
 

@@ -1,0 +1,52 @@
+"""Report cards: how far an evaluator can be trusted, as measured."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+CardVerdict: TypeAlias = Literal["decides", "advises", "rejected", "insufficient"]
+"""decides: an experiment may decide by it. advises: it is shown, and decides nothing. rejected: it
+misleads. insufficient: too little is known; `labels_needed` says how many labels are missing."""
+
+
+class CardCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """One measurement of an evaluator, with its limits."""
+
+    name: str
+    value: float | None
+    """The estimate; None when it could not be measured."""
+    low: float | None = None
+    """Lower end of its 95 % interval."""
+    high: float | None = None
+    n: int = 0
+    """Number of cases that it rests on."""
+    verdict: CardVerdict
+    """What this check alone would allow."""
+    detail: str = ""
+    """One sentence for display."""
+
+
+class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured about one version of an evaluator, and what it may therefore do."""
+
+    id: str
+    """Content hash of the evaluator's version, the data and the thresholds."""
+    evaluator: str
+    version: str
+    """Version of the evaluator, as in its scores."""
+    verdict: CardVerdict
+    reasons: tuple[str, ...] = ()
+    """Why, a sentence each; the decisive one first."""
+    checks: tuple[CardCheck, ...] = ()
+    labels: int = 0
+    """Number of human labels that it rests on."""
+    labels_needed: int | None = None
+    """Labels that are missing for a verdict, if that is what is missing."""
+    rollouts: int = 0
+    """Number of outputs that it rests on."""
+    data: str = ""
+    """Content hash of the outputs, labels and damaged copies."""
+    created_at: float = 0.0
+    """Unix seconds."""
