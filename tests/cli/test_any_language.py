@@ -320,7 +320,7 @@ def test_a_running_service_is_improved_and_its_calls_are_told_apart_by_a_header(
         service.close()
         if serving is not None:
             serving.terminate()
-            serving.wait(30)
+            serving.communicate(timeout=30)
 
 
 def test_a_service_that_answers_for_another_request_fails_its_rollouts(

@@ -70,11 +70,12 @@ class Started:
 
     def end(self) -> int:
         """End it as a service manager does; its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(60)
-        finally:
-            self.process.kill()
+        with self.process:  # which closes its pipe
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                return self.process.wait(60)
+            finally:
+                self.process.kill()
 
     def __enter__(self) -> Started:
         return self

@@ -158,7 +158,7 @@ def agent(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     yield start
     for process in started:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def report(process: subprocess.Popen[str]) -> dict[str, Any]:

@@ -123,5 +123,6 @@ class SimulatorProcess(Address):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait(60)
+        with self._process:  # which closes its pipe
+            self._process.terminate()
+            self._process.wait(60)

@@ -105,9 +105,7 @@ def node() -> Iterator[Node]:
         pytest.skip("Node is not installed")
     running = Node(command)
     yield running
-    assert running.process.stdin
-    running.process.stdin.close()
-    running.process.wait(timeout=30)
+    running.process.communicate(timeout=30)
 
 
 def template_literal(parts: list[str]) -> str:
