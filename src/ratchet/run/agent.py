@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -123,7 +124,7 @@ class Agent:
     def _version(self, loaded: Iterable[str]) -> str:
         root = Path(self.spec.root).resolve()
         module = sys.modules[self.spec.entry.partition(":")[0]]
-        files = {Path(file).resolve() for file in loaded}
+        files = {Path(file).resolve() for file in _below(root, loaded)}
         top = sys.modules.get(module.__name__.partition(".")[0])
         for folder in getattr(top, "__path__", []):
             files.update(Path(folder).resolve().rglob("*.py"))
@@ -183,6 +184,30 @@ def _loaded_files() -> frozenset[str]:
     """Source files of the modules that this process has loaded."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     return frozenset(file for file in files if isinstance(file, str) and file.endswith(".py"))
+
+
+def _below(root: Path, files: Iterable[str]) -> list[str]:
+    """The files whose folders are in the root, symbolic links followed.
+
+    A process has loaded thousands of files from hundreds of folders; each folder is looked at once.
+    """
+    real: dict[str, str] = {}
+
+    def resolved(folder: str) -> str:
+        if folder not in real:
+            parent, name = os.path.split(folder)
+            if parent == folder:
+                return folder
+            path = os.path.join(resolved(parent), name)
+            real[folder] = os.path.realpath(path) if os.path.islink(path) else path
+        return real[folder]
+
+    start = os.path.join(root, "")
+    return [
+        file
+        for file in files
+        if os.path.join(resolved(os.path.dirname(os.path.abspath(file))), "").startswith(start)
+    ]
 
 
 def _folders(spec: AgentSpec) -> Sequence[str]:
