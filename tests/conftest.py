@@ -11,8 +11,9 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import httpcore2
 import pytest
 from hypothesis import settings
 
@@ -26,6 +27,25 @@ os.environ["COLUMNS"] = "200"
 
 # Each HTTP client makes one, in a fiftieth of a second: it reads all certificates of the machine.
 ssl.create_default_context = functools.lru_cache(ssl.create_default_context)
+
+
+class _SharedContext:
+    """Makes httpx2's context once for each setting of the variables that it depends on."""
+
+    made: ClassVar[dict[Any, ssl.SSLContext]] = {}
+
+    def __init__(self, make: Callable[..., ssl.SSLContext]) -> None:
+        self._make = make
+
+    def __call__(self, **options: Any) -> ssl.SSLContext:
+        read = [os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")]
+        key = (*read, *sorted(options.items()))
+        if key not in self.made:
+            self.made[key] = self._make(**options)
+        return self.made[key]
+
+
+httpcore2.default_ssl_context = _SharedContext(httpcore2.default_ssl_context)  # type: ignore[assignment]
 
 # The same examples each time, so that nothing fails by chance. `make faults` looks for new ones.
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=50)
