@@ -3,7 +3,8 @@
 A fresh interpreter spends half a second on imports. `Interpreter` is a `subprocess.Popen` whose
 process is forked instead from a server with SQLAlchemy, pydantic, typer and the like in memory. It
 is a process like any other: it has a working directory, an environment, standard streams, signals,
-an exit status and an end of its own. The command line's own modules are imported by each process.
+an exit status and an end of its own. The command line's own modules are imported by each process:
+they look at the terminal.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ PRELOADED = (
     "opentelemetry.proto.collector.trace.v1.trace_service_pb2",
     "psycopg",
     "ratchet",
-    "ratchet.store",
-    "ratchet.types",
+    "ratchet.autopilot.loop",
+    "ratchet.server.serve",
 )
 """Modules that the server imports: none of these starts a thread."""
 
