@@ -16,10 +16,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
-from tests.simulator import coach, grader, task_model
+from tests.simulator import coach, grader, judge, task_model
 from tests.simulator.luck import draw
 
-MODELS = (task_model.MODEL, coach.MODEL, grader.MODEL)
+MODELS = (task_model.MODEL, coach.MODEL, grader.MODEL, *judge.MODELS)
 SERVER = "ratchet-simulator (no real model)"
 _PATH = re.compile(r"^(?:/seed/(?P<seed>[^/]+))?(?:/label/(?P<label>[^/]+))?/v1/(?P<what>.+?)/?$")
 _LOGGED = 5_000
@@ -146,9 +146,12 @@ class Simulator:
         content = json.dumps([messages, body.get("temperature"), body.get("seed")])
         counts = self._counts[label, model]
         first = not any(m["role"] in ("assistant", "tool") for m in messages)
-        turn = self._turns[seed, content] if model == coach.MODEL else 0
-        if model == coach.MODEL and body.get("temperature") != 0:
-            self._turns[seed, content] += 1
+        # A judge's requests differ by their random marks, so all of them count as one content.
+        about = model if model in judge.MODELS else content
+        varies = model == coach.MODEL or model in judge.MODELS
+        turn = self._turns[seed, about] if varies else 0
+        if varies and body.get("temperature") != 0:
+            self._turns[seed, about] += 1
         counts.calls += 1
         counts.conversations += first
         counts.in_flight += 1
@@ -211,6 +214,8 @@ class Simulator:
                 said["content"], finish = said["content"][: int(limit) * 4], "length"
         elif model == grader.MODEL:
             said["content"] = grader.answer(messages)
+        elif model in judge.MODELS:
+            said["content"] = judge.answer(messages, model, (seed, turn))
         else:
             found = task_model.answer(
                 messages,
@@ -233,7 +238,7 @@ class Simulator:
         return {"index": index, "message": said, "finish_reason": finish, "logprobs": None}
 
     def _latency(self, model: str, seed: str, content: str) -> float:
-        if model == grader.MODEL:
+        if model == grader.MODEL or model in judge.MODELS:
             return 0.0
         own = self.settings.coach_latency_ms if model == coach.MODEL else None
         latency = self.settings.latency_ms if own is None else own

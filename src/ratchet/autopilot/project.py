@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from ratchet.autopilot.config import Config, apply_prices, read_config
+from ratchet.autopilot.config import CoachSection, Config, apply_prices, read_config
 from ratchet.observe.project_paths import (
     FILE_NAME,
     STATE_NAME,
@@ -46,11 +46,26 @@ sandbox
 or a busy machine may add to a fast agent.
 """
 
+JUDGE_LIMITS = ("timeout_s", "total_s", "retries", "concurrency")
+"""Keys of [coach] that hold for judges, too."""
+
 UNITS = {"latency": "s", "cost": "USD", "errors": ""}
 
 
 StartServer: TypeAlias = "Callable[[Project], AbstractAsyncContextManager[str]]"
 """Starts a server on a project's store, or finds the one that runs; yields its URL."""
+
+
+def judge_defaults(coach: CoachSection, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a judge, with the coach's model and limits where it names none of its own."""
+    own = dict(options)
+    if not own.keys() & {"model", "models"}:
+        shared = coach.model_dump(include={"model", "base_url", "key_env"}, exclude_none=True)
+        shared |= coach.model_dump(include={"input_price", "output_price"}, exclude_none=True)
+        if coach.models:
+            shared["models"] = [m.model_dump(exclude_none=True) for m in coach.models]
+        own = {**shared, **own}
+    return {**coach.model_dump(include=set(JUDGE_LIMITS)), **own}
 
 
 class Project:
@@ -267,6 +282,8 @@ class Project:
             options = section.options
             if section.use in BUILT_IN and isinstance(options.get("file"), str):
                 options["file"] = str(self.root / options["file"])
+            if section.use == "judge":
+                options = {**judge_defaults(self.config.coach, options), "folder": str(self.root)}
             made.append(make_evaluator(section.use, options, name=section.name))
         names = [evaluator.name for evaluator in made]
         for name in names:

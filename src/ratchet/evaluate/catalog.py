@@ -29,6 +29,9 @@ BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
 }
 """The built-in evaluators' factories, called with their options."""
 
+LATER: dict[str, str] = {"judge": "ratchet.evaluate.judges"}
+"""Modules of further built-in ones' factories, which have the same name; imported on first use."""
+
 
 def make_evaluator(
     use: str, options: Mapping[str, Any] | None = None, *, name: str | None = None
@@ -49,12 +52,15 @@ def make_evaluator(
 
 def _built_in(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
     factory = BUILT_IN.get(use)
+    if use in LATER:
+        factory = getattr(importlib.import_module(LATER[use]), use)
     if factory is None:
-        near = difflib.get_close_matches(use, BUILT_IN, n=1)
+        near = difflib.get_close_matches(use, [*BUILT_IN, *LATER], n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         raise ConfigError(
             f"There is no evaluator {use!r}.{meant}",
-            hint=f"The built-in ones are {', '.join(BUILT_IN)}; your own is MODULE:FUNCTION.",
+            hint=f"The built-in ones are {', '.join([*BUILT_IN, *LATER])};"
+            " your own is MODULE:FUNCTION.",
         )
     hints = get_type_hints(factory)
     for option in options:

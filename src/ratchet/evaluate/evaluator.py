@@ -12,12 +12,15 @@ import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from types import CodeType
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import msgspec
 
 from ratchet.types import InputError, Rollout, Score, Span
 from ratchet.types.hashing import HASH_LENGTH, content_hash
+
+if TYPE_CHECKING:
+    from ratchet.store import Store
 
 TIMEOUT_S = 30.0
 """Default time limit of one verdict, in seconds."""
@@ -75,6 +78,9 @@ class FunctionEvaluator:
         timeout_s: Time limit of one verdict, in seconds.
     """
 
+    is_judge = False
+    """Whether its scores are opinions, by which an experiment decides only with people's labels."""
+
     def __init__(
         self,
         function: Callable[..., Any],
@@ -119,6 +125,9 @@ class FunctionEvaluator:
         other = copy.copy(self)
         other.version = content_hash([self.version, settings])
         return other
+
+    def attach(self, store: Store) -> None:
+        """Give it the store whose rollouts it scores, for those that keep something there."""
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
         """The score of a rollout; exceptions of the function become an error score."""

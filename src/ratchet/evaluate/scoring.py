@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
-from ratchet.evaluate.evaluator import Evaluator
+from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator
 from ratchet.store import Store
 from ratchet.types import Rollout, Score
 
@@ -35,6 +35,9 @@ class Scorer:
     def __init__(self, store: Store, evaluators: Sequence[Evaluator]) -> None:
         self._store = store
         self._evaluators = tuple(evaluators)
+        for evaluator in evaluators:
+            if isinstance(evaluator, FunctionEvaluator):
+                evaluator.attach(store)
 
     async def score(self, rollouts: Iterable[Rollout]) -> dict[str, dict[str, Score]]:
         """Score ended rollouts.

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ratchet.bind.recognise import recognise, shape_of
-from ratchet.learn.evidence.rollout_text import decoded_json, entries_in
+from ratchet.observe.step_text import decoded_json, entries_in
 from ratchet.types import Code, InputError, Model, Params, PromptTemplate, Resource, Span
 
 MIN_PIECE = 20

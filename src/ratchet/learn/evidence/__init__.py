@@ -10,14 +10,13 @@ from ratchet.learn.evidence.history import (
 from ratchet.learn.evidence.rollout_text import (
     MAX_FIELD,
     Example,
-    cut,
     example_of,
     example_text,
     examples_text,
-    text_of,
     transcript,
 )
 from ratchet.learn.evidence.selection import EvidenceSelector, kinds_of_failure
+from ratchet.observe.step_text import cut, text_of
 
 __all__ = [
     "MAX_FIELD",

@@ -9,8 +9,8 @@ from textwrap import shorten
 
 import msgspec
 
-from ratchet.learn.evidence.rollout_text import cut
 from ratchet.learn.race import RaceEntry
+from ratchet.observe.step_text import cut
 from ratchet.types import Bool, Candidate, Choice, Code, Params, PromptTemplate, Resource
 
 MAX_REASON = 200

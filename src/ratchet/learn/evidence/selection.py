@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from textwrap import shorten
 
-from ratchet.learn.evidence.rollout_text import cut, text_of
 from ratchet.learn.race import EVEN, RaceEntry
 from ratchet.learn.wording import counted
 from ratchet.learn.work import Evaluation
+from ratchet.observe.step_text import cut, text_of
 
 ALIKE = 0.5
 """Minimum share of common words of two messages about the same kind of failure."""

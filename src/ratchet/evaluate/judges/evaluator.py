@@ -1,0 +1,264 @@
+"""The evaluator `judge`: its options in `ratchet.toml`, and what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.judges.clients import JudgeModels
+from ratchet.evaluate.judges.judge import Judge, JudgeSpec
+from ratchet.evaluate.judges.material import PARTS, Part
+from ratchet.evaluate.judges.prompt import (
+    SAME_AS_REFERENCE,
+    TEMPLATES,
+    Criterion,
+    Example,
+    Form,
+    check_template,
+)
+from ratchet.llm import CoachModel, CoachSettings
+from ratchet.store import Store
+from ratchet.types import InputError, PromptTemplate, Rollout, Span
+
+TIMEOUT_S = 900.0
+"""Time limit of one verdict, which may take several calls with retries, in seconds."""
+
+READS: dict[Form, tuple[Part, ...]] = {
+    "rubric": ("input", "output"),
+    "reference": ("input", "expected", "output"),
+    "pairwise": ("input", "output"),
+}
+"""What each form reads by default."""
+
+
+class Alignment(msgspec.Struct, frozen=True, kw_only=True):
+    """What `ratchet align` adds to a judge."""
+
+    examples: tuple[Example, ...] = ()
+    """Labelled cases that it is shown."""
+    curve: tuple[tuple[float, float], ...] = ()
+    """Points of the line that maps its scores to the labels' scale, by score; none when empty."""
+
+
+class JudgeEvaluator(FunctionEvaluator):
+    """An evaluator that asks a judge.
+
+    Args:
+        judge: The judge.
+        alignment: What maps its scores to the labels' scale.
+    """
+
+    is_judge = True
+    """An experiment may decide by its scores only with people's labels."""
+
+    def __init__(self, judge: Judge, alignment: Alignment | None = None) -> None:
+        self.judge = judge
+        curve = (alignment or Alignment()).curve
+        reads_trace = "trace" in judge.spec.reads
+
+        async def of_trace(rollout: Rollout, spans: list[Span]) -> Judgement:
+            return _mapped(await judge.judge(rollout, spans), curve)
+
+        async def of_rollout(rollout: Rollout) -> Judgement:
+            return _mapped(await judge.judge(rollout), curve)
+
+        super().__init__(
+            of_trace if reads_trace else of_rollout,
+            name=judge.name,
+            options={"spec": msgspec.to_builtins(judge.spec), "curve": curve},
+            timeout_s=TIMEOUT_S,
+        )
+
+    def named(self, name: str) -> FunctionEvaluator:
+        """A copy with another name."""
+        self.judge.name = name
+        return super().named(name)
+
+    def attach(self, store: Store) -> None:
+        """Keep the judge's answers in a store."""
+        self.judge.attach(store)
+
+
+def judge(
+    *,
+    form: Form = "rubric",
+    criteria: Sequence[str | Criterion] = (),
+    instructions: str = "",
+    reads: Sequence[Part] = (),
+    spans: Sequence[str] = (),
+    samples: int = 1,
+    swap: bool = True,
+    prompt: str = "",
+    alignment: str = "",
+    model: str = "",
+    models: Sequence[str | CoachModel] = (),
+    base_url: str = "",
+    key_env: str | None = None,
+    input_price: float | None = None,
+    output_price: float | None = None,
+    max_tokens: int | None = 4_000,
+    timeout_s: float = 120.0,
+    total_s: float = 600.0,
+    retries: int = 6,
+    concurrency: int = 16,
+    max_dollars: float | None = None,
+    folder: str = ".",
+) -> FunctionEvaluator:
+    """A language model that grades rollouts.
+
+    Args:
+        form: rubric: questions with the answer yes or no. reference: whether the answer says the
+            same as the expected one. pairwise: whether it is preferred to the expected one.
+        criteria: The questions, with weights; one of `criteria` and `instructions` for a rubric.
+        instructions: What a good answer is, as one question.
+        reads: What it is shown, of input, output, expected and trace.
+        spans: Names of the spans that it is shown of the trace, as patterns; all by default.
+        samples: How often each model is asked.
+        swap: Pairwise: ask in both orders; a preference that depends on it is a tie.
+        prompt: File with another template, which has {material} and {questions}.
+        alignment: File made by `ratchet align`.
+        model: The model, as under [coach].
+        models: Several, a jury; the score is the mean of their votes.
+        base_url: Endpoint of models without one.
+        key_env: Environment variable of its key.
+        input_price: Dollars per million input tokens, for models without a price.
+        output_price: Dollars per million output tokens.
+        max_tokens: Maximum tokens of one answer.
+        timeout_s: Timeout of one attempt, in seconds.
+        total_s: Timeout of one call with its retries, in seconds.
+        retries: Maximum retries of a request.
+        concurrency: Maximum concurrent requests.
+        max_dollars: Bound of what its calls may cost in one command.
+        folder: Folder that files are relative to.
+
+    Raises:
+        InputError: An option is out of range or missing, or a file cannot be read.
+    """
+    root = Path(folder)
+    jury = _jury(model, models, base_url, key_env, input_price, output_price)
+    if samples < 1:
+        raise InputError(f"samples = {samples} is not a positive number.")
+    if max_dollars is not None and max_dollars <= 0:
+        raise InputError(f"max_dollars = {max_dollars:g} is not a positive number.")
+    template = TEMPLATES[form]
+    if prompt:
+        template = PromptTemplate(_file(root / prompt))
+    check_template(template)
+    aligned = Alignment()
+    if alignment:
+        try:
+            aligned = msgspec.json.decode(_file(root / alignment), type=Alignment)
+        except msgspec.DecodeError as error:
+            raise InputError(
+                f"{root / alignment} is no alignment of a judge: {error}.",
+                hint="Make it anew: ratchet align NAME.",
+            ) from None
+    spec = JudgeSpec(
+        form=form,
+        criteria=_criteria(form, criteria, instructions),
+        prompt=template,
+        models=tuple(each.name for each in jury),
+        reads=_reads(form, reads),
+        spans=tuple(spans),
+        samples=samples,
+        swap=swap,
+        examples=aligned.examples,
+    )
+    settings = CoachSettings(
+        timeout_s=timeout_s,
+        total_s=total_s,
+        retries=retries,
+        concurrency=concurrency,
+        max_tokens=max_tokens,
+    )
+    made = Judge("judge", spec, JudgeModels(jury, settings, folder=root), max_dollars=max_dollars)
+    return JudgeEvaluator(made, aligned)
+
+
+def _jury(
+    model: str,
+    models: Sequence[str | CoachModel],
+    base_url: str,
+    key_env: str | None,
+    input_price: float | None,
+    output_price: float | None,
+) -> list[CoachModel]:
+    if model and models:
+        raise InputError("A judge takes either model or models.")
+    named = [CoachModel(name=m) if isinstance(m, str) else m for m in (models or (model,)) if m]
+    if not named:
+        raise InputError(
+            "The judge has no model.", hint='Name one: model = "…", or one under [coach].'
+        )
+    names = [each.name for each in named]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"The judge's jury has {name!r} twice.", hint="Use samples instead.")
+    return [
+        msgspec.structs.replace(
+            each,
+            base_url=each.base_url or base_url or None,
+            key_env=key_env if each.key_env is None else each.key_env,
+            input_price=input_price if each.input_price is None else each.input_price,
+            output_price=output_price if each.output_price is None else each.output_price,
+        )
+        for each in named
+    ]
+
+
+def _criteria(
+    form: Form, criteria: Sequence[str | Criterion], instructions: str
+) -> tuple[Criterion, ...]:
+    if criteria and instructions:
+        raise InputError("A judge takes either criteria or instructions.")
+    given = tuple(Criterion(c) if isinstance(c, str) else c for c in criteria)
+    if instructions:
+        given = (Criterion(instructions),)
+    for each in given:
+        if not each.question.strip():
+            raise InputError("A criterion of the judge is empty.")
+        if not 0.0 < each.weight < float("inf"):
+            raise InputError(
+                f"The weight {each.weight:g} of the criterion {each.question!r} is not a positive"
+                " number."
+            )
+    if form == "rubric" and not given:
+        raise InputError(
+            "A rubric judge has no criteria.",
+            hint='Ask questions: criteria = ["Does the answer name a price?"].',
+        )
+    if form == "pairwise" and len(given) > 1:
+        raise InputError("A pairwise judge has one question; it was given several criteria.")
+    return given or ((SAME_AS_REFERENCE,) if form == "reference" else ())
+
+
+def _reads(form: Form, reads: Sequence[Part]) -> tuple[Part, ...]:
+    wanted = tuple(part for part in PARTS if part in (reads or READS[form]))
+    if "output" not in wanted:
+        raise InputError("A judge reads the output; add it to reads.")
+    if form == "reference" and "expected" not in wanted:
+        raise InputError("A reference judge reads the expected answer; add it to reads.")
+    return wanted
+
+
+def _file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 at byte {error.start + 1}.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _mapped(judgement: Judgement, curve: Sequence[tuple[float, float]]) -> Judgement:
+    """The judgement on the labels' scale."""
+    if not curve:
+        return judgement
+    from ratchet.stats.calibration import interpolated
+
+    value: Any = interpolated(curve, judgement.value)
+    return Judgement(value, judgement.rationale)

@@ -1,0 +1,278 @@
+"""A judge: language models that answer questions about a rollout, and the score that follows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ratchet.evaluate.evaluator import Judgement
+from ratchet.evaluate.judges.clients import JudgeModels
+from ratchet.evaluate.judges.material import Part, Section, material
+from ratchet.evaluate.judges.prompt import (
+    BETTER,
+    Criterion,
+    Example,
+    Form,
+    messages,
+    schema,
+)
+from ratchet.llm import CoachUnavailable, Message, Reply
+from ratchet.store import Store
+from ratchet.types import Cost, PromptTemplate, Rollout, Span, content_hash, total_cost
+
+JOURNAL = "judge/{name}"
+"""Journal in the store that holds a judge's answers."""
+
+VERDICTS = ("yes", "no", "unclear")
+PREFERRED = ("first", "second", "tie", "unclear")
+
+SPREAD = 0.7
+"""Temperature when a model is asked several times; 0 when it is asked once."""
+
+ENOUGH = 0.5
+"""Share of the answers to a question that must be usable, more than this."""
+
+_CACHE_MARK = "quoted>"
+"""Mark in the key of a request, whose own mark is random."""
+
+
+class Unscored(Exception):
+    """A judge gave no verdict, for the stated reason."""
+
+
+class JudgeSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What determines a judge's verdicts; its hash is part of the evaluator's version."""
+
+    form: Form
+    criteria: tuple[Criterion, ...]
+    prompt: PromptTemplate
+    models: tuple[str, ...]
+    reads: tuple[Part, ...]
+    spans: tuple[str, ...] = ()
+    samples: int = 1
+    swap: bool = True
+    """Pairwise: ask in both orders."""
+    examples: tuple[Example, ...] = ()
+
+    @property
+    def temperature(self) -> float:
+        """Sampling temperature of its calls."""
+        return 0.0 if self.samples == 1 else SPREAD
+
+
+class Vote(NamedTuple):
+    """One usable answer to one question."""
+
+    value: float
+    reason: str
+    model: str
+
+
+class Judge:
+    """Scores rollouts by asking models. Equal requests are asked once per store.
+
+    Args:
+        name: Name of the evaluator.
+        spec: What it asks.
+        models: The models that it asks.
+        max_dollars: Bound of what this judge's calls may cost in this process; None for none. Calls
+            that have begun are finished, so it can be exceeded by those that run at once.
+    """
+
+    def __init__(
+        self, name: str, spec: JudgeSpec, models: JudgeModels, *, max_dollars: float | None = None
+    ) -> None:
+        self.name = name
+        self.spec = spec
+        self.calls = 0
+        """Number of calls made by this process; answers from the journal are none."""
+        self.spent = Cost()
+        """Cost of those calls. It is the judge's own and no part of any rollout's cost."""
+        self._models = models
+        self._max_dollars = max_dollars
+        self._store: Store | None = None
+        self._known: dict[str, Reply] = {}
+        self._running: dict[str, asyncio.Future[Reply]] = {}
+
+    def attach(self, store: Store) -> None:
+        """Keep answers in a store's journal, and take them from there."""
+        self._store = store
+
+    async def judge(self, rollout: Rollout, spans: Sequence[Span] = ()) -> Judgement:
+        """Score a rollout.
+
+        Returns:
+            The weighted share of criteria that are met; for a pairwise judge 1, 0.5 or 0 as the
+            answer is preferred to the expected one.
+
+        Raises:
+            Unscored: Too few answers can be used, the cost bound is reached, or the form needs an
+                expected answer and there is none.
+        """
+        spec = self.spec
+        if spec.form != "rubric" and rollout.expected is None:
+            raise Unscored("The task has no expected answer.")
+        sections = material(rollout, spans, spec.reads, spec.spans)
+        if spec.form == "pairwise":
+            expected = Section("Answer", _text(rollout.expected))
+            answer = next(s for s in sections if s.title == "Answer")
+            rest = [s for s in sections if s.title not in ("Answer", "Reference answer")]
+            return await self._preferred(rest, answer.text, expected.text)
+        votes = await self._votes(sections)
+        weights = [criterion.weight for criterion in spec.criteria]
+        means = [sum(v.value for v in each) / len(each) for each in votes]
+        value = sum(w * m for w, m in zip(weights, means, strict=True)) / sum(weights)
+        return Judgement(value, "\n".join(map(self._line, spec.criteria, votes)))
+
+    async def compare(self, input: Any, first: Any, second: Any) -> Judgement:
+        """Compare two answers to a task; 1 if the first is preferred, 0 if the second is.
+
+        Raises:
+            Unscored: As `judge`.
+        """
+        return await self._preferred([Section("Task", _text(input))], _text(first), _text(second))
+
+    async def _votes(self, sections: Sequence[Section]) -> list[list[Vote]]:
+        """The usable votes on each criterion, at least one each."""
+        spec = self.spec
+        questions = [criterion.question for criterion in spec.criteria]
+        replies = await self._ask_all(sections, questions, schema(len(questions), VERDICTS))
+        votes: list[list[Vote]] = []
+        for number, question in enumerate(questions, 1):
+            answers = [(r.data[f"c{number}"], r.model) for r in replies if not r.problem]
+            usable = [
+                Vote(float(each["verdict"] == "yes"), each["reason"], model)
+                for each, model in answers
+                if each["verdict"] != "unclear"
+            ]
+            if len(usable) <= ENOUGH * len(replies):
+                raise Unscored(_too_few(question, replies, [a for a, _ in answers]))
+            votes.append(usable)
+        return votes
+
+    async def _preferred(self, sections: Sequence[Section], one: str, other: str) -> Judgement:
+        values: list[float] = []
+        reasons: list[str] = []
+        swapped = (False, True) if self.spec.swap else (False,)
+        for swap in swapped:
+            pair = (other, one) if swap else (one, other)
+            shown = [Section("First answer", pair[0]), Section("Second answer", pair[1])]
+            question = self.spec.criteria[0].question if self.spec.criteria else BETTER
+            replies = await self._ask_all([*sections, *shown], [question], schema(1, PREFERRED))
+            answers = [r.data["c1"] for r in replies if not r.problem]
+            usable = [a for a in answers if a["verdict"] != "unclear"]
+            if len(usable) <= ENOUGH * len(replies):
+                raise Unscored(_too_few(question, replies, answers))
+            values.append(sum(_worth(a["verdict"], swap) for a in usable) / len(usable))
+            reasons.append(usable[0]["reason"])
+        if len(values) == 2 and (values[0] - 0.5) * (values[1] - 0.5) < 0:
+            return Judgement(0.5, "The preference depends on the order: " + " / ".join(reasons))
+        return Judgement(sum(values) / len(values), " / ".join(dict.fromkeys(reasons)))
+
+    async def _ask_all(
+        self, sections: Sequence[Section], questions: Sequence[str], form: dict[str, Any]
+    ) -> list[Reply]:
+        """The answers of all models, as often as each is asked."""
+        asked = [
+            self._ask(sections, questions, form, model, sample)
+            for model in self._models.names
+            for sample in range(self.spec.samples)
+        ]
+        return list(await asyncio.gather(*asked))
+
+    async def _ask(
+        self,
+        sections: Sequence[Section],
+        questions: Sequence[str],
+        form: dict[str, Any],
+        model: str,
+        sample: int,
+    ) -> Reply:
+        spec = self.spec
+        request = (spec.prompt, sections, questions, spec.examples)
+        text = [[m.role, m.content] for m in messages(*request, mark=_CACHE_MARK)]
+        key = content_hash([text, form, model, sample, spec.temperature])
+        running = self._running.get(key)
+        if running is None:
+            asking = self._answered(key, messages(*request), form, model)
+            running = self._running[key] = asyncio.ensure_future(asking)
+            running.add_done_callback(lambda _: self._running.pop(key, None))
+        return await asyncio.shield(running)
+
+    async def _answered(
+        self, key: str, request: list[Message], form: dict[str, Any], model: str
+    ) -> Reply:
+        """The answer from memory, the journal, or the model."""
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        store, journal = self._store, JOURNAL.format(name=self.name)
+        if store is not None:
+            body = await asyncio.to_thread(store.journal.get, journal, key)
+            if body is not None:
+                self._known[key] = msgspec.convert(body, Reply)
+                return self._known[key]
+        if (reason := self._over_budget()) is not None:
+            raise Unscored(reason)
+        client = await self._models.client()
+        try:
+            reply = await client.ask(
+                request, schema=form, temperature=self.spec.temperature, model=model
+            )
+        except CoachUnavailable as error:
+            raise Unscored(error.message) from None
+        self.calls += reply.requests
+        self.spent = total_cost([self.spent, reply.cost])
+        if not reply.problem:
+            self._known[key] = reply
+            if store is not None:
+                body = msgspec.to_builtins(reply)
+                await asyncio.to_thread(store.journal.append, journal, key, body, time.time())
+        return reply
+
+    def _over_budget(self) -> str | None:
+        if self._max_dollars is None:
+            return None
+        if self.spent.unpriced:
+            models = ", ".join(map(repr, self.spent.unpriced))
+            return (
+                f"The cost of the judge is bounded by max_dollars, and the price of {models} is"
+                " unknown. Set input_price and output_price."
+            )
+        if self.spent.known_usd >= self._max_dollars:
+            return f"The judge has spent its max_dollars = {self._max_dollars:g}."
+        return None
+
+    def _line(self, criterion: Criterion, votes: Sequence[Vote]) -> str:
+        """The votes on a criterion, with the reason of the majority's first."""
+        yes = sum(v.value for v in votes)
+        majority = float(2 * yes >= len(votes))
+        reason = next(v.reason for v in votes if v.value == majority)
+        word = "yes" if majority else "no"
+        count = f" ({yes:g} of {len(votes)})" if len(votes) > 1 else ""
+        return f"{criterion.question} {word}{count}: {reason}"
+
+
+def _too_few(question: str, replies: Sequence[Reply], answers: Sequence[dict[str, Any]]) -> str:
+    problem = next((r.problem for r in replies if r.problem), "")
+    unclear = next((a["reason"] for a in answers if a["verdict"] == "unclear"), "")
+    why = problem or f"it is unclear: {unclear}"
+    return f"No verdict on {question!r}: {why}"
+
+
+def _worth(verdict: str, swapped: bool) -> float:
+    """The value of a preference for the first of the two answers as given."""
+    if verdict == "tie":
+        return 0.5
+    return float((verdict == "first") != swapped)
+
+
+def _text(value: Any) -> str:
+    from ratchet.evaluate.judges.material import MAX_FIELD
+    from ratchet.observe.step_text import cut, text_of
+
+    return cut(text_of(value), MAX_FIELD)

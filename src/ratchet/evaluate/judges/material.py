@@ -1,0 +1,125 @@
+"""What a judge reads of a rollout: input, output, reference and trace, each within a limit."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ratchet.observe.step_text import cut, steps_by_span, text_of
+from ratchet.types import Rollout, Span
+
+Part: TypeAlias = Literal["input", "output", "expected", "trace"]
+PARTS: tuple[Part, ...] = ("input", "output", "expected", "trace")
+
+TITLES: dict[Part, str] = {
+    "input": "Task",
+    "output": "Answer",
+    "expected": "Reference answer",
+    "trace": "Steps",
+}
+
+MAX_FIELD = 12_000
+"""Maximum characters of the input, the output and the reference, each."""
+
+MAX_TRACE = 16_000
+"""Maximum characters of the trace."""
+
+AROUND = 2
+"""Steps before and after a failing one that are kept with it."""
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A titled part of the material, not quoted yet."""
+
+    title: str
+    text: str
+
+
+def material(
+    rollout: Rollout, spans: Sequence[Span], reads: Sequence[Part], chosen: Sequence[str] = ()
+) -> list[Section]:
+    """What the judge reads, in order; parts that a rollout lacks are left out.
+
+    Args:
+        rollout: The rollout.
+        spans: Its spans, in start order; needed only if the judge reads the trace.
+        reads: The parts.
+        chosen: Patterns of names of spans, as in file names; all spans when empty.
+    """
+    texts = {
+        "input": text_of(rollout.input),
+        "output": text_of(rollout.output),
+        "expected": "" if rollout.expected is None else text_of(rollout.expected),
+    }
+    sections: list[Section] = []
+    for part in reads:
+        if part == "trace":
+            text = condensed(selected(spans, chosen), {texts["input"], texts["output"]})
+        elif part == "expected" and rollout.expected is None:
+            continue
+        else:
+            text = cut(texts[part], MAX_FIELD)
+        if text or part == "output":
+            sections.append(Section(TITLES[part], text))
+    return sections
+
+
+def selected(spans: Sequence[Span], chosen: Sequence[str]) -> list[Span]:
+    """The spans whose name fits one of the patterns; all without patterns."""
+    if not chosen:
+        return list(spans)
+    return [s for s in spans if any(fnmatch.fnmatchcase(s.name, each) for each in chosen)]
+
+
+def condensed(spans: Sequence[Span], known: set[str], limit: int = MAX_TRACE) -> str:
+    """The trace as text within a limit: failing steps are kept whole, others as there is room.
+
+    Steps are kept in this order: those that failed, their neighbours, the last, the first. A line
+    says how many steps are missing at its place.
+
+    Args:
+        spans: Spans in start order.
+        known: Texts shown elsewhere.
+        limit: Maximum characters; what says how many are missing comes on top.
+    """
+    steps = [(s, "\n".join(lines)) for s, lines in steps_by_span(spans, known)]
+    if sum(len(text) + 1 for _, text in steps) <= limit:
+        return "\n".join(text for _, text in steps)
+    kept: dict[int, str] = {}
+    room = limit
+    for number in _by_importance([span.status == "error" for span, _ in steps]):
+        text = steps[number][1]
+        if len(text) + 1 > room:
+            if steps[number][0].status != "error" or room < 200:
+                continue
+            text = cut(text, room - 100)
+        kept[number] = text
+        room -= len(text) + 1
+    lines: list[str] = []
+    missing = 0
+    for number in range(len(steps) + 1):
+        if number in kept or number == len(steps):
+            if missing:
+                lines.append(f"[... {missing} step{'' if missing == 1 else 's'} left out ...]")
+            missing = 0
+            lines += [kept[number]] if number in kept else []
+        else:
+            missing += 1
+    return "\n".join(lines)
+
+
+def _by_importance(failed: Sequence[bool]) -> list[int]:
+    failing = [number for number, each in enumerate(failed) if each]
+    near = [
+        at
+        for number in failing
+        for at in range(number - AROUND, number + AROUND + 1)
+        if 0 <= at < len(failed)
+    ]
+    ends: list[int] = []
+    for number in range((len(failed) + 1) // 2):
+        ends += [len(failed) - 1 - number, number]
+    return list(dict.fromkeys([*failing, *near, *ends]))

@@ -1,0 +1,130 @@
+"""The steps of a trace as text, for models that read it: a coach or a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.types import Span
+
+MAX_STEP = 4_000
+"""Maximum characters of one step."""
+
+_NOT_STEPS = frozenset({"invoke_agent", "create_agent", "invoke_workflow"})
+
+
+def text_of(value: Any) -> str:
+    """A JSON value as text; a string unchanged."""
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        return repr(value)
+
+
+def cut(text: str, limit: int) -> str:
+    """A text truncated in the middle to the limit."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    left_out = len(text) - limit
+    return f"{text[:head]}\n[... {left_out} characters left out ...]\n{text[-(limit - head) :]}"
+
+
+def steps_of(spans: Sequence[Span], known: set[str]) -> Iterator[str]:
+    """The steps of the trace; content repeated by several spans appears once.
+
+    Args:
+        spans: The spans.
+        known: Texts shown elsewhere: the task and the answer.
+    """
+    for _, lines in steps_by_span(spans, known):
+        yield from lines
+
+
+def steps_by_span(spans: Sequence[Span], known: set[str]) -> Iterator[tuple[Span, list[str]]]:
+    """Like `steps_of`, with the span of each; spans that add nothing are left out."""
+    seen: set[str] = set()
+    for span in spans:
+        if span.attributes.get("gen_ai.operation.name") in _NOT_STEPS:
+            continue
+        new: list[str] = []
+        for line in _span_lines(span, known):
+            line = cut(line, MAX_STEP)
+            if line not in seen:
+                seen.add(line)
+                new.append(line)
+        if span.status == "error" and span.message and span.message not in seen:
+            seen.add(span.message)
+            new.append(f"- {span.name} failed: {cut(span.message, MAX_STEP)}")
+        if new:
+            yield span, new
+
+
+def _span_lines(span: Span, known: set[str]) -> Iterator[str]:
+    attributes = span.attributes
+    if "gen_ai.input.messages" in attributes or "gen_ai.output.messages" in attributes:
+        yield from _conversation(attributes.get("gen_ai.input.messages"), known)
+        yield from _conversation(attributes.get("gen_ai.output.messages"), known)
+        return
+    name = attributes.get("gen_ai.tool.name")
+    if name is not None:
+        yield _called(name, attributes.get("gen_ai.tool.call.arguments", ""))
+        if "gen_ai.tool.call.result" in attributes:
+            yield _returned(attributes["gen_ai.tool.call.result"])
+        return
+    output = attributes.get("ratchet.output", attributes.get("output.value"))
+    if span.parent_id is not None and output is not None:
+        given = _plain(attributes.get("ratchet.input", attributes.get("input.value", "")))
+        yield f"- step {span.name}: {given} -> {_plain(output)}"
+
+
+def _conversation(value: Any, known: set[str]) -> Iterator[str]:
+    """Messages without the instructions: those are the prompts to be improved."""
+    for message in entries_in(value):
+        role = message.get("role")
+        if role in ("system", "developer"):
+            continue
+        for part in entries_in(message.get("parts")):
+            kind = part.get("type")
+            if kind == "tool_call":
+                yield _called(part.get("name"), part.get("arguments", ""))
+            elif kind == "tool_call_response":
+                yield _returned(part.get("response", ""))
+            elif kind == "text" and str(part.get("content", "")).strip() not in known | {""}:
+                yield f"- {role}: {part['content']}"
+
+
+def _called(name: Any, arguments: Any) -> str:
+    return f"- calls tool {name}({_plain(arguments)})"
+
+
+def _returned(result: Any) -> str:
+    return f"- tool returns: {_plain(result)}"
+
+
+def _plain(value: Any) -> str:
+    """A captured value: JSON strings are decoded, other JSON is normalised."""
+    if isinstance(value, str):
+        decoded = decoded_json(value)
+        if decoded is None:
+            return value
+        value = decoded
+    return value if isinstance(value, str) else text_of(value)
+
+
+def entries_in(value: Any) -> list[dict[str, Any]]:
+    """The objects of a list, which may be JSON text; foreign data, so any field may be missing."""
+    listed = decoded_json(value) if isinstance(value, str) else value
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+def decoded_json(text: str) -> Any:
+    """A JSON text decoded; None if it is none."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return None

@@ -1,0 +1,233 @@
+"""Judges over HTTP: their verdicts become scores, and what is no verdict is unscored."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.evaluate import Scorer, make_evaluator
+from ratchet.evaluate.judges import Criterion, JudgeEvaluator
+from ratchet.store import Store
+from ratchet.types import ConfigError, Rollout, Score, Span
+from tests.evaluate.conftest import ended, verdict
+from tests.evaluate.judges.conftest import simulated
+from tests.llm.endpoint import Endpoint, Reaction, Request, answer
+from tests.simulator import SimulatorThread
+
+ELM = "Does the answer name 'Elm'?"
+PRICE = {"question": "Does the answer name '20 dollars'?", "weight": 3.0}
+
+
+def test_the_score_of_a_rubric_is_the_weighted_share_of_its_criteria(
+    simulator: SimulatorThread,
+) -> None:
+    judge = simulated(simulator, criteria=[ELM, PRICE])
+    assert verdict(judge, ended("Elm, for 20 dollars")).value == 1.0
+    half = verdict(judge, ended("Elm is free."))
+    assert half.value == 0.25
+    assert "Does the answer name 'Elm'? yes: It has Elm." in half.rationale
+    assert "no: It does not have 20 dollars." in half.rationale
+
+
+def test_a_reference_judge_needs_an_expected_answer(simulator: SimulatorThread) -> None:
+    judge = simulated(simulator, form="reference")
+    assert verdict(judge, ended("It is Elm.", "elm")).value == 1.0
+    assert verdict(judge, ended("It is Oak.", "elm")).value == 0.0
+    without = verdict(judge, ended("It is Elm."))
+    assert (without.value, without.error) == (None, "Unscored: The task has no expected answer.")
+
+
+def test_a_preference_that_depends_on_the_order_is_a_tie(simulator: SimulatorThread) -> None:
+    fair = simulated(simulator, form="pairwise", criteria=["Which one names 'Elm'?"])
+    biased = simulated(simulator, form="pairwise", model="simulated-judge-first")
+    once = simulated(simulator, form="pairwise", model="simulated-judge-first", swap=False)
+    rollout = ended("It is Elm.", "It is Oak.")
+    assert verdict(fair, rollout).value == 1.0
+    tied = verdict(biased, rollout)
+    assert tied.value == 0.5
+    assert tied.rationale.startswith("The preference depends on the order")
+    assert verdict(once, rollout).value == 1.0
+    compared = asyncio.run(fair.judge.compare("Which?", "Oak", "Elm"))
+    assert compared.value == 0.0
+
+
+def test_a_jurys_score_is_the_mean_of_its_votes(simulator: SimulatorThread) -> None:
+    jury = ["simulated-judge", "simulated-judge-lenient", "simulated-judge-chatty"]
+    judge = simulated(simulator, models=jury, criteria=[ELM])
+    found = verdict(judge, ended("Oak"))
+    assert found.value == pytest.approx(1 / 3)
+    assert "no (1 of 3)" in found.rationale
+
+
+def test_several_samples_show_how_sure_a_judge_is(simulator: SimulatorThread) -> None:
+    judge = simulated(
+        simulator, "samples", model="simulated-judge-flaky", criteria=[ELM], samples=8
+    )
+    value = verdict(judge, ended("Elm")).value
+    assert value is not None
+    assert 0 < value < 1
+    assert simulator.counters("samples", "simulated-judge-flaky")["calls"] == 8
+
+
+def test_the_last_verdict_of_an_answer_counts(simulator: SimulatorThread) -> None:
+    judge = simulated(simulator, model="simulated-judge-chatty", criteria=[ELM])
+    assert verdict(judge, ended("Elm")).value == 1.0
+
+
+def test_what_is_no_verdict_is_unscored_and_never_zero(simulator: SimulatorThread) -> None:
+    malformed = simulated(simulator, model="simulated-judge-malformed", criteria=[ELM])
+    unclear = simulated(simulator, criteria=["Is the answer kind?"])
+    for judge, reason in (
+        (malformed, "does not fit its schema"),
+        (unclear, "it is unclear: The question names nothing"),
+    ):
+        found = verdict(judge, ended("Elm"))
+        assert found.value is None
+        assert reason in found.error
+
+
+def graded(grade: str) -> Any:
+    def react(request: Request) -> Reaction:
+        return answer('{"c1": {"reason": "Because.", "verdict": "%s"}}' % grade)  # noqa: UP031
+
+    return react
+
+
+def test_a_grade_that_was_not_offered_is_unscored() -> None:
+    with Endpoint(graded("excellent")) as endpoint:
+        judge = at(endpoint, criteria=[ELM])
+        found = verdict(judge, ended("Elm"))
+    assert found.value is None
+    assert "'excellent' is not one of ['yes', 'no', 'unclear']" in found.error
+    assert len(endpoint.requests) == 2  # asked once more, with what was wrong
+
+
+def test_a_judge_asks_at_temperature_0_with_the_reason_before_the_verdict() -> None:
+    with Endpoint(graded("yes")) as endpoint:
+        verdict(at(endpoint, criteria=[ELM]), ended("Elm"))
+    body = endpoint.requests[0].body
+    assert body["temperature"] == 0.0
+    shape = body["response_format"]["json_schema"]["schema"]["properties"]["c1"]
+    assert list(shape["properties"]) == ["reason", "verdict"]
+
+
+def test_an_endpoint_that_fails_leaves_the_rollout_unscored() -> None:
+    with Endpoint(lambda _: Reaction(status=401, body=b"{}")) as endpoint:
+        found = verdict(at(endpoint, criteria=[ELM]), ended("Elm"))
+    assert found.value is None
+    assert "401" in found.error
+
+
+def at(endpoint: Endpoint, **options: Any) -> JudgeEvaluator:
+    made = make_evaluator(
+        "judge", {"model": "m", "base_url": endpoint.url, "key_env": "", **options}
+    )
+    assert isinstance(made, JudgeEvaluator)
+    return made
+
+
+def test_equal_answers_are_judged_once_and_a_kept_answer_costs_nothing(
+    simulator: SimulatorThread, sqlite_store: Store
+) -> None:
+    rollouts = [ended("Elm", id=f"r{n}") for n in range(3)]
+    sqlite_store.rollouts.create([*rollouts, ended("Oak", id="r3")], 1.0)
+
+    def scored(*wanted: Rollout) -> tuple[JudgeEvaluator, dict[str, dict[str, Score]]]:
+        judge = simulated(simulator, "cache", criteria=[ELM])
+        return judge, asyncio.run(Scorer(sqlite_store, [judge]).score(wanted))
+
+    first, scores = scored(*rollouts[:2])
+    assert {id: s["judge"].value for id, s in scores.items()} == {"r0": 1.0, "r1": 1.0}
+    assert first.judge.calls == 1
+    assert first.judge.spent.known_usd > 0
+    second, scores = scored(rollouts[2])
+    assert scores["r2"]["judge"].value == 1.0
+    assert (second.judge.calls, second.judge.spent.known_usd) == (0, 0)
+    assert simulator.counters("cache", "simulated-judge")["calls"] == 1
+    assert sqlite_store.rollouts.get(["r0"])["r0"].cost_usd == 0.0
+
+
+def test_a_judge_stops_at_its_cost_bound(simulator: SimulatorThread) -> None:
+    judge = simulated(simulator, criteria=[ELM], max_dollars=1e-6)
+    assert verdict(judge, ended("Elm")).value == 1.0
+    stopped = verdict(judge, ended("Oak"))
+    assert stopped.value is None
+    assert "max_dollars = 1e-06" in stopped.error
+
+
+def test_a_bound_of_an_unknown_price_is_refused(simulator: SimulatorThread) -> None:
+    judge = simulated(
+        simulator, criteria=[ELM], max_dollars=1.0, input_price=None, output_price=None
+    )
+    verdict(judge, ended("Elm"))
+    assert "price of 'simulated-judge' is unknown" in verdict(judge, ended("Oak")).error
+
+
+def test_a_judge_reads_chosen_spans_of_the_trace() -> None:
+    def span(number: int, name: str, output: str) -> Span:
+        return Span(
+            trace_id="t",
+            span_id=f"{number:016x}",
+            parent_id="p",
+            name=name,
+            start_ns=number,
+            end_ns=number + 1,
+            attributes={"ratchet.output": output},
+        )
+
+    spans = [span(1, "search_rooms", "Elm is free"), span(2, "pay", "card 4")]
+    with Endpoint(graded("yes")) as endpoint:
+        judge = at(endpoint, criteria=[ELM], reads=["output", "trace"], spans=["search*"])
+        asyncio.run(judge.score(ended("ok"), lambda _: spans))
+    asked = endpoint.requests[0].said
+    assert "> - step search_rooms:  -> Elm is free" in asked
+    assert "card 4" not in asked
+
+
+def test_the_version_depends_on_what_is_asked_and_not_on_where(
+    simulator: SimulatorThread, tmp_path: Path
+) -> None:
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("{material}\nGrade strictly.\n{questions}")
+    judge = simulated(simulator, criteria=[ELM])
+    same = simulated(simulator, "elsewhere", criteria=[ELM], retries=1, max_dollars=3.0)
+    others = [
+        simulated(simulator, criteria=["Is it 'Elm'?"]),
+        simulated(simulator, criteria=[ELM], model="simulated-judge-lenient"),
+        simulated(simulator, criteria=[Criterion(ELM, 2.0), "Is it 'Oak'?"]),
+        simulated(simulator, criteria=[ELM], samples=3),
+        simulated(simulator, criteria=[ELM], prompt="prompt.txt", folder=str(tmp_path)),
+    ]
+    assert same.version == judge.version
+    assert len({judge.version, *(other.version for other in others)}) == 6
+    assert verdict(others[-1], ended("Elm")).value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "", "criteria": [ELM]}, "has no model"),
+        ({}, "has no criteria"),
+        ({"criteria": [ELM], "instructions": "Be fair."}, "either criteria or instructions"),
+        ({"criteria": [{"question": ELM, "weight": -1}]}, "weight -1"),
+        ({"criteria": [" "]}, "is empty"),
+        ({"form": "essay"}, "Invalid enum value 'essay'"),
+        ({"criteria": [ELM], "samples": 0}, "samples = 0"),
+        ({"criteria": [ELM], "max_dollars": 0}, "max_dollars = 0"),
+        ({"criteria": [ELM], "reads": ["input"]}, "add it to reads"),
+        ({"criteria": [ELM], "models": ["a"], "model": "b"}, "either model or models"),
+        ({"criteria": [ELM], "model": "", "models": ["a", "a"]}, "'a' twice"),
+        ({"criteria": [ELM], "prompt": "missing.txt"}, "missing.txt cannot be read"),
+        ({"criteria": [ELM], "prompt": "bad.txt"}, "no placeholder {questions}"),
+        ({"criteria": [ELM], "alignment": "bad.txt"}, "is no alignment of a judge"),
+        ({"criteria": [ELM], "sample": 2}, "Did you mean 'samples'"),
+    ],
+)
+def test_bad_options_are_named(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text("{material}")
+    with pytest.raises(ConfigError) as refused:
+        make_evaluator("judge", {"model": "m", "folder": str(tmp_path), **options})
+    assert message in f"{refused.value.message} {refused.value.hint}"
