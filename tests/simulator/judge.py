@@ -98,9 +98,8 @@ def _read(asked: str, system: str) -> tuple[list[tuple[str, str]], list[tuple[st
         if (heading := _HEADING.match(plain)) is not None and not spoken_by_another:
             sections.append((heading[1], ""))
             continue
-        if (question := _QUESTION.match(plain)) is not None and not spoken_by_another:
+        if (question := _QUESTION.match(plain)) is not None:
             questions.append((question[1], question[2]))
-            continue
         if not mark and sections:
             title, text = sections[-1]
             sections[-1] = (title, f"{text}\n{line}".strip())
@@ -115,7 +114,7 @@ def _verdict(question: str, sections: Sequence[tuple[str, str]]) -> tuple[str, s
     named = dict(sections)
     if "First answer" in named:
         reference = wanted[0] if wanted else named.get("Reference answer", "")
-        first, second = (_has(named[f"{n} answer"], reference) for n in ("First", "Second"))
+        first, second = (has(named[f"{n} answer"], reference) for n in ("First", "Second"))
         if first == second:
             return "tie", "Neither is better."
         return ("first" if first else "second"), "Only that one has it."
@@ -123,13 +122,14 @@ def _verdict(question: str, sections: Sequence[tuple[str, str]]) -> tuple[str, s
     wanted = wanted or [text for title, text in sections if title == "Reference answer"][-1:]
     if not wanted:
         return "unclear", "The question names nothing to look for."
-    missing = [each for each in wanted if not _has(given, each)]
+    missing = [each for each in wanted if not has(given, each)]
     if missing:
         return "no", f"It does not have {missing[0]}."
     return "yes", f"It has {wanted[0]}."
 
 
-def _has(text: str, wanted: str) -> bool:
+def has(text: str, wanted: str) -> bool:
+    """Whether the words of one text stand in another; what the judge calls right."""
     return bool(wanted) and f" {_words(wanted)} " in f" {_words(text)} "
 
 
