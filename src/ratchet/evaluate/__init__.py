@@ -7,6 +7,7 @@ from ratchet.evaluate.match import contains, exact_match, reciprocal_rank, regex
 from ratchet.evaluate.numeric import numeric
 from ratchet.evaluate.schema import json_schema
 from ratchet.evaluate.scoring import Scorer, ScoreStream
+from ratchet.evaluate.sql_equivalence.evaluator import sql
 
 __all__ = [
     "BUILT_IN",
@@ -25,4 +26,5 @@ __all__ = [
     "numeric",
     "reciprocal_rank",
     "regex",
+    "sql",
 ]

@@ -15,6 +15,7 @@ from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, evaluator
 from ratchet.evaluate.match import contains, exact_match, reciprocal_rank, regex
 from ratchet.evaluate.numeric import numeric
 from ratchet.evaluate.schema import json_schema
+from ratchet.evaluate.sql_equivalence.evaluator import sql
 from ratchet.types import ConfigError, InputError, RatchetError
 
 BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
@@ -26,6 +27,7 @@ BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
     "numeric": numeric,
     "reciprocal_rank": reciprocal_rank,
     "regex": regex,
+    "sql": sql,
 }
 """The built-in evaluators' factories, called with their options."""
 

@@ -1,0 +1,1 @@
+"""Whether two SQL queries give the same results."""

@@ -1,0 +1,232 @@
+"""Decides whether two queries are equivalent: by their notation, else by running them.
+
+Generated databases decide what a given one cannot: each must be one on which the expected query
+says something. After Zhong, Yu and Klein, "Semantic Evaluation for Text-to-SQL with Distilled Test
+Suites" (2020), whose tool calls two empty results equal; here they say nothing.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlglot import exp
+
+from ratchet.evaluate.sql_equivalence import databases, execution, mutants, parsing, results
+from ratchet.evaluate.sql_equivalence.execution import QueryFailed, QueryTooLarge, Row
+from ratchet.evaluate.sql_equivalence.literals import uses
+from ratchet.evaluate.sql_equivalence.ordering import Ordering, is_ordered, ordering
+from ratchet.evaluate.sql_equivalence.schema import SqlSchema
+from ratchet.types import InputError
+
+MOST_DATABASES = 3
+"""Generated databases at most, as a multiple of the least number, while mutants are alive."""
+
+_GENERATED_S = 0.5
+"""Time limit of a query on a generated database, in seconds."""
+
+_SHUFFLES = 8
+
+Verdict = Literal["equal", "different", "unknown"]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The result of a comparison."""
+
+    verdict: Verdict
+    why: str
+
+
+@dataclass(frozen=True)
+class ReadQuery:
+    """A query and its syntax tree."""
+
+    text: str
+    """In SQLite's dialect."""
+    tree: exp.Expr | None
+    """None where sqlglot cannot read it."""
+
+
+class QueryComparison:
+    """Compares a query with the expected one.
+
+    Args:
+        expected: The expected query, which sqlglot can read.
+        given: The other.
+        tolerance: Largest difference of equal floats, absolute or as a share.
+    """
+
+    def __init__(self, expected: ReadQuery, given: ReadQuery, tolerance: float) -> None:
+        assert expected.tree is not None
+        self._expected = expected
+        self._tree = expected.tree
+        self._given = given
+        self._tolerance = tolerance
+        self._ordered = is_ordered(expected.tree)
+        self._ordering: Ordering | None = ordering(expected.tree) if self._ordered else None
+
+    def on_database(self, connection: sqlite3.Connection, seconds: float) -> Compared:
+        """Compare on a given database.
+
+        Raises:
+            InputError: The expected query cannot be run on it, or a query takes too long.
+        """
+        try:
+            expected = execution.run(connection, self._expected.text, seconds=seconds)
+        except (QueryFailed, QueryTooLarge) as error:
+            raise InputError(f"The expected query cannot be run: {error}.") from None
+        try:
+            given = execution.run(connection, self._given.text, seconds=seconds)
+        except QueryFailed as error:
+            return Compared("different", f"the query cannot be run: {error}")
+        except QueryTooLarge as error:
+            raise InputError(f"The query cannot be compared: {error}.") from None
+        why = self._difference(connection, expected, given, seconds)
+        if why:
+            return Compared("different", why)
+        if results.is_empty(expected):
+            return Compared("unknown", "both results are empty on the database")
+        return Compared("equal", f"the same {_rows(expected)} on the database")
+
+    def on_generated(self, schema: SqlSchema, count: int) -> Compared:
+        """Compare on generated databases, of which `count` say something.
+
+        Raises:
+            InputError: The expected query cannot be run on them.
+        """
+        trees = [tree for tree in (self._tree, self._given.tree) if tree is not None]
+        use = uses(trees, schema.columns)
+        alive = mutants.mutants(self._tree)
+        planted, said = len(alive), 0
+        made = databases.generate(schema, use, self._expected.text)
+        for number, database in enumerate(made):
+            if number >= count * MOST_DATABASES or (
+                number >= count and said >= count and not alive
+            ):
+                break
+            with closing(database.open()) as connection:
+                try:
+                    expected = execution.run(connection, self._expected.text, seconds=_GENERATED_S)
+                except QueryTooLarge:
+                    continue
+                except QueryFailed as error:
+                    raise InputError(f"The expected query cannot be run: {error}.") from None
+                try:
+                    given = execution.run(connection, self._given.text, seconds=_GENERATED_S)
+                except QueryFailed as error:
+                    return Compared("different", f"the query cannot be run: {error}")
+                except QueryTooLarge:
+                    continue
+                why = self._difference(connection, expected, given, _GENERATED_S)
+                if why and self._is_determined(database, expected):
+                    return Compared("different", f"on a generated database: {why}")
+                said += not results.is_empty(expected)
+                alive = list(self._surviving(connection, alive, expected))
+        killed = f"{planted - len(alive)} of {planted} small changes of the expected query"
+        if said == 0:
+            return Compared("unknown", "the expected query gives nothing on generated databases")
+        return Compared(
+            "equal", f"the same on {said} generated databases, which tell {killed} apart from it"
+        )
+
+    def _difference(
+        self,
+        connection: sqlite3.Connection,
+        expected: Sequence[Row],
+        given: Sequence[Row],
+        seconds: float,
+    ) -> str:
+        """What differs, as a clause; empty if nothing does."""
+        width, other = (len(rows[0]) if rows else 0 for rows in (expected, given))
+        if expected and given and width != other:
+            return f"{other} columns where {width} are expected"
+        if self._ordered:
+            if results.same_sequence(expected, given, self._tolerance):
+                return ""
+        elif results.same_rows(expected, given, self._tolerance):
+            return ""
+        if len(expected) != len(given):
+            return f"{_rows(given)} where {len(expected)} are expected"
+        if self._ordered and self._is_among_ties(connection, given, seconds):
+            return ""
+        if self._ordered and results.same_rows(expected, given, self._tolerance):
+            return "the rows are in another order"
+        return _example(expected, given)
+
+    def _is_among_ties(
+        self, connection: sqlite3.Connection, given: Sequence[Row], seconds: float
+    ) -> bool:
+        """Whether the rows are in one of the orders that the expected query allows."""
+        if self._ordering is None:
+            return False
+        try:
+            rows = execution.run(connection, self._ordering.keyed, seconds=seconds)
+        except (QueryFailed, QueryTooLarge):
+            return False
+        keyed, width = self._ordering.with_keys(rows)
+        return results.follows(given, keyed, width, self._ordering.offset, self._tolerance)
+
+    def _is_determined(
+        self, database: databases.GeneratedDatabase, expected: Sequence[Row]
+    ) -> bool:
+        """Whether the expected result stays as it is when the tables' rows change places."""
+        for seed in range(_SHUFFLES):
+            with closing(database.open_shuffled(random.Random(seed))) as connection:  # noqa: S311
+                try:
+                    again = execution.run(connection, self._expected.text, seconds=_GENERATED_S)
+                except (QueryFailed, QueryTooLarge):
+                    return True
+                if self._difference(connection, expected, again, _GENERATED_S):
+                    return False
+        return True
+
+    def _surviving(
+        self, connection: sqlite3.Connection, alive: Iterable[str], expected: Sequence[Row]
+    ) -> Iterator[str]:
+        for mutant in alive:
+            try:
+                rows = execution.run(connection, mutant, seconds=_GENERATED_S)
+            except (QueryFailed, QueryTooLarge):
+                continue  # refused by SQLite: no change that could go unseen
+            same = results.same_sequence if self._ordered else results.same_rows
+            if same(expected, rows, self._tolerance):
+                yield mutant
+
+
+def read(text: str, dialect: str) -> ReadQuery:
+    """A query for SQLite.
+
+    Args:
+        text: The query.
+        dialect: Its dialect. A query in SQLite's own is run as it is.
+
+    Raises:
+        ValueError: Another dialect's query cannot be read or translated.
+    """
+    if len(text) > execution.MAX_QUERY:
+        raise ValueError(f"it is longer than {execution.MAX_QUERY} characters")
+    tree = parsing.parse(text, dialect)
+    if dialect == "sqlite":
+        return ReadQuery(text, tree)
+    if tree is None:
+        raise ValueError(f"it is no query in {dialect}")
+    return ReadQuery(parsing.in_sqlite(tree), tree)
+
+
+def _rows(rows: Sequence[Row]) -> str:
+    return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+
+
+def _example(expected: Sequence[Row], given: Sequence[Row]) -> str:
+    left = list(given)
+    for row in expected:
+        if row in left:
+            left.remove(row)
+        elif len(left) < 200:
+            return f"a row {row!r:.200} is missing"
+    return f"the row {left[0]!r:.200} is not expected" if left else "rows differ"

@@ -1,0 +1,179 @@
+"""Evaluator of SQL: whether the output is a query equivalent to the expected one."""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.types import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from ratchet.evaluate.sql_equivalence.comparison import Compared, QueryComparison, ReadQuery
+
+TIMEOUT_S = 60.0
+
+
+def sql(
+    *,
+    database: str | None = None,
+    schema: str | None = None,
+    dialect: str = "sqlite",
+    databases: int | None = None,
+    tolerance: float = 1e-9,
+    seconds: float = 5.0,
+) -> FunctionEvaluator:
+    """1 if the output is a query equivalent to the expected one.
+
+    Both are run on the database, read-only, and on generated databases. The order of rows counts if
+    the expected query orders its result. When every result is empty, there is no score, unless the
+    queries differ in notation only. A statement that writes is never run.
+
+    Args:
+        database: A SQLite file; `{name}` in it stands for the task's metadata of that name.
+        schema: CREATE TABLE statements of the generated databases, or the name of a file with them;
+            by default the task's metadata `schema`, the database's own, or what the queries name.
+        dialect: The queries' dialect, by sqlglot's name.
+        databases: Number of generated databases on which the expected query must say something; by
+            default none with a database and 8 without. A database with nothing to say is helped by
+            8.
+        tolerance: Largest difference of equal floats, absolute or as a share of them.
+        seconds: Time limit of a query on the database.
+
+    Raises:
+        ConfigError: The dialect is unknown.
+        InputError: A number is out of range, or the schema cannot be read.
+    """
+    if databases is not None and not 0 <= databases <= 100:
+        raise InputError(f"databases = {databases} is not a number from 0 to 100.")
+    if databases == 0 and database is None:
+        raise InputError("databases = 0 needs a database.")
+    if not (math.isfinite(tolerance) and tolerance >= 0):
+        raise InputError(f"The tolerance {tolerance} is not a number from 0 up.")
+    if not 0 < seconds <= TIMEOUT_S / 4:
+        raise InputError(f"seconds = {seconds} is not a number above 0, up to {TIMEOUT_S / 4:g}.")
+    _check_dialect(dialect)
+    tables = _text_of(schema) if schema is not None else None
+
+    def judge(output: Any, expected: Any, metadata: dict[str, Any]) -> Judgement:
+        from ratchet.evaluate.sql_equivalence.comparison import QueryComparison, read
+        from ratchet.evaluate.sql_equivalence.parsing import query_in, same_notation
+
+        wanted, text = query_in(_query_of(expected)), query_in(_query_of(output))
+        if not text:
+            return Judgement(0.0, "the output holds no query")
+        gold = _gold(wanted, dialect)
+        try:
+            given = read(text, dialect)
+        except ValueError as error:
+            if "characters" in str(error) or dialect != "sqlite":
+                raise InputError(f"The query cannot be compared: {error}.") from None
+            return Judgement(0.0, str(error))
+        of = metadata.get("schema")
+        declared = tables if tables is not None else of if isinstance(of, str) else None
+        compared = _compare(
+            QueryComparison(gold, given, tolerance), gold, given, metadata, declared
+        )
+        if compared.verdict == "unknown":
+            assert gold.tree is not None
+            if given.tree is None or not same_notation(gold.tree, given.tree):
+                raise InputError(f"Whether the queries are equivalent is unknown: {compared.why}.")
+            return Judgement(1.0, "the same query in another notation")
+        return Judgement(float(compared.verdict == "equal"), compared.why)
+
+    def _compare(
+        comparison: QueryComparison,
+        gold: ReadQuery,
+        given: ReadQuery,
+        metadata: dict[str, Any],
+        declared: str | None,
+    ) -> Compared:
+        from ratchet.evaluate.sql_equivalence import schema as schemas
+        from ratchet.evaluate.sql_equivalence.execution import open_read_only
+
+        known, compared = None, None
+        if database is not None:
+            with closing(open_read_only(_filled(database, metadata))) as connection:
+                compared = comparison.on_database(connection, seconds)
+                if declared is None and databases:
+                    known = schemas.schema_of(connection)
+            if compared.verdict == "different" or not databases:
+                return compared
+        if declared is not None:
+            known = schemas.declared_schema(declared, dialect)
+        if known is None:
+            trees = [each.tree for each in (gold, given) if each.tree is not None]
+            known = schemas.inferred_schema(trees)
+        generated = comparison.on_generated(known, databases or 8)
+        if compared is not None and generated.verdict == "unknown":
+            return compared
+        return generated
+
+    return FunctionEvaluator(
+        judge,
+        name="sql",
+        options={
+            "database": database,
+            "schema": tables,
+            "dialect": dialect,
+            "databases": databases,
+            "tolerance": tolerance,
+            "seconds": seconds,
+        },
+        timeout_s=TIMEOUT_S,
+    )
+
+
+def _gold(query: str, dialect: str) -> ReadQuery:
+    from ratchet.evaluate.sql_equivalence.comparison import read
+
+    try:
+        gold = read(query, dialect)
+    except ValueError as error:
+        raise InputError(f"The expected query cannot be read: {error}.") from None
+    if gold.tree is None:
+        raise InputError(f"The expected answer is no query in {dialect}: {query[:200]!r}.")
+    return gold
+
+
+def _query_of(value: Any) -> str:
+    """The text of a query: a string, or the only text of an object such as {"sql": "SELECT …"}."""
+    if isinstance(value, dict):
+        texts = [value[key] for key in ("sql", "query") if isinstance(value.get(key), str)]
+        value = texts[0] if texts else ""
+    return value if isinstance(value, str) else ""
+
+
+def _filled(database: str, metadata: dict[str, Any]) -> str:
+    try:
+        return database.format_map(metadata)
+    except (KeyError, IndexError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"The database {database!r} names {error}, which the task's metadata does not hold."
+        ) from None
+
+
+def _check_dialect(dialect: str) -> None:
+    from sqlglot.dialects.dialect import Dialect
+
+    try:
+        Dialect.get_or_raise(dialect)
+    except ValueError as error:
+        raise ConfigError(f"The evaluator 'sql' has a wrong dialect: {error}.") from None
+
+
+def _text_of(schema: str) -> str:
+    """The text of a schema, or of the file that it names."""
+    if "(" in schema:
+        text = schema
+    else:
+        try:
+            text = Path(schema).read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise ConfigError(
+                f"The schema file {schema} cannot be read: {error}.",
+                hint="`schema` takes CREATE TABLE statements, or the name of a file with them.",
+            ) from None
+    return text

@@ -1,0 +1,257 @@
+"""The values that queries compare columns with, and those at their boundaries."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sqlglot import exp
+
+Kind = Literal["integer", "real", "text", "date", ""]
+
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)(.*)", re.DOTALL)
+_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+_DATES = (exp.TimeToStr, exp.StrToTime, exp.Year, exp.Month, exp.Day, exp.Date, exp.TsOrDsToDate)
+
+
+@dataclass
+class ColumnUse:
+    """How queries use the columns of one name."""
+
+    values: list[Any] = field(default_factory=list)
+    """Values at which the result may change."""
+    counts_as_number: bool = False
+    counts_as_text: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """The type that its use suggests; empty where nothing does."""
+        texts = [value for value in self.values if isinstance(value, str)]
+        if texts:
+            return "date" if all(_DATE.match(each) for each in texts) else "text"
+        if self.counts_as_text:
+            return "text"
+        if any(isinstance(value, float) for value in self.values):
+            return "real"
+        return "integer" if self.values or self.counts_as_number else ""
+
+
+@dataclass
+class QueryUse:
+    """What queries say about the values of their tables."""
+
+    columns: dict[str, ColumnUse] = field(default_factory=lambda: defaultdict(ColumnUse))
+    """By name in lower case; columns of the same name share their values."""
+    counts: set[int] = field(default_factory=set)
+    """Numbers of rows at which the result may change, from LIMIT and HAVING."""
+
+
+def uses(trees: Iterable[exp.Expr], columns: frozenset[str]) -> QueryUse:
+    """What queries compare their columns with.
+
+    Args:
+        trees: The queries.
+        columns: Known names in lower case; a quoted name that is none of them is a text to SQLite.
+            Empty when unknown.
+    """
+    found = QueryUse()
+    linked: list[tuple[str, str]] = []
+    for tree in trees:
+        for node in tree.walk():
+            if isinstance(node, _COMPARED):
+                _read_comparison(found, linked, node.this, node.expression, columns)
+            elif isinstance(node, exp.Between):
+                for bound in (node.args["low"], node.args["high"]):
+                    _read_comparison(found, linked, node.this, bound, columns)
+            elif isinstance(node, exp.In):
+                for one in node.expressions:
+                    _read_comparison(found, linked, node.this, one, columns)
+                query = node.args.get("query")
+                inner = query.this if isinstance(query, exp.Subquery) else query
+                if isinstance(inner, exp.Select) and len(inner.expressions) == 1:
+                    _link(linked, node.this, inner.expressions[0])
+            elif isinstance(node, (exp.Like, exp.ILike, exp.Glob)):
+                _read_pattern(found, node)
+            elif isinstance(node, (exp.Limit, exp.Offset)):
+                for value in _constants(node.expression):
+                    if isinstance(value, int):
+                        found.counts |= {value, value + 1}
+            elif isinstance(node, (exp.Sum, exp.Avg, exp.Add, exp.Sub, exp.Mul, exp.Div)):
+                for column in node.find_all(exp.Column):
+                    if not _is_text(column, columns):
+                        found.columns[column.name.lower()].counts_as_number = True
+    for one, other in linked * 2:
+        together = [*found.columns[one].values, *found.columns[other].values]
+        found.columns[one].values = list(dict.fromkeys(together))
+        found.columns[other].values = list(dict.fromkeys(together))
+    return found
+
+
+def is_date(value: Any) -> bool:
+    """Whether a value is the text of a date."""
+    return isinstance(value, str) and _DATE.match(value) is not None
+
+
+def _read_comparison(
+    found: QueryUse,
+    linked: list[tuple[str, str]],
+    one: exp.Expr,
+    other: exp.Expr,
+    known: frozenset[str],
+) -> None:
+    left, right = _columns(one, known), _columns(other, known)
+    if left and right:
+        if isinstance(one, exp.Column) and isinstance(other, exp.Column):
+            linked.append((left[0].name.lower(), right[0].name.lower()))
+        for value in (*_constants(one), *_constants(other)):
+            for column in (*left, *right):
+                _add(found, column, value, one, plain=True)
+        return
+    side, constant, columns = (one, other, left) if left else (other, one, right)
+    for value in _constants(constant):
+        if isinstance(value, int) and side.find(exp.Count):
+            found.counts |= {max(0, value - 1), value, value + 1}
+        for column in columns:
+            _add(found, column, value, side)
+    if isinstance(constant, exp.Column):  # a quoted text
+        for column in columns:
+            _add(found, column, constant.name, side)
+
+
+def _add(
+    found: QueryUse, column: exp.Column, value: Any, side: exp.Expr, plain: bool = False
+) -> None:
+    use = found.columns[column.name.lower()]
+    if isinstance(value, str):
+        if side.find(*_DATES) and not _DATE.match(value):
+            use.values += _dates_with(value)
+            return
+        if side.find(exp.Length):
+            return
+        use.values += _texts_around(value)
+    elif side.find(exp.Length) and not plain:
+        size = max(1, int(value))
+        use.values += ["abcdefghijklmnopqrst"[: min(20, n)] for n in (size - 1, size, size + 1)]
+        use.counts_as_text = True
+    elif side.find(exp.Count):
+        return
+    else:
+        for each in (value, *_solved(side, value)):
+            use.values += _numbers_around(each)
+        if side.find(exp.Sum):
+            use.values += [value // 2 if isinstance(value, int) else value / 2]
+
+
+def _texts_around(value: str) -> list[str]:
+    date = _DATE.match(value)
+    if date:
+        try:
+            day = datetime.date(int(date[1]), int(date[2]), int(date[3]))
+            days = [day + datetime.timedelta(days=n) for n in (-1, 0, 1)]
+        except (ValueError, OverflowError):
+            return [value]
+        rest = date[4]
+        return [f"{each.isoformat()}{rest}" for each in days]
+    return list(dict.fromkeys([value, value.swapcase(), f"{value}x", value.lower()]))
+
+
+def _numbers_around(value: float) -> list[float]:
+    if isinstance(value, int):
+        return [value - 1, value, value + 1]
+    return [value - 0.5, value, value + 0.5, round(value - 0.01, 6), round(value + 0.01, 6)]
+
+
+def _solved(side: exp.Expr, value: float) -> Iterator[float]:
+    """Values of the column at which an arithmetic expression reaches a constant."""
+    for node in side.find_all(exp.Mul, exp.Div, exp.Add, exp.Sub, exp.Mod):
+        for known in (*_constants(node.this), *_constants(node.expression)):
+            if isinstance(known, str):
+                continue
+            if isinstance(node, exp.Mul) and known:
+                yield value // known if isinstance(value, int) else value / known
+            elif isinstance(node, exp.Div):
+                yield value * known
+            elif isinstance(node, exp.Add):
+                yield value - known
+            elif isinstance(node, exp.Sub):
+                yield from (value + known, known - value)
+            elif isinstance(node, exp.Mod):
+                yield from (known, 2 * known + value)
+
+
+def _dates_with(value: str) -> list[str]:
+    """Dates of which a part is a text: a year, a month, a day."""
+    if re.fullmatch(r"\d{4}", value):
+        year = int(value)
+        return [
+            f"{y:04d}-{d}"
+            for y, d in itertools.product((year - 1, year, year + 1), ("01-01", "06-15", "12-31"))
+        ]
+    if re.fullmatch(r"\d{4}-\d\d", value):
+        return [f"{value}-01", f"{value}-28", f"{int(value[:4]) - 1}{value[4:]}-15", "2021-07-15"]
+    if re.fullmatch(r"\d\d", value):
+        return [f"2020-{value}-01", f"2021-{value}-28", f"2020-01-{value}", "2020-07-15"]
+    return [value]
+
+
+def _read_pattern(found: QueryUse, node: exp.Expr) -> None:
+    pattern = node.expression
+    if not isinstance(pattern, exp.Literal):
+        return
+    text = pattern.this
+    star, one = ("*", "?") if isinstance(node, exp.Glob) else ("%", "_")
+    empty = text.replace(star, "").replace(one, "q")
+    filled = text.replace(star, "mn").replace(one, "q")
+    made = [empty, filled, f"z{empty}", f"{empty}z", f"z{empty}z", empty.swapcase(), empty[:-1]]
+    for column in node.this.find_all(exp.Column):
+        use = found.columns[column.name.lower()]
+        use.values += list(dict.fromkeys(made))
+        use.counts_as_text = True
+
+
+def _link(linked: list[tuple[str, str]], one: exp.Expr, other: exp.Expr) -> None:
+    other = other.unalias()
+    if isinstance(one, exp.Column) and isinstance(other, exp.Column):
+        linked.append((one.name.lower(), other.name.lower()))
+
+
+def _columns(node: exp.Expr, known: frozenset[str]) -> list[exp.Column]:
+    found = [node] if isinstance(node, exp.Column) else list(node.find_all(exp.Column))
+    return [column for column in found if not _is_text(column, known)]
+
+
+def _is_text(column: exp.Column, known: frozenset[str]) -> bool:
+    """Whether SQLite reads a quoted name as a text, because no column has the name."""
+    name = column.this
+    return (
+        isinstance(name, exp.Identifier)
+        and name.quoted
+        and not column.table
+        and bool(known)
+        and name.this.lower() not in known
+    )
+
+
+def _constants(node: exp.Expr) -> list[Any]:
+    """The literals of an expression that holds no subquery."""
+    if isinstance(node, (exp.Subquery, exp.Query)):
+        return []
+    found: list[Any] = []
+    for literal in node.find_all(exp.Literal):
+        value: Any = literal.this
+        if not literal.is_string:
+            try:
+                value = int(value) if re.fullmatch(r"\d+", value) else float(value)
+            except ValueError:
+                continue
+            if isinstance(literal.parent, exp.Neg):
+                value = -value
+            if abs(value) > 2**53:
+                continue
+        found.append(value)
+    return found

@@ -1,0 +1,102 @@
+"""Parses queries with sqlglot, and tells which are the same apart from their notation."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+_FENCE = re.compile(r"```(?:[\w+-]*\n)?(.*?)(?:```|\Z)", re.DOTALL)
+_FLIPPED = {exp.GT: exp.LT, exp.GTE: exp.LTE}
+
+
+def query_in(text: str) -> str:
+    """The query of a text: its last block of code, or else all of it."""
+    if "```" in text:
+        blocks = [block.strip() for block in _FENCE.findall(text)]
+        text = next((block for block in reversed(blocks) if block), text)
+    return text.strip().rstrip(";").strip()
+
+
+def parse(query: str, dialect: str) -> exp.Expr | None:
+    """The syntax tree of one query; None if sqlglot cannot read it as one."""
+    try:
+        found = [each for each in sqlglot.parse(query, read=dialect) if each is not None]
+    except (SqlglotError, RecursionError, ValueError, IndexError, KeyError, TypeError):
+        return None
+    if len(found) != 1 or not isinstance(found[0], exp.Query):
+        return None
+    return found[0]
+
+
+def in_sqlite(tree: exp.Expr) -> str:
+    """A query in SQLite's dialect.
+
+    Raises:
+        ValueError: It uses what SQLite does not have.
+    """
+    try:
+        return tree.sql(dialect="sqlite", comments=False, unsupported_level=ErrorLevel.RAISE)
+    except (SqlglotError, RecursionError) as error:
+        raise ValueError(str(error).splitlines()[0] if str(error) else "unknown") from None
+
+
+def same_notation(one: exp.Expr, other: exp.Expr) -> bool:
+    """Whether two queries differ only in white space, comments, upper case of names and keywords,
+    needless parentheses, the order of AND and OR, and the side of a comparison.
+
+    sqlglot's own rewriting and difference are not used: both have called different queries equal.
+    """
+    try:
+        return repr(_canonical(one)) == repr(_canonical(other))
+    except RecursionError:
+        return False
+
+
+def _canonical(node: Any) -> Any:
+    if isinstance(node, list):
+        return tuple(_canonical(each) for each in node)
+    if not isinstance(node, exp.Expr):
+        return node
+    if isinstance(node, exp.Paren):
+        return _canonical(node.this)
+    if isinstance(node, exp.Identifier):
+        # A quoted name may be a text to SQLite, so its case counts.
+        return ("quoted", node.this) if node.quoted else node.this.lower()
+    if isinstance(node, exp.Literal):
+        return ("literal", node.is_string, node.this)
+    kind: type[Any] = type(node)
+    if isinstance(node, (exp.And, exp.Or)):
+        # The same type only: an inner OR of an AND stays as it is.
+        return (kind.__name__, tuple(sorted(map(repr, map(_canonical, _operands(node, kind))))))
+    values = {key: _canonical(value) for key, value in node.args.items() if _says(value)}
+    if isinstance(node, (exp.EQ, exp.NEQ)):
+        sides = sorted((repr(values["this"]), repr(values["expression"])))
+        return (kind.__name__, tuple(sides))
+    if kind in _FLIPPED:
+        kind = _FLIPPED[kind]
+        values["this"], values["expression"] = values["expression"], values["this"]
+    if isinstance(node, exp.Join) and values.get("kind") == "INNER":
+        del values["kind"]
+    return (kind.__name__, tuple(sorted((key, repr(value)) for key, value in values.items())))
+
+
+def _operands(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
+    found: list[exp.Expr] = []
+    left = [node.args["this"], node.args["expression"]]
+    while left:
+        each = left.pop()
+        while isinstance(each, exp.Paren):
+            each = each.this
+        if type(each) is kind:
+            left += [each.args["this"], each.args["expression"]]
+        else:
+            found.append(each)
+    return found
+
+
+def _says(value: Any) -> bool:
+    return value is not None and value is not False and value != []

@@ -1,0 +1,310 @@
+"""The tables that queries read: from the text of a schema, a database, or the queries alone."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.optimizer.scope import Scope, traverse_scope
+
+from ratchet.evaluate.sql_equivalence.literals import Kind, uses
+from ratchet.types import InputError
+
+_CREATING = frozenset(
+    {
+        sqlite3.SQLITE_CREATE_TABLE,
+        sqlite3.SQLITE_CREATE_INDEX,
+        sqlite3.SQLITE_CREATE_VIEW,
+        sqlite3.SQLITE_INSERT,
+        sqlite3.SQLITE_UPDATE,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_REINDEX,
+        sqlite3.SQLITE_TRANSACTION,
+    }
+)
+_NUMBERS = re.compile(r"(^|_)(id|count|age|year|price|amount|total|qty|quantity|number|salary)$")
+_TEXTS = re.compile(r"(^|_)(name|title|city|country|email|type|status|category|gender|state)$")
+
+
+@dataclass(frozen=True)
+class SqlColumn:
+    """A column of a table."""
+
+    name: str
+    declared: str
+    """Its declared type."""
+    kind: Kind
+    nullable: bool = True
+    unique: bool = False
+    references: tuple[str, str] | None = None
+    """Table and column that it refers to, in lower case."""
+
+
+@dataclass(frozen=True)
+class SqlTable:
+    """A table."""
+
+    name: str
+    columns: tuple[SqlColumn, ...]
+
+
+@dataclass(frozen=True)
+class SqlSchema:
+    """Tables, and the statements that make them in SQLite."""
+
+    statements: tuple[str, ...]
+    tables: tuple[SqlTable, ...]
+
+    def empty_database(self) -> sqlite3.Connection:
+        """A database in memory with the tables, and without rows."""
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        for statement in self.statements:
+            connection.execute(statement)
+        return connection
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The names of all columns, in lower case."""
+        return frozenset(c.name.lower() for table in self.tables for c in table.columns)
+
+
+def declared_schema(text: str, dialect: str) -> SqlSchema:
+    """The schema that CREATE statements declare.
+
+    Raises:
+        InputError: It is not readable, or declares no table.
+    """
+    statements = _statements(text) if dialect == "sqlite" else _translated(text, dialect)
+    return _schema(statements)
+
+
+def schema_of(database: sqlite3.Connection) -> SqlSchema:
+    """The schema of a database.
+
+    Raises:
+        InputError: It has no table.
+    """
+    rows = database.execute(
+        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
+        " AND type IN ('table', 'index', 'view')"
+        " ORDER BY CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 ELSE 2 END"
+    )
+    return _schema(tuple(row[0] for row in rows))
+
+
+def _statements(text: str) -> tuple[str, ...]:
+    found, begun = [], ""
+    for part in re.split(r"(?<=;)", text):
+        begun += part
+        if sqlite3.complete_statement(begun):
+            found.append(begun.strip())
+            begun = ""
+    if re.sub(r"--[^\n]*", "", begun).strip():
+        found.append(begun.strip())
+    return tuple(each for each in found if re.search(r"\bcreate\b", each, re.IGNORECASE))
+
+
+def _translated(text: str, dialect: str) -> tuple[str, ...]:
+    try:
+        trees = [tree for tree in sqlglot.parse(text, read=dialect) if isinstance(tree, exp.Create)]
+        return tuple(
+            tree.sql(dialect="sqlite", unsupported_level=ErrorLevel.IGNORE) for tree in trees
+        )
+    except (SqlglotError, RecursionError) as error:
+        raise InputError(f"The schema is not readable {dialect}: {error}.") from None
+
+
+def _schema(statements: Sequence[str]) -> SqlSchema:
+    with sqlite3.connect(":memory:", isolation_level=None) as connection:
+        connection.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_OK if action in _CREATING else sqlite3.SQLITE_DENY
+        )
+        for statement in statements:
+            try:
+                connection.execute(statement)
+            except (sqlite3.Error, sqlite3.Warning) as error:
+                raise InputError(f"The schema is not valid: {error}: {statement[:200]}") from None
+        connection.set_authorizer(None)
+        names = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ).fetchall()
+        tables = tuple(_table(connection, name) for (name,) in names)
+    connection.close()
+    if not tables:
+        raise InputError("The schema declares no table; it takes CREATE TABLE statements.")
+    return SqlSchema(tuple(statements), _parents_first(tables))
+
+
+def _table(connection: sqlite3.Connection, name: str) -> SqlTable:
+    quoted = name.replace('"', '""')
+    rows = connection.execute(f'PRAGMA table_info("{quoted}")').fetchall()
+    keys = [row[1] for row in rows if row[5]]
+    unique = {keys[0].lower()} if len(keys) == 1 else set()
+    for index in connection.execute(f'PRAGMA index_list("{quoted}")').fetchall():
+        if index[2] and not index[4]:
+            inner = index[1].replace('"', '""')
+            of = connection.execute(f'PRAGMA index_info("{inner}")').fetchall()
+            if len(of) == 1 and of[0][2]:
+                unique.add(of[0][2].lower())
+    refers = {}
+    for row in connection.execute(f'PRAGMA foreign_key_list("{quoted}")').fetchall():
+        refers[row[3].lower()] = (row[2].lower(), (row[4] or "").lower())
+    return SqlTable(
+        name,
+        tuple(
+            SqlColumn(
+                name=row[1],
+                declared=row[2] or "",
+                kind=_declared_kind(row[2] or ""),
+                nullable=not row[3] and not row[5],
+                unique=row[1].lower() in unique,
+                references=refers.get(row[1].lower()),
+            )
+            for row in rows
+        ),
+    )
+
+
+def _declared_kind(declared: str) -> Kind:
+    """The kind of values, by SQLite's rules of affinity; dates are texts to it."""
+    name = declared.upper()
+    if "INT" in name or "BOOL" in name:
+        return "integer"
+    if "DATE" in name or "TIME" in name:
+        return "date"
+    if "CHAR" in name or "TEXT" in name or "CLOB" in name or "ENUM" in name:
+        return "text"
+    return "real" if re.search("REAL|FLOA|DOUB|NUM|DEC|MONEY", name) else ""
+
+
+def _parents_first(tables: tuple[SqlTable, ...]) -> tuple[SqlTable, ...]:
+    """Tables after those that they refer to; those of a circle in their own order."""
+    left, placed = list(tables), list[SqlTable]()
+    while left:
+        done = {table.name.lower() for table in placed}
+        ready = next(
+            (
+                table
+                for table in left
+                if all(
+                    c.references is None or c.references[0] in done | {table.name.lower()}
+                    for c in table.columns
+                )
+            ),
+            left[0],
+        )
+        left.remove(ready)
+        placed.append(ready)
+    return tuple(placed)
+
+
+def inferred_schema(trees: Sequence[exp.Expr]) -> SqlSchema:
+    """The tables and columns that queries name.
+
+    A column without its table's name is one of the first table of its FROM that no other query
+    says anything else of. A column `id` identifies its rows. Each table has one more column, which
+    no query names.
+
+    Raises:
+        InputError: Their tables cannot be told.
+    """
+    columns: dict[str, dict[str, None]] = {}
+    names: dict[str, str] = {}
+    open_ones: list[tuple[list[str], str]] = []
+    for tree in trees:
+        for scope in _scopes(tree):
+            tables = {
+                alias.lower(): source.name
+                for alias, source in scope.sources.items()
+                if isinstance(source, exp.Table)
+            }
+            for name in tables.values():
+                columns.setdefault(name.lower(), {})
+                names.setdefault(name.lower(), name)
+            _read_columns(scope, tables, columns, open_ones)
+    if not columns:  # as in SELECT 1
+        columns["unused"], names["unused"] = {}, "unused"
+    for within, column in open_ones:
+        if not any(column in columns[table] for table in within):
+            columns[within[0]][column] = None
+    use = uses(trees, frozenset(c for table in columns.values() for c in table))
+    statements, tables_made = [], []
+    for key, found in columns.items():
+        made = [_inferred_column(name, use.columns[name].kind) for name in found]
+        made.append(SqlColumn(f"other_of_{key}", "INTEGER", "integer"))
+        quoted = ", ".join(
+            f'"{c.name}" {c.declared}{" PRIMARY KEY" if c.unique else ""}' for c in made
+        )
+        statements.append(f'CREATE TABLE "{names[key]}" ({quoted})')
+        tables_made.append(SqlTable(names[key], tuple(made)))
+    return SqlSchema(tuple(statements), tuple(tables_made))
+
+
+def _scopes(tree: exp.Expr) -> list[Scope]:
+    try:
+        return list(traverse_scope(tree))
+    except (SqlglotError, RecursionError):
+        raise InputError("The tables of the queries cannot be told; give a schema.") from None
+
+
+def _read_columns(
+    scope: Scope,
+    tables: dict[str, str],
+    columns: dict[str, dict[str, None]],
+    open_ones: list[tuple[list[str], str]],
+) -> None:
+    shown = getattr(scope.expression, "expressions", None) or []
+    aliases = {each.alias.lower() for each in shown if isinstance(each, exp.Alias)}
+    derived = {
+        name.lower()
+        for source in scope.sources.values()
+        if isinstance(source, Scope)
+        for name in getattr(source.expression, "named_selects", [])
+    }
+    for column in scope.columns:
+        name = column.name.lower()
+        if not name or name == "*":
+            continue
+        if column.table:
+            table = tables.get(column.table.lower())
+            if table is not None:
+                columns[table.lower()][name] = None
+        elif tables and not (
+            name in derived or _may_be_text(column) or _names_a_result(column, name, aliases)
+        ):
+            open_ones.append(([table.lower() for table in tables.values()], name))
+    for join in scope.find_all(exp.Join):
+        for each in join.args.get("using") or []:
+            for table in tables.values():
+                columns[table.lower()][each.name.lower()] = None
+
+
+def _may_be_text(column: exp.Column) -> bool:
+    """Whether a name is quoted and compared with, as in `city = "Rome"`: a text to SQLite."""
+    name, parent = column.this, column.parent
+    if not (isinstance(name, exp.Identifier) and name.quoted):
+        return False
+    if isinstance(parent, exp.In):
+        return column is not parent.this
+    return isinstance(parent, exp.Binary) and column is parent.expression
+
+
+def _names_a_result(column: exp.Column, name: str, aliases: Iterable[str]) -> bool:
+    """Whether ORDER BY, GROUP BY or HAVING refers to a column of the result."""
+    return name in aliases and column.find_ancestor(exp.Order, exp.Group, exp.Having) is not None
+
+
+def _inferred_column(name: str, kind: Kind) -> SqlColumn:
+    if not kind:
+        kind = "text" if _TEXTS.search(name) else "integer"
+        kind = "date" if "date" in name and not _NUMBERS.search(name) else kind
+    declared = {"integer": "INTEGER", "real": "REAL", "text": "TEXT", "date": "TEXT"}[kind]
+    is_key = name == "id"
+    return SqlColumn(name, declared, kind, nullable=not is_key, unique=is_key)
