@@ -65,7 +65,7 @@ def test_every_built_in_one_is_made_by_name() -> None:
         ("exact_mach", {}, "no evaluator 'exact_mach'. Did you mean 'exact_match'"),
         ("zzz", {}, "The built-in ones are contains, cost"),
         ("numeric", {"tolerence": 1}, "no option 'tolerence'. Did you mean 'tolerance'"),
-        ("numeric", {"zzz": 1}, "It has relative, tolerance."),
+        ("numeric", {"zzz": 1}, "It has decimal_comma, percent, relative, tolerance."),
         ("numeric", {"tolerance": "0.1"}, "Expected `float`, got `str`"),
         ("numeric", {"tolerance": True}, "Expected `float`, got `bool`"),
         ("numeric", {"tolerance": -1}, "Evaluator 'numeric': The tolerance -1"),

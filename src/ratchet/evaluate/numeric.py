@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import re
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.types import InputError
 
-_MINUS = "\u2212"
-"""The typographic minus, which models also write."""
-
-_NUMBER = re.compile(
-    r"(?:(?<!\w)[-+\u2212])?"  # a hyphen between two numbers, as in 2024-05, is no sign
-    r"(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
-)
+PercentReading: TypeAlias = Literal["either", "number", "fraction"]
 
 
-def numeric(*, tolerance: float = 1e-6, relative: bool = False) -> FunctionEvaluator:
+def numeric(
+    *,
+    tolerance: float = 1e-6,
+    relative: bool = False,
+    decimal_comma: bool = False,
+    percent: PercentReading = "either",
+) -> FunctionEvaluator:
     """1 if the output's number equals the expected one within the tolerance.
 
-    In a text, the last number counts, with or without thousands separators: answers usually end
-    with their result.
+    Of a text, the number counts that it marks as its answer, or else that of its last sentence;
+    `answer_in` tells which. Numbers may have separators, units of scale ("3.5 million"), fractions,
+    or be in English words. Nothing is rounded.
 
     Args:
         tolerance: Largest accepted difference, inclusive.
         relative: Take the tolerance as a share of the expected number.
+        decimal_comma: Commas are decimal, as in "1.234,50".
+        percent: Whether "12%" is 12, 0.12, or either. Two percentages are compared as they are.
 
     Raises:
         InputError: The tolerance is negative or not finite.
@@ -35,31 +38,53 @@ def numeric(*, tolerance: float = 1e-6, relative: bool = False) -> FunctionEvalu
         raise InputError(f"The tolerance {tolerance} is not a number from 0 up.")
 
     def judge(output: Any, expected: Any) -> Judgement:
-        wanted, got = _number(expected), _number(output)
+        wanted, got = _number(expected, decimal_comma), _number(output, decimal_comma)
         if wanted is None:
-            raise InputError(f"The expected answer {expected!r} holds no number.")
+            raise InputError(f"The expected answer {str(expected)[:200]!r} holds no number.")
         if got is None:
             return Judgement(0.0, "the output holds no number")
+        both = wanted[1] and got[1]
+        pairs = list(itertools.product(_readings(wanted, both), _readings(got, both)))
+        equal = any(_is_within(one, other) for one, other in pairs)
+        one, other = pairs[0]
+        return Judgement(float(equal), f"{other:.15g} where {one:.15g} is expected")
+
+    def _readings(number: tuple[float, bool], both: bool) -> list[float]:
+        value, is_percent = number
+        if not is_percent or both or percent == "number":
+            return [value]
+        return [value / 100] if percent == "fraction" else [value, value / 100]
+
+    def _is_within(wanted: float, got: float) -> bool:
         limit = tolerance * abs(wanted) if relative else tolerance
         if limit:  # 1.1 is within 0.1 of 1, but not in binary floating point
             limit += 2 * math.ulp(max(abs(got), abs(wanted)))
-        return Judgement(float(abs(got - wanted) <= limit), f"{got:g} where {wanted:g} is expected")
+        return abs(got - wanted) <= limit
 
     return FunctionEvaluator(
         judge,
         name="numeric",
-        options={"tolerance": tolerance, "relative": relative},
+        options={
+            "tolerance": tolerance,
+            "relative": relative,
+            "decimal_comma": decimal_comma,
+            "percent": percent,
+        },
         trusted=True,
     )
 
 
-def _number(value: Any) -> float | None:
+def _number(value: Any, decimal_comma: bool) -> tuple[float, bool] | None:
+    """A number, and whether it is a percentage."""
+    is_percent = False
     if isinstance(value, str):
-        found = _NUMBER.findall(value)
-        value = float(found[-1].replace(",", "").replace(_MINUS, "-")) if found else None
+        from ratchet.evaluate.prose_numbers import answer_in
+
+        found = answer_in(value, decimal_comma=decimal_comma)
+        value, is_percent = (found.value, found.percent) if found else (None, False)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
-        return float(value) if math.isfinite(value) else None
+        return (float(value), is_percent) if math.isfinite(value) else None
     except OverflowError:  # an integer too large for a float
         return None

@@ -1,0 +1,466 @@
+"""Reads the numbers of a text, and which of them is its answer.
+
+A number is written in digits, with separators, signs, a fraction, a percent sign or a unit of scale
+("3.5 million"), or in English words ("forty-two"). Years, dates, ordinals, citations, exponents and
+counts of steps stand in answers without being them; they are read only where there is nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_TEXT = 20_000
+"""Most characters that are read; of a longer text, the last ones, where answers usually are."""
+
+_SIGNS = "-+\u2212"
+_SPACES = "\u00a0\u2009\u202f"
+
+_AT_ONCE = 40
+"""Most characters between a marker and its number."""
+
+_DIGITS = re.compile(
+    rf"(?P<sign>(?<!\w)[{_SIGNS}])?"  # a hyphen between two numbers, as in 2024-05, is no sign
+    r"(?:(?:US)?[$€£¥]\s?)?"
+    r"(?P<number>"
+    rf"\d{{1,3}}(?P<gap>[{_SPACES}'\u2019_])\d{{3}}(?:(?P=gap)\d{{3}})*(?!\d)(?:[.,]\d+)?"
+    r"|\d{1,3}(?:\.\d{3})+,\d+(?![\d.])"
+    r"|\d{1,3}(?:\.\d{3}){2,}(?![\d.])"
+    r"|\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?"
+    r"|\d{1,3}(?:,\d{2})+,\d{3}(?![\d,])(?:\.\d+)?"
+    r"|\d+(?:\.\d+)?|\.\d+)"
+    r"(?:[eE](?P<exponent>[-+\u2212]?\d+)|\s?[x×\u00b7*]\s?10\^?(?P<power>[-\u2212]?\d+|[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?"
+)
+_COMMA = re.compile(
+    rf"(?P<sign>(?<!\w)[{_SIGNS}])?(?:[$€£¥]\s?)?"
+    rf"(?P<number>\d{{1,3}}(?:[.{_SPACES}'\u2019]\d{{3}})+(?!\d)(?:,\d+)?|\d+(?:,\d+)?)"
+    r"(?:[eE](?P<exponent>[-+\u2212]?\d+)|(?P<power>(?!)))?"
+)
+_SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_VULGAR = {"¼": 0.25, "½": 0.5, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3, "⅕": 0.2, "⅛": 0.125}
+
+_AFTER_FRACTION = re.compile(r"\s?/\s?(\d{1,15})(?!\d|/|[.,]\d)")
+_MIXED = re.compile(r"[ -](\d{1,9})/(\d{1,9})(?![\d/])")
+_SCALE = re.compile(
+    r"(?:(?P<glued>[kKMB]|bn|mn|tn)(?![\w/^²³])"
+    r"|[\s-]?(?P<word>hundred|thousand|million|billion|trillion|mio|bn|mn|dozens?|lakhs?|crores?)\b)",
+)
+_SCALES = {
+    "k": 1e3,
+    "K": 1e3,
+    "M": 1e6,
+    "B": 1e9,
+    "bn": 1e9,
+    "mn": 1e6,
+    "tn": 1e12,
+    "mio": 1e6,
+    "hundred": 1e2,
+    "thousand": 1e3,
+    "million": 1e6,
+    "billion": 1e9,
+    "trillion": 1e12,
+    "dozen": 12,
+    "dozens": 12,
+    "lakh": 1e5,
+    "lakhs": 1e5,
+    "crore": 1e7,
+    "crores": 1e7,
+}
+_PERCENT = re.compile(r"\s?(?:%|percent\b|per cent\b|pct\b)")
+
+_ONES = dict(
+    zip(
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+        ],
+        range(20),
+        strict=True,
+    )
+)
+_TENS = dict(
+    zip(
+        ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"],
+        range(20, 100, 10),
+        strict=True,
+    )
+)
+_LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_PARTS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "tenth": 10}
+_NAMES = "|".join((*_ONES, *_TENS, "hundred", *_LARGE, "dozen"))
+_WORDS = re.compile(
+    rf"\b(?:(?P<minus>minus|negative)\s+)?(?:a\s+(?=hundred|thousand|million|billion|dozen|half))?"
+    rf"(?P<words>(?:{_NAMES})(?:(?:\s*-\s*|\s+and\s+(?:a\s+)?|\s+)(?:{_NAMES}|half))*"
+    rf"(?:\s+point(?:\s+(?:{'|'.join(_ONES)}))+)?)\b"
+    r"(?:[\s-]+(?P<part>half|halves|thirds?|quarters?|fifths?|tenths?)\b)?",
+    re.IGNORECASE,
+)
+
+_COUNTED = frozenset(
+    [
+        "step",
+        "steps",
+        "question",
+        "problem",
+        "section",
+        "chapter",
+        "table",
+        "figure",
+        "fig",
+        "equation",
+        "eq",
+        "page",
+        "part",
+        "option",
+        "case",
+        "example",
+        "item",
+        "line",
+        "version",
+        "no",
+        "number",
+        "room",
+        "class",
+        "level",
+        "method",
+    ]
+)
+_COMPARED = frozenset(["nearest", "every", "each", "per", "among", "not", "than"])
+_OVER = frozenset(
+    ["for", "in", "within", "after", "over", "with", "between", "across", "from", "by"]
+)
+_CURRENCY = ("USD", "EUR", "GBP", "CHF", "INR", "JPY", "CAD", "AUD", "Rs")
+_GLUED = ("±", "± ", "+/-", "+/- ", "^", "^{", "^-", "^{-", "_", "_{", "[")
+_AFTER_WEAK = re.compile(
+    r"(?:st|nd|rd|th)\b|\]|:\d\d|\s*(?:decimal|significant|d\.?p\.?\b|s\.?f\.?\b|sig\.?\s?fig|digits)"
+    r"|\s*%?\s+(?:confidence|CI\b)",
+    re.IGNORECASE,
+)
+_DATES = re.compile(
+    r"\b\d{4}-\d\d-\d\d\b|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b|\b\d{1,2}:\d\d(?::\d\d)?\b|"
+    r"\b(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\.?\s+\d{1,2}(?:st|nd|rd|th)?"
+    r"(?:,?\s+\d{4})?\b|\b\d{1,2}(?:st|nd|rd|th)?\s+(?:of\s+)?"
+    r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\.?(?:,?\s+\d{4})?\b|"
+    r"\b(?:in|since|by|until|from|during|early|late|as of|year|mid)[\s-]+(?:1[5-9]|20)\d\d\b"
+)
+_OF_PEOPLE_OR_TIME = re.compile(
+    r"\s*-?\s*(?:people|persons|guests|students|workers|children|friends|seconds?|minutes?|hours?|"
+    r"days?|weeks?|months?|years?|nights?|times|trips|rounds|steps)\b",
+    re.IGNORECASE,
+)
+_HEDGE = re.compile(
+    r"(?:[\W\d_]|about|approximately|approx|around|roughly|nearly|almost|exactly|just|only|simply|"
+    r"the\s+(?:number|total|sum|value)|is|a|an|over|total|of|USD|EUR|GBP|[a-z]\s*=)*",
+    re.IGNORECASE,
+)
+
+_BOXED = re.compile(r"\\boxed\s*\{")
+_HASHES = re.compile(r"^\s*####\s*", re.MULTILINE)
+_ANSWER = re.compile(
+    r"\b(?:final\s+)?(?:answer|solution|result)\b(?:[^.\n:=]|\.(?=\d)){0,80}?"
+    r"(?:\bis\b|\bare\b|\bwas\b|[:=\u2192]|\bequals\b|\bcomes\s+to\b)\s*",
+    re.IGNORECASE,
+)
+_CONCLUSION = re.compile(
+    r"\b(?:therefore|thus|hence|in\s+total|altogether|in\s+all|"
+    r"(?P<says>equals|comes?\s+to|amounts?\s+to|adds?\s+up\s+to|totals|"
+    r"(?:total|sum|difference|product|average|mean|median)\b[^.\n]{0,60}?"
+    r"(?:\b(?:is|are|was|were|of)\b|:)))",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\W]*[A-Z\\])|\n+")
+_LATEX = (
+    (re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}"), r" \1/\2 "),
+    (re.compile(r"\\(?:text|mathrm|mathbf|textbf|operatorname)\s*\{([^{}]*)\}"), r" \1 "),
+    (re.compile(r"\\times"), "×"),
+    (re.compile(r"\\cdot"), "·"),
+    (re.compile(r"\{,\}|,\\!"), ","),
+    (re.compile(r"\\[,;:! ]"), ""),
+    (re.compile(r"\\([%$])"), r"\1"),
+    (re.compile(r"\\(?:approx|sim)"), "≈"),
+    (re.compile(r"\^\s*\{?\s*(?:\\circ|°)\s*\}?"), "°"),
+)
+_MARKUP = re.compile(
+    r"\*{1,3}|`|(?<!\w)__?(?=\S)|(?<=\S)__?(?!\w)|(?<![\w\d])\$(?!\d|-|\.)|(?<=[\d}])\$"
+)
+
+
+@dataclass(frozen=True)
+class ProseNumber:
+    """A number in a text."""
+
+    value: float
+    start: int
+    end: int
+    percent: bool = False
+    weak: bool = False
+    """It is probably not an answer: a year, an ordinal, the number of a step."""
+    in_words: bool = False
+
+
+def answer_in(text: str, *, decimal_comma: bool = False) -> ProseNumber | None:
+    """The number that is a text's answer; None if it holds no number.
+
+    That in the last `\\boxed{}`, behind `####`, or behind the last "answer is" or "answer:"; else
+    that of the last conclusion ("in total", "comes to"), or of the last sentence with a number. Of
+    several in a sentence, the one after its last "=", or else the last.
+
+    Args:
+        text: The text.
+        decimal_comma: Commas are decimal, as in "1.234,50".
+    """
+    text = _plain(text[-MAX_TEXT:])
+    found = list(numbers_in(text, decimal_comma=decimal_comma))
+    if not found:
+        return None
+    start, end = _marked(text)
+    if start >= 0:
+        here = [n for n in found if n.start >= start and (end < 0 or n.end <= end)]
+        if here:
+            return _chosen_after(text, here, start, end)
+    sentences = _sentences(text)
+    strong = [n for n in found if not n.weak] or found
+    if _CONCLUSION.search(text):
+        for low, high in reversed(sentences):
+            match = _CONCLUSION.search(text, low, high)
+            if match is not None:
+                after = [n for n in strong if match.end() <= n.start < high]
+                here = after or [n for n in strong if low <= n.start < high]
+                if here and match["says"] and after and "=" not in text[low:high]:
+                    return after[0]
+                if here:
+                    return _last_of(text, here, low, high)
+    for low, high in reversed(sentences):
+        here = [n for n in strong if low <= n.start < high]
+        if here:
+            return _last_of(text, here, low, high)
+    return strong[-1]
+
+
+def numbers_in(text: str, *, decimal_comma: bool = False) -> Iterator[ProseNumber]:
+    """The numbers of a text in order.
+
+    Args:
+        text: The text.
+        decimal_comma: Commas are decimal, as in "1.234,50".
+    """
+    dates = [match.span() for match in _DATES.finditer(text)]
+    found = list(_in_digits(text, dates, _COMMA if decimal_comma else _DIGITS, decimal_comma))
+    taken = [(n.start, n.end) for n in found]
+    found += [n for n in _in_words(text) if not any(s < n.end and n.start < e for s, e in taken)]
+    yield from sorted(found, key=lambda n: n.start)
+
+
+def _in_digits(
+    text: str, dates: list[tuple[int, int]], form: re.Pattern[str], decimal_comma: bool
+) -> Iterator[ProseNumber]:
+    at, date = 0, 0
+    while (match := form.search(text, at)) is not None:
+        at = max(match.end(), at + 1)
+        value = _value(match, decimal_comma)
+        end = match.end()
+        before = text[max(0, match.start() - 40) : match.start()]
+        vulgar = _VULGAR.get(text[end : end + 1])
+        mixed, over = _MIXED.match(text, end), _AFTER_FRACTION.match(text, end)
+        whole = float(value).is_integer() if math.isfinite(value) else False
+        if vulgar is not None:
+            value, end = value + math.copysign(vulgar, value), end + 1
+        elif mixed is not None and whole and int(mixed[2]) > int(mixed[1]) > 0:
+            value, end = value + math.copysign(int(mixed[1]) / int(mixed[2]), value), mixed.end()
+        elif over is not None and int(over[1]) and not before.endswith("/"):
+            value, end = value / int(over[1]), over.end()
+        scale = _SCALE.match(text, end)
+        if scale is not None:
+            value, end = value * _SCALES[scale["glued"] or scale["word"].lower()], scale.end()
+        percent = _PERCENT.match(text, end)
+        end = percent.end() if percent else end
+        while date < len(dates) and dates[date][1] <= match.start():
+            date += 1
+        in_date = date < len(dates) and dates[date][0] < match.end()
+        weak = (
+            in_date
+            or _AFTER_WEAK.match(text, end) is not None
+            or _is_named(before)
+            or _is_weak_after(before)
+            or (_is_over(before) and _OF_PEOPLE_OR_TIME.match(text, end) is not None)
+        )
+        if in_date and not match["sign"]:
+            end = match.end()
+            value = _value(match, decimal_comma)
+        at = max(at, end)
+        yield ProseNumber(value, match.start(), end, percent is not None, weak)
+    for index, mark in enumerate(text):
+        if mark in _VULGAR and not text[index - 1 : index].isdigit():
+            yield ProseNumber(_VULGAR[mark], index, index + 1)
+
+
+def _value(match: re.Match[str], decimal_comma: bool) -> float:
+    digits = re.sub(rf"[{_SPACES}'\u2019_]", "", match["number"])
+    if decimal_comma or re.search(r"\.\d{3},|\.\d{3}\.", digits):
+        digits = digits.replace(".", "").replace(",", ".")
+    elif match["gap"] and "," in digits:
+        digits = digits.replace(",", ".")
+    else:
+        digits = digits.replace(",", "")
+    power = match["exponent"] or match["power"] or ""
+    power = power.translate(_SUPERSCRIPT).replace("\u2212", "-")
+    value = float(f"{digits}e{power}" if power else digits)
+    sign = match["sign"] or ""
+    return -value if sign[:1] in ("-", "\u2212") and sign else value
+
+
+def _in_words(text: str) -> Iterator[ProseNumber]:
+    for match in _WORDS.finditer(text):
+        words = re.findall(r"[a-z]+", match["words"].lower())
+        if words == ["one"] and match["part"] is None:
+            continue  # a pronoun more often than a number
+        value = _of_words(words)
+        if value is None:
+            continue
+        before = text[max(0, match.start() - 40) : match.start()]
+        if before.rstrip().lower().endswith("half"):  # a dozen
+            value /= 2
+        if match["part"]:
+            value /= _PARTS[re.sub("s$", "", match["part"].lower().replace("halves", "half"))]
+        weak = _is_weak_after(before)
+        after = text[match.end() : match.end() + 12]
+        percent = _PERCENT.match(after) is not None
+        value = -value if match["minus"] else value
+        yield ProseNumber(value, match.start(), match.end(), percent, weak, in_words=True)
+
+
+def _is_named(before: str) -> bool:
+    """Whether a number is part of a name, as in COVID-19 or CO2."""
+    glued = before[-2:-1] if before.endswith("-") else before[-1:]
+    return glued.isalpha() and not before.endswith(_CURRENCY)
+
+
+def _is_weak_after(before: str) -> bool:
+    if before.endswith(_GLUED):
+        return True
+    words = before.lower().split()[-5:]
+    if not words or not (before[-1].isspace() or before.endswith("#")):
+        return False
+    last = words[-1].rstrip(".#").lstrip("(")
+    if last in _COUNTED or last in _COMPARED:
+        return True
+    if last in ("of", "the"):
+        return words[-2:-1] in (["out"], ["instead"], ["of"])
+    return last == "to" and any(word.startswith("round") for word in words)
+
+
+def _is_over(before: str) -> bool:
+    """Whether a preposition is before a number, as in "for 3 people"."""
+    words = before.lower().split()[-3:]
+    while words and words[-1] in ("the", "next", "last", "first", "all", "another"):
+        words.pop()
+    return bool(words) and words[-1] in _OVER
+
+
+def _of_words(words: list[str]) -> float | None:
+    """The number of English words, or None if they are none, as in "seven three"."""
+    total, part, last = 0.0, 0.0, 10**15
+    fraction = 0.0
+    if "point" in words:
+        at = words.index("point")
+        digits = "".join(str(_ONES[word]) for word in words[at + 1 :])
+        if not digits.isdigit():
+            return None
+        fraction, words = float(f"0.{digits}"), words[:at]
+    for word in words:
+        if word == "and":
+            continue
+        if word == "half":
+            fraction += 0.5
+        elif word in _ONES or word in _TENS:
+            value = _ONES[word] if word in _ONES else _TENS[word]
+            if part % 100 and (word in _TENS or part % 10 or part % 100 < 20 or value > 9):
+                return None
+            part += value
+        elif word in ("hundred", "dozen"):
+            part = (part or 1) * (100 if word == "hundred" else 12)
+        elif word in _LARGE:
+            if _LARGE[word] >= last:
+                return None
+            last = _LARGE[word]
+            total += ((part or (0 if fraction else 1)) + fraction) * last
+            part, fraction = 0.0, 0.0
+    return total + part + fraction
+
+
+def _plain(text: str) -> str:
+    for form, plain in _LATEX if "\\" in text or "{,}" in text or "^" in text else ():
+        text = form.sub(plain, text)
+    return _MARKUP.sub("", text)
+
+
+def _marked(text: str) -> tuple[int, int]:
+    """Start and end of the part that the text marks as its answer; -1 for no start, or no end."""
+    boxed = [match.end() for match in _BOXED.finditer(text)]
+    if boxed:
+        end = text.find("}", boxed[-1])
+        return boxed[-1], end if end >= 0 else len(text)
+    hashes = [match.end() for match in _HASHES.finditer(text)]
+    if hashes:
+        return hashes[-1], -1
+    answers = list(_ANSWER.finditer(text))
+    final = [match for match in answers if match[0].lower().startswith("final")]
+    named = [match for match in answers if re.match(r"(?:final\s+)?answer", match[0], re.I)]
+    chosen = final or named or answers
+    return (chosen[-1].end(), -1) if chosen else (-1, -1)
+
+
+def _chosen_after(text: str, here: list[ProseNumber], start: int, end: int) -> ProseNumber:
+    """The answer behind a marker: the number that follows at once, or else that of the sentence."""
+    low, high = next(
+        ((low, high) for low, high in _sentences(text) if low <= here[0].start < high),
+        (start, len(text)),
+    )
+    low, high = max(low, start), high if end < 0 else end
+    within = [n for n in here if low <= n.start < high] or here
+    strong = [n for n in within if not n.weak] or within
+    first = strong[0]
+    at_once = first.start - low <= _AT_ONCE and _HEDGE.fullmatch(text, low, first.start)
+    if at_once and text.find("=", first.end, high) < 0:
+        return first
+    return _last_of(text, strong, low, high)
+
+
+def _last_of(text: str, here: list[ProseNumber], low: int, high: int) -> ProseNumber:
+    """The answer of a sentence: after its last "=", else the last outside of trailing brackets."""
+    equal = max(text.rfind("=", low, high), text.rfind("≈", low, high))
+    after = [n for n in here if n.start > equal] if equal >= 0 else []
+    if after:
+        return after[0]
+    digits = [n for n in here if not n.in_words] or here
+    opened = text.rfind("(", low, high)
+    outside = [n for n in digits if n.end <= opened] if opened >= 0 else []
+    return (outside or digits)[-1]
+
+
+def _sentences(text: str) -> list[tuple[int, int]]:
+    found, low = [], 0
+    for match in _SENTENCE.finditer(text):
+        found.append((low, match.start()))
+        low = match.end()
+    return [*found, (low, len(text))]
