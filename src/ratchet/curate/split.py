@@ -2,7 +2,8 @@
 
 A task's split depends only on its group, and a group's on the content of its first task: tasks
 appended to the list never move others (except that a task that joins two groups merges them, and
-the later group moves to the earlier one's split). Tasks that differ only in wording can be grouped.
+the later group moves to the earlier one's split). Tasks that say nearly the same are one group; see
+`near_duplicates`. Where splits are stored, as in a dataset, they are given and stay as they are.
 """
 
 from __future__ import annotations
@@ -10,10 +11,14 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ratchet.curate.near_duplicates import near_duplicate_groups
 from ratchet.types import SPLITS, ConfigError, Dataset, InputError, Split, Task, canonical_json
+
+_LONGEST_TEXT = 20_000
+"""Characters of an input that are compared; what follows must be equal."""
 
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 
@@ -24,17 +29,23 @@ def split_tasks(
     name: str,
     fractions: Mapping[Split, float],
     group_by: str | None = None,
+    near_duplicates: bool = True,
+    given: Mapping[str, Split] | None = None,
 ) -> Dataset:
     """Create a dataset of these tasks with a split for each.
 
-    Tasks of the same group share a split, and so do tasks whose inputs differ only in case, white
-    space and punctuation.
+    Tasks of the same group share a split, and so do tasks whose inputs say nearly the same, or
+    differ only in case, white space and punctuation.
 
     Args:
         tasks: The tasks, with unique ids.
         name: The dataset's name.
         fractions: Share of the groups for each split; they sum to 1.
-        group_by: `expected` (the first accepted answer), `metadata.KEY`, or None for the input.
+        group_by: `expected` (the first accepted answer), `metadata.KEY`, `conversation` or `user`
+            (the metadata of that name, where a task has it), or None for the input.
+        near_duplicates: Keep inputs that say nearly the same together.
+        given: Split by task id of tasks that have one. They keep it, and others of their group get
+            it; splits may then be empty.
 
     Raises:
         ConfigError: The fractions do not sum to 1, or group_by names nothing.
@@ -46,7 +57,9 @@ def split_tasks(
             f"The shares of train, val and test sum to {total:g}, not 1.",
             hint="Correct split under [tasks] in ratchet.toml.",
         )
-    groups = _groups(tasks, group_by)
+    groups = _groups(tasks, group_by, near_duplicates)
+    if given is not None:
+        return Dataset(name, tuple(tasks), _added(groups, fractions, given))
     splits = {task.id: _split_of(groups[task.id], fractions) for task in tasks}
     for split in SPLITS:
         if fractions.get(split, 0.0) > 0 and split not in splits.values():
@@ -56,6 +69,20 @@ def split_tasks(
                 hint="Add tasks, or change split or group_by under [tasks] in ratchet.toml.",
             )
     return Dataset(name=name, tasks=tuple(tasks), splits=splits)
+
+
+def _added(
+    groups: Mapping[str, bytes], fractions: Mapping[Split, float], given: Mapping[str, Split]
+) -> dict[str, Split]:
+    """Splits in which tasks that have one keep it, and the others join their group's first."""
+    of_group: dict[bytes, Split] = {}
+    for task_id, group in groups.items():
+        if task_id in given:
+            of_group.setdefault(group, given[task_id])
+    return {
+        task_id: given.get(task_id) or of_group.get(group) or _split_of(group, fractions)
+        for task_id, group in groups.items()
+    }
 
 
 def _split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
@@ -71,7 +98,9 @@ def _split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
     return selected
 
 
-def _groups(tasks: Sequence[Task], group_by: str | None) -> dict[str, bytes]:
+def _groups(
+    tasks: Sequence[Task], group_by: str | None, near_duplicates: bool
+) -> dict[str, bytes]:
     """Group by task id: tasks that share a key, directly or transitively, are one group."""
     parent: dict[bytes, bytes] = {}
     age: dict[bytes, int] = {}
@@ -83,16 +112,51 @@ def _groups(tasks: Sequence[Task], group_by: str | None) -> dict[str, bytes]:
             key = parent[key]
         return key
 
+    def join(one: bytes, other: bytes) -> None:
+        older, younger = sorted((root(one), root(other)), key=age.__getitem__)
+        parent[younger] = older
+
     first: dict[str, bytes] = {}
     for task in tasks:
-        keys = [b"input:" + canonical_json(_normal(task.input))]
-        if group_by is not None:
-            keys.insert(0, b"group:" + canonical_json(_group_value(task, group_by)))
-        first[task.id] = keys[0]
-        for key in keys[1:]:
-            older, younger = sorted((root(keys[0]), root(key)), key=age.__getitem__)
-            parent[younger] = older
+        key = b"input:" + canonical_json(_normal(task.input))
+        named = None if group_by is None else _group_key(task, group_by)
+        first[task.id] = key if named is None else named
+        join(first[task.id], key)
+    if near_duplicates:
+        copies = near_duplicate_groups([text_of(task.input) for task in tasks])
+        for task, leader in zip(tasks, copies, strict=True):
+            join(first[tasks[leader].id], first[task.id])
     return {task_id: root(key) for task_id, key in first.items()}
+
+
+def text_of(value: Any) -> str:
+    """The text of an input that is compared with others: its keys, texts and numbers in order."""
+    text = "\n".join(_texts(value))
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    rest = hashlib.sha256(text[_LONGEST_TEXT:].encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:_LONGEST_TEXT]} 0x{rest}"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield f"{key}:"
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    else:
+        yield str(value)
+
+
+def _group_key(task: Task, group_by: str) -> bytes | None:
+    if group_by in ("conversation", "user"):
+        found = task.metadata.get(group_by)
+        return None if found is None else b"group:" + canonical_json([group_by, found])
+    return b"group:" + canonical_json(_group_value(task, group_by))
 
 
 def _group_value(task: Task, group_by: str) -> Any:
@@ -102,7 +166,8 @@ def _group_value(task: Task, group_by: str) -> Any:
     kind, _, key = group_by.partition(".")
     if kind != "metadata" or not key:
         raise ConfigError(
-            f"group_by = {group_by!r} under [tasks] is neither 'expected' nor 'metadata.KEY'."
+            f"group_by = {group_by!r} under [tasks] is none of 'expected',"
+            " 'conversation', 'user' and 'metadata.KEY'."
         )
     if key not in task.metadata:
         raise ConfigError(f"group_by names metadata {key!r}, which task {task.id!r} does not have.")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 import time
+from collections import Counter
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, func, select, text
 
-from ratchet.store.engine import Database
+from ratchet.store.engine import Database, starts_with
 from ratchet.store.pruning import PRUNE_LOCK
 from ratchet.store.tables import dataset_tasks, datasets, tasks
-from ratchet.types import Dataset, InputError, Origin, Task
+from ratchet.types import Dataset, DatasetSummary, InputError, NotFound, Origin, Task
 
 
 class Datasets:
@@ -90,6 +92,79 @@ class Datasets:
     def latest(self, name: str) -> Dataset | None:
         """Return the dataset last stored under a name, or None."""
         return self._database.read(lambda c: _load(c, datasets.c.name == name))
+
+    def named(self, name: str) -> Dataset:
+        """Return a dataset by its name, or by NAME@VERSION with the start of a version.
+
+        Raises:
+            NotFound: There is none.
+            InputError: Several versions of the dataset begin so.
+        """
+        own, _, prefix = name.partition("@")
+        mine = datasets.c.name == own
+        if prefix:
+            mine &= starts_with(datasets.c.version, prefix)
+            query = select(datasets.c.version).where(mine).limit(2)
+            found = self._database.read(lambda c: c.scalars(query).all())
+            if len(found) > 1:
+                raise InputError(
+                    f"Several versions of the dataset {own!r} begin with {prefix!r}.",
+                    hint="Give more digits.",
+                )
+        dataset = self._database.read(lambda c: _load(c, mine))
+        if dataset is None:
+            raise NotFound(
+                f"The store has no dataset {name!r}.", hint="Known ones: ratchet datasets list."
+            )
+        return dataset
+
+    def list(self) -> builtins.list[DatasetSummary]:
+        """Summarise the latest version of each dataset, sorted by name."""
+        found: dict[str, DatasetSummary] = {}
+        counted: Counter[str] = Counter()
+        for summary in self._summaries(None):
+            found.setdefault(summary.name, summary)
+            counted[summary.name] += 1
+        return [
+            msgspec.structs.replace(found[name], versions=counted[name]) for name in sorted(found)
+        ]
+
+    def history(self, name: str) -> builtins.list[DatasetSummary]:
+        """Summarise the versions of a dataset, the latest first."""
+        found = self._summaries(name)
+        return [msgspec.structs.replace(one, versions=len(found)) for one in found]
+
+    def _summaries(self, name: str | None) -> builtins.list[DatasetSummary]:
+        query = select(datasets).order_by(datasets.c.put_at.desc(), datasets.c.seq.desc())
+        if name is not None:
+            query = query.where(datasets.c.name == name)
+        counts = select(dataset_tasks.c.version, dataset_tasks.c.split, func.count()).group_by(
+            dataset_tasks.c.version, dataset_tasks.c.split
+        )
+        if name is not None:
+            mine = select(datasets.c.version).where(datasets.c.name == name)
+            counts = counts.where(dataset_tasks.c.version.in_(mine))
+
+        def work(connection: Connection) -> builtins.list[DatasetSummary]:
+            splits: dict[str, dict[str, int]] = {}
+            for version, split, number in connection.execute(counts):
+                splits.setdefault(version, {})[split] = number
+            return [
+                DatasetSummary(
+                    name=row.name,
+                    version=row.version,
+                    tasks=sum(splits.get(row.version, {}).values()),
+                    splits=splits.get(row.version, {}),
+                    provenance=row.provenance,
+                    parent=row.parent,
+                    reason=row.reason,
+                    created_at=row.created_at,
+                    put_at=row.put_at,
+                )
+                for row in connection.execute(query)
+            ]
+
+        return self._database.read(work)
 
 
 def _load(connection: Connection, condition: Any) -> Dataset | None:

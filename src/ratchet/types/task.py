@@ -69,5 +69,24 @@ class Dataset(msgspec.Struct, frozen=True):
         return tuple(t for t in self.tasks if self.splits[t.id] == name)
 
 
+class DatasetSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a dataset without its tasks."""
+
+    name: str
+    version: str
+    tasks: int
+    splits: dict[str, int]
+    """Number of tasks by split."""
+    provenance: Provenance = "curated"
+    parent: str = ""
+    reason: str = ""
+    versions: int = 1
+    """Number of versions of this name."""
+    created_at: float = 0.0
+    """Unix seconds."""
+    put_at: float = 0.0
+    """When it was last stored, in Unix seconds; the latest of a name is the dataset."""
+
+
 def _by_id(task: Task) -> str:
     return task.id

@@ -1,0 +1,467 @@
+"""Groups texts that say nearly the same, so that copies of a task are not in two splits.
+
+Candidates are found by MinHash over character 4-grams (Broder 1997) in bands (Indyk and Motwani
+1998), by equal words, and by words of which all but one are equal. A candidate pair is confirmed by
+the exact Jaccard index of its 4-grams and by the words in which the two differ; groups are the
+connected components.
+
+Texts that differ in a number, a negation, an opposite (before and after) or a name are never in one
+group, however alike they are. Six or more texts that differ only by exchanged words are a template
+with its values, not copies of one text, and stay apart.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Hashes = NDArray[np.uint64]
+
+SAME_WORDS = 0.35
+"""Minimum Jaccard index of two texts with the same words, up to fillers, inflection and typos."""
+
+MORE_WORDS = 0.65
+"""The same, when one text has words besides those of the other."""
+
+OTHER_WORD = 0.6
+"""The same, when one word is exchanged."""
+
+OTHER_WORDS = 0.7
+"""The same, when several are."""
+
+WORDS_TO_ONE = 6
+"""A text has at least so many words for each that is exchanged."""
+
+TEMPLATE = 6
+"""So many texts that differ by exchanged words are a template with its values."""
+
+FEWEST_WORDS = 3
+"""Of a text with fewer words besides fillers, only the same words in the same order are a copy."""
+
+_BANDS, _ROWS = 32, 3
+_NEIGHBOURS = 8
+"""Texts of a bucket that each is compared with. They are ordered by their rarest words, so in a
+bucket full of one template's values a text is near its copies."""
+
+_LEAST_AGREEMENT = 0.2
+"""Of two signatures: three standard errors below `SAME_WORDS`."""
+
+_AT_ONCE = 100_000
+_MOST_WORDS = 24
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # noqa: RUF001 - both apostrophes
+_NUMBER = re.compile(
+    r"(?:(?<![\w.,)\]])[-+−])?[$€£¥]?[^\W_]*\d[^\W_]*(?:[.,:/-]\d[^\W_]*)*\s?%?"
+    r"|\S+@\S+|\w+://\S+"
+)
+_QUOTED = re.compile(
+    r"\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|`([^`\n]{1,200})`|«([^»\n]{1,200})»"
+    r"|(?<!\w)'([^'\n]{1,200})'(?!\w)|‘([^’\n]{1,200})’"  # noqa: RUF001 - quotation marks
+)
+_SENTENCE_END = re.compile(r"[.!?:;…\n]\W*$|^\W*$")
+
+_NEGATIONS = frozenset(
+    "not no never none nothing nobody nowhere neither nor without cannot cant dont doesnt didnt isnt"
+    " arent wasnt werent wont wouldnt shouldnt couldnt mustnt hasnt havent hadnt aint except unless"
+    " nicht kein keine keinen keiner keinem nie niemals ohne ne pas jamais sans rien nunca sin nada"
+    " non mai senza não nao nem sem не нет без 不 没 無 无 非".split()
+)
+_NEGATING_SIGNS = frozenset("不没無无非")
+
+_CONTRASTS = frozenset(
+    "before after enable disable enabled disabled buy sell open close opened closed add remove added"
+    " removed increase decrease increased decreased minimum maximum min max highest lowest start stop"
+    " begin end inside outside earliest latest oldest newest import export install uninstall lock"
+    " unlock allow deny accept reject include exclude encrypt decrypt upload download ascending"
+    " descending smaller larger shorter longer cheaper yes true false when where who whose why".split()
+)
+"""Words that say what is asked; held by all texts of a group."""
+
+_OPPOSITES = frozenset(
+    "above below over under on off in out left right up down all any some only more less most least"
+    " first last early late with always a i".split()
+)
+"""Words that may be added to a text, but not exchanged for one another."""
+
+_NUMBER_WORDS = {
+    word: str(number)
+    for number, word in enumerate(
+        "zero - two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+        " sixteen seventeen eighteen nineteen twenty".split()
+    )
+} | {
+    word: word
+    for word in (
+        "thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen half"
+        " double twice third fourth fifth sixth seventh eighth ninth tenth"
+    ).split()
+}
+
+_FILLERS = frozenset(
+    "a an the this that these those is are was were be been am do does did has have had will would"
+    " can could shall should may might must to of for at by from as and or so then than too very just"
+    " also really i me my mine we us our you your he him his she her it its they them their what which"
+    " how whom there here if please pls much kindly thanks thank cheers hi hello"
+    " hey dear greetings regards best ok okay well sorry um uh like want need know tell show give let"
+    " lets get im ive id ill were theres whats hows advance question quick help asking ask wondering"
+    " wonder could'd able".split()
+)
+
+_Pair = tuple[int, int]
+
+
+class _Text(NamedTuple):
+    """What is compared of a text."""
+
+    facts: str
+    """Numbers, negations and contrasts, in order; equal in all texts of a group."""
+    names: frozenset[str]
+    """Words that are capitalised within a sentence, and what is quoted."""
+    openings: frozenset[str]
+    """Capitalised words at the beginning of a sentence, which may be names."""
+    words: tuple[str, ...]
+    """In order, without fillers and what the facts hold."""
+    plain: str
+    """Normalised text, of which 4-grams are taken."""
+
+
+def near_duplicate_groups(texts: Sequence[str]) -> list[int]:
+    """Group texts that say nearly the same.
+
+    Args:
+        texts: The texts.
+
+    Returns:
+        For each text, the position of the first one of its group.
+    """
+    read = [_read(text) for text in texts]
+    strong, weak = _Forest(len(read)), []
+    _join_equal(read, strong)
+    shingles = [_shingles(one.plain) for one in read]
+    for one, other in _candidates(read, shingles):
+        if strong.root(one) == strong.root(other):
+            continue
+        how = _likeness(read[one], read[other], shingles[one], shingles[other])
+        if how == "same":
+            strong.join(one, other)
+        elif how == "reworded":
+            weak.append((one, other))
+    _join_reworded(strong, weak)
+    return _parted_by_names(read, strong)
+
+
+def _read(text: str) -> _Text:
+    composed = unicodedata.normalize("NFKC", text)
+    openings: set[str] = set()
+    names = {quoted.casefold() for found in _QUOTED.findall(composed) for quoted in found if quoted}
+    facts: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for found in _NUMBER.finditer(composed):
+        spans.append(found.span())
+        facts.append(re.sub(r"(?<=\d),(?=\d{3}\b)|\s", "", found[0].casefold()).rstrip(".,:;!?"))
+    rest = _NUMBER.sub(lambda found: " " * len(found[0]), composed)
+    shouted = _is_shouted(rest)
+    words: list[str] = []
+    order: list[tuple[int, str]] = [(begin, fact) for (begin, _), fact in zip(spans, facts, strict=True)]
+    for found in _WORD.finditer(rest):
+        written = found[0]
+        word = written.casefold().replace("’", "'")  # noqa: RUF001
+        bare = word.replace("'", "")
+        if word.endswith("n't") or bare in _NEGATIONS:
+            order.append((found.start(), "¬"))
+            continue
+        if bare in _NUMBER_WORDS:
+            order.append((found.start(), _NUMBER_WORDS[bare]))
+            continue
+        if bare in _CONTRASTS or (len(bare) == 1 and _is_symbol(written, rest, found.start(), shouted)):
+            order.append((found.start(), bare))
+            continue
+        signs = sum(sign in _NEGATING_SIGNS for sign in word)
+        if signs:
+            order.append((found.start(), "¬" * signs))
+        word = word.removesuffix("'s")
+        if bare in _FILLERS or word in _FILLERS:
+            # In capitals a letter may be an article, a pronoun or a letter.
+            if shouted and len(bare) == 1:
+                words.append(word)
+            continue
+        if not shouted and written[0].isupper():
+            (openings if _opens(rest, found.start()) else names).add(word)
+        words.append(word)
+    plain = " ".join(_WORD.findall(composed.casefold()))
+    return _Text("\0".join(fact for _, fact in sorted(order)), frozenset(names), frozenset(openings), tuple(words), plain)
+
+
+def _is_symbol(letter: str, text: str, at: int, shouted: bool) -> bool:
+    """Whether a single letter is one, such as of an option, and not the article or a pronoun."""
+    if letter in "aAiI":
+        return letter == "A" and not shouted and not _opens(text, at)
+    return letter.isascii()
+
+
+def _opens(text: str, at: int) -> bool:
+    """Whether a sentence begins at a position."""
+    return _SENTENCE_END.search(text[max(0, at - 40) : at]) is not None
+
+
+def _is_shouted(text: str) -> bool:
+    """Whether capitals tell nothing, since most words have them."""
+    words = _WORD.findall(text)
+    return sum(word[0].isupper() for word in words) * 2 > len(words) + 2
+
+
+def _shingles(plain: str) -> Hashes:
+    """Distinct hashes of the character 4-grams of a text; of a shorter one, of itself."""
+    import numpy as np
+
+    padded = plain if len(plain) >= 4 else plain.ljust(4)
+    points = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(
+        np.uint64
+    )
+    grams = points[:-3]
+    for step in range(1, 4):
+        grams = grams * np.uint64(0x100000001B3) + points[step : len(points) - 3 + step]
+    grams = (grams ^ (grams >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.unique(grams ^ (grams >> np.uint64(32)))
+
+
+def _join_equal(read: Sequence[_Text], forest: _Forest) -> None:
+    first: dict[Any, int] = {}
+    for number, one in enumerate(read):
+        forest.join(first.setdefault((one.facts, one.words or one.plain), number), number)
+
+
+def _candidates(read: Sequence[_Text], shingles: Sequence[Hashes]) -> list[_Pair]:
+    """Pairs that may be alike, the likeliest first. Every pair has equal facts."""
+    import numpy as np
+
+    usual = [number for number, one in enumerate(read) if len(one.words) >= FEWEST_WORDS]
+    if len(usual) < 2:
+        return []
+    often = Counter(word for number in usual for word in set(read[number].words))
+    ordered = sorted(
+        usual,
+        key=lambda n: sorted(read[n].words, key=lambda word: (often[word], word)),
+    )
+    ranks = {number: rank for rank, number in enumerate(ordered)}
+    signatures = _signatures([shingles[number] for number in ordered])
+    facts: dict[str, int] = {}
+    of = np.array([facts.setdefault(read[n].facts, len(facts)) for n in ordered], dtype=np.uint64)
+    found = [_pairs(bucket, ranks) for bucket in _word_buckets(read, usual)]
+    pairs = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+    for bucket in _band_buckets(signatures, of):
+        pairs = np.union1d(pairs, bucket)
+    one, other = np.divmod(pairs, len(ordered))
+    agreement = np.concatenate(
+        [
+            (signatures[one[at : at + _AT_ONCE]] == signatures[other[at : at + _AT_ONCE]]).mean(1)
+            for at in range(0, len(pairs), _AT_ONCE)
+        ]
+        or [np.empty(0)]
+    )
+    likely = np.flatnonzero(agreement >= _LEAST_AGREEMENT)
+    likely = likely[np.argsort(-agreement[likely], kind="stable")]
+    return [(ordered[a], ordered[b]) for a, b in zip(one[likely], other[likely], strict=True)]
+
+
+def _word_buckets(read: Sequence[_Text], usual: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Texts whose words are the same in another order, and those equal but for one word."""
+    buckets: dict[int, list[int]] = defaultdict(list)
+    for number in usual:
+        one = read[number]
+        words = sorted(one.words)
+        buckets[hash((one.facts, *words))].append(number)
+        if FEWEST_WORDS < len(words) <= _MOST_WORDS:
+            for left_out in range(len(words)):
+                others = (*words[:left_out], *words[left_out + 1 :])
+                buckets[hash((one.facts, *others))].append(number)
+    return (bucket for bucket in buckets.values() if len(bucket) > 1)
+
+
+def _signatures(shingles: Sequence[Hashes]) -> NDArray[np.uint32]:
+    """MinHash signatures, one row a text."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    factors = rng.integers(1, 2**63, _BANDS * _ROWS, dtype=np.uint64) | np.uint64(1)
+    offsets = rng.integers(0, 2**63, _BANDS * _ROWS, dtype=np.uint64)
+    signatures = np.empty((len(shingles), _BANDS * _ROWS), dtype=np.uint32)
+    for row, own in enumerate(shingles):
+        signatures[row] = ((own[:, None] * factors + offsets) >> np.uint64(32)).min(axis=0)
+    return signatures
+
+
+def _band_buckets(
+    signatures: NDArray[np.uint32], facts: Hashes
+) -> Iterator[NDArray[np.int64]]:
+    """Pairs of ranks whose signatures agree in a band, and whose facts are equal."""
+    import numpy as np
+
+    mixers = np.random.default_rng(1).integers(1, 2**63, _ROWS + 1, dtype=np.uint64) | np.uint64(1)
+    for band in range(0, _BANDS * _ROWS, _ROWS):
+        keys = facts * mixers[-1]
+        for row in range(_ROWS):
+            keys = (keys ^ (keys >> np.uint64(31))) * mixers[row] + signatures[:, band + row]
+        order = np.argsort(keys, kind="stable")  # ranks within a bucket stay in their order
+        found = []
+        for step in range(1, _NEIGHBOURS + 1):
+            same = keys[order[step:]] == keys[order[:-step]]
+            found.append(order[:-step][same] * len(order) + order[step:][same])
+        yield np.concatenate(found)
+
+
+def _pairs(bucket: Sequence[int], ranks: Mapping[int, int]) -> NDArray[np.int64]:
+    """Pairs of neighbours: texts whose rarest words are alike."""
+    import numpy as np
+
+    own = np.unique([ranks[number] for number in bucket]).astype(np.int64)
+    steps = range(1, min(_NEIGHBOURS, len(own) - 1) + 1)
+    found = [own[:-step] * len(ranks) + own[step:] for step in steps]
+    return np.concatenate([np.empty(0, np.int64), *found])
+
+
+def _likeness(one: _Text, other: _Text, mine: Hashes, others: Hashes) -> str:
+    """`same`, `reworded` or nothing, for texts of equal facts."""
+    least, most = sorted((len(mine), len(others)))
+    if least < SAME_WORDS * most:
+        return ""
+    alike = _jaccard(mine, others)
+    if alike < SAME_WORDS:
+        return ""
+    here, there = _unmatched(one.words, other.words)
+    names = one.names | other.names
+    if _held(one, names) != _held(other, names):
+        return ""
+    openings = one.openings | other.openings
+    if here and there and not openings.isdisjoint((*here, *there)):
+        return ""
+    if not _OPPOSITES.isdisjoint(here) and not _OPPOSITES.isdisjoint(there):
+        return ""
+    here, there = ([w for w in side if w not in _OPPOSITES] for side in (here, there))
+    if here and there:
+        fewest = min(sum(w not in _OPPOSITES for w in each.words) for each in (one, other))
+        if max(len(here), len(there)) * WORDS_TO_ONE > fewest:
+            return ""
+        needed = OTHER_WORD if len(here) == len(there) == 1 else OTHER_WORDS
+    else:
+        needed = MORE_WORDS if here or there else SAME_WORDS
+    if alike < needed:
+        return ""
+    return "reworded" if here and there else "same"
+
+
+def _jaccard(one: Hashes, other: Hashes) -> float:
+    import numpy as np
+
+    # Both are sorted, without repetitions.
+    at = np.searchsorted(one, other)
+    at[at == len(one)] = 0
+    both = int(np.count_nonzero(one[at] == other))
+    return both / (len(one) + len(other) - both)
+
+
+def _unmatched(one: Sequence[str], other: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Words of either text without an equal or nearly equal one in the other."""
+    counts, theirs = Counter(one), Counter(other)
+    here, there = list((counts - theirs).elements()), list((theirs - counts).elements())
+    for word in list(here):
+        # Typos spare the first letter; other words that look alike often do not.
+        near = (each for each in there if each[0] == word[0] and _is_variant(word, each))
+        partner = next(near, None)
+        if partner is not None:
+            here.remove(word)
+            there.remove(partner)
+    # A word said twice is no other word.
+    return [w for w in here if w not in theirs], [w for w in there if w not in counts]
+
+
+def _is_variant(one: str, other: str) -> bool:
+    """Whether two words differ by one typo, or by their ending."""
+    short, long = sorted((one, other), key=len)
+    if len(short) < 4 or len(long) - len(short) > 3:
+        return False
+    if long.startswith(short):
+        return long[len(short) :] in _ENDINGS
+    if len(long) - len(short) > 1:
+        return False
+    begin = next(n for n, sign in enumerate(short) if sign != long[n])
+    if len(short) < len(long):
+        return short[begin:] == long[begin + 1 :]
+    if short[begin + 1 :] == long[begin + 1 :]:
+        return len(short) > 4
+    swapped = short[begin + 1 : begin + 2] + short[begin]
+    return swapped == long[begin : begin + 2] and short[begin + 2 :] == long[begin + 2 :]
+
+
+_ENDINGS = frozenset(("s", "es", "d", "ed", "ing", "ly", "er", "n", "en", "e"))
+
+
+def _join_reworded(strong: _Forest, weak: Iterable[_Pair]) -> None:
+    """Join groups whose texts differ by exchanged words, unless they are so many as a template."""
+    pairs = {
+        (one, other)
+        for one, other in ((strong.root(a), strong.root(b)) for a, b in weak)
+        if one != other
+    }
+    wide = _Forest(len(strong))
+    for one, other in pairs:
+        wide.join(one, other)
+    groups = Counter(wide.root(one) for one in {each for pair in pairs for each in pair})
+    for one, other in pairs:
+        if groups[wide.root(one)] < TEMPLATE:
+            strong.join(one, other)
+
+
+def _parted_by_names(read: Sequence[_Text], forest: _Forest) -> list[int]:
+    """The groups, each parted where one of its texts has a name that another has not.
+
+    Pairs were compared, and a text between two may hold neither name or hold it uncapitalised.
+    """
+    members: dict[int, list[int]] = defaultdict(list)
+    for number in range(len(read)):
+        members[forest.root(number)].append(number)
+    groups = list(range(len(read)))
+    for own in members.values():
+        if len(own) == 1:
+            continue
+        names = frozenset().union(*(read[number].names for number in own))
+        first: dict[tuple[str, ...], int] = {}
+        for number in own:
+            groups[number] = first.setdefault(_held(read[number], names), number)
+    return groups
+
+
+def _held(text: _Text, names: frozenset[str]) -> tuple[str, ...]:
+    """Which of the names a text has, in order."""
+    quoted = sorted(name for name in names if name in text.plain and name not in text.words)
+    return (*(word for word in text.words if word in names), *quoted) if names else ()
+
+
+class _Forest:
+    """Disjoint sets of numbers; a set is known by its smallest."""
+
+    def __init__(self, size: int) -> None:
+        self._parent = list(range(size))
+
+    def __len__(self) -> int:
+        return len(self._parent)
+
+    def root(self, number: int) -> int:
+        """The smallest number of the set."""
+        parent = self._parent
+        while parent[number] != number:
+            parent[number] = parent[parent[number]]
+            number = parent[number]
+        return number
+
+    def join(self, one: int, other: int) -> None:
+        """Unite two sets."""
+        one, other = sorted((self.root(one), self.root(other)))
+        self._parent[other] = one
