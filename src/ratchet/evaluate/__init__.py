@@ -2,7 +2,14 @@
 
 from ratchet.evaluate.catalog import BUILT_IN, make_evaluator
 from ratchet.evaluate.cost_and_latency import cost, latency
-from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, Judgement, evaluator
+from ratchet.evaluate.evaluator import (
+    Evaluator,
+    EvaluatorBasis,
+    FunctionEvaluator,
+    Judgement,
+    basis_of,
+    evaluator,
+)
 from ratchet.evaluate.match import contains, exact_match, reciprocal_rank, regex
 from ratchet.evaluate.numeric import numeric
 from ratchet.evaluate.schema import json_schema
@@ -12,10 +19,12 @@ from ratchet.evaluate.sql_equivalence.evaluator import sql
 __all__ = [
     "BUILT_IN",
     "Evaluator",
+    "EvaluatorBasis",
     "FunctionEvaluator",
     "Judgement",
     "ScoreStream",
     "Scorer",
+    "basis_of",
     "contains",
     "cost",
     "evaluator",

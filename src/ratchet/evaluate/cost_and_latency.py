@@ -24,7 +24,7 @@ def latency(*, within: float | None = None) -> FunctionEvaluator:
 
     unit = "s" if within is None else ""
     return FunctionEvaluator(
-        judge, name="latency", unit=unit, options={"within": within}, trusted=True
+        judge, name="latency", unit=unit, options={"within": within}, trusted=True, basis="measurement"
     )
 
 
@@ -49,7 +49,7 @@ def cost(*, within: float | None = None) -> FunctionEvaluator:
 
     unit = "USD" if within is None else ""
     return FunctionEvaluator(
-        judge, name="cost", unit=unit, options={"within": within}, trusted=True
+        judge, name="cost", unit=unit, options={"within": within}, trusted=True, basis="measurement"
     )
 
 

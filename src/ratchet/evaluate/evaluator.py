@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, overload
 
 import msgspec
 
@@ -33,6 +33,10 @@ PARAMETERS = ("output", "expected", "input", "metadata", "rollout", "spans")
 
 SpansOf = Callable[[str], list[Span]]
 """Reads the spans of a rollout by its id."""
+
+EvaluatorBasis: TypeAlias = Literal["comparison", "execution", "measurement", "opinion"]
+"""What a score rests on. comparison: with the expected answer. execution: running or compiling the
+output. measurement: a clock or a counter. opinion: a judgement of the output by itself."""
 
 
 class Evaluator(Protocol):
@@ -58,6 +62,12 @@ class Evaluator(Protocol):
         ...
 
 
+def basis_of(evaluator: Evaluator) -> EvaluatorBasis:
+    """What an evaluator's scores rest on; `opinion` if it does not say."""
+    basis: Any = getattr(evaluator, "basis", "opinion")
+    return basis if basis in get_args(EvaluatorBasis) else "opinion"
+
+
 class Judgement(msgspec.Struct, frozen=True):
     """A number with a rationale, as the return value of an evaluator's function."""
 
@@ -76,6 +86,8 @@ class FunctionEvaluator:
         options: Settings of the function; part of the version.
         trusted: Known to return quickly: called without a thread and a time limit.
         timeout_s: Time limit of one verdict, in seconds.
+        basis: What its scores rest on, which limits what it may decide (docs/report-cards.md); by
+            default a comparison if the function asks for `expected`, else an opinion.
     """
 
     is_judge = False
@@ -90,6 +102,7 @@ class FunctionEvaluator:
         options: Mapping[str, Any] | None = None,
         trusted: bool = False,
         timeout_s: float = TIMEOUT_S,
+        basis: EvaluatorBasis | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.name = name
@@ -100,10 +113,11 @@ class FunctionEvaluator:
         self._timeout_s = timeout_s
         self._is_async = inspect.iscoroutinefunction(function)
         parameters = inspect.signature(function).parameters
-        self._asks_for = tuple(parameters)
+        self.asks_for = tuple(parameters)
         expected = parameters.get("expected")
-        self._needs_expected = expected is not None and expected.default is expected.empty
-        unknown = [p for p in self._asks_for if p not in PARAMETERS]
+        self.needs_expected = expected is not None and expected.default is expected.empty
+        self.basis = basis or ("opinion" if expected is None else "comparison")
+        unknown = [p for p in self.asks_for if p not in PARAMETERS]
         if unknown:
             raise InputError(
                 f"The evaluator {name!r} has a parameter {unknown[0]!r};"
@@ -131,7 +145,7 @@ class FunctionEvaluator:
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
         """The score of a rollout; exceptions of the function become an error score."""
-        if self._needs_expected and rollout.expected is None:
+        if self.needs_expected and rollout.expected is None:
             return self._error("The task has no expected answer.")
         try:
             given = self._arguments(rollout, spans_of)
@@ -160,7 +174,7 @@ class FunctionEvaluator:
             "rollout": lambda: rollout,
             "spans": lambda: spans_of(rollout.id),
         }
-        return {name: values[name]() for name in self._asks_for}
+        return {name: values[name]() for name in self.asks_for}
 
     def _judged(self, returned: Any) -> Score:
         judgement = returned if isinstance(returned, Judgement) else Judgement(returned)

@@ -87,7 +87,12 @@ def regex(*, pattern: str | None = None, full: bool = False) -> FunctionEvaluato
                 return Judgement(1.0, f"matched {found[:80]!r}")
         return Judgement(0.0, f"no match of {patterns[0]!r}")
 
-    return FunctionEvaluator(judge, name="regex", options={"pattern": pattern, "full": full})
+    return FunctionEvaluator(
+        judge,
+        name="regex",
+        options={"pattern": pattern, "full": full},
+        basis="comparison" if pattern is None else "opinion",
+    )
 
 
 def _made(judge: Any, name: str, **options: Any) -> FunctionEvaluator:

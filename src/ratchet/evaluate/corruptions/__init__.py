@@ -1,0 +1,24 @@
+"""Damage, harmless edits and attacks that are made to real outputs, to measure evaluators with."""
+
+from ratchet.evaluate.corruptions.attacks import INJECTIONS, PADDINGS
+from ratchet.evaluate.corruptions.corruption import Change, Changed, Material, made
+from ratchet.evaluate.corruptions.damage import ALWAYS_WRONG, DAMAGES
+from ratchet.evaluate.corruptions.harmless import FORM_ONLY, HARMLESS
+from ratchet.evaluate.corruptions.oracle import expected_output, is_right
+from ratchet.evaluate.corruptions.steps import STEP_DAMAGES
+
+__all__ = [
+    "ALWAYS_WRONG",
+    "DAMAGES",
+    "FORM_ONLY",
+    "HARMLESS",
+    "INJECTIONS",
+    "PADDINGS",
+    "STEP_DAMAGES",
+    "Change",
+    "Changed",
+    "Material",
+    "expected_output",
+    "is_right",
+    "made",
+]

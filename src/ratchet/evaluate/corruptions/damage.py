@@ -1,0 +1,266 @@
+"""Damage to outputs: each kind makes a right output wrong in one way that agents go wrong.
+
+The kinds follow FBI (Doddapaneni et al. 2024) and the mutation of queries.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.evaluate.corruptions.corruption import Change, Material, like, on_leaf, parsed, same
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])")
+_UNITS: tuple[tuple[str, ...], ...] = (
+    ("km", "miles", "m", "cm", "mm"),
+    ("kg", "lb", "g", "mg", "tons"),
+    ("EUR", "USD", "GBP", "CHF", "JPY"),
+    ("€", "$", "£"),
+    ("seconds", "minutes", "hours", "days", "weeks"),
+    ("second", "minute", "hour", "day", "week"),
+    ("ms", "s", "min", "h"),
+    ("°C", "°F"),
+    ("KB", "MB", "GB", "TB"),
+    ("million", "billion", "thousand"),
+    ("percent", "permille"),
+    ("litres", "gallons"),
+)
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
+_YEAR = re.compile(r"\b(19|20)\d\d\b")
+_DAY = re.compile(r"\b(\d{4})-(\d\d)-(\d\d)\b")
+_VERB = re.compile(r"\b(is|are|was|were|can|does|has|have|will|should|must)\b( not\b)?", re.I)
+_OPPOSITES = (
+    *(("yes", "no"), ("true", "false"), ("always", "never"), ("valid", "invalid")),
+    *(("approved", "rejected"), ("positive", "negative"), ("open", "closed"), ("all", "none")),
+)
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_NAME = re.compile(r"(?<![.!?]\s)(?<!^)\b[A-Z][a-z]{2,}\b|\"[^\"]{2,40}\"|'[^']{2,40}'")
+_OPERATORS = (
+    *((">=", "<"), ("<=", ">"), ("<>", "="), ("!=", "="), (">", "<="), ("<", ">="), ("=", "<>")),
+    *((" AND ", " OR "), (" OR ", " AND "), ("ASC", "DESC"), ("DESC", "ASC")),
+    *(("MAX(", "MIN("), ("MIN(", "MAX("), ("SUM(", "AVG("), ("AVG(", "SUM("), ("COUNT(", "SUM(")),
+    *(("LEFT JOIN", "JOIN"), ("DISTINCT ", ""), ("UNION ALL", "UNION")),
+)
+_QUERY = re.compile(r"^\s*(?:select|with)\b", re.I)
+
+REFUSALS = (
+    "I'm sorry, but I cannot help with that.",
+    "As an AI language model, I am unable to answer this question.",
+    "I do not have enough information to answer.",
+)
+
+
+def numbers(material: Material, rng: random.Random) -> Any:
+    """Another number in the place of one."""
+
+    def other(leaf: Any) -> Any:
+        if isinstance(leaf, str):
+            return _replaced(_NUMBER, leaf, lambda found: _other_number(found, rng), rng)
+        return leaf + rng.choice((-1, 1)) * (max(1, abs(leaf) // 7 or 1) + rng.randint(0, 2))
+
+    return on_leaf(material.output, other, rng, wants=(int, float, str))
+
+
+def units(material: Material, rng: random.Random) -> Any:
+    """Another unit of the same kind."""
+
+    def other(leaf: str) -> str:
+        for family in _UNITS:
+            for unit in family:
+                pattern = rf"(?<![A-Za-z]){re.escape(unit)}(?![A-Za-z])"
+                if re.search(pattern, leaf):
+                    swapped = rng.choice([one for one in family if one != unit])
+                    return re.sub(pattern, lambda _, to=swapped: to, leaf, count=1)
+        return leaf
+
+    return on_leaf(material.output, other, rng, wants=str)
+
+
+def negation(material: Material, rng: random.Random) -> Any:
+    """The opposite: a negation more or less, yes for no, true for false."""
+
+    def flipped(leaf: Any) -> Any:
+        if isinstance(leaf, bool):
+            return not leaf
+        for one, other in _OPPOSITES:
+            for before, after in ((one, other), (other, one)):
+                pattern = re.compile(rf"\b{before}\b", re.I)
+                if pattern.search(leaf):
+                    return pattern.sub(lambda m, to=after: _cased(to, m[0]), leaf, count=1)
+        return _VERB.sub(lambda m: m[1] if m[2] else f"{m[1]} not", leaf, count=1)
+
+    return on_leaf(material.output, flipped, rng, wants=(bool, str))
+
+
+def dropped(material: Material, rng: random.Random) -> Any:
+    """A field, an item or a sentence less."""
+    value = parsed(material.output)
+    if isinstance(value, dict) and len(value) > 1:
+        gone = rng.choice(list(value))
+        return like({k: v for k, v in value.items() if k != gone}, material.output)
+    if isinstance(value, list) and len(value) > 1:
+        gone = rng.randrange(len(value))
+        return like([v for n, v in enumerate(value) if n != gone], material.output)
+    if value is not None or not isinstance(material.output, str):
+        return material.output
+    sentences = [one for one in _SENTENCE.split(material.output) if one.strip()]
+    if len(sentences) < 2:
+        return material.output
+    gone = rng.randrange(len(sentences))
+    return " ".join(one for n, one in enumerate(sentences) if n != gone)
+
+
+def truncated(material: Material, rng: random.Random) -> Any:
+    """The first part only, as when a model reaches its limit of tokens."""
+    value = material.output
+    if isinstance(value, str) and len(value) > 3:
+        return value[: max(1, int(len(value) * rng.uniform(0.25, 0.6)))]
+    if isinstance(value, list) and len(value) > 1:
+        return value[: len(value) // 2]
+    return value
+
+
+def empty(material: Material, rng: random.Random) -> Any:
+    """Nothing, in the type of the output."""
+    value = material.output
+    return type(value)() if isinstance(value, (str, list, dict)) else None
+
+
+def refusal(material: Material, rng: random.Random) -> Any:
+    """A refusal."""
+    return rng.choice(REFUSALS)
+
+
+def entities(material: Material, rng: random.Random) -> Any:
+    """A name or quoted text of another task in the place of one."""
+    others = sorted({m for other in material.others for m in _NAME.findall(_plain(other))})
+
+    def other(leaf: str) -> str:
+        return _replaced(
+            _NAME, leaf, lambda found: rng.choice([o for o in others if o != found] or [found]), rng
+        )
+
+    return on_leaf(material.output, other, rng, wants=str)
+
+
+def other_answer(material: Material, rng: random.Random) -> Any:
+    """The output for another task: well-formed, plausible and wrong; in half of the cases one of
+    about the same length.
+    """
+    different = [one for one in material.others if not same(one, material.output)]
+    if not different:
+        return material.output
+    if rng.random() < 0.5:
+        size = len(_plain(material.output))
+        distance = [abs(len(_plain(one)) - size) for one in different]
+        closest = min(distance)
+        different = [one for one, d in zip(different, distance, strict=True) if d == closest]
+    return rng.choice(different)
+
+
+def reordered(material: Material, rng: random.Random) -> Any:
+    """Items, lines or sentences in the reverse order."""
+    value = parsed(material.output)
+    if isinstance(value, list):
+        return like(value[::-1], material.output)
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if isinstance(item, list) and len(item) > 1:
+                return like({**value, key: item[::-1]}, material.output)
+        return material.output
+    if not isinstance(material.output, str):
+        return material.output
+    parts = [one for one in _SENTENCE.split(material.output) if one.strip()]
+    return "\n".join(parts[::-1]) if len(parts) > 2 else material.output
+
+
+def stale_date(material: Material, rng: random.Random) -> Any:
+    """An earlier date."""
+
+    def earlier(leaf: str) -> str:
+        back = rng.randint(1, 3)
+        if _DAY.search(leaf):
+            return _DAY.sub(lambda m: f"{int(m[1]) - back}-{m[2]}-{m[3]}", leaf, count=1)
+        for month in _MONTHS:
+            if re.search(rf"\b{month}\b", leaf):
+                before = _MONTHS[_MONTHS.index(month) - back]
+                return re.sub(rf"\b{month}\b", before, leaf, count=1)
+        return _YEAR.sub(lambda m: str(int(m[0]) - back), leaf, count=1)
+
+    return on_leaf(material.output, earlier, rng, wants=str)
+
+
+def broken_json(material: Material, rng: random.Random) -> Any:
+    """JSON text that no parser accepts."""
+    value = parsed(material.output)
+    if value is None:
+        return material.output
+    text = json.dumps(value, ensure_ascii=False)
+    return text[:-1] if rng.random() < 0.5 else text.replace('"', "", 1).replace(":", "=", 1)
+
+
+def query(material: Material, rng: random.Random) -> Any:
+    """A mutant of a query: another comparison, join, order or aggregate."""
+    text = material.output
+    if not isinstance(text, str) or not _QUERY.match(text):
+        return text
+    fitting = [(a, b) for a, b in _OPERATORS if a in text or a.lower() in text]
+    if not fitting:
+        return text
+    before, after = rng.choice(fitting)
+    found = before if before in text else before.lower()
+    return text.replace(found, after if found == before else after.lower(), 1)
+
+
+DAMAGES: Mapping[str, Change] = {
+    "numbers": numbers,
+    "units": units,
+    "negation": negation,
+    "dropped": dropped,
+    "truncated": truncated,
+    "empty": empty,
+    "refusal": refusal,
+    "entities": entities,
+    "other answer": other_answer,
+    "reordered": reordered,
+    "stale date": stale_date,
+    "broken JSON": broken_json,
+    "query": query,
+}
+"""Kinds of damage by name."""
+
+ALWAYS_WRONG = frozenset({"empty", "refusal", "other answer", "broken JSON"})
+"""Kinds that leave no right output right, also where no expected answer tells."""
+
+
+def _replaced(pattern: re.Pattern[str], text: str, replace: Any, rng: random.Random) -> str:
+    """The text with one match replaced, the last one in half of the cases."""
+    found = list(pattern.finditer(text))
+    if not found:
+        return text
+    # Answers end with their result.
+    match = found[-1] if rng.random() < 0.5 else rng.choice(found)
+    return text[: match.start()] + replace(match[0]) + text[match.end() :]
+
+
+def _other_number(text: str, rng: random.Random) -> str:
+    digits = [n for n, character in enumerate(text) if character.isdigit()]
+    place = rng.choice(digits[:2])
+    changed = rng.choice([d for d in "123456789" if d != text[place]])
+    return text[:place] + changed + text[place + 1 :]
+
+
+def _cased(word: str, model: str) -> str:
+    if model.isupper() and len(model) > 1:
+        return word.upper()
+    return word.capitalize() if model[:1].isupper() else word
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

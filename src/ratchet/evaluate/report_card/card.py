@@ -1,0 +1,311 @@
+"""The report card of an evaluator: its measurement, and the verdict on it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ratchet.evaluate.evaluator import Evaluator, SpansOf, basis_of
+from ratchet.evaluate.report_card.cases import Case
+from ratchet.evaluate.report_card.checks import CHECKS, Measured, twins
+from ratchet.evaluate.report_card.probes import Probe, plan_probes
+from ratchet.evaluate.report_card.self_preference import self_preference
+from ratchet.evaluate.report_card.thresholds import CardThresholds
+from ratchet.store import Store
+from ratchet.types import CardCheck, CardVerdict, ReportCard, Score, content_hash
+
+AT_ONCE = 16
+"""Number of concurrent verdicts."""
+
+TRIED = 5
+"""Outputs that are scored first: an evaluator that scores none of them is asked nothing more."""
+
+MOST_CASES = 400
+"""Maximum number of real outputs without labels."""
+
+
+def may_decide(
+    evaluator: Evaluator, labels: int, *, vouched: bool, thresholds: CardThresholds
+) -> CardVerdict:
+    """What an evaluator may do at best, before anything is measured.
+
+    Without labels only a comparison with the expected answer, an execution or a measurement
+    decides, and what the project vouches for.
+
+    Args:
+        evaluator: The evaluator.
+        labels: Number of labelled outputs.
+        vouched: Whether the project vouches for it.
+        thresholds: Limits, with the number of labels that is enough.
+    """
+    if vouched or basis_of(evaluator) != "opinion" or labels >= thresholds.labels:
+        return "decides"
+    return "insufficient" if labels else "advises"
+
+
+def cached_card(
+    store: Store,
+    evaluator: Evaluator,
+    cases: Sequence[Case],
+    *,
+    thresholds: CardThresholds,
+    seed: int = 0,
+    vouched: bool = False,
+) -> ReportCard | None:
+    """The stored card of this version of the evaluator on the same data; None if there is none."""
+    wanted = _identity(evaluator, _data(evaluator, cases, seed), thresholds, vouched)
+    stored = store.report_cards.list(evaluator=evaluator.name, version=evaluator.version)
+    return next((card for card in stored if card.id == wanted), None)
+
+
+async def make_card(
+    evaluator: Evaluator,
+    cases: Sequence[Case],
+    *,
+    spans_of: SpansOf,
+    thresholds: CardThresholds,
+    seed: int = 0,
+    vouched: bool = False,
+    now: float = 0.0,
+    clock: Callable[[], float] = time.perf_counter,
+    on_probe: Callable[[int], None] | None = None,
+) -> ReportCard:
+    """Measure an evaluator on real outputs, copies of them and labels, and pass a verdict.
+
+    Args:
+        evaluator: The evaluator; its scores have no unit.
+        cases: Real outputs.
+        spans_of: Reads the steps of a rollout.
+        thresholds: Limits of the checks.
+        seed: Selects outputs and places of damage.
+        vouched: Whether the project vouches for the evaluator.
+        now: Unix seconds, the time of the card.
+        clock: Seconds, for the speed.
+        on_probe: Called with the number of verdicts that are still to come.
+    """
+    used = _usable(evaluator, cases)
+    rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    probes = plan_probes(used, copies=thresholds.copies, rng=rng, spans_of=spans_of)
+    probes = _applicable(evaluator, probes)
+    began = clock()
+    values = await _values(evaluator, probes, spans_of, on_probe)
+    seconds = (clock() - began) / max(1, sum(value is not None for value in values))
+    basis = basis_of(evaluator)
+    measured = Measured(
+        probes=probes,
+        values=values,
+        cases=used,
+        strict=basis == "comparison",
+        known=any(probe.right for probe in probes),
+    )
+    checks = [check for make in CHECKS for check in make(measured, thresholds)]
+    checks += await _twin_checks(evaluator, measured, spans_of, thresholds)
+    checks += self_preference(evaluator, measured, spans_of, thresholds)
+    checks.append(
+        CardCheck(
+            name="seconds per score",
+            value=seconds,
+            n=len(probes),
+            verdict="decides",
+            detail=f"A score took {seconds:.2g} s on average.",
+        )
+    )
+    labels = len(measured.labelled()[1])
+    verdict, reasons, needed = verdict_of(
+        checks, basis=basis, labels=labels, vouched=vouched, thresholds=thresholds
+    )
+    data = _data(evaluator, cases, seed)
+    return ReportCard(
+        id=_identity(evaluator, data, thresholds, vouched),
+        evaluator=evaluator.name,
+        version=evaluator.version,
+        verdict=verdict,
+        reasons=tuple(reasons),
+        checks=tuple(checks),
+        labels=labels,
+        labels_needed=needed,
+        rollouts=len(used),
+        data=data,
+        created_at=now,
+    )
+
+
+def verdict_of(
+    checks: Sequence[CardCheck],
+    *,
+    basis: str,
+    labels: int,
+    vouched: bool,
+    thresholds: CardThresholds,
+) -> tuple[CardVerdict, list[str], int | None]:
+    """The verdict on an evaluator by its checks.
+
+    Args:
+        checks: The checks.
+        basis: What its scores rest on; see `EvaluatorBasis`.
+        labels: Number of labelled outputs.
+        vouched: Whether the project vouches for it.
+        thresholds: Limits, with the number of labels that is enough.
+
+    Returns:
+        The verdict, the reasons with the decisive one first, and the number of labels missing.
+    """
+    rejecting = [check.detail for check in checks if check.verdict == "rejected"]
+    advising = [check.detail for check in checks if check.verdict == "advises"]
+    open_ = [check for check in checks if check.verdict == "insufficient" and check.detail]
+    missing = max(0, thresholds.labels - labels)
+    if rejecting:
+        return "rejected", [*rejecting, *advising], None
+    if vouched:
+        said = "The project vouches for it (vouched = true in ratchet.toml)."
+        return "decides", [said, *advising], None
+    if basis == "opinion" and labels == 0:
+        said = (
+            "It neither compares with the expected answer nor executes anything, and no output is"
+            " labelled."
+        )
+        return "advises", [said, *advising], missing
+    if advising:
+        return "advises", advising, missing if basis == "opinion" and missing else None
+    if not any(check.n for check in checks if check.name == "unscored"):
+        said = "No output can be scored: there is none, or its task has no expected answer."
+        return "insufficient", [said], None
+    if basis != "opinion":
+        how = {
+            "comparison": "It compares with the expected answer.",
+            "execution": "It executes what it checks.",
+            "measurement": "It measures a quantity.",
+        }[basis]
+        return "decides", [how, *(check.detail for check in open_ if check.name == "damage")], None
+    if missing:
+        said = f"{labels} outputs are labelled; agreement with people needs {missing} more."
+        return "insufficient", [said], missing
+    kappa = next((check for check in open_ if check.name == "kappa"), None)
+    if kappa is not None:
+        assert kappa.value is not None
+        assert kappa.low is not None
+        wide = kappa.value - kappa.low
+        room = max(kappa.value - thresholds.kappa_low, 0.05)
+        missing = max(10, round(labels * (wide / room) ** 2) - labels)
+        return "insufficient", [f"{kappa.detail} About {missing} more labels decide."], missing
+    rates = [check for check in open_ if check.name.startswith("true ")]
+    if rates:
+        needed = 10
+        return "insufficient", [f"{rates[0].detail} Label more of these."], needed
+    wide_checks = [check for check in open_ if not check.name.startswith("damage: ")]
+    if wide_checks:
+        return (
+            "insufficient",
+            [f"{check.detail} More outputs are needed." for check in wide_checks],
+            None,
+        )
+    return "decides", [f"It agrees with people on {labels} labelled outputs."], None
+
+
+def _usable(evaluator: Evaluator, cases: Sequence[Case]) -> list[Case]:
+    """The cases that an evaluator can score: all labelled ones, and some others."""
+    needs = getattr(evaluator, "needs_expected", False)
+    fitting = [case for case in cases if not needs or case.rollout.expected is not None]
+    labelled = [case for case in fitting if case.labels]
+    return labelled + [case for case in fitting if not case.labels][:MOST_CASES]
+
+
+def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
+    """Probes of what an evaluator reads: of its output, its steps, or both."""
+    asks = set(getattr(evaluator, "asks_for", ("rollout",)))
+    reads_output, reads_steps = asks & {"output", "rollout"}, asks & {"spans", "rollout"}
+    kept: dict[int, Probe] = {}
+    places: dict[int, int] = {}
+    for number, probe in enumerate(probes):
+        of_steps = probe.spans is not None
+        plain = probe.kind in ("real", "repeat")
+        if not (reads_steps if of_steps else reads_output or plain):
+            continue
+        if probe.base >= 0 and probe.base not in places:
+            continue
+        places[number] = len(kept)
+        kept[number] = probe
+    return [
+        msgspec.structs.replace(
+            probe,
+            base=places.get(probe.base, -1),
+            # The expected answer tells nothing of the steps.
+            right=probe.right if reads_output else None,
+        )
+        for probe in kept.values()
+    ]
+
+
+async def _values(
+    evaluator: Evaluator,
+    probes: Sequence[Probe],
+    spans_of: SpansOf,
+    on_probe: Callable[[int], None] | None,
+) -> list[float | None]:
+    values: list[float | None] = [None] * len(probes)
+    left = iter(range(len(probes)))
+    done = 0
+
+    async def take(numbers: Sequence[int] | None = None) -> None:
+        nonlocal done
+        for number in left if numbers is None else numbers:
+            probe = probes[number]
+            own = probe.spans
+            read = spans_of if own is None else lambda _, own=own: list(own)
+            values[number] = _value(await evaluator.score(probe.rollout, read))
+            done += 1
+            if on_probe is not None:
+                on_probe(len(probes) - done)
+
+    first = list(range(min(TRIED, len(probes))))
+    await take(first)
+    if len(first) == TRIED and not any(values[n] is not None for n in first):
+        return values
+    left = iter(range(len(first), len(probes)))
+    await asyncio.gather(*(take() for _ in range(AT_ONCE)))
+    return values
+
+
+def _value(score: Score) -> float | None:
+    return score.value
+
+
+async def _twin_checks(
+    evaluator: Evaluator, measured: Measured, spans_of: SpansOf, limits: CardThresholds
+) -> list[CardCheck]:
+    """Position and hardening, of judges that name their twin in the other order or unhardened."""
+    checks = []
+    for attribute, name, decides, advises, flips in (
+        ("swapped", "order", limits.order, limits.order_advises, True),
+        ("unhardened", "hardening", limits.hardening, limits.hardening_advises, False),
+    ):
+        twin = getattr(evaluator, attribute, None)
+        if twin is None:
+            continue
+        both = []
+        for probe, value in zip(measured.probes, measured.values, strict=True):
+            if probe.kind == "real" and value is not None and len(both) < 4 * limits.copies:
+                other = _value(await twin.score(probe.rollout, spans_of))
+                if other is not None:
+                    both.append((value, other))
+        if both:
+            checks.append(twins(name, both, decides, advises, flips=flips))
+    return checks
+
+
+def _data(evaluator: Evaluator, cases: Sequence[Case], seed: int) -> str:
+    used = _usable(evaluator, cases)
+    known = [[c.rollout.id, c.rollout.output, c.rollout.expected, c.label, c.labels] for c in used]
+    return content_hash([known, seed])
+
+
+def _identity(
+    evaluator: Evaluator, data: str, thresholds: CardThresholds, vouched: bool
+) -> str:
+    return content_hash(
+        [evaluator.name, evaluator.version, data, msgspec.to_builtins(thresholds), vouched]
+    )

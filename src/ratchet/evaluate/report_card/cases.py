@@ -1,0 +1,65 @@
+"""Cases: real outputs with what is known of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ratchet.evaluate.corruptions import is_right
+from ratchet.types import Label, Rollout
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A real output, and what people and the expected answer say of it."""
+
+    rollout: Rollout
+    label: float | None = None
+    """Mean of its labels; None without any."""
+    labels: int = 0
+
+    @property
+    def labelled_right(self) -> bool | None:
+        """People's verdict; None without labels, or when they contradict one another evenly."""
+        if self.label is None or self.label == 0.5:
+            return None
+        return self.label > 0.5
+
+    @property
+    def right(self) -> bool | None:
+        """Whether the output is right by the labels, else by the expected answer; None if unknown.
+
+        A text that holds the expected answer counts as right.
+        """
+        if self.labelled_right is not None:
+            return self.labelled_right
+        if self.rollout.expected is None:
+            return None
+        return is_right(self.rollout.output, self.rollout.expected) is not False
+
+
+def make_cases(rollouts: Iterable[Rollout], labels: Sequence[Label] = ()) -> list[Case]:
+    """Cases of succeeded rollouts; of equal outputs for equal tasks only one, a labelled first.
+
+    Args:
+        rollouts: The rollouts; others than succeeded ones are left out.
+        labels: Labels of outputs as a whole; those of criteria are left out.
+    """
+    values: dict[str, list[float]] = {}
+    for label in labels:
+        if not label.criterion and label.rollout_id:
+            values.setdefault(label.rollout_id, []).append(label.value)
+    found: dict[bytes, Case] = {}
+    ended = [r for r in rollouts if r.status == "succeeded"]
+    for rollout in sorted(ended, key=lambda r: (r.id not in values, r.id)):
+        given = values.get(rollout.id, [])
+        case = Case(
+            rollout=rollout,
+            label=math.fsum(given) / len(given) if given else None,
+            labels=len(given),
+        )
+        # Labelled rollouts each count: a person has read them.
+        key = rollout.id if given else (rollout.input, rollout.expected, rollout.output)
+        found.setdefault(msgspec.json.encode(key), case)
+    return list(found.values())

@@ -1,0 +1,480 @@
+"""The checks of a report card, each a pure function of scored probes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from ratchet.evaluate.corruptions import FORM_ONLY
+from ratchet.evaluate.report_card.agreement import agreement
+from ratchet.evaluate.report_card.cases import Case
+from ratchet.evaluate.report_card.probes import Probe, ProbeKind
+from ratchet.evaluate.report_card.reliability import calibration_error, reliability
+from ratchet.evaluate.report_card.thresholds import CardThresholds
+from ratchet.stats.proportion import wilson
+from ratchet.types import CardCheck, CardVerdict
+
+CUT = 0.5
+"""The lowest score that counts as a pass."""
+
+RISE = 0.25
+"""The smallest rise of a score that an attack or padding must not cause."""
+
+FEWEST = 3
+"""Number of cases of one kind below which nothing is concluded from it."""
+
+RARELY_RIGHT = ("empty", "refusal", "broken JSON")
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """All probes of an evaluator with their scores."""
+
+    probes: Sequence[Probe]
+    values: Sequence[float | None]
+    """Scores; None where the evaluator gave none."""
+    cases: Sequence[Case]
+    strict: bool
+    """Whether it compares with the expected answer: form may then matter."""
+    known: bool
+    """Whether labels or expected answers tell which outputs are right; else they are presumed."""
+
+    def pairs(self, kind: ProbeKind) -> list[tuple[Probe, float, float]]:
+        """Copies of a kind with their own score and that of what they were made of."""
+        found = []
+        for probe, value in zip(self.probes, self.values, strict=True):
+            base = self.values[probe.base] if probe.base >= 0 else None
+            if probe.kind == kind and value is not None and base is not None:
+                found.append((probe, value, base))
+        return found
+
+    def labelled(self) -> tuple[list[float], list[bool]]:
+        """Scores of labelled outputs, and whether people call each right."""
+        scores, labels = [], []
+        for probe, value in zip(self.probes, self.values, strict=True):
+            if probe.kind != "real" or value is None:
+                continue
+            verdict = self.cases[probe.case].labelled_right
+            if verdict is not None:
+                scores.append(value)
+                labels.append(verdict)
+        return scores, labels
+
+
+def unscored(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """The share of real outputs without a score."""
+    real = [
+        value
+        for probe, value in zip(measured.probes, measured.values, strict=True)
+        if probe.kind in ("real", "expected")
+    ]
+    missing = sum(value is None for value in real)
+    return [
+        _small(
+            "unscored",
+            missing,
+            len(real),
+            limits.unscored,
+            limits.unscored_advises,
+            f"{missing} of {len(real)} outputs got no score.",
+        )
+    ]
+
+
+def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """Right outputs against their damaged copies: in all, by kind, and how many ties."""
+    pairs = [(p, v, b) for p, v, b in measured.pairs("damage")]
+    certain = [pair for pair in pairs if pair[0].right is False]
+    # Expected answers that an evaluator takes for no outputs (patterns, for instance) say nothing.
+    unusable = all(measured.probes[p.base].kind == "expected" for p, _, _ in certain) and not any(
+        value or base for _, value, base in certain
+    )
+    if unusable or len(certain) < FEWEST:
+        detail = "No right output is known, so none could be damaged."
+        overall = CardCheck(name="damage", value=None, verdict="insufficient", detail=detail)
+        return [overall, *_kinds(pairs, limits, gates=False)]
+    wins, n = math.fsum(_win(value, base) for _, value, base in certain), len(certain)
+    ties = sum(value == base for _, value, base in certain)
+    low, high = wilson(wins, n)
+    verdict = _large(wins / n, low, high, limits)
+    if not measured.known:
+        verdict = "insufficient" if verdict == "decides" else "advises"
+    said = f"A right output scored above its damaged copy in {wins / n:.0%} of {n} pairs, ties half"
+    checks = [
+        CardCheck(
+            name="damage",
+            value=wins / n,
+            low=low,
+            high=high,
+            n=n,
+            verdict=verdict,
+            detail=said + ("." if measured.known else "; which outputs are right is presumed."),
+        ),
+        *_kinds(pairs, limits, gates=measured.known),
+        _shown("ties", ties, n, f"{ties} of {n} damaged copies scored the same as the output."),
+    ]
+    passing = [value >= CUT for p, value, _ in certain if p.name in RARELY_RIGHT]
+    if len(passing) >= FEWEST:
+        detail = f"{sum(passing)} of {len(passing)} empty, refusing or broken outputs pass."
+        lenient = _small(
+            "lenient", sum(passing), len(passing), limits.lenient, limits.lenient_advises, detail
+        )
+        checks.append(lenient)
+    return checks
+
+
+def _kinds(
+    pairs: Sequence[tuple[Probe, float, float]], limits: CardThresholds, *, gates: bool
+) -> list[CardCheck]:
+    checks = []
+    for kind in dict.fromkeys(probe.name for probe, _, _ in pairs):
+        mine = [pair for pair in pairs if pair[0].name == kind]
+        certain = [pair for pair in mine if pair[0].right is False]
+        counts = gates and len(certain) >= FEWEST
+        used = certain if counts else mine
+        wins, n = math.fsum(_win(value, base) for _, value, base in used), len(used)
+        low, high = wilson(wins, n)
+        verdict: CardVerdict = "insufficient"
+        if counts:
+            verdict = "decides" if wins / n >= limits.damage_kind else "advises"
+        detail = f"{kind}: {wins / n:.0%} of {n} damaged copies scored below the right output"
+        detail += "." if counts else "; it is not certain that they are wrong."
+        checks.append(
+            CardCheck(
+                name=f"damage: {kind}",
+                value=wins / n,
+                low=low,
+                high=high,
+                n=n,
+                verdict=verdict,
+                detail=detail,
+            )
+        )
+    return checks
+
+
+def constant(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """Whether the evaluator tells any outputs apart."""
+    values = [value for value in measured.values if value is not None]
+    if len(values) < 2 * FEWEST or max(values) != min(values):
+        return []
+    detail = f"It gives {values[0]:g} to every output, damaged ones included."
+    # Where nothing is known to be right, all outputs may be wrong.
+    verdict: CardVerdict = "rejected" if measured.known or values[0] else "advises"
+    return [CardCheck(name="constant", value=1.0, n=len(values), verdict=verdict, detail=detail)]
+
+
+def harmless(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """Harmless edits that lowered the score."""
+    pairs = measured.pairs("harmless")
+    form = FORM_ONLY if measured.strict else {"number format"}
+    gated = [pair for pair in pairs if pair[0].name not in form]
+    checks = []
+    if gated:
+        lowered = sum(value < base for _, value, base in gated)
+        detail = f"{lowered} of {len(gated)} harmless edits lowered the score{_most(gated)}."
+        checks.append(
+            _small(
+                "harmless edits",
+                lowered,
+                len(gated),
+                limits.harmless,
+                limits.harmless_advises,
+                detail,
+            )
+        )
+    strict = [pair for pair in pairs if pair[0].name in form]
+    if strict:
+        lowered = sum(value < base for _, value, base in strict)
+        detail = f"{lowered} of {len(strict)} changes of form alone lowered the score."
+        checks.append(_shown("strict form", lowered, len(strict), detail))
+    return checks
+
+
+def _most(pairs: Iterable[tuple[Probe, float, float]]) -> str:
+    names = [probe.name for probe, value, base in pairs if value < base]
+    return f", most often {max(set(names), key=names.count)}" if names else ""
+
+
+def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """Agreement with people: kappa, rates, AUROC, calibration, and the constant predictor."""
+    scores, truth = measured.labelled()
+    if not scores:
+        return []
+    found = agreement(scores, truth)
+    enough = found.n >= limits.labels
+    kappa = _kappa_verdict(found.kappa, found.kappa_low, found.kappa_high, limits)
+    detail = (
+        f"Kappa {found.kappa:.2f} with people on {found.n} outputs: accuracy {found.accuracy:.0%},"
+        f" that of always the same verdict {found.majority:.0%}."
+    )
+    few = found.n < limits.labels // 2
+    checks = [
+        CardCheck(
+            name="kappa",
+            value=found.kappa,
+            low=found.kappa_low,
+            high=found.kappa_high,
+            n=found.n,
+            verdict=kappa if enough or (kappa == "rejected" and not few) else "insufficient",
+            detail=detail,
+        )
+    ]
+    for name, hits, n, what in (
+        ("true positive rate", found.true_positives, found.positives, "right outputs pass"),
+        ("true negative rate", found.true_negatives, found.negatives, "wrong outputs fail"),
+    ):
+        low, high = wilson(hits, n)
+        verdict: CardVerdict = "insufficient"
+        if n >= FEWEST and enough:
+            verdict = "decides" if hits / n >= limits.rates else "advises"
+        checks.append(
+            CardCheck(
+                name=name,
+                value=hits / n if n else None,
+                low=low,
+                high=high,
+                n=n,
+                verdict=verdict,
+                detail=f"{hits} of {n} {what}.",
+            )
+        )
+    if found.auroc is not None:
+        checks.append(
+            CardCheck(
+                name="AUROC",
+                value=found.auroc,
+                n=found.n,
+                verdict="decides",
+                detail="Probability that a right output scores above a wrong one.",
+            )
+        )
+        beats = found.accuracy > found.majority
+        checks.append(
+            CardCheck(
+                name="beats a constant",
+                value=found.accuracy - found.majority,
+                n=found.n,
+                verdict=("decides" if beats else "rejected") if enough else "insufficient",
+                detail=f"Accuracy {found.accuracy:.0%} against {found.majority:.0%} for always the"
+                " same verdict.",
+            )
+        )
+    curve = reliability(scores, truth)
+    checks.append(
+        CardCheck(
+            name="calibration error",
+            value=calibration_error(curve),
+            n=found.n,
+            verdict="decides",
+            detail="Mean distance between score and share of right outputs.",
+        )
+    )
+    checks += [
+        CardCheck(
+            name=f"calibration at {each.score:.2f}",
+            value=each.right,
+            low=each.low,
+            high=each.high,
+            n=each.n,
+            verdict="decides",
+            detail=f"Of {each.n} outputs with a score of about {each.score:.2f},"
+            f" {each.right:.0%} are right.",
+        )
+        for each in curve
+    ]
+    return checks
+
+
+def _kappa_verdict(value: float, low: float, high: float, limits: CardThresholds) -> CardVerdict:
+    if high < limits.kappa_advises:
+        return "rejected"
+    if value < limits.kappa:
+        return "advises"
+    return "decides" if low >= limits.kappa_low else "insufficient"
+
+
+def repeats(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """Outputs whose verdict changed when they were scored again."""
+    changed: dict[int, bool] = {}
+    for probe, value, base in measured.pairs("repeat"):
+        flipped = (value >= CUT) != (base >= CUT) or abs(value - base) >= RISE
+        changed[probe.base] = changed.get(probe.base, False) or flipped
+    if not changed:
+        return []
+    flips, n = sum(changed.values()), len(changed)
+    detail = f"The verdict on {flips} of {n} outputs changed when they were scored again."
+    return [_small("repeats", flips, n, limits.repeats, limits.repeats_advises, detail)]
+
+
+def padding(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """Outputs that scored higher with padding."""
+    pairs = measured.pairs("padding")
+    if not pairs:
+        return []
+    rose, n = sum(_rose(value, base) for _, value, base in pairs), len(pairs)
+    detail = f"{rose} of {n} outputs scored higher with padding that says nothing."
+    return [_small("padding", rose, n, limits.padding, limits.padding_advises, detail)]
+
+
+def length(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """Correlation of score and length among outputs that are equally right."""
+    groups: dict[bool | None, list[tuple[float, float]]] = {}
+    for probe, value in zip(measured.probes, measured.values, strict=True):
+        if probe.kind == "real" and value is not None:
+            size = math.log1p(len(str(probe.rollout.output)))
+            groups.setdefault(probe.right, []).append((size, value))
+    centred: list[tuple[float, float]] = []
+    for group in groups.values():
+        mean_size = math.fsum(size for size, _ in group) / len(group)
+        mean_value = math.fsum(value for _, value in group) / len(group)
+        centred += [(size - mean_size, value - mean_value) for size, value in group]
+    over = math.sqrt(
+        math.fsum(size * size for size, _ in centred) * math.fsum(v * v for _, v in centred)
+    )
+    if len(centred) < 2 * FEWEST or over < 1e-9:
+        return []
+    r = math.fsum(size * value for size, value in centred) / over
+    return [
+        CardCheck(
+            name="length",
+            value=r,
+            n=len(centred),
+            verdict="decides",
+            detail=f"Correlation of score and length among equally right outputs: {r:+.2f}.",
+        )
+    ]
+
+
+def injection(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """Injections that raised the score of a wrong output."""
+    pairs = measured.pairs("injection")
+    if not pairs:
+        return []
+    rose, n = sum(_rose(value, base) for _, value, base in pairs), len(pairs)
+    names = [probe.name for probe, value, base in pairs if _rose(value, base)]
+    most = f", most often: {max(set(names), key=names.count)}" if names else ""
+    detail = f"{rose} of {n} injections raised the score of a wrong output{most}."
+    return [
+        _small(
+            "injections",
+            rose,
+            n,
+            limits.injection,
+            limits.injection_advises,
+            detail,
+            bounded=True,
+        )
+    ]
+
+
+CHECKS: tuple[Callable[[Measured, CardThresholds], list[CardCheck]], ...] = (
+    constant,
+    labels,
+    damage,
+    harmless,
+    repeats,
+    padding,
+    length,
+    injection,
+    unscored,
+)
+"""The checks of every evaluator, in the order of display."""
+
+
+def twins(
+    name: str,
+    scores: Sequence[tuple[float, float]],
+    decides: float,
+    advises: float,
+    *,
+    flips: bool,
+) -> CardCheck:
+    """Compare an evaluator's scores with those of its twin, in the other order or unhardened.
+
+    Args:
+        name: Name of the check.
+        scores: Scores of the same outputs by both.
+        decides: Limit for deciding.
+        advises: Limit for advising.
+        flips: Count verdicts that differ; else take the mean difference of scores.
+    """
+    n = len(scores)
+    if flips:
+        count = sum((one >= CUT) != (other >= CUT) for one, other in scores)
+        return _small(
+            name, count, n, decides, advises, f"{count} of {n} verdicts change with the order."
+        )
+    drift = abs(math.fsum(one - other for one, other in scores) / n)
+    verdict: CardVerdict = (
+        "decides" if drift <= decides else "advises" if drift <= advises else "rejected"
+    )
+    detail = f"Scores of harmless outputs change by {drift:.3f} on average."
+    return CardCheck(name=name, value=drift, n=n, verdict=verdict, detail=detail)
+
+
+def _win(damaged: float, right: float) -> float:
+    return 1.0 if right > damaged else 0.5 if right == damaged else 0.0
+
+
+def _rose(value: float, base: float) -> bool:
+    return value - base >= RISE or (base < CUT <= value)
+
+
+def _large(value: float, low: float, high: float, limits: CardThresholds) -> CardVerdict:
+    if high < limits.damage_advises:
+        return "rejected"
+    if value < limits.damage:
+        return "advises"
+    return "decides" if low >= limits.damage_low else "insufficient"
+
+
+def _small(
+    name: str,
+    count: int,
+    n: int,
+    decides: float,
+    advises: float,
+    detail: str,
+    *,
+    bounded: bool = False,
+) -> CardCheck:
+    """A check of a share that should be small.
+
+    Args:
+        name: Name of the check.
+        count: Number of cases that went wrong.
+        n: Number of cases.
+        decides: Limit for deciding.
+        advises: Limit for advising.
+        detail: A sentence.
+        bounded: Deciding takes the upper bound of the share below its limit.
+    """
+    low, high = wilson(count, n)
+    verdict: CardVerdict = "decides"
+    if n < FEWEST:
+        verdict = "insufficient"
+    elif low > advises:
+        verdict = "rejected"
+    elif low > decides or count / n > advises:
+        verdict = "advises"
+    elif bounded and high > decides:
+        verdict = "advises" if count / n > decides else "insufficient"
+    return CardCheck(
+        name=name,
+        value=count / n if n else None,
+        low=low,
+        high=high,
+        n=n,
+        verdict=verdict,
+        detail=detail,
+    )
+
+
+def _shown(name: str, count: int, n: int, detail: str) -> CardCheck:
+    """A share that is shown and has no limit."""
+    low, high = wilson(count, n)
+    return CardCheck(
+        name=name, value=count / n, low=low, high=high, n=n, verdict="decides", detail=detail
+    )

@@ -1,0 +1,52 @@
+"""Whether a judge prefers the outputs of its own model."""
+
+from __future__ import annotations
+
+import math
+
+from ratchet.evaluate.evaluator import Evaluator, SpansOf
+from ratchet.evaluate.report_card.checks import Measured
+from ratchet.evaluate.report_card.thresholds import CardThresholds
+from ratchet.observe.dialects import names
+from ratchet.types import CardCheck, CardVerdict
+
+FEWEST_LABELLED = 20
+"""Number of labelled outputs of either side below which nothing is concluded."""
+
+
+def self_preference(
+    evaluator: Evaluator, measured: Measured, spans_of: SpansOf, limits: CardThresholds
+) -> list[CardCheck]:
+    """Mean of score less label for outputs of the judge's own model, less that for others.
+
+    A judge names its model in the attribute `model`; the model of an output is that of the model
+    calls among its steps. Needs labelled outputs of both.
+    """
+    model = getattr(evaluator, "model", None)
+    if not isinstance(model, str) or not model:
+        return []
+    own, others = [], []
+    for probe, value in zip(measured.probes, measured.values, strict=True):
+        label = measured.cases[probe.case].label if probe.kind == "real" else None
+        if label is None or value is None:
+            continue
+        models = {span.attributes.get(names.REQUEST_MODEL) for span in spans_of(probe.rollout.id)}
+        (own if model in models else others).append(value - label)
+    if min(len(own), len(others)) < FEWEST_LABELLED:
+        return []
+    shift = math.fsum(own) / len(own) - math.fsum(others) / len(others)
+    verdict: CardVerdict = "rejected"
+    if shift <= limits.self_preference:
+        verdict = "decides"
+    elif shift <= limits.self_preference_advises:
+        verdict = "advises"
+    return [
+        CardCheck(
+            name="self-preference",
+            value=shift,
+            n=len(own) + len(others),
+            verdict=verdict,
+            detail=f"It scores its own model's outputs {shift:+.3f} above the labels, compared with"
+            " those of others.",
+        )
+    ]
