@@ -157,8 +157,8 @@ def other_answer(material: Material, rng: random.Random) -> Any:
     if not different:
         return material.output
     if rng.random() < 0.5:
-        size = len(_plain(material.output))
-        distance = [abs(len(_plain(one)) - size) for one in different]
+        size = len(_plain(material.output).strip())
+        distance = [abs(len(_plain(one).strip()) - size) for one in different]
         closest = min(distance)
         different = [one for one, d in zip(different, distance, strict=True) if d == closest]
     return rng.choice(different)

@@ -38,6 +38,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
             return None
         return is_right(self.rollout.output, self.rollout.expected) is not False
 
+    @property
+    def contradicted(self) -> bool:
+        """Whether people call right what differs from the expected answer."""
+        told = is_right(self.rollout.output, self.rollout.expected)
+        return self.labelled_right is True and told is False
+
 
 def make_cases(rollouts: Iterable[Rollout], labels: Sequence[Label] = ()) -> list[Case]:
     """Cases of succeeded rollouts; of equal outputs for equal tasks only one, a labelled first.

@@ -25,6 +25,9 @@ RISE = 0.25
 FEWEST = 3
 """Number of cases of one kind below which nothing is concluded from it."""
 
+FEWEST_OF_KIND = 5
+"""Number of damaged copies of one kind below which nothing is concluded from it."""
+
 RARELY_RIGHT = ("empty", "refusal", "broken JSON")
 
 
@@ -84,7 +87,11 @@ def unscored(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
 
 def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     """Right outputs against their damaged copies: in all, by kind, and how many ties."""
-    pairs = [(p, v, b) for p, v, b in measured.pairs("damage")]
+    pairs = measured.pairs("damage")
+    if len(measured.labelled()[1]) >= limits.labels:
+        # A right output with the lowest score is a matter of agreement, which labels measure.
+        lowest = min((v for v in measured.values if v is not None), default=0.0)
+        pairs = [pair for pair in pairs if pair[2] > lowest]
     certain = [pair for pair in pairs if pair[0].right is False]
     # Expected answers that an evaluator takes for no outputs (patterns, for instance) say nothing.
     unusable = all(measured.probes[p.base].kind == "expected" for p, _, _ in certain) and not any(
@@ -131,7 +138,7 @@ def _kinds(
     for kind in dict.fromkeys(probe.name for probe, _, _ in pairs):
         mine = [pair for pair in pairs if pair[0].name == kind]
         certain = [pair for pair in mine if pair[0].right is False]
-        counts = gates and len(certain) >= FEWEST
+        counts = gates and len(certain) >= FEWEST_OF_KIND
         used = certain if counts else mine
         wins, n = math.fsum(_win(value, base) for _, value, base in used), len(used)
         low, high = wilson(wins, n)

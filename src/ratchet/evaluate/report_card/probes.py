@@ -72,7 +72,7 @@ def plan_probes(
         for number, case in enumerate(cases)
     ]
     outputs = [case.rollout.output for case in cases]
-    good = [number for number, probe in enumerate(probes) if probe.right]
+    good = [number for number, case in enumerate(cases) if case.right and not case.contradicted]
     if len(good) < FEWEST_RIGHT:
         for case in cases:
             output = expected_output(case.rollout.expected, outputs)
