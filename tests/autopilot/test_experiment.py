@@ -10,13 +10,28 @@ import pytest
 
 import ratchet
 from ratchet.autopilot import Watcher
-from ratchet.autopilot.experiment import ExperimentSettings, check_reach, run_experiment
+from ratchet.autopilot.experiment import (
+    ExperimentSettings,
+    check_reach,
+    pairs_to_label,
+    run_experiment,
+)
 from ratchet.bind import current
 from ratchet.evaluate import Scorer, evaluator
 from ratchet.prove import Comparison, Guardrail, level, verify
 from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
 from ratchet.store import Store
-from ratchet.types import Candidate, ConfigError, Dataset, Experiment, Float, Params, Run, Task
+from ratchet.types import (
+    Candidate,
+    ConfigError,
+    Dataset,
+    Experiment,
+    Float,
+    Label,
+    Params,
+    Run,
+    Task,
+)
 
 SPACE = {"aim": Float(0.0, 0.0, 1.0)}
 
@@ -198,3 +213,42 @@ def test_the_reach_of_the_test_tasks_is_told_for_the_level_that_the_next_experim
     assert len(local.experiments.list()) == 1
     # The one that has begun goes on at the level that it has.
     assert conduct(local, tmp_path, few).alpha == level(0.05, [])
+
+
+def test_a_judges_gain_waits_for_labels_of_the_drawn_pairs(tmp_path: Path) -> None:
+    def label(id: str, value: float) -> Label:
+        return Label(id=id, rollout_id=id, value=value, labeller="ana", drawn="random")
+
+    with Store.open(f"sqlite:///{tmp_path}/ratchet.db") as store:
+        wanted = msgspec.structs.replace(setting("a", 1, before=0.2, after=0.8), labels=20)
+        waiting = conduct(store, tmp_path, wanted)
+        assert (waiting.decision, waiting.evidence_path) == (None, "")
+        pairs = pairs_to_label(wanted, 1)
+        assert len(pairs) == 20
+        assert set(store.rollouts.get([id for pair in pairs for id in pair])) == {
+            id for pair in pairs for id in pair
+        }
+        store.labels.add([label(before, 0.0) for before, _ in pairs], 1.0)
+        assert conduct(store, tmp_path, wanted).decision is None  # no pair has both labels
+        store.labels.add([label(after, 1.0) for _, after in pairs], 1.0)
+        decided = conduct(store, tmp_path, wanted)
+        assert decided.decision is not None
+        assert decided.decision.verdict == "promote"
+        assert verify(decided.evidence_path).ok
+
+
+def test_labels_against_the_judge_end_the_experiment(tmp_path: Path) -> None:
+    with Store.open(f"sqlite:///{tmp_path}/ratchet.db") as store:
+        wanted = msgspec.structs.replace(setting("a", 2, before=0.2, after=0.8), labels=20)
+        labels = [
+            Label(id=f"{labeller}/{id}", rollout_id=id, value=0.5, labeller=labeller)
+            for pair in pairs_to_label(wanted, 1)
+            for id in pair
+            for labeller in ("ana", "bo")
+        ]
+        store.labels.add(labels, 1.0)
+        decided = conduct(store, tmp_path, wanted)
+        assert decided.decision is not None
+        assert decided.decision.verdict == "unconfirmed"
+        assert decided.decision.labelled is not None
+        assert decided.decision.labelled.gain == 0.0

@@ -341,6 +341,7 @@ class ProveSection(Section):
     futility_alpha: Level = 0.05
     min_pairs: Annotated[int, Field(ge=1)] = 10
     repetitions: Repetitions = "auto"
+    labels: Annotated[int, Field(ge=20, le=10_000)] = 50
 
 
 class GuardrailSection(Section):

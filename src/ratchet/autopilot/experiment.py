@@ -20,6 +20,8 @@ from ratchet.prove import (
     PairedScore,
     RepetitionPlan,
     decision,
+    drawn_pairs,
+    drawn_repetition,
     fewest_pairs_to_promote,
     level,
     write_evidence,
@@ -65,6 +67,8 @@ class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     guardrails: tuple[Guardrail, ...]
     max_attempts: int
     queue: str
+    labels: int = 0
+    """Test pairs that people label, when the objective is a judge's score; else 0."""
 
 
 async def run_experiment(
@@ -89,26 +93,34 @@ async def run_experiment(
         plan_repetitions: Called before the first pair; once without.
 
     Returns:
-        The experiment with its decision; its evidence is written.
+        The experiment with its decision; its evidence is written. When people's labels are needed
+        and missing, there is neither: the decision is withheld, and made when it is run again.
 
     Raises:
         ConfigError: At the experiment's level, not even a perfect candidate could be promoted. No
             experiment was created.
     """
-    tasks = list(setting.dataset.split("test"))
-    random.Random(setting.run.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
+    tasks = _ordered(setting)
     experiment = _begin(setting, store)
     plan = _plan(setting, experiment.alpha, len(tasks))
-    repeated = await plan_repetitions(plan) if plan_repetitions else RepetitionPlan()
+    if plan_repetitions:
+        repeated = await plan_repetitions(msgspec.structs.replace(plan, labels=0))
+    else:
+        repeated = RepetitionPlan()
     if repeated.sentence:
         watcher.message(repeated.sentence)
     plan = msgspec.structs.replace(plan, repetitions=repeated.count)
     comparison = Comparison(plan)
     watcher.expects(2 * plan.repetitions * len(tasks))
     at_once = max(1, max(4, runner.slots) // plan.repetitions)
+    labels = _labels(store)
+    drawn = frozenset(drawn_pairs(plan))
     for start in range(0, len(tasks), at_once):
         batch = tasks[start : start + at_once]
-        for pair in await _pairs(setting, batch, plan.repetitions, runner, scorer, watcher):
+        pairs = await _pairs(setting, batch, plan.repetitions, runner, scorer, watcher)
+        for number, pair in enumerate(pairs, start):
+            if number in drawn:
+                pair = _with_labels(pair, drawn_repetition(plan, number), labels)
             comparison.observe(pair)
             watcher.pair(comparison, len(tasks))
             if comparison.verdict is not None:
@@ -117,6 +129,9 @@ async def run_experiment(
             break
     comparison.finish()
     decided = decision(comparison)
+    if decided.verdict == "unconfirmed" and comparison.audit and comparison.audit.waiting:
+        watcher.message(_withheld(experiment, comparison.audit.waiting, decided))
+        return experiment
     path = evidence_dir / f"{experiment.id[:12]}.json"
     write_evidence(
         path,
@@ -188,6 +203,58 @@ def _plan(setting: ExperimentSettings, alpha: float, tasks: int) -> ExperimentPl
         min_pairs=min(setting.min_pairs, tasks),
         max_pairs=tasks,
         seed=setting.run.seed,
+        labels=min(setting.labels, tasks),
+    )
+
+
+def pairs_to_label(setting: ExperimentSettings, repetitions: int) -> list[tuple[str, str]]:
+    """Ids of the rollouts of baseline and candidate that people label, pair by pair, in order."""
+    tasks = _ordered(setting)
+    plan = msgspec.structs.replace(
+        _plan(setting, setting.alpha, len(tasks)), repetitions=repetitions
+    )
+    return [
+        (
+            _rollout(setting, setting.baseline, tasks[number], each).id,
+            _rollout(setting, setting.candidate, tasks[number], each).id,
+        )
+        for number in drawn_pairs(plan)
+        for each in (drawn_repetition(plan, number),)
+    ]
+
+
+def _ordered(setting: ExperimentSettings) -> list[Task]:
+    """The test tasks in the order of the pairs."""
+    tasks = list(setting.dataset.split("test"))
+    random.Random(setting.run.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
+    return tasks
+
+
+def _labels(store: Store) -> dict[str, float]:
+    """People's labels of whole outputs by rollout; the mean of several labellers."""
+    found: dict[str, list[float]] = {}
+    for label in store.labels.list(criterion=""):
+        if label.rollout_id:
+            found.setdefault(label.rollout_id, []).append(label.value)
+    return {id: sum(values) / len(values) for id, values in found.items()}
+
+
+def _with_labels(pair: PairedScore, repetition: int, labels: Mapping[str, float]) -> PairedScore:
+    """The pair with people's labels, if both answers have one; no answer counts as wrong."""
+    one = pair.repetitions[repetition] if pair.repetitions else pair
+    sides = (("baseline", one.baseline_rollout), ("candidate", one.candidate_rollout))
+    values = [0.0 if side in one.failed else labels.get(id) for side, id in sides]
+    before, after = values
+    if before is None or after is None:
+        return pair
+    return msgspec.structs.replace(pair, labels=(before, after))
+
+
+def _withheld(experiment: Experiment, waiting: int, decided: Decision) -> str:
+    return (
+        f"The decision is withheld: {decided.metric} is a judge's score, by which alone nothing is"
+        f" promoted. Label {waiting} more pairs of answers: ratchet label --experiment"
+        f" {experiment.id[:8]}. Then run ratchet improve again."
     )
 
 

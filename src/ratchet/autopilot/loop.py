@@ -21,7 +21,12 @@ from ratchet.autopilot.checks import checked_finding, make_checks
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
-from ratchet.autopilot.experiment import ExperimentSettings, check_reach, run_experiment
+from ratchet.autopilot.experiment import (
+    ExperimentSettings,
+    check_reach,
+    pairs_to_label,
+    run_experiment,
+)
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.release_notes import release_notes
@@ -42,6 +47,7 @@ from ratchet.types import (
     Candidate,
     Dataset,
     Decision,
+    Experiment,
     PromptTemplate,
     RatchetError,
     Release,
@@ -52,6 +58,9 @@ from ratchet.types import (
 )
 
 L = TypeVar("L", bound=Lab)
+
+LABELS = "pairs-to-label"
+"""Key in a run's journal of the rollouts that people label for its experiment, pair by pair."""
 
 FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain"})
 
@@ -126,6 +135,8 @@ class _ImproveRun:
         self.seed = project.config.improve.seed if seed is None else seed
         release_tests(project)  # refused before anything is spent
         self.coach: Coach | None = None
+        self.waits = False
+        """Whether the decision waits for people's labels."""
         self.run = self._begin()
 
     def _begin(self) -> Run:
@@ -197,7 +208,7 @@ class _ImproveRun:
                             take_over=True,
                         )
                     )
-                    while self.run.stage in self.WITH_RUNNER:
+                    while self.run.stage in self.WITH_RUNNER and not self.waits:
                         self.watcher.entered(self.run, self.run.stage, resumed)
                         await self.WITH_RUNNER[self.run.stage](self, runner)
                         resumed = False
@@ -311,13 +322,29 @@ class _ImproveRun:
             plan_repetitions=repetitions,
         )
         decided = experiment.decision
-        assert decided is not None
+        if decided is None:
+            self._withhold(experiment)
+            return
         self.watcher.decided(decided, experiment.evidence_path)
         promoted = decided.verdict == "promote"
         self._enter(
             "ship" if promoted else "no_gain",
             experiment_id=experiment.id,
             message=decided.sentence,
+        )
+
+    def _withhold(self, experiment: Experiment) -> None:
+        """Note which pairs people have to label, and stop before the decision."""
+        repetitions = self.store.journal.get(self.run.id, "repetitions", {"count": 1})["count"]
+        setting = self._setting(self.store.candidates.get(self.run.best_id))
+        body = pairs_to_label(setting, repetitions)
+        self.store.journal.append(self.run.id, LABELS, body, time.time())
+        self.waits = True
+        self._enter(
+            "prove",
+            experiment_id=experiment.id,
+            message=f"The decision waits for labels: ratchet label --experiment"
+            f" {experiment.id[:8]}.",
         )
 
     async def _repetitions(
@@ -430,6 +457,14 @@ class _ImproveRun:
             guardrails=self.guardrails,
             max_attempts=self.project.local_attempts,
             queue=self.run.id,
+            labels=config.prove.labels if self._by_judge else 0,
+        )
+
+    @property
+    def _by_judge(self) -> bool:
+        """Whether the objective is a judge's score."""
+        return any(
+            e.name == self.objective and getattr(e, "is_judge", False) for e in self.evaluators
         )
 
     def _scorer(self) -> Scorer:

@@ -1,6 +1,7 @@
 """Decisions: whether a candidate is better, at a bounded error rate, with verifiable evidence."""
 
 from ratchet.prove.alpha import level
+from ratchet.prove.audit import drawn_pairs, drawn_repetition
 from ratchet.prove.comparison import Comparison, fewest_pairs_to_promote
 from ratchet.prove.decide import decision
 from ratchet.prove.evidence import write_evidence
@@ -24,6 +25,8 @@ __all__ = [
     "Verification",
     "choose_repetitions",
     "decision",
+    "drawn_pairs",
+    "drawn_repetition",
     "fewest_pairs_to_promote",
     "level",
     "may_repeat",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ratchet.prove.audit import Audit
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.plan import MISSING_LIMIT, ExperimentPlan, PairedScore
 from ratchet.stats.eprocess import EProcess
@@ -24,6 +25,8 @@ class EValues(NamedTuple):
     """Against "the mean gain is `min_gain` or more"."""
     guardrails: tuple[float, ...]
     """Against "worse than the margin", in plan order."""
+    labels: float = 1.0
+    """Against "the mean gain in people's labels is zero or less"."""
 
 
 class GuardrailState:
@@ -71,6 +74,10 @@ class Comparison:
     - when the pairs run out: **guardrail** if "no better" was rejected and a guardrail had not
       passed, else **no_gain**.
 
+    With labels in the plan, the scores are a judge's and cannot promote: the pairs always run out,
+    and then it is **promote** if "no better" was rejected by scores and by labels, **unconfirmed**
+    if by scores alone.
+
     Each null stays rejected from the first time its e-value reached the threshold (valid by Ville's
     inequality); from then on its bets are zero, so the values stay constant. The result does not
     depend on how often it is checked. To resume an interrupted comparison, replay its pairs in the
@@ -95,6 +102,8 @@ class Comparison:
             null=-plan.min_gain, threshold=1.0 / plan.futility_alpha, horizon=horizon
         )
         self.guardrails = tuple(GuardrailState(g, plan) for g in plan.guardrails)
+        self.audit = Audit(plan) if plan.labels else None
+        """Evidence by people's labels; None when the scores need none."""
         self._baseline = 0.0
         self._candidate = 0.0
         self._pairs: list[PairedScore] = []
@@ -153,6 +162,8 @@ class Comparison:
             self.scored += 1
             self._baseline += before
             self._candidate += after
+        if self.audit is not None:
+            self.audit.observe(pair)
         self._pairs.append(pair)
         self._path.append(
             EValues(
@@ -160,6 +171,7 @@ class Comparison:
                 self.harm.value,
                 self.futility.value,
                 tuple([state.process.value for state in self.guardrails]),
+                1.0 if self.audit is None else self.audit.process.value,
             )
         )
         self.verdict = self._stop()
@@ -186,17 +198,22 @@ class Comparison:
             return "harm"
         if self.scored < self.plan.min_pairs:
             return None
-        if self.superiority.reached and not self.too_many_missing:
-            for state in self.guardrails:
-                if not state.passed:
-                    break
-            else:
-                return "promote"
+        if self.audit is None and self._better:
+            return "promote"
         return "futile" if self.futility.reached else None
+
+    @property
+    def _better(self) -> bool:
+        """Whether the scores promote."""
+        if not self.superiority.reached or self.too_many_missing:
+            return False
+        return all(state.passed for state in self.guardrails)
 
     def _exhausted(self) -> Verdict:
         if self.superiority.reached and not all(state.passed for state in self.guardrails):
             return "guardrail"
+        if self.audit is not None and self._better and self.scored >= self.plan.min_pairs:
+            return "promote" if self.audit.confirmed else "unconfirmed"
         return "no_gain"
 
 
@@ -230,7 +247,7 @@ def fewest_pairs_to_promote(plan: ExperimentPlan) -> int | None:
     Returns:
         The number of pairs; None if not even that candidate is promoted within `plan.max_pairs`.
     """
-    comparison = Comparison(msgspec.structs.replace(plan, repetitions=1))
+    comparison = Comparison(msgspec.structs.replace(plan, repetitions=1, labels=0))
     metrics = {guardrail.metric: (1.0, 1.0) for guardrail in plan.guardrails}
     for number in range(plan.max_pairs):
         verdict = comparison.observe(PairedScore(str(number), 0.0, 1.0, dict(metrics)))

@@ -36,6 +36,7 @@ def decision(comparison: Comparison) -> Decision:
         guardrails=tuple(_result(state) for state in comparison.guardrails),
         sentence=_sentence(comparison, bounds),
         repetitions=plan.repetitions,
+        labelled=comparison.audit.result(comparison.pairs) if comparison.audit else None,
     )
 
 
@@ -72,6 +73,9 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         text = f"Proved better: {move}; {evidence}."
         if passed:
             text += f" Guardrails proved to hold: {', '.join(passed)}."
+        text += _labelled(comparison)
+    elif comparison.verdict == "unconfirmed":
+        text = f"Better by the judge's scores alone: {move}; {evidence}.{_labelled(comparison)}"
     elif comparison.verdict == "harm":
         text = f"Proved worse: {move}; stopped for harm."
     elif comparison.verdict == "futile":
@@ -93,6 +97,25 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
     else:
         text = f"There is no significant gain: {move}; {evidence}."
     return text + _missing(comparison)
+
+
+def _labelled(comparison: Comparison) -> str:
+    """What people's labels say; empty when the metric is no judge's."""
+    audit = comparison.audit
+    if audit is None:
+        return ""
+    found = audit.result(comparison.pairs)
+    verb = "prove" if found.confirmed else "do not prove"
+    text = (
+        f" People's labels of {found.labelled} random pairs {verb} it: e-value"
+        f" {found.e_value:.3g}, {1.0 / comparison.plan.alpha:.3g} needed"
+    )
+    if found.gain is not None and found.interval is not None:
+        low, high = found.interval
+        text += f"; gain {found.gain:+.3f} (95 % interval {low:+.3f} to {high:+.3f})"
+    if found.missing:
+        text += f"; {found.missing} drawn pairs were not labelled"
+    return text + "."
 
 
 def _missing(comparison: Comparison) -> str:

@@ -16,7 +16,7 @@ from ratchet._private_files import make_folder
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import Comparison
 from ratchet.prove.decide import decision
-from ratchet.prove.plan import PairedScore
+from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import InputError
 
 SCHEMA = "ratchet.evidence/1"
@@ -25,6 +25,10 @@ SCHEMA = "ratchet.evidence/1"
 SCHEMA_REPEATED = "ratchet.evidence/2"
 """The layout where each task was run several times: the number is part of plan and decision, and a
 pair has its repetitions instead of two rollouts."""
+
+SCHEMA_LABELLED = "ratchet.evidence/3"
+"""The layout where the metric is a judge's: the number of labels is part of the plan, what they say
+part of the decision, and a pair has its labels."""
 
 ROWS = "pairs"
 """The list that is written one item per line."""
@@ -115,6 +119,8 @@ def document(
     planned, decided = msgspec.to_builtins(plan), msgspec.to_builtins(decision(comparison))
     if plan.repetitions == 1:
         del planned["repetitions"], decided["repetitions"]
+    if not plan.labels:
+        del planned["labels"], decided["labelled"]
     rows = [
         {
             "pair": number,
@@ -122,12 +128,14 @@ def document(
             "baseline": pair.baseline,
             "candidate": pair.candidate,
             "missing": pair.baseline is None or pair.candidate is None,
+            **({"labels": pair.labels and list(pair.labels)} if plan.labels else {}),
             **_runs(pair),
             "e_values": {
                 "superiority": step.superiority,
                 "harm": step.harm,
                 "futility": step.futility,
                 "guardrails": dict(zip(names, step.guardrails, strict=True)),
+                **({"labels": step.labels} if plan.labels else {}),
             },
         }
         for number, (pair, step) in enumerate(
@@ -135,7 +143,7 @@ def document(
         )
     ]
     return {
-        "schema": SCHEMA if plan.repetitions == 1 else SCHEMA_REPEATED,
+        "schema": _schema(plan),
         "ratchet": version,
         "created_at": stated["created_at"],
         "baseline": stated["baseline"],
@@ -154,6 +162,12 @@ def document(
         "means": {"baseline": before, "candidate": after, "gain": after - before},
         ROWS: rows,
     }
+
+
+def _schema(plan: ExperimentPlan) -> str:
+    if plan.labels:
+        return SCHEMA_LABELLED
+    return SCHEMA if plan.repetitions == 1 else SCHEMA_REPEATED
 
 
 def _runs(pair: PairedScore) -> dict[str, Any]:

@@ -46,6 +46,9 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     repetitions: int = 1
     """How often each task is run with either candidate. Above 1, a pair compares means. It must not
     depend on any result of the experiment."""
+    labels: int = 0
+    """Number of pairs that people label, when the metric is a judge's; 0 for any other. Then all
+    pairs are run, and only their labels can promote."""
 
     def __post_init__(self) -> None:
         for field in ("alpha", "harm_alpha", "futility_alpha", "min_gain"):
@@ -72,6 +75,12 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"Plan: repetitions = {self.repetitions} is not within 1 and {MAX_REPETITIONS}."
             )
+        if isinstance(self.labels, bool) or not isinstance(self.labels, int):
+            raise InputError(f"Plan: labels = {self.labels!r} is not a whole number.")
+        if not 0 <= self.labels <= self.max_pairs:
+            raise InputError(
+                f"Plan: labels = {self.labels} is not within 0 and max_pairs = {self.max_pairs}."
+            )
         names = [guardrail.metric for guardrail in self.guardrails]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -95,6 +104,8 @@ class PairedScore(msgspec.Struct, frozen=True):
         candidate_rollout: Id of the rollout, for evidence.
         repetitions: What the scores and metrics are means of, one for each time that the task was
             run; see `of_repetitions`. Empty if it was run once.
+        labels: People's labels of both answers, in [0, 1], if the pair was drawn for it; of one
+            repetition, if there are several.
 
     Raises:
         InputError: A score is outside [0, 1], or a value is not finite; the message names the task.
@@ -108,6 +119,7 @@ class PairedScore(msgspec.Struct, frozen=True):
     baseline_rollout: str = ""
     candidate_rollout: str = ""
     repetitions: tuple[PairedScore, ...] = ()
+    labels: tuple[float, float] | None = None
 
     @classmethod
     def of_repetitions(cls, repetitions: Sequence[PairedScore]) -> PairedScore:
@@ -162,6 +174,13 @@ class PairedScore(msgspec.Struct, frozen=True):
                 )
         if self.metrics:
             self._check_metrics()
+        if self.labels is not None:
+            before, after = (self._number("label", value) for value in self.labels)
+            if not (0.0 <= before <= 1.0 and 0.0 <= after <= 1.0):
+                raise InputError(
+                    f"Task {self.task_id!r}: the labels {self.labels!r} are not within 0 and 1."
+                )
+            msgspec.structs.force_setattr(self, "labels", (before, after))
 
     def _check_metrics(self) -> None:
         checked: dict[str, tuple[float | None, float | None]] = {}

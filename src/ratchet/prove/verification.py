@@ -11,7 +11,13 @@ import msgspec
 
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import replay
-from ratchet.prove.evidence import SCHEMA, SCHEMA_REPEATED, digest_of, document
+from ratchet.prove.evidence import (
+    SCHEMA,
+    SCHEMA_LABELLED,
+    SCHEMA_REPEATED,
+    digest_of,
+    document,
+)
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import Decision, InputError, RatchetError, VerificationError
 
@@ -20,6 +26,9 @@ LARGEST_FILE = 256 * 1024 * 1024
 
 LARGEST_EXPERIMENT = 1_000_000
 """Maximum number of pairs."""
+
+SCHEMAS = (SCHEMA, SCHEMA_REPEATED, SCHEMA_LABELLED)
+"""Layouts that can be verified."""
 
 STATED = ("baseline", "candidate", "dataset", "created_at", "context")
 """Fields that are not recomputed, only covered by the digest."""
@@ -75,10 +84,10 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     """
     name = os.fspath(path)
     content = _load(name)
-    if content.get("schema") not in (SCHEMA, SCHEMA_REPEATED):
+    if content.get("schema") not in SCHEMAS:
         raise VerificationError(
-            f"{name} has the schema {_short(content.get('schema'))}, not {SCHEMA!r} or"
-            f" {SCHEMA_REPEATED!r}.",
+            f"{name} has the schema {_short(content.get('schema'))}, not one of"
+            f" {', '.join(map(repr, SCHEMAS))}.",
             hint="Verify it with the version of Ratchet that it names.",
         )
     plan = _plan(name, content)
@@ -198,7 +207,11 @@ def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedS
                 f"{name}: pair {number} does not have the {repetitions} repetitions of the plan."
             )
         try:
-            pairs.append(PairedScore.of_repetitions([_run(row.get("task"), run) for run in runs]))
+            pair = PairedScore.of_repetitions([_run(row.get("task"), run) for run in runs])
+            if row.get("labels") is not None:
+                labels = msgspec.convert(row["labels"], tuple[float, float])
+                pair = msgspec.structs.replace(pair, labels=labels)
+            pairs.append(pair)
         except msgspec.ValidationError as error:
             raise VerificationError(f"{name}: pair {number} is malformed: {error}.") from None
         except RatchetError as error:

@@ -16,7 +16,13 @@ from ratchet.types.errors import (
     StoreError,
     VerificationError,
 )
-from ratchet.types.experiment import Decision, Experiment, GuardrailResult, Verdict
+from ratchet.types.experiment import (
+    Decision,
+    Experiment,
+    GuardrailResult,
+    LabelledGain,
+    Verdict,
+)
 from ratchet.types.feedback import Feedback, FeedbackKind, fault, is_bad
 from ratchet.types.fleet import EndedRollout, EndedRollouts, FleetRunner
 from ratchet.types.hashing import canonical_json, content_hash
@@ -98,6 +104,7 @@ __all__ = [
     "Key",
     "Knob",
     "Label",
+    "LabelledGain",
     "Model",
     "NotFound",
     "Origin",

@@ -6,10 +6,11 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Verdict: TypeAlias = Literal["promote", "harm", "futile", "no_gain", "guardrail"]
+Verdict: TypeAlias = Literal["promote", "harm", "futile", "no_gain", "guardrail", "unconfirmed"]
 """promote: proved better, guardrails hold. harm: proved worse. futile: the gain, if any, is proved
 to be below the smallest gain worth having. no_gain: the tasks ran out. guardrail: proved better,
-but a guardrail was not proved to hold or its metric was not measured."""
+but a guardrail was not proved to hold or its metric was not measured. unconfirmed: better by a
+judge's scores, but not proved so by people's labels."""
 
 
 MAX_REPETITIONS = 100
@@ -36,6 +37,26 @@ class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.baseline is not None
 
 
+class LabelledGain(msgspec.Struct, frozen=True, kw_only=True):
+    """What people's labels say about the gain that a judge has measured."""
+
+    wanted: int
+    """Number of pairs that were drawn to be labelled."""
+    labelled: int
+    missing: int
+    """Drawn pairs that were passed over without labels."""
+    e_value: float
+    """Evidence of the labels against "no better than the baseline"."""
+    confirmed: bool
+    """Whether it reached what the experiment's level needs."""
+    gain: float | None = None
+    """The mean gain in labels, estimated from labels and judge by PPI++; None when unknown."""
+    interval: tuple[float, float] | None = None
+    """Its 95 % confidence interval."""
+    judge_bias: float | None = None
+    """By how much the judge's gain exceeds the labels' on the labelled pairs."""
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of an experiment."""
 
@@ -58,6 +79,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """The decision as a sentence for display."""
     repetitions: int = 1
     """How often each task was run with either candidate; above 1, a pair compares means."""
+    labelled: LabelledGain | None = None
+    """What people's labels say, when the metric is a judge's; else None."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):

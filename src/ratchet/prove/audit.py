@@ -1,0 +1,121 @@
+"""The proof by people's labels that a gain needs which only a judge has seen.
+
+A judge can favour a candidate, for its length or its tone, and no number of its own scores shows
+that. So people label a part of the experiment's own pairs, drawn at random before the first one is
+run: the pairs are cut into blocks of equal size, and of each one pair is drawn. An e-process of the
+differences of the labels, in the order of the blocks, tests "no better" at the experiment's alpha.
+The judge's scores take no part in it, so no bias of the judge can make it invalid; it may end as
+soon as it is proved. What the judge adds is the first hurdle, and a narrower estimate of the gain
+(PPI++), which is shown and decides nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+from ratchet.prove.plan import MISSING_LIMIT, ExperimentPlan, PairedScore
+from ratchet.stats.eprocess import EProcess
+from ratchet.stats.ppi import predicted_mean
+from ratchet.types import LabelledGain
+
+DIGITS = 6
+"""Digits after the point of the shown estimate: its quantile is not the same to the last bit on
+every machine."""
+
+
+def drawn_pairs(plan: ExperimentPlan) -> tuple[int, ...]:
+    """Numbers of the pairs that people label, from 0, in order; one of each block."""
+    count = plan.labels
+    if not count:
+        return ()
+    rng = random.Random(f"labels/{plan.seed}/{count}/{plan.max_pairs}")  # noqa: S311
+    ends = [number * plan.max_pairs // count for number in range(count + 1)]
+    return tuple(rng.randrange(begin, end) for begin, end in pairwise(ends))
+
+
+def drawn_repetition(plan: ExperimentPlan, number: int) -> int:
+    """Which of the repetitions of a drawn pair people label, from 0."""
+    rng = random.Random(f"repetition/{plan.seed}/{number}")  # noqa: S311
+    return rng.randrange(plan.repetitions)
+
+
+class Audit:
+    """Evidence by labels, pair by pair.
+
+    Args:
+        plan: The rules; it has labels.
+    """
+
+    def __init__(self, plan: ExperimentPlan) -> None:
+        self.process = EProcess(threshold=1.0 / plan.alpha, horizon=plan.labels)
+        self._plan = plan
+        self._drawn = frozenset(drawn_pairs(plan))
+        self._number = 0
+        self._labelled = 0
+        self._waiting = 0
+        """Drawn pairs without labels since the last labelled one."""
+        self._missing = 0
+        """Drawn pairs without labels before the last labelled one."""
+
+    def observe(self, pair: PairedScore) -> None:
+        """Add the next pair of the experiment."""
+        if self._number in self._drawn:
+            if pair.labels is None:
+                self._waiting += 1
+            else:
+                before, after = pair.labels
+                for _ in range(self._waiting):
+                    self.process.skip()
+                self._missing, self._waiting = self._missing + self._waiting, 0
+                self._labelled += 1
+                self.process.observe(after - before)
+        self._number += 1
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the labels prove a gain, and few enough are missing."""
+        missing = self._missing > MISSING_LIMIT * (self._missing + self._labelled)
+        return self.process.reached and not missing
+
+    @property
+    def waiting(self) -> int:
+        """Number of drawn pairs that may still be labelled; 0 once nothing more is needed."""
+        if self.confirmed:
+            return 0
+        return self._plan.labels - self._labelled - self._missing
+
+    def result(self, pairs: Sequence[PairedScore]) -> LabelledGain:
+        """What the labels say.
+
+        Args:
+            pairs: The pairs of the experiment, as observed.
+        """
+        labels: list[float] = []
+        scores: list[float] = []
+        others: list[float] = []
+        for pair in pairs:
+            score = None
+            if pair.baseline is not None and pair.candidate is not None:
+                score = pair.candidate - pair.baseline
+            if pair.labels is not None and score is not None:
+                labels.append(pair.labels[1] - pair.labels[0])
+                scores.append(score)
+            elif score is not None:
+                others.append(score)
+        gain = interval = bias = None
+        if len(labels) >= 2:
+            found = predicted_mean(labels, scores, others)
+            gain, bias = round(found.value, DIGITS), round(found.bias, DIGITS)
+            interval = (round(found.low, DIGITS), round(found.high, DIGITS))
+        return LabelledGain(
+            wanted=self._plan.labels,
+            labelled=self._labelled,
+            missing=self._missing,
+            e_value=self.process.peak,
+            confirmed=self.confirmed,
+            gain=gain,
+            interval=interval,
+            judge_bias=bias,
+        )
