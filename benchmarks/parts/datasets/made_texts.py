@@ -1,4 +1,4 @@
-"""Texts made for the measurement of near-duplicates: originals, copies, and texts that only look alike."""
+"""Texts made to measure near-duplicates: originals, their copies, and look-alikes."""
 
 from __future__ import annotations
 
@@ -163,7 +163,9 @@ def _spaced(text: str, rng: random.Random) -> str:
 
 
 def _polite(text: str, rng: random.Random) -> str:
-    return rng.choice((f"Hi, {text} Thanks!", f"Please help: {text}", f"{text} Thank you very much"))
+    return rng.choice(
+        (f"Hi, {text} Thanks!", f"Please help: {text}", f"{text} Thank you very much")
+    )
 
 
 def _mistyped(text: str, rng: random.Random) -> str:

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from benchmarks.parts.datasets.made_texts import MadeText, made_texts, original
+
 from ratchet.curate import split_tasks
 from ratchet.curate.near_duplicates import near_duplicate_groups
 from ratchet.types import Task
@@ -26,7 +27,10 @@ def measure(quick: bool) -> dict[str, Any]:
     for task, one in zip(tasks, made, strict=True):
         of_group[one.group].add(splits[task.id])
     rng = random.Random(1)
-    many = [f"{original(rng)} {rng.random():.5f}" if n % 2 else original(rng) for n in range(_many(quick))]
+    many = [
+        f"{original(rng)} {rng.random():.5f}" if n % 2 else original(rng)
+        for n in range(_many(quick))
+    ]
     begun = time.perf_counter()
     near_duplicate_groups(many)
     seconds = time.perf_counter() - begun

@@ -264,11 +264,19 @@ class TasksSection(Section):
     """[tasks]: the task file and its splits."""
 
     file: str = "tasks.jsonl"
+    dataset: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     input: str = "input"
     expected: str = "expected"
     id: str = "id"
     group_by: str | None = None
+    near_duplicates: bool = True
     split: SplitSection = SplitSection()
+
+    @model_validator(mode="after")
+    def _one_source(self) -> TasksSection:
+        if self.dataset is not None and "file" in self.model_fields_set:
+            raise ValueError("[tasks] takes either file or dataset")
+        return self
 
 
 class EvaluatorSection(BaseModel):

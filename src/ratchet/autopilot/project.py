@@ -25,9 +25,11 @@ from ratchet.observe.project_paths import (
 )
 from ratchet.store import Store
 from ratchet.types import (
+    SPLITS,
     Candidate,
     ConfigError,
     Dataset,
+    InputError,
     ShipError,
     defaults,
 )
@@ -250,11 +252,14 @@ class Project:
         """The tasks with their splits, and a sentence for each malformed line that was skipped.
 
         Raises:
-            InputError: The task file cannot be used.
+            InputError: The task file cannot be used; or the store has no such dataset, or one of
+                its splits is empty.
         """
         from ratchet.curate import read_tasks, split_tasks
 
         tasks = self.config.tasks
+        if tasks.dataset is not None:
+            return self._stored_dataset(tasks.dataset), ()
         fields = {"id": tasks.id, "input": tasks.input, "expected": tasks.expected}
         file = read_tasks(self.root / tasks.file, fields=fields, skip_bad=skip_bad)
         dataset = split_tasks(
@@ -266,8 +271,50 @@ class Project:
                 "test": tasks.split.test,
             },
             group_by=tasks.group_by,
+            near_duplicates=tasks.near_duplicates,
         )
         return dataset, file.bad
+
+    def _stored_dataset(self, name: str) -> Dataset:
+        with self.open_store() as store:
+            dataset = store.datasets.named(name)
+        shares = self.config.tasks.split.model_dump()
+        for split in SPLITS:
+            if shares[split] > 0 and split not in dataset.splits.values():
+                raise InputError(
+                    f"No task of the dataset {name!r} is in the {split} split; it has"
+                    f" {len(dataset.tasks)} tasks.",
+                    hint=f"Add tasks: ratchet datasets capture {dataset.name}; or split anew:"
+                    f" ratchet datasets split {dataset.name}.",
+                )
+        return dataset
+
+    def with_dataset(self, name: str | None) -> Project:
+        """The same project with the tasks of a dataset of its store; None leaves it unchanged.
+
+        Args:
+            name: NAME, or NAME@VERSION.
+        """
+        if name is None:
+            return self
+        # Validated again: the file of ratchet.toml is no longer meant.
+        kept = {
+            key: value for key, value in self.config.tasks.model_dump().items() if key != "file"
+        }
+        tasks = type(self.config.tasks)(**{**kept, "dataset": name})
+        return self.with_config(self.config.model_copy(update={"tasks": tasks}))
+
+    def has_tasks(self) -> bool:
+        """Whether there is a task file, or a dataset is named in its place."""
+        return (
+            self.config.tasks.dataset is not None or (self.root / self.config.tasks.file).is_file()
+        )
+
+    @property
+    def tasks_label(self) -> str:
+        """Where the tasks come from, for messages."""
+        tasks = self.config.tasks
+        return tasks.file if tasks.dataset is None else f"the dataset {tasks.dataset}"
 
     def evaluators(self, agent: AnyAgent) -> tuple[Evaluator, ...]:
         """The evaluators, including those that guardrails need.

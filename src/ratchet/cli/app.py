@@ -85,6 +85,11 @@ COMMANDS: dict[str, Command] = {
         "import_",
         "Import traces, conversations and scored trajectories from files.",
     ),
+    "datasets": Command(
+        "datasets",
+        "datasets",
+        "Capture, import, compare, split and export datasets, which have versions.",
+    ),
     "candidates": Command(
         "candidates",
         "candidates",

@@ -30,6 +30,13 @@ Folder = Annotated[
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip malformed lines of the task file.")]
 
+DatasetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset", metavar="NAME[@VERSION]", help="Tasks of this dataset, not of the task file."
+    ),
+]
+
 
 def project_in(folder: Path) -> Project:
     """The project that a folder belongs to."""

@@ -14,6 +14,7 @@ from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.prompt_discovery import discover_prompts
 from ratchet.cli.console import (
+    DatasetOption,
     Folder,
     Json,
     SkipBad,
@@ -46,6 +47,7 @@ def evaluate(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Ignore cached rollouts and run them again.")
     ] = False,
+    dataset: DatasetOption = None,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -57,7 +59,7 @@ def evaluate(
 
       ratchet eval --split train -c source -c 1a2b3c4d
     """
-    project = project_in(folder)
+    project = project_in(folder).with_dataset(dataset)
     lock = FileLock(
         project.prepare_state() / "locks" / "eval.lock", "`ratchet eval` in this project"
     )

@@ -10,7 +10,16 @@ import typer
 from ratchet.autopilot import Project
 from ratchet.autopilot import improve as go_around
 from ratchet.autopilot.code_sandbox import UNSAFE_WARNING
-from ratchet.cli.console import Folder, Json, SkipBad, out, print_json, project_in, wait_for
+from ratchet.cli.console import (
+    DatasetOption,
+    Folder,
+    Json,
+    SkipBad,
+    out,
+    print_json,
+    project_in,
+    wait_for,
+)
 from ratchet.cli.errors import err
 from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.progress import TerminalWatcher
@@ -44,6 +53,7 @@ def improve(
             help="Run candidates' code without a sandbox where none is available.",
         ),
     ] = False,
+    dataset: DatasetOption = None,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -60,11 +70,15 @@ def improve(
 
       ratchet improve --algorithm evolve
 
+      ratchet improve --dataset support@1a2b3c4d
+
       ratchet improve --no-ship --json
 
       ratchet improve --server http://10.0.0.5:8765
     """
-    project = _with_budget(_learning_by(project_in(folder), algorithm), rollouts, seconds)
+    project = _with_budget(
+        _learning_by(project_in(folder).with_dataset(dataset), algorithm), rollouts, seconds
+    )
     if server is not None:
         project = _at_server(project, server)
     if unsafe_no_sandbox:

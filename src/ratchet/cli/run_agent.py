@@ -17,6 +17,7 @@ from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.prompt_discovery import recall_prompts
 from ratchet.cli.console import (
+    DatasetOption,
     Folder,
     Json,
     SkipBad,
@@ -48,6 +49,7 @@ def run(
     candidate: Annotated[
         str, typer.Option("--candidate", "-c", help="source, best, or the start of an id.")
     ] = "source",
+    dataset: DatasetOption = None,
     skip_bad: SkipBad = False,
     json: Json = False,
 ) -> None:
@@ -61,7 +63,7 @@ def run(
 
       ratchet run --split val --limit 5
     """
-    project = project_in(folder)
+    project = project_in(folder).with_dataset(dataset)
     if sum(value is not None for value in (given, task, split)) != 1:
         raise InputError("Give one of: an INPUT, --task ID, --split NAME.")
     with project.open_store() as store, TerminalWatcher(err if json else out) as watcher:
@@ -78,7 +80,7 @@ def run(
         if task is not None:
             tasks = [each for each in tasks if each.id == task]
             if not tasks:
-                raise InputError(f"There is no task {task!r} in {project.config.tasks.file}.")
+                raise InputError(f"There is no task {task!r} in {project.tasks_label}.")
         watcher.expects(len(tasks))
         with agent_model(project, watcher.message):
             batch = wait_for(_run(project, store, watcher, tasks, candidate))
@@ -100,7 +102,7 @@ async def _run(
     project: Project, store: Store, watcher: TerminalWatcher, tasks: list[Task], name: str
 ) -> Batch:
     agent = project.load_agent()
-    if isinstance(agent, ProgramAgent) and (project.root / project.config.tasks.file).is_file():
+    if isinstance(agent, ProgramAgent) and project.has_tasks():
         recall_prompts(store, agent, project.dataset(skip_bad=True)[0])
     selected = select_candidate(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()

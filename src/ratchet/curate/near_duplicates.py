@@ -12,11 +12,11 @@ with its values, not copies of one text, and stay apart.
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from ratchet.curate.text_features import OPPOSITES, TextFeatures, read_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,80 +56,7 @@ _LEAST_AGREEMENT = 0.2
 _AT_ONCE = 100_000
 _MOST_WORDS = 24
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # noqa: RUF001 - both apostrophes
-_NUMBER = re.compile(
-    r"(?:(?<![\w.,)\]])[-+−])?[$€£¥]?[^\W_]*\d[^\W_]*(?:[.,:/-]\d[^\W_]*)*\s?%?"
-    r"|\S+@\S+|\w+://\S+"
-)
-_QUOTED = re.compile(
-    r"\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|`([^`\n]{1,200})`|«([^»\n]{1,200})»"
-    r"|(?<!\w)'([^'\n]{1,200})'(?!\w)|‘([^’\n]{1,200})’"  # noqa: RUF001 - quotation marks
-)
-_SENTENCE_END = re.compile(r"[.!?:;…\n]\W*$|^\W*$")
-
-_NEGATIONS = frozenset(
-    "not no never none nothing nobody nowhere neither nor without cannot cant dont doesnt didnt isnt"
-    " arent wasnt werent wont wouldnt shouldnt couldnt mustnt hasnt havent hadnt aint except unless"
-    " nicht kein keine keinen keiner keinem nie niemals ohne ne pas jamais sans rien nunca sin nada"
-    " non mai senza não nao nem sem не нет без 不 没 無 无 非".split()
-)
-_NEGATING_SIGNS = frozenset("不没無无非")
-
-_CONTRASTS = frozenset(
-    "before after enable disable enabled disabled buy sell open close opened closed add remove added"
-    " removed increase decrease increased decreased minimum maximum min max highest lowest start stop"
-    " begin end inside outside earliest latest oldest newest import export install uninstall lock"
-    " unlock allow deny accept reject include exclude encrypt decrypt upload download ascending"
-    " descending smaller larger shorter longer cheaper yes true false when where who whose why".split()
-)
-"""Words that say what is asked; held by all texts of a group."""
-
-_OPPOSITES = frozenset(
-    "above below over under on off in out left right up down all any some only more less most least"
-    " first last early late with always a i".split()
-)
-"""Words that may be added to a text, but not exchanged for one another."""
-
-_NUMBER_WORDS = {
-    word: str(number)
-    for number, word in enumerate(
-        "zero - two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
-        " sixteen seventeen eighteen nineteen twenty".split()
-    )
-} | {
-    word: word
-    for word in (
-        "thirty forty fifty sixty seventy eighty ninety hundred thousand million billion dozen half"
-        " double twice third fourth fifth sixth seventh eighth ninth tenth"
-    ).split()
-}
-
-_FILLERS = frozenset(
-    "a an the this that these those is are was were be been am do does did has have had will would"
-    " can could shall should may might must to of for at by from as and or so then than too very just"
-    " also really i me my mine we us our you your he him his she her it its they them their what which"
-    " how whom there here if please pls much kindly thanks thank cheers hi hello"
-    " hey dear greetings regards best ok okay well sorry um uh like want need know tell show give let"
-    " lets get im ive id ill were theres whats hows advance question quick help asking ask wondering"
-    " wonder could'd able".split()
-)
-
 _Pair = tuple[int, int]
-
-
-class _Text(NamedTuple):
-    """What is compared of a text."""
-
-    facts: str
-    """Numbers, negations and contrasts, in order; equal in all texts of a group."""
-    names: frozenset[str]
-    """Words that are capitalised within a sentence, and what is quoted."""
-    openings: frozenset[str]
-    """Capitalised words at the beginning of a sentence, which may be names."""
-    words: tuple[str, ...]
-    """In order, without fillers and what the facts hold."""
-    plain: str
-    """Normalised text, of which 4-grams are taken."""
 
 
 def near_duplicate_groups(texts: Sequence[str]) -> list[int]:
@@ -141,7 +68,7 @@ def near_duplicate_groups(texts: Sequence[str]) -> list[int]:
     Returns:
         For each text, the position of the first one of its group.
     """
-    read = [_read(text) for text in texts]
+    read = [read_text(text) for text in texts]
     strong, weak = _Forest(len(read)), []
     _join_equal(read, strong)
     shingles = [_shingles(one.plain) for one in read]
@@ -155,66 +82,6 @@ def near_duplicate_groups(texts: Sequence[str]) -> list[int]:
             weak.append((one, other))
     _join_reworded(strong, weak)
     return _parted_by_names(read, strong)
-
-
-def _read(text: str) -> _Text:
-    composed = unicodedata.normalize("NFKC", text)
-    openings: set[str] = set()
-    names = {quoted.casefold() for found in _QUOTED.findall(composed) for quoted in found if quoted}
-    facts: list[str] = []
-    spans: list[tuple[int, int]] = []
-    for found in _NUMBER.finditer(composed):
-        spans.append(found.span())
-        facts.append(re.sub(r"(?<=\d),(?=\d{3}\b)|\s", "", found[0].casefold()).rstrip(".,:;!?"))
-    rest = _NUMBER.sub(lambda found: " " * len(found[0]), composed)
-    shouted = _is_shouted(rest)
-    words: list[str] = []
-    order: list[tuple[int, str]] = [(begin, fact) for (begin, _), fact in zip(spans, facts, strict=True)]
-    for found in _WORD.finditer(rest):
-        written = found[0]
-        word = written.casefold().replace("’", "'")  # noqa: RUF001
-        bare = word.replace("'", "")
-        if word.endswith("n't") or bare in _NEGATIONS:
-            order.append((found.start(), "¬"))
-            continue
-        if bare in _NUMBER_WORDS:
-            order.append((found.start(), _NUMBER_WORDS[bare]))
-            continue
-        if bare in _CONTRASTS or (len(bare) == 1 and _is_symbol(written, rest, found.start(), shouted)):
-            order.append((found.start(), bare))
-            continue
-        signs = sum(sign in _NEGATING_SIGNS for sign in word)
-        if signs:
-            order.append((found.start(), "¬" * signs))
-        word = word.removesuffix("'s")
-        if bare in _FILLERS or word in _FILLERS:
-            # In capitals a letter may be an article, a pronoun or a letter.
-            if shouted and len(bare) == 1:
-                words.append(word)
-            continue
-        if not shouted and written[0].isupper():
-            (openings if _opens(rest, found.start()) else names).add(word)
-        words.append(word)
-    plain = " ".join(_WORD.findall(composed.casefold()))
-    return _Text("\0".join(fact for _, fact in sorted(order)), frozenset(names), frozenset(openings), tuple(words), plain)
-
-
-def _is_symbol(letter: str, text: str, at: int, shouted: bool) -> bool:
-    """Whether a single letter is one, such as of an option, and not the article or a pronoun."""
-    if letter in "aAiI":
-        return letter == "A" and not shouted and not _opens(text, at)
-    return letter.isascii()
-
-
-def _opens(text: str, at: int) -> bool:
-    """Whether a sentence begins at a position."""
-    return _SENTENCE_END.search(text[max(0, at - 40) : at]) is not None
-
-
-def _is_shouted(text: str) -> bool:
-    """Whether capitals tell nothing, since most words have them."""
-    words = _WORD.findall(text)
-    return sum(word[0].isupper() for word in words) * 2 > len(words) + 2
 
 
 def _shingles(plain: str) -> Hashes:
@@ -232,13 +99,13 @@ def _shingles(plain: str) -> Hashes:
     return np.unique(grams ^ (grams >> np.uint64(32)))
 
 
-def _join_equal(read: Sequence[_Text], forest: _Forest) -> None:
+def _join_equal(read: Sequence[TextFeatures], forest: _Forest) -> None:
     first: dict[Any, int] = {}
     for number, one in enumerate(read):
         forest.join(first.setdefault((one.facts, one.words or one.plain), number), number)
 
 
-def _candidates(read: Sequence[_Text], shingles: Sequence[Hashes]) -> list[_Pair]:
+def _candidates(read: Sequence[TextFeatures], shingles: Sequence[Hashes]) -> list[_Pair]:
     """Pairs that may be alike, the likeliest first. Every pair has equal facts."""
     import numpy as np
 
@@ -271,7 +138,7 @@ def _candidates(read: Sequence[_Text], shingles: Sequence[Hashes]) -> list[_Pair
     return [(ordered[a], ordered[b]) for a, b in zip(one[likely], other[likely], strict=True)]
 
 
-def _word_buckets(read: Sequence[_Text], usual: Sequence[int]) -> Iterator[Sequence[int]]:
+def _word_buckets(read: Sequence[TextFeatures], usual: Sequence[int]) -> Iterator[Sequence[int]]:
     """Texts whose words are the same in another order, and those equal but for one word."""
     buckets: dict[int, list[int]] = defaultdict(list)
     for number in usual:
@@ -298,9 +165,7 @@ def _signatures(shingles: Sequence[Hashes]) -> NDArray[np.uint32]:
     return signatures
 
 
-def _band_buckets(
-    signatures: NDArray[np.uint32], facts: Hashes
-) -> Iterator[NDArray[np.int64]]:
+def _band_buckets(signatures: NDArray[np.uint32], facts: Hashes) -> Iterator[NDArray[np.int64]]:
     """Pairs of ranks whose signatures agree in a band, and whose facts are equal."""
     import numpy as np
 
@@ -327,7 +192,7 @@ def _pairs(bucket: Sequence[int], ranks: Mapping[int, int]) -> NDArray[np.int64]
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
-def _likeness(one: _Text, other: _Text, mine: Hashes, others: Hashes) -> str:
+def _likeness(one: TextFeatures, other: TextFeatures, mine: Hashes, others: Hashes) -> str:
     """`same`, `reworded` or nothing, for texts of equal facts."""
     least, most = sorted((len(mine), len(others)))
     if least < SAME_WORDS * most:
@@ -342,11 +207,11 @@ def _likeness(one: _Text, other: _Text, mine: Hashes, others: Hashes) -> str:
     openings = one.openings | other.openings
     if here and there and not openings.isdisjoint((*here, *there)):
         return ""
-    if not _OPPOSITES.isdisjoint(here) and not _OPPOSITES.isdisjoint(there):
+    if not OPPOSITES.isdisjoint(here) and not OPPOSITES.isdisjoint(there):
         return ""
-    here, there = ([w for w in side if w not in _OPPOSITES] for side in (here, there))
+    here, there = ([w for w in side if w not in OPPOSITES] for side in (here, there))
     if here and there:
-        fewest = min(sum(w not in _OPPOSITES for w in each.words) for each in (one, other))
+        fewest = min(sum(w not in OPPOSITES for w in each.words) for each in (one, other))
         if max(len(here), len(there)) * WORDS_TO_ONE > fewest:
             return ""
         needed = OTHER_WORD if len(here) == len(there) == 1 else OTHER_WORDS
@@ -419,7 +284,7 @@ def _join_reworded(strong: _Forest, weak: Iterable[_Pair]) -> None:
             strong.join(one, other)
 
 
-def _parted_by_names(read: Sequence[_Text], forest: _Forest) -> list[int]:
+def _parted_by_names(read: Sequence[TextFeatures], forest: _Forest) -> list[int]:
     """The groups, each parted where one of its texts has a name that another has not.
 
     Pairs were compared, and a text between two may hold neither name or hold it uncapitalised.
@@ -438,7 +303,7 @@ def _parted_by_names(read: Sequence[_Text], forest: _Forest) -> list[int]:
     return groups
 
 
-def _held(text: _Text, names: frozenset[str]) -> tuple[str, ...]:
+def _held(text: TextFeatures, names: frozenset[str]) -> tuple[str, ...]:
     """Which of the names a text has, in order."""
     quoted = sorted(name for name in names if name in text.plain and name not in text.words)
     return (*(word for word in text.words if word in names), *quoted) if names else ()

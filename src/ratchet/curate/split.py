@@ -20,6 +20,9 @@ from ratchet.types import SPLITS, ConfigError, Dataset, InputError, Split, Task,
 _LONGEST_TEXT = 20_000
 """Characters of an input that are compared; what follows must be equal."""
 
+_NUMBER_MARK = re.compile(r"(?<![\w)\]-])[-−+](?=\d)|(?<=\d)(?:\.|\s?[+*/^=<>×÷]\s?)(?=\d)")
+"""A sign, a decimal point or an operator: without it, a number is another one."""
+
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 
 
@@ -98,9 +101,7 @@ def _split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
     return selected
 
 
-def _groups(
-    tasks: Sequence[Task], group_by: str | None, near_duplicates: bool
-) -> dict[str, bytes]:
+def _groups(tasks: Sequence[Task], group_by: str | None, near_duplicates: bool) -> dict[str, bytes]:
     """Group by task id: tasks that share a key, directly or transitively, are one group."""
     parent: dict[bytes, bytes] = {}
     age: dict[bytes, int] = {}
@@ -118,7 +119,7 @@ def _groups(
 
     first: dict[str, bytes] = {}
     for task in tasks:
-        key = b"input:" + canonical_json(_normal(task.input))
+        key = input_key(task.input)
         named = None if group_by is None else _group_key(task, group_by)
         first[task.id] = key if named is None else named
         join(first[task.id], key)
@@ -127,6 +128,15 @@ def _groups(
         for task, leader in zip(tasks, copies, strict=True):
             join(first[tasks[leader].id], first[task.id])
     return {task_id: root(key) for task_id, key in first.items()}
+
+
+def input_key(value: Any) -> bytes:
+    """Equal for inputs that differ only in case, white space and punctuation.
+
+    Raises:
+        InputError: It is not JSON.
+    """
+    return b"input:" + canonical_json(_normal(value))
 
 
 def text_of(value: Any) -> str:
@@ -177,7 +187,9 @@ def _group_value(task: Task, group_by: str) -> Any:
 def _normal(value: Any) -> Any:
     if isinstance(value, str):
         composed = unicodedata.normalize("NFKC", value)
-        return _BETWEEN_WORDS.sub(" ", composed.casefold()).strip()
+        words = _BETWEEN_WORDS.sub(" ", composed.casefold()).strip()
+        marks = [mark.strip() for mark in _NUMBER_MARK.findall(composed)]
+        return " ".join((words, *marks)) if marks else words
     if isinstance(value, list):
         return [_normal(item) for item in value]
     if isinstance(value, dict):

@@ -54,7 +54,7 @@ def read_tasks(
                 at = lines[task.id]
                 raise ValueError(
                     f"the id {task.id!r} is already on line {at}"
-                    if _json(line).get(names["id"]) is not None
+                    if json_of(line).get(names["id"]) is not None
                     else f"the same task is already on line {at}, and neither has an id"
                 )
         except ValueError as error:
@@ -91,7 +91,19 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def _task(line: bytes, names: Mapping[str, str]) -> Task:
     if len(line) > MAX_LINE_BYTES:
         raise ValueError(f"the line has {len(line)} bytes; a task has at most {MAX_LINE_BYTES}")
-    data = _json(line)
+    return task_of(json_of(line), names)
+
+
+def task_of(data: Any, names: Mapping[str, str]) -> Task:
+    """The task of a JSON object.
+
+    Args:
+        data: The object.
+        names: Key in the object by field: `id`, `input` and `expected`.
+
+    Raises:
+        ValueError: It is no task; the message is a clause.
+    """
     if not isinstance(data, dict):
         raise ValueError(f"the line is {_kind(data)}, and a task is a JSON object")
     if names["input"] not in data:
@@ -124,7 +136,13 @@ def _id(value: Any) -> str:
     return text
 
 
-def _json(line: bytes) -> Any:
+def json_of(line: bytes) -> Any:
+    """Parse JSON strictly: no NaN, not nested too deeply.
+
+    Raises:
+        ValueError: It is not JSON; the message is a clause.
+    """
+
     def refuse(text: str) -> float:
         raise ValueError(f"{text} is not JSON")
 

@@ -24,6 +24,7 @@ from ratchet.store.labels import Labels
 from ratchet.store.location import parse
 from ratchet.store.partitions import SpanPartitions
 from ratchet.store.pruning import Pruning
+from ratchet.store.recordings import Recordings
 from ratchet.store.releases import Releases
 from ratchet.store.report_cards import ReportCards
 from ratchet.store.resources import Resources
@@ -67,6 +68,7 @@ class Store:
         self.labels = Labels(database)
         self.report_cards = ReportCards(database)
         self.traces = Traces(database, self.feedback)
+        self.recordings = Recordings(database)
         self.conversations = Conversations(database)
         self.events = Events(database)
         self.keys = AccessKeys(database)

@@ -92,9 +92,10 @@ class Traces:
 
         def work(connection: Connection) -> tuple[builtins.list[Trace], str | None]:
             if sort == "newest":
-                return _page(connection, criteria, limit, after, price)
-            found, more = _page(connection, criteria, LOOK_BACK, after, price)
-            return first_of(found, sort, limit), more
+                found, more = page_of(connection, criteria, limit, after, price)
+                return builtins.list(found.values()), more
+            found, more = page_of(connection, criteria, LOOK_BACK, after, price)
+            return first_of(found.values(), sort, limit), more
 
         return self._database.read(work)
 
@@ -229,14 +230,15 @@ def merged_trace(parts: Sequence[Trace]) -> Trace:
     )
 
 
-def _page(
+def page_of(
     connection: Connection,
     criteria: TraceFilter,
     limit: int,
     after: tuple[int, int] | None,
-    price: Price | None,
-) -> tuple[builtins.list[Trace], str | None]:
-    found: builtins.list[Trace] = []
+    price: Price | None = None,
+) -> tuple[dict[SummaryKey, Trace], str | None]:
+    """One page of traces, newest first, and the cursor of the next; see `Traces.list`."""
+    found: dict[SummaryKey, Trace] = {}
     looked_at = 0
     window = min(limit + 1, _WINDOW)
     while looked_at < LOOK_BACK:
@@ -250,7 +252,7 @@ def _page(
             if trace is not None and criteria.fits(trace):
                 if len(found) == limit:
                     return found, cursor_of(after)
-                found.append(trace)
+                found[head.key] = trace
             after = (head.start_ns, head.seq)
         looked_at += len(heads)
         if len(heads) < window:

@@ -57,7 +57,7 @@ from ratchet.types.rollout import (
 from ratchet.types.run import STAGE_TRANSITIONS, Run, Stage
 from ratchet.types.score import Score
 from ratchet.types.span import Span, SpanEvent, SpanRecord
-from ratchet.types.task import SPLITS, Dataset, Origin, Provenance, Split, Task
+from ratchet.types.task import SPLITS, Dataset, DatasetSummary, Origin, Provenance, Split, Task
 from ratchet.types.template import PromptTemplate
 
 __all__ = [
@@ -88,6 +88,7 @@ __all__ = [
     "Conflict",
     "Cost",
     "Dataset",
+    "DatasetSummary",
     "Decision",
     "Declaration",
     "Drawn",

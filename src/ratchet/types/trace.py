@@ -147,6 +147,20 @@ class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Newest first."""
 
 
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trace recorded of its input and output."""
+
+    trace: Trace
+    root: Span
+    """The root span, or the first received one while there is no root."""
+    first_call: Span | None = None
+    """The first model call; None when none is recorded."""
+    last_call: Span | None = None
+    """The last model call; the first one when there is only that."""
+    feedback: tuple[Feedback, ...] = ()
+    """About the trace, its conversation and its rollout; newest first."""
+
+
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation: the traces of one user's exchange with an agent."""
 

@@ -1,0 +1,245 @@
+"""`ratchet datasets capture`: make tasks of recorded traces."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ratchet.cli.backend import parse_time
+from ratchet.cli.console import Folder, Interrupted, Json, counted, out, print_json, short
+from ratchet.cli.dataset_options import (
+    DatasetName,
+    GroupBy,
+    Shares,
+    check_dataset_name,
+    counts_text,
+    dataset_or_new,
+    fractions_of,
+    split_counts,
+    task_for_machines,
+    task_line,
+    versioned,
+)
+from ratchet.cli.errors import err
+from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.curate import Capture, CaptureFilter
+from ratchet.curate import capture as capture_tasks
+from ratchet.types import InputError
+from ratchet.types.trace import TraceFilter
+
+_SCORE = re.compile(r"([^<>=]+)(?:(<=|>=)([0-9.eE+-]+))?")
+
+_PROGRESS_EVERY_S = 0.2
+_PLAIN_EVERY_S = 10.0
+_SHOWN = 20
+
+
+def capture(
+    name: DatasetName,
+    agent: Annotated[str | None, typer.Option(help="Only traces of this agent.")] = None,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Only traces with a failed step.")
+    ] = False,
+    feedback: Annotated[
+        Literal["any", "good", "bad"] | None, typer.Option(help="Only traces with such feedback.")
+    ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EVALUATOR[<=X]",
+            help="Only rollouts and imported trajectories with such a score.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only traces that began since: 15m, 1h, 2d, or a date.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only traces that began before.")] = None,
+    trace_name: Annotated[
+        str | None, typer.Option("--name", help="Only traces whose name contains this.")
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option(help="Only traces of this conversation.")
+    ] = None,
+    rollouts: Annotated[
+        bool, typer.Option("--rollouts", help="Include traces of rollouts.")
+    ] = False,
+    novelty: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, max=1.0, help="Only inputs with this share of words that no task has."
+        ),
+    ] = None,
+    per_cluster: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of tasks with similar inputs.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum of tasks.")] = 500,
+    shares: Shares = None,
+    group_by: GroupBy = "conversation",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be captured; store nothing.")
+    ] = False,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Make tasks of recorded traces, the newest first, and add them to a dataset.
+
+    Traces are those of the agent, of calls through the gateway, and imported ones. The input is
+    that of the root span, or what the user said in the first model call. The expected answer comes
+    from a correction, a later attempt at the same input that passed, or a person's label;
+    otherwise it is left open. Inputs that the dataset has already, or that say nearly the same,
+    are left out. Tasks that are there stay in their splits.
+
+    Examples:
+
+      ratchet datasets capture support --agent support --feedback bad --since 7d
+
+      ratchet datasets capture support --errors --per-cluster 5 --dry-run
+
+      ratchet datasets capture support --score "reward<=0.5"
+    """
+    check_dataset_name(name)
+    now = time.time()
+    evaluator, above, below = _score_filter(score)
+    criteria = CaptureFilter(
+        traces=TraceFilter(
+            agent=agent,
+            errors=errors,
+            since_ns=None if since is None else parse_time(since, now),
+            until_ns=None if until is None else parse_time(until, now),
+            name=trace_name,
+            conversation_id=conversation,
+            feedback=feedback is not None,
+            rollouts=rollouts,
+        ),
+        feedback=feedback,
+        evaluator=evaluator,
+        score_above=above,
+        score_below=below,
+        novelty=novelty,
+        per_cluster=per_cluster,
+    )
+    fractions = fractions_of(shares, folder)
+    with open_store(folder, store) as opened:
+        dataset = dataset_or_new(opened, name)
+        try:
+            with _progress() as on_page:
+                found = capture_tasks(
+                    opened,
+                    dataset,
+                    criteria,
+                    limit=limit,
+                    fractions=fractions,
+                    now=now,
+                    group_by=group_by,
+                    on_page=on_page,
+                )
+        except KeyboardInterrupt:
+            raise Interrupted("Interrupted. Nothing was stored.") from None
+        if found.tasks and not dry_run:
+            opened.datasets.put(found.dataset, now)
+    if json:
+        print_json(_for_machines(found, dry_run))
+    else:
+        _print(found, dry_run, known=len(dataset.tasks))
+
+
+def _score_filter(score: str | None) -> tuple[str | None, float | None, float | None]:
+    if score is None:
+        return None, None, None
+    parsed = _SCORE.fullmatch(score.strip())
+    try:
+        bound = float(parsed[3]) if parsed and parsed[3] else None
+    except ValueError:
+        parsed = None
+    if parsed is None:
+        raise InputError(
+            f"{score!r} is not a score.", hint="Such as --score reward or --score 'reward<=0.5'."
+        )
+    above = bound if parsed[2] == ">=" else None
+    return parsed[1].strip(), above, bound if parsed[2] == "<=" else None
+
+
+@contextmanager
+def _progress() -> Iterator[_OnPage]:
+    progress = _OnPage()
+    if err.is_terminal:
+        with err.status("Reading traces") as status:
+            progress.show = status.update
+            yield progress
+    else:
+        yield progress
+
+
+class _OnPage:
+    """Reports how far the reading is: now and then, or rarely where there is no terminal."""
+
+    def __init__(self) -> None:
+        self._at = time.monotonic()
+        self._every_s = _PROGRESS_EVERY_S if err.is_terminal else _PLAIN_EVERY_S
+        self.show: Callable[[str], None] = err.print
+
+    def __call__(self, examined: int, found: int) -> None:
+        if time.monotonic() - self._at >= self._every_s:
+            self._at = time.monotonic()
+            self.show(f"{counted(examined, 'trace')} read, {counted(found, 'task')} found")
+
+
+def _for_machines(found: Capture, dry_run: bool) -> dict[str, object]:
+    dataset = found.dataset
+    return {
+        "dry_run": dry_run,
+        "name": dataset.name,
+        "version": dataset.version,
+        "parent": dataset.parent,
+        "splits": split_counts(dataset),
+        "examined": found.examined,
+        "left_out": found.left_out,
+        "tasks": [
+            {
+                **task_for_machines(one.task, dataset.splits[one.task.id]),
+                "trace": one.trace.trace_id,
+                "change": one.change,
+            }
+            for one in found.tasks
+        ],
+    }
+
+
+def _print(found: Capture, dry_run: bool, known: int) -> None:
+    added = sum(one.change == "added" for one in found.tasks)
+    answered = len(found.tasks) - added
+    for one in found.tasks[:_SHOWN]:
+        sign = "+" if one.change == "added" else "~"
+        out.print(
+            f"{sign} {short(one.trace.trace_id)} ({one.task.origin.by}): {task_line(one.task)}",
+            markup=False,
+            soft_wrap=True,
+        )
+    if len(found.tasks) > _SHOWN:
+        out.print(f"and {len(found.tasks) - _SHOWN} more")
+    verb = "would be added" if dry_run else "added"
+    more = f", {counted(answered, 'expected answer')} found for tasks of it" if answered else ""
+    out.print(f"{counted(found.examined, 'trace')} read: {counted(added, 'task')} {verb}{more}.")
+    for why, number in found.left_out.items():
+        out.print(f"  {number} left out: {why}", markup=False)
+    open_tasks = sum(one.task.expected is None for one in found.tasks)
+    if open_tasks:
+        out.print(f"{counted(open_tasks, 'task')} without an expected answer.")
+    if not found.tasks:
+        out.print("Nothing to add." if known else "No dataset was made: nothing was captured.")
+    elif dry_run:
+        out.print("Nothing was stored: --dry-run.")
+    else:
+        dataset = found.dataset
+        out.print(
+            f"{versioned(dataset)}: {counted(len(dataset.tasks), 'task')}, train / val / test"
+            f" {counts_text(split_counts(dataset))}",
+            markup=False,
+        )

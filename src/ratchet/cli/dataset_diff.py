@@ -1,0 +1,85 @@
+"""`ratchet datasets diff`: what changed between two versions of a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.cli.console import Folder, Json, one_line, out, print_json
+from ratchet.cli.dataset_options import DatasetVersionName, task_for_machines, task_line, versioned
+from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.curate import difference
+from ratchet.types import InputError
+
+
+def diff(
+    after: DatasetVersionName,
+    before: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME[@VERSION]", help="What to compare with; by default its parent version."
+        ),
+    ] = None,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Compare two versions: tasks added, removed, answered otherwise, and moved between splits.
+
+    Examples:
+
+      ratchet datasets diff support
+
+      ratchet datasets diff support support@1a2b3c4d
+    """
+    with open_store(folder, store) as opened:
+        new = opened.datasets.named(after)
+        if before is None and not new.parent:
+            raise InputError(
+                f"{versioned(new)} is a first version.", hint="Name another one to compare with."
+            )
+        old = opened.datasets.get(new.parent) if before is None else opened.datasets.named(before)
+    found = difference(old, new)
+    if json:
+        print_json(
+            {
+                "before": {"name": old.name, "version": old.version},
+                "after": {"name": new.name, "version": new.version, "reason": new.reason},
+                "added": [task_for_machines(one, new.splits[one.id]) for one in found.added],
+                "removed": [task_for_machines(one, old.splits[one.id]) for one in found.removed],
+                "changed": [
+                    {
+                        "id": one.after.id,
+                        "fields": one.fields,
+                        "before": task_for_machines(one.before, one.splits[0]),
+                        "after": task_for_machines(one.after, one.splits[1]),
+                    }
+                    for one in found.changed
+                ],
+                "same": found.same,
+            }
+        )
+        return
+    out.print(f"{versioned(old)} → {versioned(new)}  {new.reason}", markup=False)
+    for one in found.added:
+        out.print(f"+ {one.id} {new.splits[one.id]}: {task_line(one)}", style="green", markup=False)
+    for one in found.removed:
+        out.print(f"- {one.id} {old.splits[one.id]}: {task_line(one)}", style="red", markup=False)
+    for change in found.changed:
+        out.print(f"~ {change.after.id}: {one_line(change.after.input, 60)}", markup=False)
+        for field in change.fields:
+            sides = (
+                change.splits
+                if field == "split"
+                else (getattr(change.before, field), getattr(change.after, field))
+            )
+            before_text, after_text = (
+                "open" if side is None else one_line(side, 60) for side in sides
+            )
+            out.print(f"    {field}: {before_text} → {after_text}", markup=False)
+    out.print(
+        f"{len(found.added)} added, {len(found.removed)} removed, {len(found.changed)} changed,"
+        f" {found.same} the same"
+    )

@@ -1,0 +1,104 @@
+"""`ratchet datasets show`: the tasks of a dataset, and its versions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    counted,
+    one_line,
+    out,
+    print_json,
+    print_table,
+    short,
+    table,
+)
+from ratchet.cli.dataset_options import (
+    DatasetVersionName,
+    counts_text,
+    split_counts,
+    task_for_machines,
+    versioned,
+)
+from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.types import NotFound
+
+
+def show(
+    name: DatasetVersionName,
+    task: Annotated[str | None, typer.Option(help="Show this task in full.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Number of tasks.")] = 20,
+    folder: Folder = Path("."),
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Show a dataset: its versions, where its tasks come from, and the first of them.
+
+    Examples:
+
+      ratchet datasets show support
+
+      ratchet datasets show support@1a2b3c4d --limit 100
+
+      ratchet datasets show support --task 9f31c2aa01de --json
+    """
+    with open_store(folder, store) as opened:
+        dataset = opened.datasets.named(name)
+        history = opened.datasets.history(dataset.name)
+    if task is not None:
+        found = next((each for each in dataset.tasks if each.id == task), None)
+        if found is None:
+            raise NotFound(f"The dataset {versioned(dataset)} has no task {task!r}.")
+        print_json(task_for_machines(found, dataset.splits[found.id]))
+        return
+    made = Counter(f"{one.origin.made}: {one.origin.by or 'by hand'}" for one in dataset.tasks)
+    unanswered = sum(one.expected is None for one in dataset.tasks)
+    if json:
+        print_json(
+            {
+                "name": dataset.name,
+                "version": dataset.version,
+                "parent": dataset.parent,
+                "reason": dataset.reason,
+                "splits": split_counts(dataset),
+                "origins": dict(made.most_common()),
+                "without_expected": unanswered,
+                "versions": history,
+                "tasks": [
+                    task_for_machines(one, dataset.splits[one.id]) for one in dataset.tasks[:limit]
+                ],
+            }
+        )
+        return
+    out.print(
+        f"{versioned(dataset)}: {counted(len(dataset.tasks), 'task')}, train / val / test"
+        f" {counts_text(split_counts(dataset))}, {unanswered} without an expected answer",
+        markup=False,
+    )
+    for origin, number in made.most_common():
+        out.print(f"  {number} {origin}", markup=False)
+    shown = table("task", "split", "input", "expected")
+    for one in dataset.tasks[:limit]:
+        expected = "" if one.expected is None else one_line(one.expected, 40)
+        shown.add_row(
+            Text(one.id), dataset.splits[one.id], Text(one_line(one.input, 60)), Text(expected)
+        )
+    if limit:
+        print_table(shown)
+    if len(dataset.tasks) > limit > 0:
+        out.print(f"and {len(dataset.tasks) - limit} more; --limit shows them.")
+    versions = table("version", "tasks", "stored", "reason", right=("tasks",))
+    for each in history[:10]:
+        at = datetime.fromtimestamp(each.put_at).astimezone()
+        versions.add_row(
+            short(each.version), str(each.tasks), f"{at:%Y-%m-%d %H:%M}", Text(each.reason)
+        )
+    print_table(versions)

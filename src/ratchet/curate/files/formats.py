@@ -1,0 +1,71 @@
+"""The formats of dataset files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ratchet.curate.files import csv_rows, huggingface, json_lines, parquet
+from ratchet.types import InputError
+
+
+class FileFormat(NamedTuple):
+    """How a format is read and written."""
+
+    write: Callable[[Iterable[dict[str, Any]], Path], None]
+    read: Callable[[Path], Iterator[tuple[int, Any, str]]]
+    """Yields the line, the value, and an error in place of a value."""
+    endings: tuple[str, ...]
+
+    @staticmethod
+    def replace(fresh: Path, path: Path) -> None:
+        """Put what was written in place of what was there."""
+        if fresh.is_dir() and path.is_dir():
+            old = path.with_name(f".{path.name}.old")
+            shutil.rmtree(old, ignore_errors=True)
+            path.rename(old)
+            fresh.rename(path)
+            shutil.rmtree(old)
+        else:
+            fresh.replace(path)
+
+    @staticmethod
+    def remove(fresh: Path) -> None:
+        """Remove what was written in part."""
+        if fresh.is_dir():
+            shutil.rmtree(fresh, ignore_errors=True)
+        else:
+            fresh.unlink(missing_ok=True)
+
+
+FORMATS: dict[str, FileFormat] = {
+    "jsonl": FileFormat(json_lines.write, json_lines.read, (".jsonl", ".ndjson")),
+    "json": FileFormat(json_lines.write_list, json_lines.read_list, (".json",)),
+    "csv": FileFormat(csv_rows.write, csv_rows.read, (".csv",)),
+    "parquet": FileFormat(parquet.write, parquet.read, (".parquet", ".pq")),
+    "huggingface": FileFormat(huggingface.write, huggingface.read, ()),
+}
+"""Formats by name."""
+
+
+def format_of_file(path: Path, format: str | None = None) -> str:
+    """The format of a file: the given one, or by its ending; a folder is one of Hugging Face.
+
+    Raises:
+        InputError: There is no such format, or the ending names none.
+    """
+    known = f"Known: {', '.join(FORMATS)}."
+    if format is not None:
+        if format not in FORMATS:
+            raise InputError(f"There is no format {format!r}.", hint=known)
+        return format
+    for name, found in FORMATS.items():
+        if path.suffix.lower() in found.endings:
+            return name
+    if path.is_dir():
+        return "huggingface"
+    raise InputError(
+        f"The ending of {path} names no format.", hint=f"Select one with --format. {known}"
+    )

@@ -1,0 +1,144 @@
+"""Records of dataset files: one per task, with its split and origin, in every format the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ratchet.curate.files.formats import FORMATS, format_of_file
+from ratchet.curate.task_file import task_of
+from ratchet.types import SPLITS, Dataset, InputError, Origin, Split, Task
+
+_SPLIT_NAMES = {"validation": "val", "valid": "val", "dev": "val", "training": "train"}
+"""Names of splits in files of other programs."""
+
+
+class FileRecord(NamedTuple):
+    """One value of a file, or why it is none."""
+
+    line: int
+    """Line where it begins, from 1; the row's number in a format without lines."""
+    value: Any = None
+    error: str = ""
+
+
+class ReadFile(msgspec.Struct, frozen=True):
+    """Contents of a dataset file."""
+
+    tasks: tuple[Task, ...]
+    splits: dict[str, Split]
+    """Split by task id, of those tasks that state one."""
+    bad: tuple[str, ...]
+    """A sentence for each record that is no task."""
+
+
+def record_of(task: Task, split: Split) -> dict[str, Any]:
+    """A task as a record."""
+    return {
+        "id": task.id,
+        "input": task.input,
+        "expected": task.expected,
+        "metadata": task.metadata,
+        "split": split,
+        "origin": msgspec.to_builtins(task.origin),
+    }
+
+
+def write_dataset_file(dataset: Dataset, path: Path, format: str | None = None) -> None:
+    """Write a dataset to a file, or for `huggingface` to a folder. It appears when it is complete.
+
+    Args:
+        dataset: The dataset.
+        path: The file, which is replaced if it exists.
+        format: A key of `FORMATS`; by default the one that the path's ending names.
+
+    Raises:
+        InputError: The format is unknown, needs a package, or the path cannot be written.
+    """
+    name = format_of_file(path, format)
+    records = (record_of(task, dataset.splits[task.id]) for task in dataset.tasks)
+    fresh = path.with_name(f".{path.name}.part")
+    try:
+        FORMATS[name].write(records, fresh)
+        FORMATS[name].replace(fresh, path)
+    except OSError as error:
+        raise InputError(
+            f"The dataset cannot be written to {path}: {error.strerror or error}."
+        ) from None
+    finally:
+        FORMATS[name].remove(fresh)
+
+
+def read_dataset_file(
+    path: Path,
+    format: str | None = None,
+    *,
+    fields: Mapping[str, str] | None = None,
+    at: float = 0.0,
+) -> ReadFile:
+    """Read the tasks of a file. Records that are no tasks are named, and the others read.
+
+    Args:
+        path: The file, or for `huggingface` a folder.
+        format: A key of `FORMATS`; by default the one that the path's ending names.
+        fields: Key in the file by field: {"input": "question", "expected": "answer"}.
+        at: Unix seconds, for the origin of tasks that state none.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    name = format_of_file(path, format)
+    names = {"id": "id", "input": "input", "expected": "expected", **(fields or {})}
+    tasks: dict[str, Task] = {}
+    lines: dict[str, int] = {}
+    splits: dict[str, Split] = {}
+    bad: list[str] = []
+    for record in _records(name, path):
+        try:
+            if record.error:
+                raise ValueError(record.error)
+            task, split = _read(record.value, names, at)
+            if task.id in lines:
+                raise ValueError(f"the id {task.id!r} is already on line {lines[task.id]}")
+        except ValueError as error:
+            bad.append(f"{path}:{record.line}: {error}.")
+            continue
+        tasks[task.id] = task
+        lines[task.id] = record.line
+        if split is not None:
+            splits[task.id] = split
+    return ReadFile(tuple(tasks.values()), splits, tuple(bad))
+
+
+def _records(format: str, path: Path) -> Iterator[FileRecord]:
+    try:
+        for line, value, error in FORMATS[format].read(path):
+            yield FileRecord(line, value, error)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _read(value: Any, names: Mapping[str, str], at: float) -> tuple[Task, Split | None]:
+    if not isinstance(value, dict):
+        raise ValueError("it is not an object with the fields of a task")
+    fields = dict(value)
+    if fields.get("metadata") is None:
+        fields.pop("metadata", None)
+    stated, split = fields.get("origin"), fields.get("split")
+    origin = Origin(by="import", at=at)
+    # Other programs' files may have columns of these names that mean something else.
+    if isinstance(stated, dict) and stated.keys() <= set(Origin.__struct_fields__):
+        try:
+            origin = msgspec.convert(stated, Origin)
+            del fields["origin"]
+        except msgspec.ValidationError as error:
+            raise ValueError(f"its origin is not valid: {error}") from None
+    named = _SPLIT_NAMES.get(split, split) if isinstance(split, str) else None
+    own: Split | None = next((each for each in SPLITS if each == named), None)
+    if own is not None:
+        del fields["split"]
+    task = task_of(fields, names)
+    return msgspec.structs.replace(task, origin=origin), own

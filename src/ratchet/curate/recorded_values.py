@@ -1,0 +1,116 @@
+"""Reads the agent's input and output from what a trace recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ratchet.observe.dialects import names
+from ratchet.store.messages import messages_in, texts_of
+from ratchet.types import Span
+from ratchet.types.trace import Recording
+
+_CUT = re.compile(r"… \[\d+ more (?:characters|items)\]")
+"""What capture appends to a value that it cuts."""
+
+_LEADING = frozenset({"system", "developer"})
+
+
+class Incomplete(Exception):
+    """The value was recorded in part only."""
+
+
+def input_of(recording: Recording) -> Any:
+    """The input: of the root span, or else what the user said in the first model call.
+
+    A call's arguments are the input, or if there is one argument its value. Of messages it is the
+    user's text; with more than that, all messages up to the user's last.
+
+    Returns:
+        The input, or None when nothing is recorded.
+
+    Raises:
+        Incomplete: It was recorded in part only.
+    """
+    stated = recording.root.attributes.get(names.INPUT)
+    if stated not in (None, ""):
+        return _argument(_whole(stated))
+    for span in _calls(recording, recording.first_call):
+        if (found := _asked(span)) is not None:
+            return found
+    return None
+
+
+def output_of(recording: Recording) -> Any:
+    """The output: of the root span, or else the text of the last model call's answer.
+
+    Returns:
+        The output, or None when nothing is recorded.
+
+    Raises:
+        Incomplete: It was recorded in part only.
+    """
+    stated = recording.root.attributes.get(names.OUTPUT)
+    if stated not in (None, ""):
+        return _whole(stated)
+    for span in _calls(recording, recording.last_call):
+        messages, cut = messages_in(span.attributes.get(names.OUTPUT_MESSAGES))
+        answers = [text for message in messages for text in texts_of(message)]
+        if answers:
+            if cut or _CUT.search(answers[-1]):
+                raise Incomplete
+            return answers[-1]
+    return None
+
+
+def user_of(recording: Recording) -> str:
+    """The user that the trace names; empty when it names none."""
+    found = recording.root.attributes.get("user.id")
+    return found if isinstance(found, str) else ""
+
+
+def _calls(recording: Recording, call: Span | None) -> Iterator[Span]:
+    if call is not None:
+        yield call
+    # A failed call has no usage, by which calls are found.
+    if call is not recording.root:
+        yield recording.root
+
+
+def _asked(span: Span) -> Any:
+    messages, cut = messages_in(span.attributes.get(names.INPUT_MESSAGES))
+    told = [message for message in messages if message["role"] not in _LEADING]
+    asked = [at for at, message in enumerate(told) if message["role"] == "user"]
+    if not asked:
+        if cut:
+            raise Incomplete
+        return None
+    told = told[: asked[-1] + 1]
+    if cut or _CUT.search(msgspec.json.encode(told).decode()):
+        raise Incomplete
+    only = told[asked[-1]]
+    texts = list(texts_of(only))
+    if len(asked) == 1 and len(texts) == len(only["parts"]) == 1:
+        return texts[0]
+    return told
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, Mapping) and len(value) == 1:
+        return next(iter(value.values()))
+    return value
+
+
+def _whole(stated: Any) -> Any:
+    """A captured value, parsed."""
+    if not isinstance(stated, str):
+        return stated
+    if _CUT.search(stated):
+        raise Incomplete
+    try:
+        return msgspec.json.decode(stated)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return stated

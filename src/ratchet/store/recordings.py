@@ -1,0 +1,158 @@
+"""Repository of recordings: what traces recorded of their input and output, page by page."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, select
+
+from ratchet.store.engine import Database, chunks
+from ratchet.store.span_rows import NOT_A_HEAD
+from ratchet.store.summaries import NAMES_NO_TRACE, SummaryKey, among
+from ratchet.store.tables import feedback, spans
+from ratchet.store.texts import spans_of
+from ratchet.store.traces import page_of, position_of
+from ratchet.types import Feedback, Span
+from ratchet.types.trace import EVERY, Recording, Trace, TraceFilter
+
+PAGE = 200
+"""Traces per page, at most."""
+
+_feedback = msgspec.json.Decoder(Feedback).decode
+
+
+class _Chosen(NamedTuple):
+    """Row numbers of a trace's spans that are read."""
+
+    root: int
+    first_call: int | None
+    last_call: int | None
+
+
+class Recordings:
+    """Inputs and outputs of traces; of a trace at most three spans are read."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def page(
+        self,
+        criteria: TraceFilter = EVERY,
+        *,
+        wanted: Callable[[Trace], bool] = lambda _: True,
+        cursor: str | None = None,
+    ) -> tuple[builtins.list[Recording], int, str | None]:
+        """Read one page, newest first.
+
+        Args:
+            criteria: Filter.
+            wanted: Whether to read a trace that passed it.
+            cursor: Cursor returned with the previous page.
+
+        Returns:
+            The recordings, the number of traces that were examined for them, and the cursor of the
+            next page or None after the last. A page may be empty although there is a next one.
+
+        Raises:
+            InputError: The cursor is invalid.
+        """
+        after = None if cursor is None else position_of(cursor)
+
+        def work(connection: Connection) -> tuple[builtins.list[Recording], int, str | None]:
+            found, more = page_of(connection, criteria, PAGE, after)
+            read = {key: trace for key, trace in found.items() if wanted(trace)}
+            return _recordings(connection, read), len(found), more
+
+        return self._database.read(work)
+
+
+def _recordings(
+    connection: Connection, traces: Mapping[SummaryKey, Trace]
+) -> builtins.list[Recording]:
+    if not traces:
+        return []
+    chosen = _chosen(connection, list(traces))
+    numbers = sorted({n for one in chosen.values() for n in one if n is not None})
+    by_number: dict[int, Span] = {}
+    for chunk in chunks(numbers):
+        rows = connection.execute(select(spans).where(spans.c.seq.in_(chunk))).all()
+        # One row at a time: on Postgres a span may be deleted after its row was read.
+        for row in rows:
+            by_number.update((row.seq, span) for span in spans_of(connection, [row]))
+    items = _feedback_of(connection, [trace for trace in traces.values() if trace.feedback])
+    found = []
+    for key, trace in traces.items():
+        root, first, last = chosen[key] if key in chosen else _Chosen(0, None, None)
+        if root not in by_number:
+            continue
+        found.append(
+            Recording(
+                trace=trace,
+                root=by_number[root],
+                first_call=by_number.get(first) if first is not None else None,
+                last_call=by_number.get(last) if last is not None else None,
+                feedback=tuple(items.get(trace.trace_id, ())),
+            )
+        )
+    return found
+
+
+def _chosen(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, _Chosen]:
+    """Select the root or first span and the first and last call of each trace."""
+    light = select(
+        spans.c.seq,
+        spans.c.rollout_seq,
+        spans.c.fence,
+        spans.c.trace_id,
+        spans.c.parent_id,
+        spans.c.start_ns,
+        spans.c.usage,
+        spans.c.head,
+    )
+    roots: dict[SummaryKey, tuple[tuple[bool, bool, int, int], int]] = {}
+    first: dict[SummaryKey, tuple[int, int]] = {}
+    last: dict[SummaryKey, tuple[int, int]] = {}
+    for row in connection.execute(light.where(among(keys))):
+        key = SummaryKey(row.rollout_seq, row.fence, row.trace_id)
+        at = (row.start_ns, row.seq)
+        rank = (row.parent_id is not None, row.head == NOT_A_HEAD, *at)
+        roots[key] = min(roots.get(key, (rank, row.seq)), (rank, row.seq))
+        if row.usage:
+            first[key] = min(first.get(key, at), at)
+            last[key] = max(last.get(key, at), at)
+    return {
+        key: _Chosen(
+            number, first[key][1] if key in first else None, last[key][1] if key in last else None
+        )
+        for key, (_, number) in roots.items()
+    }
+
+
+def _feedback_of(
+    connection: Connection, traces: Sequence[Trace]
+) -> dict[str, builtins.list[Feedback]]:
+    """Feedback by trace: about the trace, and what names only its conversation or rollout."""
+    found: dict[str, dict[int, Feedback]] = {}
+    for column, name, conditions in (
+        (feedback.c.trace_id, "trace_id", ()),
+        (feedback.c.conversation_id, "conversation_id", (NAMES_NO_TRACE,)),
+        (feedback.c.rollout_id, "rollout_id", (NAMES_NO_TRACE,)),
+    ):
+        about: dict[str, builtins.list[str]] = {}
+        for trace in traces:
+            if subject := getattr(trace, name):
+                about.setdefault(subject, []).append(trace.trace_id)
+        for chunk in chunks(sorted(about)):
+            query: Any = select(column, feedback.c.seq, feedback.c.body)
+            for subject, seq, body in connection.execute(
+                query.where(column.in_(chunk), *conditions)
+            ):
+                for trace_id in about[subject]:
+                    found.setdefault(trace_id, {})[seq] = _feedback(body)
+    return {
+        trace_id: [items[seq] for seq in sorted(items, reverse=True)]
+        for trace_id, items in found.items()
+    }
