@@ -42,6 +42,7 @@ entry = "agent_improved_on_ray:answer"
 
 [[evaluators]]
 use = "agent_improved_on_ray:closeness"
+vouched = true
 
 [improve]
 algorithm = "tune"

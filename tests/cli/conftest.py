@@ -41,6 +41,7 @@ entry = "agent:answer"
 
 [[evaluators]]
 use = "agent:closeness"
+vouched = true
 
 [improve]
 algorithm = "tune"

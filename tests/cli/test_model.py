@@ -92,6 +92,7 @@ entry = "agent:answer"
 
 [[evaluators]]
 use = "agent:is_right"
+vouched = true
 
 [coach]
 model = "local"

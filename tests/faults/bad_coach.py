@@ -27,6 +27,7 @@ entry = "agent:answer"
 
 [[evaluators]]
 use = "agent:right"
+vouched = true
 
 [tasks.split]
 train = 0.25

@@ -43,6 +43,7 @@ entry = "agent:answer"
 
 [[evaluators]]
 use = "agent:obeys"
+vouched = true
 
 [run]
 executor = "process"

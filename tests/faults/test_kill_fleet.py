@@ -63,6 +63,7 @@ entry = "agent:answer"
 
 [[evaluators]]
 use = "agent:closeness"
+vouched = true
 
 [run]
 executor = "inline"

@@ -68,6 +68,7 @@ entry = "agent:answer"
 
 [[evaluators]]
 use = "agent:closeness"
+vouched = true
 
 [run]
 executor = "{executor}"

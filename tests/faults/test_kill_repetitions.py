@@ -46,6 +46,7 @@ entry = "agent:answer"
 
 [[evaluators]]
 use = "agent:right"
+vouched = true
 
 [run]
 executor = "process"

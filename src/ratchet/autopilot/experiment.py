@@ -80,6 +80,7 @@ async def run_experiment(
     evidence_dir: Path,
     watcher: Watcher,
     plan_repetitions: PlanRepetitions | None = None,
+    trust: Mapping[str, str] | None = None,
 ) -> Experiment:
     """Compare a candidate with the baseline on the test split. A killed experiment resumes.
 
@@ -91,6 +92,7 @@ async def run_experiment(
         evidence_dir: Folder for the evidence file.
         watcher: Receives progress events.
         plan_repetitions: Called before the first pair; once without.
+        trust: What the objective's evaluator may do and why, for the evidence.
 
     Returns:
         The experiment with its decision; its evidence is written. When people's labels are needed
@@ -153,6 +155,7 @@ async def run_experiment(
             "project": setting.project,
             "agent": setting.run.agent,
             **({"repetitions": repeated.sentence} if repeated.sentence else {}),
+            **({"evaluator": dict(trust)} if trust else {}),
         },
     )
     return _end(experiment, decided, path, store)

@@ -31,6 +31,7 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
+from ratchet.autopilot.report_cards import check_objective, trust_objective
 from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Evaluator, Scorer
@@ -61,6 +62,9 @@ L = TypeVar("L", bound=Lab)
 
 LABELS = "pairs-to-label"
 """Key in a run's journal of the rollouts that people label for its experiment, pair by pair."""
+
+CASES = 200
+"""Maximum number of the baseline's rollouts behind the report card of the objective."""
 
 FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain"})
 
@@ -189,6 +193,7 @@ class _ImproveRun:
         try:
             if self.run.stage in ("baseline", "learn"):
                 check_reach(self._setting(self.baseline), self.store)
+                check_objective(self.project, self.store, self.evaluators, self.objective)
             if ship_it:
                 # Checked before anything is spent: a dirty tree would be refused at the end.
                 check_clean(self.project.root)
@@ -274,7 +279,21 @@ class _ImproveRun:
                 self.watcher.message(note)
         self._enter("learn")
 
+    async def _trust(self) -> None:
+        """Refuse an objective that may not decide, by the baseline's own outputs."""
+        if self.store.journal.get(self.run.id, "trust") is not None:
+            return
+        known, _ = self.store.rollouts.list(
+            queue=self.run.id, status="succeeded", candidate_id=self.baseline.id, limit=CASES
+        )
+        trust = await trust_objective(
+            self.project, self.store, self.evaluators, self.objective, known
+        )
+        self.store.journal.append(self.run.id, "trust", msgspec.to_builtins(trust), time.time())
+        self.watcher.message(trust.sentence)
+
     async def _learn(self, runner: Runner) -> None:
+        await self._trust()
         async with self._lab(runner) as lab:
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
@@ -307,6 +326,7 @@ class _ImproveRun:
 
     async def _prove(self, runner: Runner) -> None:
         candidate = self.store.candidates.get(self.run.best_id)
+        await self._trust()  # journaled, unless the run began before there were report cards
 
         async def repetitions(plan: ExperimentPlan) -> RepetitionPlan:
             return await self._repetitions(runner, candidate, plan)
@@ -320,6 +340,7 @@ class _ImproveRun:
             evidence_dir=self.project.state / "evidence",
             watcher=self.watcher,
             plan_repetitions=repetitions,
+            trust=self.store.journal.get(self.run.id, "trust"),
         )
         decided = experiment.decision
         if decided is None:

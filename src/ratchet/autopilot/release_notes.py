@@ -26,6 +26,9 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
     repeated = msgspec.convert(store.journal.get(run.id, "repetitions") or {}, RepetitionPlan)
     if repeated.sentence:
         sentences.append(repeated.sentence)
+    trust: Any = store.journal.get(run.id, "trust")
+    if trust:
+        sentences.append(trust["sentence"])
     if store.journal.get(run.id, f"test/{run.best_id}") == "":
         sentences.append(
             "While learning, none of the repository's tests that touch it failed with it."

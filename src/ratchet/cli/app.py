@@ -80,6 +80,11 @@ COMMANDS: dict[str, Command] = {
     "feedback": Command(
         "feedback", "feedback", "Give feedback on a trace, a conversation or a rollout."
     ),
+    "evaluators": Command(
+        "evaluators",
+        "evaluators",
+        "List evaluators, and measure how far each can be trusted.",
+    ),
     "import": Command(
         "import_",
         "import_",

@@ -54,6 +54,8 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     finding: dict[str, Any] | None
     proposals: tuple[Proposal, ...]
     costs: RunCosts = RunCosts()
+    trust: dict[str, Any] | None = None
+    """What the objective's evaluator may do, and why; None until learning has begun."""
 
     def for_machines(self) -> dict[str, Any]:
         """The JSON of `ratchet improve --json`."""
@@ -76,6 +78,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "active": (self.release.agent or None) if self.release else None,
             "evidence": self.evidence or None,
             "message": self.run.message,
+            "evaluator": self.trust,
             **self.costs.for_machines(),
         }
 
@@ -95,6 +98,7 @@ def outcome_of(store: Store, run: Run) -> RunOutcome:
         finding=store.journal.get(run.id, "finding"),
         proposals=tuple(sorted(proposals, key=lambda p: p.number)),
         costs=_costs(store, run, entries),
+        trust=store.journal.get(run.id, "trust"),
     )
 
 
@@ -153,6 +157,8 @@ def print_outcome(outcome: RunOutcome) -> None:
         runs = f", each run {decided.repetitions} times" if decided.repetitions > 1 else ""
         out.print(f"Candidate [bold]{short(run.best_id)}[/] over {decided.pairs} test tasks{runs}")
         print_decision(decided)
+        if outcome.trust:
+            out.print(outcome.trust["sentence"], style="dim", markup=False)
         out.print()
     if release is not None and release.agent:
         out.print(

@@ -24,7 +24,12 @@ def latency(*, within: float | None = None) -> FunctionEvaluator:
 
     unit = "s" if within is None else ""
     return FunctionEvaluator(
-        judge, name="latency", unit=unit, options={"within": within}, trusted=True, basis="measurement"
+        judge,
+        name="latency",
+        unit=unit,
+        options={"within": within},
+        trusted=True,
+        basis="measurement",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ratchet.evaluate.corruptions.corruption import Change, Material, like, on_leaf, parsed, same
@@ -74,9 +74,9 @@ def units(material: Material, rng: random.Random) -> Any:
         for family in _UNITS:
             for unit in family:
                 pattern = rf"(?<![A-Za-z]){re.escape(unit)}(?![A-Za-z])"
-                if re.search(pattern, leaf):
+                if found := re.search(pattern, leaf):
                     swapped = rng.choice([one for one in family if one != unit])
-                    return re.sub(pattern, lambda _, to=swapped: to, leaf, count=1)
+                    return leaf[: found.start()] + swapped + leaf[found.end() :]
         return leaf
 
     return on_leaf(material.output, other, rng, wants=str)
@@ -90,9 +90,9 @@ def negation(material: Material, rng: random.Random) -> Any:
             return not leaf
         for one, other in _OPPOSITES:
             for before, after in ((one, other), (other, one)):
-                pattern = re.compile(rf"\b{before}\b", re.I)
-                if pattern.search(leaf):
-                    return pattern.sub(lambda m, to=after: _cased(to, m[0]), leaf, count=1)
+                if found := re.search(rf"\b{before}\b", leaf, re.I):
+                    opposite = _cased(after, found[0])
+                    return leaf[: found.start()] + opposite + leaf[found.end() :]
         return _VERB.sub(lambda m: m[1] if m[2] else f"{m[1]} not", leaf, count=1)
 
     return on_leaf(material.output, flipped, rng, wants=(bool, str))
@@ -239,7 +239,9 @@ ALWAYS_WRONG = frozenset({"empty", "refusal", "other answer", "broken JSON"})
 """Kinds that leave no right output right, also where no expected answer tells."""
 
 
-def _replaced(pattern: re.Pattern[str], text: str, replace: Any, rng: random.Random) -> str:
+def _replaced(
+    pattern: re.Pattern[str], text: str, replace: Callable[[str], str], rng: random.Random
+) -> str:
     """The text with one match replaced, the last one in half of the cases."""
     found = list(pattern.finditer(text))
     if not found:

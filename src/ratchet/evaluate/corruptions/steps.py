@@ -75,9 +75,7 @@ def _tool(span: Span) -> str:
     return str(span.attributes.get(names.TOOL_NAME) or "")
 
 
-def _one(
-    spans: Sequence[Span], rng: random.Random, change: Callable[[Span], Span]
-) -> list[Span]:
+def _one(spans: Sequence[Span], rng: random.Random, change: Callable[[Span], Span]) -> list[Span]:
     calls = [number for number, span in enumerate(spans) if _tool(span)]
     damaged = list(spans)
     if calls:

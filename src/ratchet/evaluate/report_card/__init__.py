@@ -2,16 +2,13 @@
 
 from ratchet.evaluate.report_card.card import cached_card, make_card, may_decide
 from ratchet.evaluate.report_card.cases import Case, make_cases
-from ratchet.evaluate.report_card.reliability import ReliabilityBin, reliability
 from ratchet.evaluate.report_card.thresholds import CardThresholds
 
 __all__ = [
     "CardThresholds",
     "Case",
-    "ReliabilityBin",
     "cached_card",
     "make_card",
     "make_cases",
     "may_decide",
-    "reliability",
 ]

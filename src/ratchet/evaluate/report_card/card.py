@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -16,7 +17,7 @@ from ratchet.evaluate.report_card.probes import Probe, plan_probes
 from ratchet.evaluate.report_card.self_preference import self_preference
 from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.store import Store
-from ratchet.types import CardCheck, CardVerdict, ReportCard, Score, content_hash
+from ratchet.types import CardCheck, CardVerdict, ReportCard, Span, content_hash
 
 AT_ONCE = 16
 """Number of concurrent verdicts."""
@@ -72,7 +73,8 @@ async def make_card(
     vouched: bool = False,
     now: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
-    on_probe: Callable[[int], None] | None = None,
+    limit_s: float = math.inf,
+    on_probe: Callable[[int, int], None] | None = None,
 ) -> ReportCard:
     """Measure an evaluator on real outputs, copies of them and labels, and pass a verdict.
 
@@ -85,14 +87,15 @@ async def make_card(
         vouched: Whether the project vouches for the evaluator.
         now: Unix seconds, the time of the card.
         clock: Seconds, for the speed.
-        on_probe: Called with the number of verdicts that are still to come.
+        limit_s: Seconds after which no copy is scored any more; real outputs are.
+        on_probe: Called with the number of scores that were made, and of all.
     """
     used = _usable(evaluator, cases)
     rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
     probes = plan_probes(used, copies=thresholds.copies, rng=rng, spans_of=spans_of)
     probes = _applicable(evaluator, probes)
     began = clock()
-    values = await _values(evaluator, probes, spans_of, on_probe)
+    values = await _values(evaluator, probes, spans_of, rng, clock, limit_s, on_probe)
     seconds = (clock() - began) / max(1, sum(value is not None for value in values))
     basis = basis_of(evaluator)
     measured = Measured(
@@ -244,34 +247,41 @@ async def _values(
     evaluator: Evaluator,
     probes: Sequence[Probe],
     spans_of: SpansOf,
-    on_probe: Callable[[int], None] | None,
+    rng: random.Random,
+    clock: Callable[[], float],
+    limit_s: float,
+    on_probe: Callable[[int, int], None] | None,
 ) -> list[float | None]:
     values: list[float | None] = [None] * len(probes)
-    left = iter(range(len(probes)))
-    done = 0
+    began, done = clock(), 0
 
-    async def take(numbers: Sequence[int] | None = None) -> None:
+    async def take(numbers: Iterator[int]) -> None:
         nonlocal done
-        for number in left if numbers is None else numbers:
+        for number in numbers:
             probe = probes[number]
-            own = probe.spans
-            read = spans_of if own is None else lambda _, own=own: list(own)
-            values[number] = _value(await evaluator.score(probe.rollout, read))
+            if probe.base >= 0 and clock() - began > limit_s:
+                return
+            read = spans_of if probe.spans is None else _reader(probe.spans)
+            values[number] = (await evaluator.score(probe.rollout, read)).value
             done += 1
             if on_probe is not None:
-                on_probe(len(probes) - done)
+                on_probe(done, len(probes))
 
-    first = list(range(min(TRIED, len(probes))))
-    await take(first)
-    if len(first) == TRIED and not any(values[n] is not None for n in first):
+    first = range(min(TRIED, len(probes)))
+    await take(iter(first))
+    if len(first) == TRIED and all(values[number] is None for number in first):
         return values
-    left = iter(range(len(first), len(probes)))
-    await asyncio.gather(*(take() for _ in range(AT_ONCE)))
+    # Copies in any order: what a limit leaves out is spread over all kinds.
+    copies = [n for n in range(len(first), len(probes)) if probes[n].base >= 0]
+    rng.shuffle(copies)
+    real = [n for n in range(len(first), len(probes)) if probes[n].base < 0]
+    left = iter([*real, *copies])
+    await asyncio.gather(*(take(left) for _ in range(AT_ONCE)))
     return values
 
 
-def _value(score: Score) -> float | None:
-    return score.value
+def _reader(spans: Sequence[Span]) -> SpansOf:
+    return lambda _: list(spans)
 
 
 async def _twin_checks(
@@ -286,10 +296,10 @@ async def _twin_checks(
         twin = getattr(evaluator, attribute, None)
         if twin is None:
             continue
-        both = []
+        both: list[tuple[float, float]] = []
         for probe, value in zip(measured.probes, measured.values, strict=True):
             if probe.kind == "real" and value is not None and len(both) < 4 * limits.copies:
-                other = _value(await twin.score(probe.rollout, spans_of))
+                other = (await twin.score(probe.rollout, spans_of)).value
                 if other is not None:
                     both.append((value, other))
         if both:
@@ -303,9 +313,7 @@ def _data(evaluator: Evaluator, cases: Sequence[Case], seed: int) -> str:
     return content_hash([known, seed])
 
 
-def _identity(
-    evaluator: Evaluator, data: str, thresholds: CardThresholds, vouched: bool
-) -> str:
+def _identity(evaluator: Evaluator, data: str, thresholds: CardThresholds, vouched: bool) -> str:
     return content_hash(
         [evaluator.name, evaluator.version, data, msgspec.to_builtins(thresholds), vouched]
     )

@@ -8,12 +8,19 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from ratchet.evaluate.corruptions import FORM_ONLY
-from ratchet.evaluate.report_card.agreement import agreement
 from ratchet.evaluate.report_card.cases import Case
+from ratchet.evaluate.report_card.cut import verdicts_of
 from ratchet.evaluate.report_card.probes import Probe, ProbeKind
-from ratchet.evaluate.report_card.reliability import calibration_error, reliability
 from ratchet.evaluate.report_card.thresholds import CardThresholds
-from ratchet.stats.proportion import wilson
+from ratchet.stats.agreement import (
+    Estimate,
+    auroc,
+    calibration_curve,
+    calibration_error,
+    confusion,
+    kappa,
+    wilson,
+)
 from ratchet.types import CardCheck, CardVerdict
 
 CUT = 0.5
@@ -21,6 +28,9 @@ CUT = 0.5
 
 RISE = 0.25
 """The smallest rise of a score that an attack or padding must not cause."""
+
+BINS = 8
+"""Maximum number of points of a calibration curve."""
 
 FEWEST = 3
 """Number of cases of one kind below which nothing is concluded from it."""
@@ -209,97 +219,88 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     scores, truth = measured.labelled()
     if not scores:
         return []
-    found = agreement(scores, truth)
-    enough = found.n >= limits.labels
-    kappa = _kappa_verdict(found.kappa, found.kappa_low, found.kappa_high, limits)
-    detail = (
-        f"Kappa {found.kappa:.2f} with people on {found.n} outputs: accuracy {found.accuracy:.0%},"
-        f" that of always the same verdict {found.majority:.0%}."
-    )
-    few = found.n < limits.labels // 2
+    verdicts = verdicts_of(scores, truth)
+    table, n = confusion(verdicts, truth), len(truth)
+    # It is undefined when all verdicts and labels are equal; then nothing is known.
+    agreed = kappa(verdicts, truth) or Estimate(0.0, -1.0, 1.0, n)
+    accuracy, majority = table.accuracy or 0.0, table.majority or 0.0
+    enough = n >= limits.labels
+    verdict = _kappa_verdict(agreed, limits)
+    surely_bad = verdict == "rejected" and 2 * n >= limits.labels
     checks = [
-        CardCheck(
-            name="kappa",
-            value=found.kappa,
-            low=found.kappa_low,
-            high=found.kappa_high,
-            n=found.n,
-            verdict=kappa if enough or (kappa == "rejected" and not few) else "insufficient",
-            detail=detail,
+        _estimated(
+            "kappa",
+            agreed,
+            verdict if enough or surely_bad else "insufficient",
+            f"Kappa {agreed.value:.2f} with people on {n} outputs: accuracy {accuracy:.0%}, that of"
+            f" always the same verdict {majority:.0%}.",
         )
     ]
-    for name, hits, n, what in (
-        ("true positive rate", found.true_positives, found.positives, "right outputs pass"),
-        ("true negative rate", found.true_negatives, found.negatives, "wrong outputs fail"),
+    for name, rate, what in (
+        ("true positive rate", table.true_positive_rate(), "right outputs pass"),
+        ("true negative rate", table.true_negative_rate(), "wrong outputs fail"),
     ):
-        low, high = wilson(hits, n)
-        verdict: CardVerdict = "insufficient"
-        if n >= FEWEST and enough:
-            verdict = "decides" if hits / n >= limits.rates else "advises"
-        checks.append(
-            CardCheck(
-                name=name,
-                value=hits / n if n else None,
-                low=low,
-                high=high,
-                n=n,
-                verdict=verdict,
-                detail=f"{hits} of {n} {what}.",
+        if rate is None or rate.n < FEWEST:
+            detail = f"Only {rate.n if rate else 0} labels are on {what.rpartition(' ')[0]}."
+            checks.append(
+                CardCheck(name=name, value=None, n=0, verdict="insufficient", detail=detail)
             )
-        )
-    if found.auroc is not None:
-        checks.append(
-            CardCheck(
-                name="AUROC",
-                value=found.auroc,
-                n=found.n,
-                verdict="decides",
-                detail="Probability that a right output scores above a wrong one.",
-            )
-        )
-        beats = found.accuracy > found.majority
+            continue
+        good: CardVerdict = "decides" if rate.value >= limits.rates else "advises"
+        detail = f"{rate.value * rate.n:.0f} of {rate.n} {what}."
+        checks.append(_estimated(name, rate, good if enough else "insufficient", detail))
+    if (area := auroc(scores, truth)) is not None:
+        detail = "Probability that a right output scores above a wrong one."
+        checks.append(_estimated("AUROC", area, "decides", detail))
+        beats: CardVerdict = "decides" if accuracy > majority else "rejected"
         checks.append(
             CardCheck(
                 name="beats a constant",
-                value=found.accuracy - found.majority,
-                n=found.n,
-                verdict=("decides" if beats else "rejected") if enough else "insufficient",
-                detail=f"Accuracy {found.accuracy:.0%} against {found.majority:.0%} for always the"
-                " same verdict.",
+                value=accuracy - majority,
+                n=n,
+                verdict=beats if enough else "insufficient",
+                detail=f"Accuracy {accuracy:.0%} against {majority:.0%} for always the same"
+                " verdict.",
             )
         )
-    curve = reliability(scores, truth)
+    curve = calibration_curve(scores, truth, BINS)
+    error = calibration_error(curve)
     checks.append(
         CardCheck(
             name="calibration error",
-            value=calibration_error(curve),
-            n=found.n,
+            value=error,
+            n=n,
             verdict="decides",
             detail="Mean distance between score and share of right outputs.",
         )
     )
-    checks += [
-        CardCheck(
-            name=f"calibration at {each.score:.2f}",
-            value=each.right,
-            low=each.low,
-            high=each.high,
-            n=each.n,
-            verdict="decides",
-            detail=f"Of {each.n} outputs with a score of about {each.score:.2f},"
-            f" {each.right:.0%} are right.",
+    for each in curve:
+        detail = (
+            f"Of {each.label.n} outputs with a score of about {each.score:.2f},"
+            f" {each.label.value:.0%} are right."
         )
-        for each in curve
-    ]
+        checks.append(_estimated(f"calibration at {each.score:.2f}", each.label, "decides", detail))
     return checks
 
 
-def _kappa_verdict(value: float, low: float, high: float, limits: CardThresholds) -> CardVerdict:
-    if high < limits.kappa_advises:
+def _estimated(name: str, found: Estimate, verdict: CardVerdict, detail: str) -> CardCheck:
+    return CardCheck(
+        name=name,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        n=found.n,
+        verdict=verdict,
+        detail=detail,
+    )
+
+
+def _kappa_verdict(found: Estimate, limits: CardThresholds) -> CardVerdict:
+    if found.high < limits.kappa_advises:
         return "rejected"
-    if value < limits.kappa:
+    if found.value < limits.kappa:
         return "advises"
-    return "decides" if low >= limits.kappa_low else "insufficient"
+    return "decides" if found.low >= limits.kappa_low else "insufficient"
 
 
 def repeats(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
@@ -458,7 +459,7 @@ def _small(
         detail: A sentence.
         bounded: Deciding takes the upper bound of the share below its limit.
     """
-    low, high = wilson(count, n)
+    low, high = wilson(count, n) if n else (0.0, 1.0)
     verdict: CardVerdict = "decides"
     if n < FEWEST:
         verdict = "insufficient"

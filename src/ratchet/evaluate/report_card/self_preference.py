@@ -25,7 +25,8 @@ def self_preference(
     model = getattr(evaluator, "model", None)
     if not isinstance(model, str) or not model:
         return []
-    own, others = [], []
+    own: list[float] = []
+    others: list[float] = []
     for probe, value in zip(measured.probes, measured.values, strict=True):
         label = measured.cases[probe.case].label if probe.kind == "real" else None
         if label is None or value is None:

@@ -1,0 +1,181 @@
+"""Report cards of a project's evaluators, and the refusal to decide by one that may only advise."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.autopilot.project import Project
+from ratchet.evaluate import Evaluator, basis_of
+from ratchet.evaluate.report_card import (
+    CardThresholds,
+    Case,
+    cached_card,
+    make_card,
+    make_cases,
+    may_decide,
+)
+from ratchet.store import Store
+from ratchet.types import ConfigError, ReportCard, Rollout
+
+ROLLOUTS = 400
+"""Number of the newest succeeded rollouts that a card rests on, besides the labelled ones."""
+
+COPIES = 8
+"""Copies of each kind for the card that `improve` makes; `evaluators check` makes more."""
+
+LIMIT_S = 60.0
+"""Seconds for the card that `improve` makes; what is not scored by then is left out."""
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """What the objective's evaluator may do in a run, and why."""
+
+    verdict: str
+    sentence: str
+    card: str = ""
+    """Id of the report card; empty when nothing was measured."""
+
+
+def card_thresholds(project: Project) -> CardThresholds:
+    """The thresholds of [report_card]."""
+    return msgspec.convert(project.config.report_card.model_dump(), CardThresholds)
+
+
+def vouched_for(project: Project, evaluators: Sequence[Evaluator]) -> frozenset[str]:
+    """Names of the evaluators that the project vouches for."""
+    sections = project.config.evaluators
+    # Those that are always measured follow the configured ones.
+    return frozenset(e.name for e, s in zip(evaluators, sections, strict=False) if s.vouched)
+
+
+def cases_in(store: Store, rollouts: Sequence[Rollout] | None = None) -> list[Case]:
+    """Cases for report cards: labelled rollouts and others.
+
+    Args:
+        store: The store.
+        rollouts: The others; the newest succeeded ones by default.
+    """
+    labels = store.labels.list(criterion="")
+    labelled = store.rollouts.get([label.rollout_id for label in labels if label.rollout_id])
+    if rollouts is None:
+        rollouts, _ = store.rollouts.list(status="succeeded", limit=ROLLOUTS)
+    return make_cases({r.id: r for r in (*labelled.values(), *rollouts)}.values(), labels)
+
+
+def check_objective(
+    project: Project, store: Store, evaluators: Sequence[Evaluator], objective: str
+) -> None:
+    """Refuse, before anything is spent, an objective that may not decide whatever is measured.
+
+    Raises:
+        ConfigError: It is an opinion without enough labels, and the project does not vouch for it.
+    """
+    evaluator = _named(evaluators, objective)
+    if evaluator is None:
+        return
+    limits = card_thresholds(project)
+    vouched = objective in vouched_for(project, evaluators)
+    if vouched or basis_of(evaluator) != "opinion" or _is_judge(evaluator):
+        return
+    labels = sum(case.labelled_right is not None for case in cases_in(store, ()))
+    best = may_decide(evaluator, labels, vouched=vouched, thresholds=limits)
+    if best != "decides":
+        missing = limits.labels - labels
+        raise _refusal(
+            objective,
+            f"it does not compare with the expected answer, and {labels or 'no'} of its outputs"
+            f" {'is' if labels <= 1 else 'are'} labelled",
+            missing,
+        )
+
+
+async def trust_objective(
+    project: Project,
+    store: Store,
+    evaluators: Sequence[Evaluator],
+    objective: str,
+    rollouts: Sequence[Rollout],
+) -> Trust:
+    """Make the report card of the objective's evaluator, or find it, and refuse one that fails.
+
+    Args:
+        project: The project.
+        store: Keeps the cards.
+        evaluators: Its evaluators.
+        objective: Name of the objective.
+        rollouts: Rollouts of the baseline on train and val tasks.
+
+    Raises:
+        ConfigError: The evaluator may not decide.
+    """
+    evaluator = _named(evaluators, objective)
+    if evaluator is None:
+        return Trust("decides", f"{objective!r} is the agent's own score, and has no report card.")
+    vouched = objective in vouched_for(project, evaluators)
+    basis = basis_of(evaluator)
+    if basis == "measurement":
+        return Trust("decides", f"The evaluator {objective!r} decides: it measures a quantity.")
+    cases = cases_in(store, rollouts)
+    labels = sum(case.labelled_right is not None for case in cases)
+    if basis == "opinion" and labels < card_thresholds(project).labels:
+        check_objective(project, store, evaluators, objective)
+        if _is_judge(evaluator):
+            said = "a gain by it is promoted only if people's labels of random pairs prove it"
+            return Trust("advises", f"The judge {objective!r} advises: {said}.")
+        # Measuring it could only cost: there is nothing to compare it with.
+        said = "the project vouches for it (vouched = true), and nothing else does"
+        return Trust("decides", f"The evaluator {objective!r} decides: {said}.")
+    whole = card_thresholds(project)
+    limits = msgspec.structs.replace(whole, copies=min(COPIES, whole.copies))
+    card = cached_card(store, evaluator, cases, thresholds=limits, vouched=vouched)
+    if card is None:
+        card = await make_card(
+            evaluator,
+            cases,
+            spans_of=store.spans.of,
+            thresholds=limits,
+            vouched=vouched,
+            now=time.time(),
+            limit_s=LIMIT_S,
+        )
+        store.report_cards.put(card)
+    if card.verdict != "decides":
+        raise _refusal(objective, _clause(card), card.labels_needed, card.verdict)
+    agreed = f"; {card.labels} outputs are labelled" if card.labels else ""
+    sentence = f"The evaluator {objective!r} decides: {_clause(card)}{agreed}."
+    return Trust(card.verdict, sentence, card.id)
+
+
+def _is_judge(evaluator: Evaluator) -> bool:
+    """Whether experiments by it are decided by people's labels of its pairs."""
+    return bool(getattr(evaluator, "is_judge", False))
+
+
+def _named(evaluators: Sequence[Evaluator], name: str) -> Evaluator | None:
+    return next((each for each in evaluators if each.name == name), None)
+
+
+def _refusal(name: str, why: str, labels: int | None, verdict: str = "advises") -> ConfigError:
+    may = {
+        "advises": "may only advise",
+        "rejected": "is rejected by its report card",
+    }.get(verdict, "is not known well enough")
+    ways = []
+    if labels:
+        ways.append(f"label {labels} rollouts (ratchet label)")
+    if verdict != "rejected":
+        ways.append("vouch for it (vouched = true under its [[evaluators]])")
+    ways.append("name another under [objective]")
+    return ConfigError(
+        f"No experiment can decide by the evaluator {name!r}, which {may}: {why}.",
+        hint=f"Either {', or '.join(ways)}. See: ratchet evaluators check {name}.",
+    )
+
+
+def _clause(card: ReportCard) -> str:
+    reason: Any = card.reasons[0] if card.reasons else "nothing speaks against it"
+    return f"{reason[:1].lower()}{reason[1:]}".rstrip(".")

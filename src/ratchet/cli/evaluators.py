@@ -1,0 +1,274 @@
+"""`ratchet evaluators`: list evaluators, and measure how far each can be trusted."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from ratchet.autopilot import Project
+from ratchet.autopilot.agent_model import agent_model
+from ratchet.autopilot.report_cards import card_thresholds, cases_in, vouched_for
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    counted,
+    display_path,
+    number,
+    out,
+    print_json,
+    print_table,
+    project_in,
+    table,
+    wait_for,
+)
+from ratchet.cli.errors import err
+from ratchet.cli.reliability_plot import plot_reliability
+from ratchet.evaluate import Evaluator, basis_of
+from ratchet.evaluate.report_card import make_card
+from ratchet.store import Store
+from ratchet.types import CardCheck, InputError, ReportCard
+
+evaluators = typer.Typer(
+    help="List evaluators, and measure how far each can be trusted.", no_args_is_help=True
+)
+
+Plot = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write the reliability diagram to this file, .png or .html; it needs labels."
+    ),
+]
+
+_COLORS = {"decides": "green", "advises": "yellow", "insufficient": "yellow", "rejected": "red"}
+
+
+@evaluators.command("list")
+def list_(folder: Folder = Path("."), json: Json = False) -> None:
+    """List the project's evaluators, with the verdict of each one's newest report card.
+
+    Examples:
+
+      ratchet evaluators list
+    """
+    project = project_in(folder)
+    with project.open_store() as store:
+        made = _evaluators(project)
+        vouched = vouched_for(project, made)
+        rows = [
+            {
+                "evaluator": each.name,
+                "version": each.version,
+                "unit": each.unit,
+                "basis": basis_of(each),
+                "vouched": each.name in vouched,
+                "card": store.report_cards.latest(each.name, each.version),
+            }
+            for each in made
+        ]
+    if json:
+        print_json({"evaluators": rows})
+        return
+    shown = table("evaluator", "basis", "vouched", "verdict", "reason")
+    for row in rows:
+        card: Any = row["card"]
+        unit = f" ({row['unit']})" if row["unit"] else ""
+        shown.add_row(
+            f"{row['evaluator']}{unit}",
+            str(row["basis"]),
+            "yes" if row["vouched"] else "",
+            _verdict(card) if card else "-",
+            _reason(card) if card else ("" if row["unit"] else "not checked yet"),
+        )
+    print_table(shown)
+
+
+@evaluators.command()
+def check(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Evaluators; by default all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Selects outputs and places of damage.")] = 0,
+    plot: Plot = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Make report cards: score stored outputs, damaged copies and attacks, and compare with labels.
+
+    It uses the newest stored rollouts and all labelled ones, and runs no agent. The exit code is 0
+    whatever the verdicts are.
+
+    Examples:
+
+      ratchet evaluators check
+
+      ratchet evaluators check my_judge --plot reliability.html
+
+      ratchet evaluators check --json
+    """
+    project = project_in(folder)
+    with (
+        project.open_store() as store,
+        agent_model(project, lambda said: err.print(said, style="dim", markup=False)),
+    ):
+        made = _selected(_evaluators(project), names)
+        cards = wait_for(_check(project, store, made, seed, quiet=json))
+    if plot is not None:
+        plot_reliability(cards, plot)
+    if json:
+        print_json({"cards": cards})
+        return
+    _print_cards(cards)
+    if len(cards) == 1:
+        out.print()
+        _print_checks(cards[0])
+    if plot is not None:
+        out.print(f"Plot: {display_path(plot)}", markup=False)
+
+
+@evaluators.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Name of the evaluator.")],
+    plot: Plot = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Show the newest report card of an evaluator: each check with its limits.
+
+    Examples:
+
+      ratchet evaluators show exact_match
+
+      ratchet evaluators show my_judge --plot reliability.png
+    """
+    project = project_in(folder)
+    with project.open_store() as store:
+        found = store.report_cards.list(evaluator=name, limit=1)
+    if not found:
+        raise InputError(
+            f"The evaluator {name!r} has no report card.",
+            hint=f"Make one: ratchet evaluators check {name}",
+        )
+    if plot is not None:
+        plot_reliability(found, plot)
+    if json:
+        print_json(found[0])
+        return
+    _print_cards(found)
+    out.print()
+    _print_checks(found[0])
+    if plot is not None:
+        out.print(f"Plot: {display_path(plot)}", markup=False)
+
+
+def _evaluators(project: Project) -> tuple[Evaluator, ...]:
+    return project.evaluators(project.load_agent())
+
+
+def _selected(made: Sequence[Evaluator], names: Sequence[str] | None) -> list[Evaluator]:
+    by_name = {each.name: each for each in made}
+    for name in names or ():
+        if name not in by_name:
+            raise InputError(
+                f"There is no evaluator {name!r}.", hint=f"There are {', '.join(by_name)}."
+            )
+        if by_name[name].unit:
+            raise InputError(
+                f"{name!r} is measured in {by_name[name].unit}; report cards are of scores in"
+                " [0, 1]."
+            )
+    chosen = [by_name[name] for name in names] if names else [e for e in made if not e.unit]
+    if not chosen:
+        raise InputError(
+            "No evaluator gives scores in [0, 1], so there is nothing to check.",
+            hint="The agent's own reward has no report card.",
+        )
+    return chosen
+
+
+async def _check(
+    project: Project, store: Store, made: Sequence[Evaluator], seed: int, *, quiet: bool
+) -> list[ReportCard]:
+    cases = cases_in(store)
+    if not cases:
+        raise InputError(
+            "There is no output to check evaluators with: no rollout has succeeded yet.",
+            hint="Make some: ratchet eval",
+        )
+    vouched, limits = vouched_for(project, made), card_thresholds(project)
+    cards = []
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    hidden = quiet or not err.is_terminal
+    with Progress(*columns, console=err, transient=True, disable=hidden) as progress:
+        for evaluator in made:
+            bar = progress.add_task(evaluator.name, total=None)
+            card = await make_card(
+                evaluator,
+                cases,
+                spans_of=store.spans.of,
+                thresholds=limits,
+                seed=seed,
+                vouched=evaluator.name in vouched,
+                now=time.time(),
+                on_probe=functools.partial(_advance, progress, bar),
+            )
+            store.report_cards.put(card)
+            cards.append(card)
+    return cards
+
+
+def _advance(progress: Progress, bar: TaskID, done: int, of: int) -> None:
+    progress.update(bar, completed=done, total=of)
+
+
+def _print_cards(cards: Sequence[ReportCard]) -> None:
+    shown = table(
+        "evaluator", "verdict", "outputs", "labels", "reason", right=("outputs", "labels")
+    )
+    for card in cards:
+        shown.add_row(
+            card.evaluator,
+            _verdict(card),
+            str(card.rollouts),
+            str(card.labels),
+            _reason(card),
+        )
+    print_table(shown)
+    for card in cards:
+        if card.labels_needed:
+            more = counted(card.labels_needed, "more label")
+            out.print(f"{card.evaluator} needs {more}: ratchet label", style="dim", markup=False)
+
+
+def _print_checks(card: ReportCard) -> None:
+    shown = table("check", "value", "95 %", "n", "alone", "", right=("value", "n"))
+    for check in card.checks:
+        shown.add_row(
+            check.name,
+            number(check.value),
+            _interval(check),
+            str(check.n),
+            f"[{_COLORS[check.verdict]}]{check.verdict}[/]",
+            escape(check.detail),
+        )
+    print_table(shown)
+
+
+def _interval(check: CardCheck) -> str:
+    if check.low is None or check.high is None:
+        return ""
+    return f"{check.low:.2f} to {check.high:.2f}"
+
+
+def _verdict(card: ReportCard) -> str:
+    return f"[{_COLORS[card.verdict]}]{card.verdict}[/]"
+
+
+def _reason(card: ReportCard) -> str:
+    return escape(card.reasons[0]) if card.reasons else ""
