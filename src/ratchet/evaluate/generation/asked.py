@@ -1,0 +1,157 @@
+"""Asks a language model for evaluators: it reads the agent, and outputs with what is known of them.
+
+What it writes is data: code runs in the sandbox only, and the report card decides what is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ratchet.evaluate.generation.observed import Example
+from ratchet.evaluate.generation.proposal import ARGUMENTS, ProposedEvaluator, arguments_of
+from ratchet.llm import ChatClient, Message
+from ratchet.types import InputError
+
+SHOWN = 12
+"""Examples that the model is shown: half of them good ones, where that is known."""
+
+CHARACTERS = 1_500
+"""Characters of one value that it is shown."""
+
+SOURCE_CHARACTERS = 12_000
+"""Characters of the agent's source and prompts that it is shown."""
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["evaluators"],
+    "properties": {
+        "evaluators": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["name", "why", "code", "criteria"],
+                "properties": {
+                    "name": {"type": "string"},
+                    "why": {"type": "string"},
+                    "code": {"type": "string"},
+                    "criteria": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        }
+    },
+}
+
+_INSTRUCTIONS = """You write evaluators for an LLM agent: checks that tell good outputs
+from bad ones.
+
+Prefer code to opinion. An evaluator is one of:
+- a Python function, in "code". It has the evaluator's name; its parameters are among {arguments}
+  ("output" is always one); it returns a number from 0 to 1, or a boolean. It uses the standard
+  library only, reads no file and no network, and gives the same verdict each time. A wrong output
+  must score lower than a right one; a missing field or a wrong type is a wrong output, not an
+  exception. "criteria" is then empty.
+- a rubric for a judge, in "criteria": questions that are answered with yes or no, where yes is
+  good, for what code cannot check. "code" is then empty.
+
+Each checks one thing. Do not check style or length for their own sake. Propose at most {count}."""
+
+
+async def propose_by_llm(
+    client: ChatClient,
+    examples: Sequence[Example],
+    *,
+    agent: str,
+    count: int = 6,
+) -> tuple[list[ProposedEvaluator], list[str]]:
+    """Evaluators that a language model proposes.
+
+    Args:
+        client: The model.
+        examples: Outputs with what is known about them.
+        agent: The agent's source, prompts and tools, as text.
+        count: Most evaluators to ask for.
+
+    Returns:
+        The proposals that can be tried, and a sentence for each that cannot.
+
+    Raises:
+        CoachUnavailable: No model is usable.
+    """
+    request = [
+        Message("system", _INSTRUCTIONS.format(arguments=", ".join(ARGUMENTS), count=count)),
+        Message("user", _described(examples, agent)),
+    ]
+    reply = await client.ask(request, schema=SCHEMA)
+    if reply.problem or not isinstance(reply.data, dict):
+        return [], [f"The model's answer cannot be used: {reply.problem or 'it is no object'}."]
+    found: dict[str, ProposedEvaluator] = {}
+    refused: list[str] = []
+    for item in reply.data["evaluators"][: 2 * count]:
+        try:
+            proposal = _read(item, reply.model)
+        except InputError as error:
+            refused.append(error.message)
+            continue
+        if proposal.name in found:
+            refused.append(f"Two evaluators are named {proposal.name!r}; the first is kept.")
+        else:
+            found[proposal.name] = proposal
+    return [*found.values()][:count], refused
+
+
+def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
+    name = re.sub(r"\W+", "_", item["name"]).strip("_").lower()[:80]
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise InputError(f"The model named an evaluator {item['name'][:80]!r}, which is no name.")
+    made: dict[str, Any] = {
+        "name": name,
+        "why": " ".join(item["why"].split())[:500],
+        "made_by": f"llm {model}",
+    }
+    code, criteria = item["code"].strip(), [each.strip() for each in item["criteria"]]
+    if code:
+        if item["name"] != name:
+            code = re.sub(rf"\b{re.escape(item['name'])}\b", name, code)
+        arguments_of(code, name)
+        return ProposedEvaluator(**made, source=code + "\n")
+    if not any(criteria):
+        raise InputError(f"The evaluator {name!r} has neither code nor criteria.")
+    options = {"criteria": [each for each in criteria if each]}
+    return ProposedEvaluator(**made, use="judge", options=options)
+
+
+def _described(examples: Sequence[Example], agent: str) -> str:
+    parts = ["The agent:", _cut(agent, SOURCE_CHARACTERS), "", "Some of its outputs:"]
+    for number, example in enumerate(_chosen(examples), start=1):
+        verdict = {True: "good", False: "bad", None: "not known to be good or bad"}[example.good]
+        parts += [
+            "",
+            f"## {number} ({verdict})",
+            f"input: {_shown(example.input)}",
+            f"output: {_shown(example.output)}",
+        ]
+        if example.expected is not None:
+            parts.append(f"expected: {_shown(example.expected)}")
+    return "\n".join(parts)
+
+
+def _chosen(examples: Sequence[Example]) -> list[Example]:
+    bad = [each for each in examples if each.good is False][: SHOWN // 2]
+    others = [each for each in examples if each.good is not False]
+    others.sort(key=lambda each: each.good is None)
+    return [*others[: SHOWN - len(bad)], *bad]
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _cut(text, CHARACTERS)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"

@@ -1,0 +1,129 @@
+"""Infers a JSON schema from examples."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+MOST_CHOICES = 8
+"""Distinct texts up to which a field is a choice."""
+
+SEEN_EACH = 5
+"""Examples per distinct text that make a choice of them."""
+
+SURE = 20
+"""Examples from which a pattern or a bound is inferred."""
+
+LONGEST_MASK = 24
+"""Characters of a text up to which its shape is a pattern."""
+
+_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
+
+
+def schema_of(values: Sequence[Any]) -> dict[str, Any]:
+    """A JSON schema that all these values fit, as narrow as their number allows.
+
+    Fields that every object has are required; more fields are allowed. Few distinct texts become
+    a choice, texts of one shape a pattern, numbers that are never negative have a minimum.
+    """
+    kinds = sorted({_kind(value) for value in values})
+    if "number" in kinds and "integer" in kinds:
+        kinds.remove("integer")
+    schema: dict[str, Any] = {"type": kinds[0] if len(kinds) == 1 else kinds}
+    for kind in kinds:
+        some = [value for value in values if _kind(value) == kind or _whole(value, kind)]
+        schema.update(_NARROWER[kind](some, kinds))
+    return schema
+
+
+def mask_of(texts: Sequence[str]) -> str | None:
+    """A regular expression of the shape that all texts share, character by character."""
+    if not texts or len({len(text) for text in texts}) > 1 or not 0 < len(texts[0]) <= LONGEST_MASK:
+        return None
+    masks = {"".join(map(_class, text)) for text in texts}
+    if len(masks) != 1:
+        return None
+    mask = masks.pop()
+    if not any(each in mask for each in "dAa"):
+        return None
+    parts = []
+    for run in re.finditer(r"(d+|A+|a+|\\?.)", mask):
+        text = run.group(0)
+        named = {"d": r"\d", "A": "[A-Z]", "a": "[a-z]"}.get(text[0])
+        if named is None:
+            parts.append(text)
+        else:
+            parts.append(named + (f"{{{len(text)}}}" if len(text) > 1 else ""))
+    return "".join(parts)
+
+
+def _class(character: str) -> str:
+    if character in "0123456789":
+        return "d"
+    if "A" <= character <= "Z":
+        return "A"
+    if "a" <= character <= "z":
+        return "a"
+    # Escaped only where it must be: other engines than Python's read schemas too.
+    return f"\\{character}" if character in r"\.^$*+?{}[]|()" else character
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else _TYPES.get(type(value), "string")
+
+
+def _whole(value: Any, kind: str) -> bool:
+    return kind == "number" and _kind(value) == "integer"
+
+
+def _object(values: Sequence[dict[str, Any]], _: Sequence[str]) -> dict[str, Any]:
+    keys = dict.fromkeys(key for value in values for key in value)
+    return {
+        "properties": {
+            key: schema_of([value[key] for value in values if key in value]) for key in keys
+        },
+        "required": [key for key in keys if all(key in value for value in values)],
+    }
+
+
+def _array(values: Sequence[list[Any]], _: Sequence[str]) -> dict[str, Any]:
+    items = [item for value in values for item in value]
+    found: dict[str, Any] = {"items": schema_of(items)} if items else {}
+    if len(values) >= SURE and all(values):
+        found["minItems"] = 1
+    return found
+
+
+def _text(values: Sequence[str], kinds: Sequence[str]) -> dict[str, Any]:
+    distinct = sorted(set(values))
+    enough = len(values) >= max(SURE, SEEN_EACH * len(distinct))
+    if len(kinds) == 1 and len(distinct) <= MOST_CHOICES and enough:
+        return {"enum": distinct}
+    if len(values) < SURE:
+        return {}
+    mask = mask_of(values)
+    if mask is not None:
+        return {"pattern": f"^{mask}$"}
+    return {"minLength": 1} if all(value.strip() for value in values) else {}
+
+
+def _number(values: Sequence[float], _: Sequence[str]) -> dict[str, Any]:
+    return {"minimum": 0} if len(values) >= SURE and min(values) >= 0 else {}
+
+
+def _nothing(_: Sequence[Any], __: Sequence[str]) -> dict[str, Any]:
+    return {}
+
+
+_NARROWER: dict[str, Any] = {
+    "object": _object,
+    "array": _array,
+    "string": _text,
+    "number": _number,
+    "integer": _number,
+    "boolean": _nothing,
+    "null": _nothing,
+}

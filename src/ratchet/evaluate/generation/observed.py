@@ -1,0 +1,201 @@
+"""Proposes evaluators from an agent's own outputs, without a language model."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.evaluate.catalog import BUILT_IN, make_evaluator
+from ratchet.evaluate.generation.invariants import propose_invariants
+from ratchet.evaluate.generation.json_paths import data_of
+from ratchet.evaluate.generation.json_shape import MOST_CHOICES, SEEN_EACH, mask_of, schema_of
+from ratchet.evaluate.generation.proposal import ProposedEvaluator
+from ratchet.types import InputError
+
+MIN_EXAMPLES = 20
+"""Good outputs from which anything is inferred."""
+
+AGREE = 0.95
+"""Share of the good outputs that an evaluator must accept to be proposed."""
+
+ROOM = 1.5
+"""What a bound allows beyond the 95th percentile of what was seen."""
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True):
+    """An output of the agent, and what is known about it."""
+
+    input: Any
+    output: Any
+    expected: Any = None
+    good: bool | None = None
+    """Whether it is right, by a label, feedback or a trusted score; None when unknown."""
+    duration_s: float | None = None
+    cost_usd: float | None = None
+
+
+def propose_from_data(examples: Sequence[Example], *, seed: int = 0) -> list[ProposedEvaluator]:
+    """Evaluators that the good outputs suggest.
+
+    A schema, relations between fields, comparisons with the expected answer, closed sets and shapes
+    of answers, and bounds of latency and cost. Where no output is known to be good, all that are
+    not known to be bad are taken for good.
+
+    Args:
+        examples: Outputs with what is known about them.
+        seed: Seed of what is drawn.
+
+    Raises:
+        InputError: There are fewer than MIN_EXAMPLES good outputs.
+    """
+    known = [example for example in examples if example.good]
+    good = known or [example for example in examples if example.good is None]
+    if len(good) < MIN_EXAMPLES:
+        raise InputError(
+            f"There are {len(good)} good outputs; evaluators are inferred from {MIN_EXAMPLES}.",
+            hint="Run `ratchet eval` on more tasks, or `ratchet label` some outputs.",
+        )
+    made = itertools.chain(
+        _schema(good),
+        propose_invariants([(each.output, each.input) for each in good], seed=seed),
+        _fields(good),
+        _comparison(good, examples),
+        _answers(good),
+        _bounds(good),
+    )
+    return [*made]
+
+
+def _schema(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
+    values = [data for example in good if (data := data_of(example.output)) is not None]
+    if len(values) < AGREE * len(good):
+        return
+    yield ProposedEvaluator(
+        name="fits_the_schema",
+        why=f"The output has the fields, types and values that {len(values)} good outputs have.",
+        made_by="schema",
+        use="json_schema",
+        options={"schema": schema_of(values)},
+    )
+
+
+def _fields(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
+    pairs = [(data_of(each.output), data_of(each.expected)) for each in good]
+    both = [(o, e) for o, e in pairs if isinstance(o, dict) and isinstance(e, dict)]
+    if "json_match" not in BUILT_IN or len(both) < AGREE * len(good):
+        return
+    keys = dict.fromkeys(key for _, expected in both for key in expected)
+    loose = [
+        key
+        for key in keys
+        if sum(o.get(key) == e.get(key) for o, e in both) < (1 - CHANGES) * len(both)
+    ]
+    kept = [key for key in keys if key not in loose]
+    if not kept:
+        return
+    left_out = f", but {', '.join(loose)}, which good outputs state otherwise" if loose else ""
+    yield ProposedEvaluator(
+        name="fields_match",
+        why=f"Each field of the expected answer is compared{left_out}.",
+        made_by="fields",
+        use="json_match",
+        options={"ignore": loose} if loose else {},
+    )
+
+
+CHANGES = 0.2
+"""A field that differs from the expected one in more of the good outputs is not compared."""
+
+
+def _comparison(
+    good: Sequence[Example], examples: Sequence[Example]
+) -> Iterator[ProposedEvaluator]:
+    """The strictest comparison with the expected answer that accepts the good outputs."""
+    answered = [each for each in good if isinstance(each.expected, (str, int, float, list))]
+    if len(answered) < AGREE * len(good):
+        return
+    strict: list[tuple[str, dict[str, Any], str]] = [
+        ("exact_match", {}, "equals the expected answer"),
+        ("exact_match", {"ignore_case": True}, "equals the expected answer but for case"),
+        ("numeric", {}, "states the expected number"),
+        ("numeric", {"tolerance": 0.01, "relative": True}, "states the expected number within 1 %"),
+        ("contains", {}, "contains the expected answer"),
+    ]
+    bad = [each for each in examples if each.good is False and each.expected is not None]
+    for use, options, words in strict:
+        judge = _verdict(use, options)
+        accepted = sum(judge(each) for each in answered)
+        if accepted < AGREE * len(answered):
+            continue
+        wrong = sum(judge(each) for each in bad)
+        told = f", and {len(bad) - wrong} of {len(bad)} bad ones do not" if bad else ""
+        yield ProposedEvaluator(
+            name=f"{use}_of_the_answer",
+            why=f"The output {words}: {accepted} of {len(answered)} good outputs do{told}.",
+            made_by="fields",
+            use=use,
+            options=options,
+        )
+        return
+
+
+def _verdict(use: str, options: Mapping[str, Any]) -> Callable[[Example], bool]:
+    evaluator: Any = make_evaluator(use, options)
+
+    def judge(example: Example) -> bool:
+        try:
+            found = evaluator(output=example.output, expected=example.expected)
+        except Exception:  # it cannot be compared this way
+            return False
+        return bool(float(getattr(found, "value", found)) >= 1.0)
+
+    return judge
+
+
+def _answers(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
+    texts = [each.output.strip() for each in good if isinstance(each.output, str)]
+    if len(texts) < len(good) or not all(texts):
+        return
+    distinct = sorted(set(texts))
+    if len(distinct) <= MOST_CHOICES and len(texts) >= SEEN_EACH * len(distinct):
+        pattern = "|".join(re.escape(text) for text in distinct)
+        yield ProposedEvaluator(
+            name="is_a_known_answer",
+            why=f"All {len(texts)} good outputs are one of {len(distinct)} texts.",
+            made_by="answers",
+            use="regex",
+            options={"pattern": rf"\s*(?:{pattern})\s*", "full": True},
+        )
+    elif (mask := mask_of(texts)) is not None:
+        yield ProposedEvaluator(
+            name="has_the_usual_shape",
+            why=f"All {len(texts)} good outputs have the shape {mask}.",
+            made_by="answers",
+            use="regex",
+            options={"pattern": rf"\s*{mask}\s*", "full": True},
+        )
+
+
+def _bounds(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
+    measured: list[tuple[str, str, list[float]]] = [
+        ("latency", "s", [each.duration_s for each in good if each.duration_s]),
+        ("cost", "dollars", [each.cost_usd for each in good if each.cost_usd]),
+    ]
+    for use, unit, values in measured:
+        if len(values) < MIN_EXAMPLES:
+            continue
+        usual = sorted(values)[math.ceil(0.95 * len(values)) - 1]
+        within = float(f"{ROOM * usual:.2g}")
+        yield ProposedEvaluator(
+            name=f"{use}_is_usual",
+            why=f"95 % of {len(values)} good outputs take at most {usual:.2g} {unit};"
+            f" {within:g} is {ROOM:g} times that.",
+            made_by="bounds",
+            use=use,
+            options={"within": within},
+        )

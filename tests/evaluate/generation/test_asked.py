@@ -1,0 +1,101 @@
+"""Evaluators that a language model proposes; the model is a double that says what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ratchet.evaluate.generation import Example, ProposedEvaluator, propose_by_llm
+from ratchet.llm import Message, Reply
+
+EXAMPLES = [
+    *(Example(input=n, output=f"good {n}", good=True) for n in range(30)),
+    *(Example(input=n, output=f"bad {n}", good=False) for n in range(3)),
+]
+
+
+class Model:
+    """Answers once."""
+
+    def __init__(self, *items: dict[str, Any], problem: str = "") -> None:
+        self.reply = Reply(
+            text="", data={"evaluators": [*items]} if items else None, problem=problem, model="m"
+        )
+        self.asked: list[Message] = []
+
+    async def ask(self, messages: Any, **_: Any) -> Reply:
+        self.asked = [*messages]
+        return self.reply
+
+    def credit(self, model: str, survived: bool) -> None: ...
+
+
+def item(name: str, code: str = "", *criteria: str) -> dict[str, Any]:
+    return {"name": name, "why": "It  says so.", "code": code, "criteria": [*criteria]}
+
+
+def proposed(model: Model, count: int = 6) -> tuple[list[ProposedEvaluator], list[str]]:
+    return asyncio.run(propose_by_llm(model, EXAMPLES, agent="def answer(): ...", count=count))
+
+
+def test_code_and_rubrics_are_read_and_named_as_identifiers() -> None:
+    code = "def Cites-it(output):\n    return True"
+    found, refused = proposed(
+        Model(item("Cites-it", code), item("tone", "", "Is it polite?", " ")), count=2
+    )
+    assert refused == []
+    assert [one.name for one in found] == ["cites_it", "tone"]
+    assert "def cites_it(output)" in found[0].source
+    assert found[0].made_by == "llm m"
+    assert found[0].why == "It says so."
+    assert (found[1].use, found[1].options) == ("judge", {"criteria": ["Is it polite?"]})
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (item("f", "def f(output:"), "does not parse"),
+        (item("f", "def g(output): return 1"), "defines no function of that name"),
+        (item("f", "def f(output, spans): return 1"), "asks for 'spans'"),
+        (item("f", "def f(expected): return 1"), "does not ask for output"),
+        (item("f", "def f(*output): return 1"), "must name its parameters"),
+        (item("f"), "neither code nor criteria"),
+        (item("1 2", "x = 1"), "which is no name"),
+        (item("class", "x = 1"), "which is no name"),
+    ],
+)
+def test_a_proposal_that_cannot_be_tried_is_named_and_the_others_stay(
+    bad: dict[str, Any], words: str
+) -> None:
+    found, refused = proposed(Model(bad, item("fine", "def fine(output): return 1")))
+    assert [one.name for one in found] == ["fine"]
+    assert len(refused) == 1
+    assert words in refused[0]
+
+
+def test_of_two_with_one_name_the_first_is_kept() -> None:
+    found, refused = proposed(Model(item("f", "def f(output): return 1"), item("f", "", "Why?")))
+    assert [one.use for one in found] == [""]
+    assert refused == ["Two evaluators are named 'f'; the first is kept."]
+
+
+def test_an_answer_that_cannot_be_used_is_said() -> None:
+    assert proposed(Model(problem="it holds no JSON object")) == (
+        [],
+        ["The model's answer cannot be used: it holds no JSON object."],
+    )
+
+
+def test_the_model_sees_good_and_bad_examples_and_the_agent_and_no_more_than_fits() -> None:
+    model = Model(item("f", "def f(output): return 1"))
+    proposed(model)
+    told = model.asked[1].content
+    assert "def answer(): ..." in told
+    assert told.count("(good)") == 9
+    assert told.count("(bad)") == 3
+    long = [Example(input="x" * 9_000, output="y", good=True)]
+    asyncio.run(propose_by_llm(model, long, agent="z" * 90_000))
+    assert len(model.asked[1].content) < 16_000
+    assert "7500 more characters" in model.asked[1].content
