@@ -29,6 +29,7 @@ from ratchet.cli.console import (
     wait_for,
 )
 from ratchet.cli.errors import err
+from ratchet.cli.generate_evaluators import generate
 from ratchet.cli.reliability_plot import plot_reliability
 from ratchet.evaluate import Evaluator, basis_of
 from ratchet.evaluate.report_card import make_card
@@ -45,6 +46,8 @@ Plot = Annotated[
         help="Write the reliability diagram to this file, .png or .html; it needs labels."
     ),
 ]
+
+evaluators.command("generate")(generate)
 
 _COLORS = {"decides": "green", "advises": "yellow", "insufficient": "yellow", "rejected": "red"}
 

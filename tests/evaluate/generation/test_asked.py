@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ratchet.evaluate.generation import Example, ProposedEvaluator, propose_by_llm
+from ratchet.evaluate.generation import KnownOutput, ProposedEvaluator, propose_by_llm
 from ratchet.llm import Message, Reply
 
 EXAMPLES = [
-    *(Example(input=n, output=f"good {n}", good=True) for n in range(30)),
-    *(Example(input=n, output=f"bad {n}", good=False) for n in range(3)),
+    *(KnownOutput(input=n, output=f"good {n}", good=True) for n in range(30)),
+    *(KnownOutput(input=n, output=f"bad {n}", good=False) for n in range(3)),
 ]
 
 
@@ -95,7 +95,7 @@ def test_the_model_sees_good_and_bad_examples_and_the_agent_and_no_more_than_fit
     assert "def answer(): ..." in told
     assert told.count("(good)") == 9
     assert told.count("(bad)") == 3
-    long = [Example(input="x" * 9_000, output="y", good=True)]
+    long = [KnownOutput(input="x" * 9_000, output="y", good=True)]
     asyncio.run(propose_by_llm(model, long, agent="z" * 90_000))
     assert len(model.asked[1].content) < 16_000
     assert "7500 more characters" in model.asked[1].content

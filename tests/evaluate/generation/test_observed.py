@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from ratchet.evaluate import make_evaluator
 from ratchet.evaluate.generation import (
-    Example,
+    KnownOutput,
     ProposedEvaluator,
     contained_evaluator,
     propose_from_data,
@@ -24,7 +25,7 @@ from ratchet.sandbox import function_pool
 from ratchet.types import InputError, Rollout
 
 
-def invoice(luck: random.Random) -> Example:
+def invoice(luck: random.Random) -> KnownOutput:
     items = [
         {
             "name": f"thing {n}",
@@ -43,21 +44,23 @@ def invoice(luck: random.Random) -> Example:
         "issued": f"2026-03-{start:02d}",
         "due": f"2026-03-{start + luck.randint(1, 14):02d}",
     }
-    return Example(input=given, output=json.dumps(output), good=True, duration_s=luck.uniform(1, 2))
+    return KnownOutput(
+        input=given, output=json.dumps(output), good=True, duration_s=luck.uniform(1, 2)
+    )
 
 
 @pytest.fixture(scope="module")
-def invoices() -> list[Example]:
+def invoices() -> list[KnownOutput]:
     luck = random.Random(1)
     return [invoice(luck) for _ in range(60)]
 
 
 @pytest.fixture(scope="module")
-def proposals(invoices: list[Example]) -> dict[str, ProposedEvaluator]:
+def proposals(invoices: list[KnownOutput]) -> dict[str, ProposedEvaluator]:
     return {one.name: one for one in propose_from_data(invoices)}
 
 
-def rollout(example: Example, **changed: Any) -> Rollout:
+def rollout(example: KnownOutput, **changed: Any) -> Rollout:
     output = example.output
     if changed:
         output = json.dumps(
@@ -83,6 +86,8 @@ def test_relations_between_fields_are_found_and_no_others(
     )
 
 
+CITIES = ["Oslo", "Rome", "Lima", "Cairo", "Perth"]
+
 DAMAGED = [
     ("customer_equals_customer", {"customer": "C1"}),
     ("lines_equals_count_of_items", {"lines": 99}),
@@ -94,7 +99,7 @@ DAMAGED = [
 
 
 def test_a_relation_accepts_what_it_was_made_of_and_refuses_what_was_damaged(
-    invoices: list[Example], proposals: dict[str, ProposedEvaluator]
+    invoices: list[KnownOutput], proposals: dict[str, ProposedEvaluator]
 ) -> None:
     async def verdicts() -> list[tuple[str, list[float | None]]]:
         found = []
@@ -129,7 +134,7 @@ def test_a_bound_allows_half_as_much_again_as_is_usual(
 
 def test_what_is_accepted_becomes_a_module_and_tables_that_load(
     proposals: dict[str, ProposedEvaluator],
-    invoices: list[Example],
+    invoices: list[KnownOutput],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -173,7 +178,7 @@ def test_parts_of_the_same_name_are_kept_apart() -> None:
 def test_closed_sets_and_shapes_of_answers_become_expressions(
     outputs: list[str], use: str, refused: str
 ) -> None:
-    examples = [Example(input=n, output=outputs[n % len(outputs)]) for n in range(40)]
+    examples = [KnownOutput(input=n, output=outputs[n % len(outputs)]) for n in range(40)]
     (one,) = propose_from_data(examples)
     assert one.use == use
     evaluator: Any = make_evaluator(one.use, one.options)
@@ -182,37 +187,40 @@ def test_closed_sets_and_shapes_of_answers_become_expressions(
 
 
 @pytest.mark.parametrize(
-    ("write", "use"),
+    ("write", "answer", "use"),
     [
-        (lambda n: f"{n}", "exact_match"),
-        (lambda n: f"The answer is {n}.00", "numeric"),
-        (lambda n: f"{n} of them, out of 77", "contains"),
+        (str, str, "exact_match"),
+        (lambda n: f"The answer is {n}.00", str, "numeric"),
+        (lambda n: f"I think it is {CITIES[n % 5]}, or so.", lambda n: CITIES[n % 5], "contains"),
     ],
 )
 def test_the_strictest_comparison_that_accepts_good_outputs_is_proposed(
-    write: Any, use: str
+    write: Callable[[int], str], answer: Callable[[int], str], use: str
 ) -> None:
     examples = [
-        Example(input=n, output=write(n), expected=str(n), good=True) for n in range(100, 140)
+        KnownOutput(input=n, output=write(n), expected=answer(n), good=True)
+        for n in range(100, 140)
     ]
     found = [one for one in propose_from_data(examples) if one.made_by == "fields"]
     assert [one.use for one in found] == [use]
 
 
-def test_bad_outputs_are_not_learned_from(invoices: list[Example]) -> None:
-    bad = [Example(input=each.input, output='{"total": "none"}', good=False) for each in invoices]
+def test_bad_outputs_are_not_learned_from(invoices: list[KnownOutput]) -> None:
+    bad = [
+        KnownOutput(input=each.input, output='{"total": "none"}', good=False) for each in invoices
+    ]
     names = {one.name for one in propose_from_data([*invoices, *bad])}
     assert "total_equals_sum_of_price_quantity" in names
 
 
 def test_a_relation_that_holds_by_chance_is_not_proposed() -> None:
     examples = [
-        Example(input={"limit": 1000}, output={"n": n % 7, "version": 3, "least": 3})
+        KnownOutput(input={"limit": 1000}, output={"n": n % 7, "version": 3, "least": 3})
         for n in range(40)
     ]
     assert not [one for one in propose_from_data(examples) if one.made_by == "invariant"]
 
 
-def test_too_few_good_outputs_are_counted(invoices: list[Example]) -> None:
+def test_too_few_good_outputs_are_counted(invoices: list[KnownOutput]) -> None:
     with pytest.raises(InputError, match="There are 19 good outputs"):
         propose_from_data(invoices[:19])

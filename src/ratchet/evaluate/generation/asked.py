@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ratchet.evaluate.generation.observed import Example
+from ratchet.evaluate.generation.observed import KnownOutput
 from ratchet.evaluate.generation.proposal import ARGUMENTS, ProposedEvaluator, arguments_of
 from ratchet.llm import ChatClient, Message
 from ratchet.types import InputError
@@ -64,7 +64,7 @@ Each checks one thing. Do not check style or length for their own sake. Propose 
 
 async def propose_by_llm(
     client: ChatClient,
-    examples: Sequence[Example],
+    examples: Sequence[KnownOutput],
     *,
     agent: str,
     count: int = 6,
@@ -126,7 +126,7 @@ def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
     return ProposedEvaluator(**made, use="judge", options=options)
 
 
-def _described(examples: Sequence[Example], agent: str) -> str:
+def _described(examples: Sequence[KnownOutput], agent: str) -> str:
     parts = ["The agent:", _cut(agent, SOURCE_CHARACTERS), "", "Some of its outputs:"]
     for number, example in enumerate(_chosen(examples), start=1):
         verdict = {True: "good", False: "bad", None: "not known to be good or bad"}[example.good]
@@ -141,7 +141,7 @@ def _described(examples: Sequence[Example], agent: str) -> str:
     return "\n".join(parts)
 
 
-def _chosen(examples: Sequence[Example]) -> list[Example]:
+def _chosen(examples: Sequence[KnownOutput]) -> list[KnownOutput]:
     bad = [each for each in examples if each.good is False][: SHOWN // 2]
     others = [each for each in examples if each.good is not False]
     others.sort(key=lambda each: each.good is None)

@@ -27,7 +27,7 @@ ROOM = 1.5
 """What a bound allows beyond the 95th percentile of what was seen."""
 
 
-class Example(msgspec.Struct, frozen=True, kw_only=True):
+class KnownOutput(msgspec.Struct, frozen=True, kw_only=True):
     """An output of the agent, and what is known about it."""
 
     input: Any
@@ -39,7 +39,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
 
 
-def propose_from_data(examples: Sequence[Example], *, seed: int = 0) -> list[ProposedEvaluator]:
+def propose_from_data(examples: Sequence[KnownOutput], *, seed: int = 0) -> list[ProposedEvaluator]:
     """Evaluators that the good outputs suggest.
 
     A schema, relations between fields, comparisons with the expected answer, closed sets and shapes
@@ -71,7 +71,7 @@ def propose_from_data(examples: Sequence[Example], *, seed: int = 0) -> list[Pro
     return [*made]
 
 
-def _schema(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
+def _schema(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
     values = [data for example in good if (data := data_of(example.output)) is not None]
     if len(values) < AGREE * len(good):
         return
@@ -84,7 +84,7 @@ def _schema(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
     )
 
 
-def _fields(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
+def _fields(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
     pairs = [(data_of(each.output), data_of(each.expected)) for each in good]
     both = [(o, e) for o, e in pairs if isinstance(o, dict) and isinstance(e, dict)]
     if "json_match" not in BUILT_IN or len(both) < AGREE * len(good):
@@ -113,7 +113,7 @@ CHANGES = 0.2
 
 
 def _comparison(
-    good: Sequence[Example], examples: Sequence[Example]
+    good: Sequence[KnownOutput], examples: Sequence[KnownOutput]
 ) -> Iterator[ProposedEvaluator]:
     """The strictest comparison with the expected answer that accepts the good outputs."""
     answered = [each for each in good if isinstance(each.expected, (str, int, float, list))]
@@ -144,10 +144,10 @@ def _comparison(
         return
 
 
-def _verdict(use: str, options: Mapping[str, Any]) -> Callable[[Example], bool]:
+def _verdict(use: str, options: Mapping[str, Any]) -> Callable[[KnownOutput], bool]:
     evaluator: Any = make_evaluator(use, options)
 
-    def judge(example: Example) -> bool:
+    def judge(example: KnownOutput) -> bool:
         try:
             found = evaluator(output=example.output, expected=example.expected)
         except Exception:  # it cannot be compared this way
@@ -157,7 +157,7 @@ def _verdict(use: str, options: Mapping[str, Any]) -> Callable[[Example], bool]:
     return judge
 
 
-def _answers(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
+def _answers(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
     texts = [each.output.strip() for each in good if isinstance(each.output, str)]
     if len(texts) < len(good) or not all(texts):
         return
@@ -181,7 +181,7 @@ def _answers(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
         )
 
 
-def _bounds(good: Sequence[Example]) -> Iterator[ProposedEvaluator]:
+def _bounds(good: Sequence[KnownOutput]) -> Iterator[ProposedEvaluator]:
     measured: list[tuple[str, str, list[float]]] = [
         ("latency", "s", [each.duration_s for each in good if each.duration_s]),
         ("cost", "dollars", [each.cost_usd for each in good if each.cost_usd]),

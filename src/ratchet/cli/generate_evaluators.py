@@ -1,0 +1,115 @@
+"""`ratchet evaluators generate`: proposes evaluators, measures each, and writes what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratchet.autopilot.agent_model import agent_model
+from ratchet.autopilot.evaluator_generation import (
+    ROLLOUTS,
+    Generated,
+    generate_evaluators,
+    known_rollouts,
+    write_evaluators,
+)
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    counted,
+    display_path,
+    out,
+    print_json,
+    project_in,
+    table,
+    wait_for,
+)
+from ratchet.cli.errors import err
+from ratchet.evaluate.generation import toml_tables
+
+
+def generate(
+    folder: Folder = Path("."),
+    limit: Annotated[int, typer.Option(min=1, help="Newest rollouts to learn from.")] = ROLLOUTS,
+    ask: Annotated[
+        bool | None,
+        typer.Option("--ask/--no-ask", help="Ask the coach, too; by default if one is named."),
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, max=50, help="Evaluators to ask it for.")] = 6,
+    write: Annotated[
+        bool, typer.Option("--write", help="Add what is kept to the project.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of what is drawn.")] = 0,
+    json: Json = False,
+) -> None:
+    """Propose evaluators from the agent's outputs, labels and feedback, and measure each.
+
+    Schemas, relations between fields, comparisons, shapes of answers and bounds are found in
+    outputs that are known to be good; with [coach], a language model proposes code and rubrics.
+    Each proposal is tried in the sandbox and gets a report card. Rejected ones are dropped.
+
+    Examples:
+
+      ratchet evaluators generate
+
+      ratchet evaluators generate --write
+    """
+    project = project_in(folder)
+    say = err.print if json else out.print
+    with project.open_store() as store, agent_model(project, say):
+        agent = project.load_agent()
+        rollouts = known_rollouts(project, store, most=limit)
+        found = wait_for(
+            generate_evaluators(
+                project, store, agent, rollouts, ask=ask, count=count, say=say, seed=seed
+            )
+        )
+    kept = [each.proposal for each in found if each.kept]
+    written = write_evaluators(project.root, kept) if write and kept else []
+    if json:
+        print_json(
+            {
+                "evaluators": [_plain(each) for each in found],
+                "written": [str(path) for path in written],
+            }
+        )
+        return
+    _print(found)
+    if not kept:
+        out.print("None is kept: label outputs with `ratchet label`, and try again.")
+    elif written:
+        names = " and ".join(display_path(path) for path in written)
+        out.print(f"Written to {names}; `git diff` shows it.")
+    else:
+        out.print("\nIn ratchet.toml they would be (--write adds them, with their functions):\n")
+        out.print(toml_tables(kept, "generated_evaluators"), markup=False, highlight=False)
+
+
+def _plain(each: Generated) -> dict[str, Any]:
+    return {
+        "name": each.proposal.name,
+        "why": each.proposal.why,
+        "made_by": each.proposal.made_by,
+        "use": each.proposal.use,
+        "options": each.proposal.options,
+        "source": each.proposal.source,
+        "verdict": each.card.verdict if each.card else None,
+        "reasons": list(each.card.reasons) if each.card else [],
+        "error": each.error,
+        "kept": each.kept,
+    }
+
+
+def _print(found: list[Generated]) -> None:
+    shown = table("evaluator", "from", "verdict", "why")
+    for each in found:
+        verdict = "error" if each.error else each.card.verdict if each.card else "a bound"
+        reason = each.error or (each.card.reasons[0] if each.card and each.card.reasons else "")
+        why = each.proposal.why if each.kept else reason
+        color = {"decides": "green", "rejected": "red", "error": "red"}.get(verdict, "yellow")
+        shown.add_row(each.proposal.name, each.proposal.made_by, f"[{color}]{verdict}[/]", why)
+    kept = sum(each.kept for each in found)
+    out.print(f"{counted(len(found), 'evaluator')} proposed, {kept} kept")
+    out.print(shown)
