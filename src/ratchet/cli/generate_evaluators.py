@@ -84,7 +84,9 @@ def generate(
         out.print(f"Written to {names}; `git diff` shows it.")
     else:
         out.print("\nIn ratchet.toml they would be (--write adds them, with their functions):\n")
-        out.print(toml_tables(kept, "generated_evaluators"), markup=False, highlight=False)
+        out.print(
+            toml_tables(kept, "generated_evaluators"), markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def _plain(each: Generated) -> dict[str, Any]:
