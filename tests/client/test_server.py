@@ -24,6 +24,7 @@ from ratchet.types import (
     Feedback,
     InputError,
     Int,
+    Label,
     Outcome,
     Params,
     PromptTemplate,
@@ -347,3 +348,12 @@ def test_events_of_a_server_that_stays_away_end_in_an_error() -> None:
     client = ratchet.Client("http://127.0.0.1:1", patience_s=0.0)
     with pytest.raises(StoreError, match="cannot be reached"):
         next(client.events())
+
+
+def test_labels_are_stored_listed_and_removed(server: RunningServer, call: Call) -> None:
+    given = Label(id="l1", value=0.5, rollout_id="r1", labeller="ana", created_at=5.0)
+    call(server.url, "labels.add", [given])
+    assert call(server.url, "labels.list", rollout_id="r1") == [given]
+    assert call(server.url, "labels.list", criterion="tone") == []
+    assert call(server.url, "labels.remove", "l1") is True
+    assert call(server.url, "labels.remove", "l1") is False

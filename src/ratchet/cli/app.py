@@ -84,6 +84,10 @@ COMMANDS: dict[str, Command] = {
         "evaluators",
         "evaluators",
         "List evaluators, and measure how far each can be trusted.",
+    "label": Command(
+        "label",
+        "label",
+        "Label outputs as right or wrong, those first whose label teaches most.",
     ),
     "import": Command(
         "import_",

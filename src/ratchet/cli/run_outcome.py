@@ -185,6 +185,9 @@ def print_outcome(outcome: RunOutcome) -> None:
         out.print(steps)
     elif run.stage == "ship":
         out.print("[bold green]Proved better.[/] Ship it with: ratchet improve")
+    elif run.stage == "prove":
+        out.print("[bold yellow]The decision is withheld until people have labelled.[/]")
+        out.print(run.message, markup=False)
     elif run.stage == "no_gain":
         out.print("[bold yellow]No significant gain: nothing is shipped.[/]")
         out.print(run.message, markup=False)

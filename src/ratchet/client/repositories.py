@@ -10,6 +10,7 @@ import msgspec
 from ratchet.client.agents import Agents
 from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get
 from ratchet.client.fleet import Fleet
+from ratchet.client.labels import Labels
 from ratchet.client.rollouts import Rollouts
 from ratchet.client.spans import FeedbackLog, Scores, Spans
 from ratchet.client.traces import Conversations, Traces
@@ -77,6 +78,7 @@ class Repositories(Generic[TransportT]):
         self.conversations = Conversations(transport)
         self.scores = Scores(transport)
         self.feedback = FeedbackLog(transport)
+        self.labels = Labels(transport)
         self.agents = Agents(transport)
         self.experiments = Experiments(transport)
         self.releases = Releases(transport)

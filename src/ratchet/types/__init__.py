@@ -27,7 +27,14 @@ from ratchet.types.feedback import Feedback, FeedbackKind, fault, is_bad
 from ratchet.types.fleet import EndedRollout, EndedRollouts, FleetRunner
 from ratchet.types.hashing import canonical_json, content_hash
 from ratchet.types.knobs import Bool, Choice, Float, Int, Knob, Value
-from ratchet.types.label import Drawn, Label
+from ratchet.types.label import (
+    RIGHT_FROM,
+    Contradiction,
+    Drawn,
+    Label,
+    contradictions,
+    label_fault,
+)
 from ratchet.types.prompt_use import PromptUse
 from ratchet.types.release import RELEASE_TRANSITIONS, Release, ReleaseState
 from ratchet.types.report_card import CardCheck, CardVerdict, ReportCard
@@ -66,6 +73,7 @@ __all__ = [
     "MAX_DELIVERIES",
     "NOT_FOUND",
     "RELEASE_TRANSITIONS",
+    "RIGHT_FROM",
     "ROLLOUT_TRANSITIONS",
     "SCOPES",
     "SPLITS",
@@ -86,6 +94,7 @@ __all__ = [
     "Code",
     "ConfigError",
     "Conflict",
+    "Contradiction",
     "Cost",
     "Dataset",
     "DatasetSummary",
@@ -137,11 +146,13 @@ __all__ = [
     "VerificationError",
     "canonical_json",
     "content_hash",
+    "contradictions",
     "defaults",
     "dollars_text",
     "fault",
     "is_bad",
     "kind_of",
+    "label_fault",
     "total_cost",
     "version_of",
 ]

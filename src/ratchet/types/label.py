@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -27,3 +29,42 @@ class Label(msgspec.Struct, frozen=True, kw_only=True):
     comment: str = ""
     created_at: float = 0.0
     """Unix seconds."""
+
+
+RIGHT_FROM = 0.5
+"""A value from here on says that the output is right."""
+
+
+def label_fault(label: Label) -> tuple[str, str] | None:
+    """Why a label is invalid, as a field's name and a sentence; None when it is valid."""
+    if not (math.isfinite(label.value) and 0.0 <= label.value <= 1.0):
+        return "value", "A label is a number from 0 to 1."
+    if bool(label.rollout_id) == bool(label.trace_id):
+        return "rollout_id", "Name either a rollout or a trace."
+    return None
+
+
+class Contradiction(msgspec.Struct, frozen=True):
+    """People who disagree on whether one output is right."""
+
+    subject: str
+    """Id of the rollout or trace."""
+    criterion: str
+    right: tuple[str, ...]
+    """Who says that it is right."""
+    wrong: tuple[str, ...]
+
+
+def contradictions(labels: Iterable[Label]) -> tuple[Contradiction, ...]:
+    """Find subjects that some call right and others wrong, in order of their first label."""
+    said: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for label in labels:
+        right, wrong = said.setdefault(
+            (label.rollout_id or label.trace_id, label.criterion), ([], [])
+        )
+        (right if label.value >= RIGHT_FROM else wrong).append(label.labeller or "somebody")
+    return tuple(
+        Contradiction(subject, criterion, tuple(right), tuple(wrong))
+        for (subject, criterion), (right, wrong) in said.items()
+        if right and wrong
+    )

@@ -158,3 +158,20 @@ def test_keys_are_made_listed_and_revoked(http: Any) -> None:
     assert [key["name"] for key in ok(listed)["keys"]] == ["ci"]
     assert ok(http.delete(f"/v1/keys/{body['key']['id']}"))["revoked_at"] is not None
     ok(http.delete("/v1/keys/nobody"), 404)
+
+
+def test_labels_are_stored_listed_replaced_and_removed(http: Any) -> None:
+    given = {"id": "l1", "rollout_id": "r", "value": 0.5, "labeller": "ana", "drawn": "random"}
+    assert ok(http.post("/v1/labels", json={"labels": [given]})) == {"stored": 1}
+    ok(http.post("/v1/labels", json={"labels": [{**given, "value": 1}]}))
+    (found,) = ok(http.get("/v1/labels", params={"rollout_id": "r"}))["labels"]
+    assert (found["value"], found["drawn"]) == (1, "random")
+    assert ok(http.get("/v1/labels", params={"criterion": "tone"}))["labels"] == []
+    assert ok(http.delete("/v1/labels/l1")) == {"removed": True}
+    assert ok(http.delete("/v1/labels/l1")) == {"removed": False}
+
+
+def test_a_label_without_one_subject_is_refused_by_its_field(http: Any) -> None:
+    given = {"id": "l1", "rollout_id": "r", "trace_id": "t", "value": 1}
+    problem = ok(http.post("/v1/labels", json={"labels": [given]}), 422)
+    assert problem["field"] == "labels[0].rollout_id"

@@ -1,0 +1,303 @@
+"""`ratchet label`: people say which outputs are right, one key for each."""
+
+from __future__ import annotations
+
+import getpass
+import json as json_text
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratchet.cli.console import Folder, Json, counted, one_line, out, print_json, printable, short
+from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.evaluate.labelling import (
+    LabelCase,
+    in_random_order,
+    label_cases,
+    most_instructive,
+)
+from ratchet.store import Store
+from ratchet.types import Drawn, InputError, Label, contradictions
+
+KEYS = "y right, n wrong, 0-5 in between, s skip, u undo, q quit"
+
+NEWEST = 5_000
+"""Number of the newest rollouts that are considered."""
+
+PAIRS = "pairs-to-label"
+"""Key in a run's journal of the rollouts that its experiment needs labels of."""
+
+
+def label(
+    folder: Folder = Path("."),
+    random: Annotated[
+        bool,
+        typer.Option("--random", help="Draw evenly, so that means over the labels are unbiased."),
+    ] = False,
+    experiment: Annotated[
+        str, typer.Option(help="Start of the id of an experiment whose decision waits for labels.")
+    ] = "",
+    evaluator: Annotated[
+        str, typer.Option(help="The judge that the labels are for; by default all evaluators.")
+    ] = "",
+    criterion: Annotated[
+        str, typer.Option(help="What is judged; by default the output as a whole.")
+    ] = "",
+    purpose: Annotated[
+        str, typer.Option(help="Only rollouts whose purpose begins so, such as eval.")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of labels.")] = 50,
+    by: Annotated[str, typer.Option(help="Who labels; by default the user's name.")] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option("--import", help="Store the labels of a file of JSON Lines instead."),
+    ] = None,
+    store: StoreUrl = None,
+    json: Json = False,
+) -> None:
+    """Label outputs as right or wrong, those first whose label teaches most.
+
+    Keys: y right, n wrong, 0 to 5 in between, s skip, u undo, q quit. --json lists the cases
+    instead of asking, and --import stores the answers.
+
+    Examples:
+
+      ratchet label
+
+      ratchet label --random --limit 100
+
+      ratchet label --experiment 1a2b3c4d
+
+      ratchet label --import labels.jsonl
+    """
+    labeller = by or _user()
+    with open_store(folder, store) as opened:
+        if file is not None:
+            _import(opened, file, labeller, json)
+            return
+        drawn: Drawn = "random" if random or experiment else "chosen"
+        labelled = {
+            each.rollout_id
+            for each in opened.labels.list(criterion=criterion)
+            if each.labeller == labeller
+        }
+        if experiment:
+            cases = _of_experiment(opened, experiment)
+        else:
+            everything = _cases(opened, purpose)
+            cases = (
+                in_random_order(everything) if random else most_instructive(everything, evaluator)
+            )
+        left = [case for case in cases if case.rollout.id not in labelled][:limit]
+        if json:
+            print_json(
+                {
+                    "drawn": drawn,
+                    "criterion": criterion,
+                    "labelled": len(labelled),
+                    "cases": [_for_machines(case) for case in left],
+                }
+            )
+            return
+        if not left:
+            out.print("There is nothing to label: no rollout has an answer without your label.")
+            return
+        _Session(opened, left, labeller=labeller, criterion=criterion, drawn=drawn).run()
+
+
+class _Session:
+    """Shows the cases one after another and stores each label at once."""
+
+    def __init__(
+        self,
+        store: Store,
+        cases: Sequence[LabelCase],
+        *,
+        labeller: str,
+        criterion: str,
+        drawn: Drawn,
+    ) -> None:
+        self._store = store
+        self._cases = cases
+        self._labeller = labeller
+        self._criterion = criterion
+        self._drawn = drawn
+        self._given: list[tuple[int, Label | None]] = []
+        """Place of each case that was answered, and the label; None for a skipped one."""
+
+    def run(self) -> None:
+        keys = _keys()
+        place = 0
+        while place < len(self._cases):
+            self._show(place)
+            key = next(keys, "q")
+            if key == "q":
+                break
+            if key == "u":
+                place = self._undo(place)
+            elif key == "s":
+                self._given.append((place, None))
+                place += 1
+            elif (value := _value(key)) is not None:
+                self._give(place, value)
+                place += 1
+            else:
+                out.print(f"There is no key {key!r}: {KEYS}.", markup=False)
+        count = sum(label is not None for _, label in self._given)
+        out.print(f"\n{counted(count, 'label')} stored.")
+        _print_contradictions(self._store)
+
+    def _show(self, place: int) -> None:
+        case = self._cases[place]
+        rollout = case.rollout
+        out.print()
+        out.rule(f"{place + 1} of {len(self._cases)}   {short(rollout.id)}", align="left")
+        shown = [("Input", rollout.input), ("Output", rollout.output)]
+        if rollout.expected is not None:
+            shown.append(("Expected", rollout.expected))
+        for title, value in shown:
+            out.print(title, style="bold")
+            out.print(_text(value), markup=False)
+        for name, score in case.scores.items():
+            value = "unscored" if score.value is None else f"{score.value:.2f}"
+            reason = one_line(score.rationale or score.error, 100)
+            out.print(f"{name} {value}  {reason}", style="dim", markup=False)
+        if self._criterion:
+            out.print(self._criterion, style="bold", markup=False)
+        out.print(f"[{KEYS}] ", end="", markup=False)
+
+    def _give(self, place: int, value: float) -> None:
+        from ratchet.curate.label_file import label_id
+
+        rollout_id = self._cases[place].rollout.id
+        given = Label(
+            id=label_id(rollout_id, self._criterion, self._labeller),
+            value=value,
+            rollout_id=rollout_id,
+            criterion=self._criterion,
+            labeller=self._labeller,
+            drawn=self._drawn,
+        )
+        self._store.labels.add([given], time.time())
+        self._given.append((place, given))
+        out.print(f"{value:g}")
+
+    def _undo(self, place: int) -> int:
+        """Take the last answer back; return the place of its case."""
+        if not self._given:
+            out.print("There is nothing to undo.")
+            return place
+        before, label = self._given.pop()
+        if label is not None:
+            self._store.labels.remove(label.id)
+        out.print("undone")
+        return before
+
+
+def _cases(store: Store, purpose: str) -> list[LabelCase]:
+    rollouts, _ = store.rollouts.list(status="succeeded", purpose=purpose or None, limit=NEWEST)
+    return label_cases(rollouts, store.scores.of([r.id for r in rollouts]))
+
+
+def _of_experiment(store: Store, start: str) -> list[LabelCase]:
+    """The answers that an experiment needs labels of: pair by pair, in an order that hides sides.
+
+    Raises:
+        InputError: There is no such experiment, or its decision needs no labels.
+    """
+    found = store.experiments.find(start)
+    if len(found) != 1:
+        what = "Several experiments have" if found else "No experiment has"
+        raise InputError(f"{what} an id that begins with {start!r}.", hint="See: ratchet status.")
+    experiment = found[0]
+    pairs = store.journal.get(experiment.run_id, PAIRS)
+    if pairs is None or experiment.decision is not None:
+        state = "is decided" if experiment.decision else "needs none yet"
+        raise InputError(f"Experiment {short(experiment.id)} takes no labels: it {state}.")
+    ids = [id for pair in pairs for id in sorted(pair)]  # ids are hashes: the order tells nothing
+    rollouts = store.rollouts.get(ids)
+    # Without scores: they could tell the sides, and sway the label.
+    return label_cases([rollouts[id] for id in ids if id in rollouts], {})
+
+
+def _import(store: Store, file: Path, labeller: str, json: bool) -> None:
+    from ratchet.curate.label_file import read_labels
+
+    labels = read_labels(file, labeller)
+    wanted = [each.rollout_id for each in labels if each.rollout_id]
+    known = store.rollouts.statuses(wanted)
+    unknown = [id for id in wanted if id not in known]
+    if unknown:
+        raise InputError(
+            f"{file}: there is no rollout {unknown[0]!r} in the store"
+            f"{f', nor {len(unknown) - 1} others' if len(unknown) > 1 else ''}.",
+            hint="Nothing was stored. ratchet label --json lists the ids of rollouts.",
+        )
+    store.labels.add(labels, time.time())
+    if json:
+        found = contradictions(store.labels.list())
+        print_json({"stored": len(labels), "contradictions": found})
+        return
+    out.print(f"{counted(len(labels), 'label')} stored.")
+    _print_contradictions(store)
+
+
+def _print_contradictions(store: Store) -> None:
+    for each in contradictions(store.labels.list()):
+        about = f" ({one_line(each.criterion, 40)})" if each.criterion else ""
+        out.print(
+            f"Contradiction on {short(each.subject)}{about}: right by {', '.join(each.right)},"
+            f" wrong by {', '.join(each.wrong)}.",
+            style="yellow",
+            markup=False,
+        )
+
+
+def _for_machines(case: LabelCase) -> dict[str, Any]:
+    rollout = case.rollout
+    return {
+        "rollout_id": rollout.id,
+        "input": rollout.input,
+        "output": rollout.output,
+        "expected": rollout.expected,
+        "scores": {
+            name: {"value": s.value, "rationale": s.rationale, "error": s.error}
+            for name, s in case.scores.items()
+        },
+    }
+
+
+def _keys() -> Iterator[str]:
+    """Keys as they are pressed; from a pipe, the characters of its lines."""
+    if not sys.stdin.isatty():
+        for line in sys.stdin:
+            yield from (key for key in line.strip().lower() if not key.isspace())
+        return
+    while True:
+        try:
+            yield typer.getchar().lower()
+        except (EOFError, KeyboardInterrupt):
+            return
+
+
+def _value(key: str) -> float | None:
+    if key in ("y", "n"):
+        return float(key == "y")
+    return int(key) / 5 if key in "012345" else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return printable(value)
+    return printable(json_text.dumps(value, ensure_ascii=False, indent=2))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without a name for its user
+        return "somebody"

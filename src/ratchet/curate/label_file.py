@@ -1,0 +1,82 @@
+"""Reads labels from a file: JSON Lines, one label a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.types import Drawn, InputError, Label, content_hash, label_fault
+
+MOST_NAMED = 5
+"""Most malformed lines that an error names."""
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    value: float | bool
+    rollout_id: str = ""
+    trace_id: str = ""
+    criterion: str = ""
+    labeller: str = ""
+    drawn: Drawn = "imported"
+    comment: str = ""
+    created_at: float = 0.0
+    id: str = ""
+
+
+def read_labels(path: Path, labeller: str) -> list[Label]:
+    """Read labels from JSON Lines.
+
+    Args:
+        path: The file; each line has `value` and either `rollout_id` or `trace_id`.
+        labeller: Who labelled, for lines that do not say it.
+
+    Raises:
+        InputError: The file cannot be read, or lines are malformed; the message names them.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 at byte {error.start + 1}.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    found: list[Label] = []
+    wrong: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        label = _label(line, labeller)
+        if isinstance(label, Label):
+            found.append(label)
+        else:
+            wrong.append(f"line {number}: {label}")
+    if wrong:
+        more = f" ({len(wrong) - MOST_NAMED} more)" if len(wrong) > MOST_NAMED else ""
+        raise InputError(
+            f"{path}: {' '.join(wrong[:MOST_NAMED])}{more}",
+            hint='A label is {"rollout_id": "...", "value": 1}. Nothing was stored.',
+        )
+    return found
+
+
+def _label(line: str, labeller: str) -> Label | str:
+    """The label, or why there is none."""
+    try:
+        given = msgspec.json.decode(line, type=_Line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return f"{error}."
+    fields: dict[str, Any] = msgspec.structs.asdict(given)
+    fields["value"] = float(given.value)
+    fields["labeller"] = given.labeller or labeller
+    fields["id"] = given.id or label_id(
+        given.rollout_id or given.trace_id, given.criterion, fields["labeller"]
+    )
+    label = Label(**fields)
+    fault = label_fault(label)
+    return label if fault is None else fault[1]
+
+
+def label_id(subject: str, criterion: str, labeller: str) -> str:
+    """Id of a person's label of a subject, so that labelling again replaces it."""
+    return content_hash(["label", subject, criterion, labeller])

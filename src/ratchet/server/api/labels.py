@@ -1,0 +1,102 @@
+"""Labels: what people say of outputs, against which evaluators are measured."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import Request, UnixTime
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.services import Services
+from ratchet.types import Drawn, Label, label_fault
+
+group = RouteGroup("labels")
+
+LabelId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{1,200}$")]
+Reference = Annotated[str, Meta(max_length=200)]
+
+
+class NewLabel(Request, frozen=True, kw_only=True):
+    """One person's verdict on one rollout or trace."""
+
+    id: LabelId
+    """Chosen by the sender; a later label of the same id replaces the earlier."""
+    value: Annotated[float, Meta(ge=0, le=1)]
+    """1 is right, 0 is wrong."""
+    rollout_id: Reference = ""
+    trace_id: Reference = ""
+    criterion: Annotated[str, Meta(max_length=2_000)] = ""
+    """What was judged; empty for the output as a whole."""
+    labeller: Reference = ""
+    drawn: Drawn = "imported"
+    """`random` only if the subject was drawn evenly from all."""
+    comment: Annotated[str, Meta(max_length=20_000)] = ""
+    created_at: UnixTime = 0.0
+    """Unix seconds; the server's clock when omitted."""
+
+
+class NewLabels(Request, frozen=True, kw_only=True):
+    """Labels to store."""
+
+    labels: Annotated[list[NewLabel], Meta(max_length=1_000)]
+
+
+class LabelsStored(msgspec.Struct, frozen=True):
+    """Number of stored labels."""
+
+    stored: int
+
+
+@group.route("POST", "/v1/labels", RUN)
+async def add_labels(server: Services, body: NewLabels) -> LabelsStored:
+    """Store people's labels of rollouts or traces."""
+    items = [Label(**msgspec.structs.asdict(new)) for new in body.labels]
+    for number, item in enumerate(items):
+        if (wrong := label_fault(item)) is not None:
+            raise Problem(422, wrong[1], field=f"labels[{number}].{wrong[0]}")
+    await server.in_thread(_store, server, items)
+    return LabelsStored(len(items))
+
+
+def _store(server: Services, items: list[Label]) -> None:
+    redacted = [
+        msgspec.structs.replace(item, comment=server.redactor.text(item.comment)) for item in items
+    ]
+    server.store.labels.add(redacted, time.time())
+
+
+class LabelFilter(Request, frozen=True, kw_only=True):
+    """Filter of labels."""
+
+    criterion: Annotated[str, Meta(max_length=2_000)] | None = None
+    rollout_id: Reference | None = None
+    trace_id: Reference | None = None
+
+
+class LabelList(msgspec.Struct, frozen=True):
+    """Labels, oldest first."""
+
+    labels: list[Label]
+
+
+@group.route("GET", "/v1/labels", READ)
+async def list_labels(server: Services, query: LabelFilter) -> LabelList:
+    """List labels, oldest first."""
+    filters = msgspec.structs.asdict(query)
+    return LabelList(await server.in_thread(server.store.labels.list, **filters))
+
+
+class LabelRemoved(msgspec.Struct, frozen=True):
+    """Whether there was such a label."""
+
+    removed: bool
+
+
+@group.route("DELETE", "/v1/labels/{id}", RUN)
+async def remove_label(server: Services, id: str) -> LabelRemoved:
+    """Delete a label, such as one given by mistake."""
+    return LabelRemoved(await server.in_thread(server.store.labels.remove, id))

@@ -1,0 +1,199 @@
+"""`ratchet label`: keys become labels at once, and files of labels are checked as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.store import Store
+from ratchet.types import Label, Rollout, RolloutStatus, Score
+from tests import interpreters
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def rollout(id: str, output: str, status: RolloutStatus = "succeeded") -> Rollout:
+    return Rollout(
+        id=id, queue="q", candidate_id="c", task_id=id, input="Which room?", expected="Elm",
+        output=output, status=status,
+    )  # fmt: skip
+
+
+def scores(id: str, **values: float) -> list[tuple[str, Score]]:
+    return [
+        (id, Score(evaluator=name, version="1", value=value, rationale="Seems so."))
+        for name, value in values.items()
+    ]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with four answers; `split` is what the evaluators disagree on most."""
+    url = f"sqlite:///{tmp_path}/ratchet.db"
+    with Store.open(url) as store:
+        made = [rollout("sure", "Elm"), rollout("near", "Elm?"), rollout("split", "Oak\x1b[31m")]
+        store.rollouts.create([*made, rollout("dead", "", "failed")], 1.0)
+        store.scores.add(scores("sure", judge=1.0, exact=1.0), 1.0)
+        store.scores.add(scores("near", judge=0.6, exact=0.5), 1.0)
+        store.scores.add(scores("split", judge=0.9, exact=0.0), 1.0)
+    return url
+
+
+def label(url: str, *arguments: str, keys: str = "") -> subprocess.CompletedProcess[str]:
+    return interpreters.run(
+        [sys.executable, "-m", "ratchet", "label", "--store", url, "--by", "ana", *arguments],
+        input=keys,
+        env={**os.environ, "COLUMNS": "200"},
+        timeout=60,
+    )
+
+
+def stored(url: str) -> dict[str, Label]:
+    with Store.open(url) as store:
+        return {each.rollout_id: each for each in store.labels.list()}
+
+
+def test_the_cases_that_teach_most_come_first_and_keys_become_labels(url: str) -> None:
+    done = label(url, keys="y4n\n")
+    assert done.returncode == 0, done.stderr
+    found = stored(url)
+    assert [*found] == ["split", "near", "sure"]
+    assert {id: each.value for id, each in found.items()} == {"split": 1, "near": 0.8, "sure": 0}
+    assert {each.drawn for each in found.values()} == {"chosen"}
+    assert {each.labeller for each in found.values()} == {"ana"}
+    assert "3 labels stored." in done.stdout
+    assert "judge 0.90  Seems so." in done.stdout
+    assert "\x1b[31m" not in done.stdout
+    assert "nothing to label" in label(url).stdout
+
+
+def test_undo_takes_a_label_back_and_shows_its_case_again(url: str) -> None:
+    done = label(url, keys="uyusuq")
+    assert "There is nothing to undo." in done.stdout
+    assert done.stdout.count("1 of 3") == 4
+    assert stored(url) == {}
+    label(url, keys="yunsx")
+    assert {id: each.value for id, each in stored(url).items()} == {"split": 0}
+
+
+def test_a_random_sample_is_marked_as_one_and_continues_where_it_stopped(url: str) -> None:
+    first = json.loads(label(url, "--random", "--json").stdout)
+    assert first["drawn"] == "random"
+    order = [case["rollout_id"] for case in first["cases"]]
+    assert sorted(order) == ["near", "split", "sure"]
+    label(url, "--random", keys="y")
+    assert {id: each.drawn for id, each in stored(url).items()} == {order[0]: "random"}
+    rest = json.loads(label(url, "--random", "--json").stdout)
+    assert [case["rollout_id"] for case in rest["cases"]] == order[1:]
+
+
+def test_each_criterion_and_labeller_has_labels_of_its_own(url: str, tmp_path: Path) -> None:
+    label(url, "--criterion", "Is it polite?", "--limit", "1", keys="y")
+    label(url, "--limit", "1", keys="y")
+    label(url, "--limit", "1", "--by", "bo", keys="n")
+    with Store.open(url) as store:
+        found = [(e.criterion, e.labeller, e.value) for e in store.labels.list()]
+    assert found == [("Is it polite?", "ana", 1), ("", "ana", 1), ("", "bo", 0)]
+
+
+def test_contradictions_are_named(url: str, tmp_path: Path) -> None:
+    lines = [
+        {"rollout_id": "sure", "value": True},
+        {"rollout_id": "sure", "value": 0, "labeller": "bo"},
+        {"rollout_id": "near", "value": 0.4, "drawn": "random", "comment": "Almost."},
+    ]
+    file = tmp_path / "labels.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    done = label(url, "--import", str(file))
+    assert "3 labels stored." in done.stdout
+    assert "Contradiction on sure: right by ana, wrong by bo." in done.stdout
+    again = json.loads(label(url, "--import", str(file), "--json").stdout)
+    assert again["stored"] == 3
+    (named,) = again["contradictions"]
+    assert (named["subject"], named["right"], named["wrong"]) == ("sure", ["ana"], ["bo"])
+    with Store.open(url) as store:
+        assert len(store.labels.list()) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"rollout_id": "sure", "value": 1}\n{"rollout_id": "sure"}', "line 2: Object missing"),
+        (b'{"rollout_id": "sure", "value": 17.3}', "line 1: A label is a number from 0 to 1."),
+        (b'{"value": 1}', "line 1: Name either a rollout or a trace."),
+        (b'{"rollout_id": "sure", "value": "yes"}', "line 1: Expected `bool | float`"),
+        (b'{"rollout_id": "sure", "value": NaN}', "line 1: JSON is malformed"),
+        (b'{"rollout_id": "sure", "vlaue": 1}', "line 1: Object"),
+        (b'{"rollout_id": "gone", "value": 1}', "there is no rollout 'gone'"),
+        (b"\xff\xfe", "is not UTF-8 at byte 1"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_bad_file_is_named_and_nothing_of_it_is_stored(
+    url: str, tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    file = tmp_path / "labels.jsonl"
+    if content is not None:
+        file.write_bytes(content)
+    done = label(url, "--import", str(file))
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.split())
+    assert stored(url) == {}
+
+
+def test_keys_work_without_return_in_a_terminal(url: str) -> None:
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "ratchet", "label", "--store", url]
+    environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdin=terminal, stdout=subprocess.PIPE, text=True, bufsize=0, env=environ
+    ) as process:
+        os.close(terminal)
+        try:
+            said = _answered(process, controller, "nq")
+        finally:
+            process.kill()
+            os.close(controller)
+    assert "1 label stored." in said
+    assert [each.value for each in stored(url).values()] == [0.0]
+
+
+def _answered(process: subprocess.Popen[str], controller: int, keys: str) -> str:
+    """Press a key whenever one is asked for; what was printed until the end."""
+    assert process.stdout is not None
+    said, left = "", list(keys)
+    while (letter := process.stdout.read(1)) != "":
+        said += letter
+        if said.endswith("quit] "):
+            wait_for_raw_mode(controller)
+            os.write(controller, left.pop(0).encode())
+    return said
+
+
+def wait_for_raw_mode(controller: int) -> None:
+    """Until the terminal gives out keys as they are pressed: what came before is dropped."""
+    while termios.tcgetattr(controller)[3] & termios.ICANON:
+        pass
+
+
+def test_an_experiment_that_needs_no_labels_is_refused(url: str) -> None:
+    done = label(url, "--experiment", "abc")
+    assert done.returncode == 2
+    assert "No experiment has an id that begins with 'abc'" in done.stderr
+
+
+def test_the_kinds_of_subjects_are_checked_by_the_type(url: str) -> None:
+    from ratchet.types import label_fault
+
+    both: Any = {"rollout_id": "a", "trace_id": "b"}
+    assert label_fault(Label(id="1", value=1.0, **both)) is not None
+    assert label_fault(Label(id="1", value=1.0, trace_id="b")) is None
