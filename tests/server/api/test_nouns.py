@@ -174,4 +174,4 @@ def test_labels_are_stored_listed_replaced_and_removed(http: Any) -> None:
 def test_a_label_without_one_subject_is_refused_by_its_field(http: Any) -> None:
     given = {"id": "l1", "rollout_id": "r", "trace_id": "t", "value": 1}
     problem = ok(http.post("/v1/labels", json={"labels": [given]}), 422)
-    assert problem["field"] == "labels[0].rollout_id"
+    assert problem["errors"][0]["field"] == "labels[0].rollout_id"
