@@ -63,7 +63,7 @@ def test_every_built_in_one_is_made_by_name() -> None:
     ("use", "options", "words"),
     [
         ("exact_mach", {}, "no evaluator 'exact_mach'. Did you mean 'exact_match'"),
-        ("zzz", {}, "The built-in ones are contains, cost"),
+        ("zzz", {}, "The built-in ones are code_tests, contains, cost"),
         ("numeric", {"tolerence": 1}, "no option 'tolerence'. Did you mean 'tolerance'"),
         ("numeric", {"zzz": 1}, "It has decimal_comma, percent, relative, tolerance."),
         ("numeric", {"tolerance": "0.1"}, "Expected `float`, got `str`"),

@@ -84,6 +84,7 @@ COMMANDS: dict[str, Command] = {
         "evaluators",
         "evaluators",
         "List evaluators, and measure how far each can be trusted.",
+    ),
     "label": Command(
         "label",
         "label",

@@ -1,7 +1,9 @@
 """Evaluation: evaluators, and the scorer that applies them to rollouts."""
 
 from ratchet.evaluate.catalog import BUILT_IN, make_evaluator
+from ratchet.evaluate.code_tests import code_tests
 from ratchet.evaluate.cost_and_latency import cost, latency
+from ratchet.evaluate.error_rate import error_rate
 from ratchet.evaluate.evaluator import (
     Evaluator,
     EvaluatorBasis,
@@ -10,11 +12,21 @@ from ratchet.evaluate.evaluator import (
     basis_of,
     evaluator,
 )
+from ratchet.evaluate.groundedness import groundedness
+from ratchet.evaluate.json_match import json_match
+from ratchet.evaluate.language import language
+from ratchet.evaluate.length import length
 from ratchet.evaluate.match import contains, exact_match, reciprocal_rank, regex
 from ratchet.evaluate.numeric import numeric
+from ratchet.evaluate.overlap import overlap
+from ratchet.evaluate.pii_leak import pii_leak
+from ratchet.evaluate.refusal import refusal
 from ratchet.evaluate.schema import json_schema
 from ratchet.evaluate.scoring import Scorer, ScoreStream
 from ratchet.evaluate.sql_equivalence.evaluator import sql
+from ratchet.evaluate.tokens import tokens
+from ratchet.evaluate.tool_calls import tool_calls
+from ratchet.evaluate.trajectory import trajectory
 
 __all__ = [
     "BUILT_IN",
@@ -25,15 +37,27 @@ __all__ = [
     "ScoreStream",
     "Scorer",
     "basis_of",
+    "code_tests",
     "contains",
     "cost",
+    "error_rate",
     "evaluator",
     "exact_match",
+    "groundedness",
+    "json_match",
     "json_schema",
+    "language",
     "latency",
+    "length",
     "make_evaluator",
     "numeric",
+    "overlap",
+    "pii_leak",
     "reciprocal_rank",
+    "refusal",
     "regex",
     "sql",
+    "tokens",
+    "tool_calls",
+    "trajectory",
 ]

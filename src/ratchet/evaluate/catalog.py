@@ -10,24 +10,48 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from ratchet.evaluate.code_tests import code_tests
 from ratchet.evaluate.cost_and_latency import cost, latency
+from ratchet.evaluate.error_rate import error_rate
 from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, evaluator
+from ratchet.evaluate.groundedness import groundedness
+from ratchet.evaluate.json_match import json_match
+from ratchet.evaluate.language import language
+from ratchet.evaluate.length import length
 from ratchet.evaluate.match import contains, exact_match, reciprocal_rank, regex
 from ratchet.evaluate.numeric import numeric
+from ratchet.evaluate.overlap import overlap
+from ratchet.evaluate.pii_leak import pii_leak
+from ratchet.evaluate.refusal import refusal
 from ratchet.evaluate.schema import json_schema
 from ratchet.evaluate.sql_equivalence.evaluator import sql
+from ratchet.evaluate.tokens import tokens
+from ratchet.evaluate.tool_calls import tool_calls
+from ratchet.evaluate.trajectory import trajectory
 from ratchet.types import ConfigError, InputError, RatchetError
 
 BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
+    "code_tests": code_tests,
     "contains": contains,
     "cost": cost,
+    "error_rate": error_rate,
     "exact_match": exact_match,
+    "groundedness": groundedness,
+    "json_match": json_match,
     "json_schema": json_schema,
+    "language": language,
     "latency": latency,
+    "length": length,
     "numeric": numeric,
+    "overlap": overlap,
+    "pii_leak": pii_leak,
     "reciprocal_rank": reciprocal_rank,
+    "refusal": refusal,
     "regex": regex,
     "sql": sql,
+    "tokens": tokens,
+    "tool_calls": tool_calls,
+    "trajectory": trajectory,
 }
 """The built-in evaluators' factories, called with their options."""
 

@@ -1,0 +1,209 @@
+"""Compares JSON values field by field."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from ratchet.types import InputError
+
+MAX_DEPTH = 100
+"""Deepest nesting that is compared."""
+
+MAX_UNORDERED = 300
+"""Most items of a list that are matched in any order."""
+
+
+@dataclass
+class JsonDifference:
+    """How two values differ."""
+
+    equal: int = 0
+    """Number of fields that are equal."""
+    fields: int = 0
+    """Number of fields of either value."""
+    notes: list[str] = field(default_factory=list)
+    """What differs, each with its place."""
+
+    def add(self, other: JsonDifference) -> None:
+        """Add the difference of a part."""
+        self.equal += other.equal
+        self.fields += other.fields
+        self.notes += other.notes
+
+
+@dataclass(frozen=True)
+class JsonComparison:
+    """Rules of a comparison."""
+
+    tolerance: float = 0.0
+    """Largest difference of equal numbers."""
+    relative: bool = False
+    """The tolerance is a share of the expected number."""
+    ignore: tuple[str, ...] = ()
+    """Places that are not compared, such as `meta.id` or `items.*.at`; a name alone is one at any
+    place."""
+    ordered: bool = True
+    """Lists have an order."""
+    extra: bool = True
+    """Fields that are not expected are differences."""
+
+    def difference(self, expected: Any, got: Any) -> JsonDifference:
+        """Compare two JSON values.
+
+        Raises:
+            InputError: They are nested too deep, or an unordered list is too long.
+        """
+        return self._compare(expected, got, ())
+
+    def same(self, expected: Any, got: Any) -> bool:
+        """Whether two values have no difference."""
+        return not self.difference(expected, got).notes
+
+    def _compare(self, expected: Any, got: Any, place: tuple[str, ...]) -> JsonDifference:
+        if len(place) > MAX_DEPTH:
+            raise InputError(f"The values are nested deeper than {MAX_DEPTH}.")
+        if isinstance(expected, dict) and isinstance(got, dict) and (expected or got):
+            return self._compare_objects(expected, got, place)
+        if isinstance(expected, list) and isinstance(got, list) and (expected or got):
+            if self.ordered:
+                return self._compare_lists(expected, got, place)
+            return self._compare_unordered(expected, got, place)
+        if self._same_leaf(expected, got):
+            return JsonDifference(1, 1)
+        note = f"{_path(place)}: {_short(got)} where {_short(expected)} is expected"
+        return JsonDifference(0, max(1, self._leaves(expected, place)), [note])
+
+    def _compare_objects(
+        self, expected: dict[str, Any], got: dict[str, Any], place: tuple[str, ...]
+    ) -> JsonDifference:
+        made = JsonDifference()
+        for key in dict.fromkeys((*expected, *got)):
+            here = (*place, str(key))
+            if self._ignores(here):
+                continue
+            if key not in got:
+                count = self._leaves(expected[key], here)
+                made.add(JsonDifference(0, count, [f"{_path(here)} is missing"]))
+            elif key in expected:
+                made.add(self._compare(expected[key], got[key], here))
+            elif self.extra:
+                count = self._leaves(got[key], here)
+                made.add(JsonDifference(0, count, [f"{_path(here)} is not expected"]))
+        return made
+
+    def _compare_lists(
+        self, expected: list[Any], got: list[Any], place: tuple[str, ...]
+    ) -> JsonDifference:
+        made = JsonDifference()
+        for at, (one, other) in enumerate(zip(expected, got, strict=False)):
+            made.add(self._compare(one, other, (*place, str(at))))
+        for at in range(len(got), len(expected)):
+            made.add(self._alone(expected[at], (*place, str(at)), "is missing"))
+        for at in range(len(expected), len(got) if self.extra else 0):
+            made.add(self._alone(got[at], (*place, str(at)), "is not expected"))
+        return made
+
+    def _compare_unordered(
+        self, expected: list[Any], got: list[Any], place: tuple[str, ...]
+    ) -> JsonDifference:
+        """Match equal items first, then those that differ least."""
+        if max(len(expected), len(got)) > MAX_UNORDERED:
+            raise InputError(
+                f"{_path(place)} has more than {MAX_UNORDERED} items without an order."
+            )
+        made = JsonDifference()
+        left = dict(enumerate(got))
+        open_ones = []
+        for at, item in enumerate(expected):
+            differences = (
+                (n, self._compare(item, each, (*place, str(at)))) for n, each in left.items()
+            )
+            match = next(((n, one) for n, one in differences if not one.notes), None)
+            if match is None:
+                open_ones.append((at, item))
+            else:
+                del left[match[0]]
+                made.add(match[1])
+        for at, item in open_ones:
+            here = (*place, str(at))
+            if not left:
+                made.add(self._alone(item, here, "is missing"))
+                continue
+            compared = {n: self._compare(item, each, here) for n, each in left.items()}
+            best = max(compared, key=lambda n: compared[n].equal)
+            del left[best]
+            made.add(compared[best])
+        for at, item in left.items() if self.extra else ():
+            made.add(self._alone(item, (*place, str(at)), "is not expected"))
+        return made
+
+    def _alone(self, value: Any, place: tuple[str, ...], words: str) -> JsonDifference:
+        if self._ignores(place):
+            return JsonDifference()
+        return JsonDifference(0, self._leaves(value, place), [f"{_path(place)} {words}"])
+
+    def _same_leaf(self, expected: Any, got: Any) -> bool:
+        # Python equates True and 1; JSON does not.
+        if isinstance(expected, bool) or isinstance(got, bool):
+            return expected is got
+        if isinstance(expected, (int, float)) and isinstance(got, (int, float)):
+            if expected == got:
+                return True
+            if not self.tolerance:
+                return False
+            try:
+                limit = self.tolerance * abs(expected) if self.relative else self.tolerance
+                rounding = 2 * math.ulp(max(abs(float(got)), abs(float(expected))))
+                return abs(got - expected) <= limit + rounding
+            except OverflowError:  # integers too large for a float
+                return False
+        return type(expected) is type(got) and bool(expected == got)
+
+    def _leaves(self, value: Any, place: tuple[str, ...]) -> int:
+        """Number of fields of a value, of which an empty object or list is one."""
+        if len(place) > MAX_DEPTH:
+            raise InputError(f"The values are nested deeper than {MAX_DEPTH}.")
+        if isinstance(value, dict) and value:
+            inner = ((str(key), each) for key, each in value.items())
+        elif isinstance(value, list) and value:
+            inner = ((str(at), each) for at, each in enumerate(value))
+        else:
+            return 1
+        return sum(
+            self._leaves(each, (*place, key))
+            for key, each in inner
+            if not self._ignores((*place, key))
+        )
+
+    def _ignores(self, place: tuple[str, ...]) -> bool:
+        return any(_matches(pattern, place) for pattern in self.ignore)
+
+
+def short_notes(notes: list[str], most: int = 10) -> str:
+    """The first of several notes, and how many more there are."""
+    more = f"; and {len(notes) - most} more" if len(notes) > most else ""
+    return "; ".join(notes[:most]) + more
+
+
+def _matches(pattern: str, place: tuple[str, ...]) -> bool:
+    parts = pattern.split(".")
+    if len(parts) == 1:
+        return place[-1] == pattern
+    return len(parts) == len(place) and all(
+        part in ("*", here) for part, here in zip(parts, place, strict=True)
+    )
+
+
+def _path(place: tuple[str, ...]) -> str:
+    return ".".join(place)[:200] if place else "the value"
+
+
+def _short(value: Any) -> str:
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"

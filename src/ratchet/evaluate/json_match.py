@@ -1,0 +1,73 @@
+"""Evaluator that compares data field by field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ratchet.evaluate.code_blocks import json_in
+from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.json_difference import JsonComparison, short_notes
+from ratchet.types import InputError
+
+
+def json_match(
+    *,
+    tolerance: float = 0.0,
+    relative: bool = False,
+    ignore: Sequence[str] = (),
+    ordered: bool = True,
+    extra: bool = True,
+    strict: bool = False,
+) -> FunctionEvaluator:
+    """The share of fields of the output that equal the expected answer's.
+
+    Both are data, or text with JSON. A number and its text differ, as do 1 and true.
+
+    Args:
+        tolerance: Largest difference of equal numbers, inclusive.
+        relative: Take the tolerance as a share of the expected number.
+        ignore: Places that are not compared, such as `meta.id` or `items.*.at`; a name without a
+            dot is ignored at any place.
+        ordered: Lists have an order. Without one, at most 300 items are compared.
+        extra: Fields that are not expected count as wrong.
+        strict: 1 if nothing differs, else 0.
+
+    Raises:
+        InputError: The tolerance is negative or not finite.
+    """
+    if not math.isfinite(tolerance) or tolerance < 0:
+        raise InputError(f"The tolerance {tolerance} is not a number from 0 up.")
+    comparison = JsonComparison(tolerance, relative, tuple(ignore), ordered, extra)
+
+    def judge(output: Any, expected: Any) -> Judgement:
+        try:
+            wanted = json_in(expected) if isinstance(expected, str) else expected
+        except ValueError:
+            wanted = expected  # a text
+        try:
+            got = json_in(output)
+        except ValueError as error:
+            if not isinstance(wanted, str):
+                return Judgement(0.0, f"the output is not JSON: {error}")
+            got = output
+        found = comparison.difference(wanted, got)
+        if not found.fields:
+            raise InputError("Every field of the expected answer is ignored.")
+        if strict:
+            return Judgement(float(not found.notes), short_notes(found.notes))
+        return Judgement(found.equal / found.fields, short_notes(found.notes))
+
+    return FunctionEvaluator(
+        judge,
+        name="json_match",
+        options={
+            "tolerance": tolerance,
+            "relative": relative,
+            "ignore": list(ignore),
+            "ordered": ordered,
+            "extra": extra,
+            "strict": strict,
+        },
+    )

@@ -1,0 +1,77 @@
+"""Evaluator of the language that the output is written in."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.length import output_text
+from ratchet.types import ConfigError, InputError
+
+LEAST_LETTERS = 20
+"""Letters that a text must have for its language to be told."""
+
+LEAST_PROBABILITY = 0.6
+"""Below it the language counts as unknown."""
+
+_MOST = 5_000
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.DOTALL)
+
+
+def language(*, language: str | None = None) -> FunctionEvaluator:
+    """1 if the output is in a language. Blocks of code, addresses and URLs do not count.
+
+    The model is that of py3langid: naive Bayes over n-grams of bytes.
+
+    Args:
+        language: The language's code of two letters; by default that of the task's metadata
+            `language`, or else the input's language.
+
+    Raises:
+        ConfigError: py3langid is not installed, or does not know the language.
+    """
+    known = _identifier().labels
+    if language is not None and language not in known:
+        raise ConfigError(
+            f"The evaluator 'language' does not know {language!r}.",
+            hint=f"It knows {', '.join(sorted(known))}.",
+        )
+
+    def judge(output: Any, input: Any, metadata: dict[str, Any]) -> Judgement:
+        wanted = language or metadata.get("language")
+        if wanted is None:
+            wanted, _ = _told(input, "input")
+        elif wanted not in known:
+            raise InputError(f"The task's language {wanted!r} is not known.")
+        found, probability = _told(output, "output")
+        note = f"{found} with probability {probability:.2f} where {wanted} is expected"
+        if found != wanted and probability < LEAST_PROBABILITY:
+            raise InputError(f"The output's language is uncertain: {note}.")
+        return Judgement(float(found == wanted), note)
+
+    return FunctionEvaluator(judge, name="language", options={"language": language})
+
+
+def _told(value: Any, name: str) -> tuple[str, float]:
+    """The language of a value, and its probability."""
+    text = _CODE.sub(" ", output_text(value)[:_MOST])
+    letters = sum(map(str.isalpha, text))
+    # A letter of Chinese or Japanese says as much as several of an alphabet.
+    if letters < LEAST_LETTERS and not any("\u3040" <= mark <= "\ud7a3" for mark in text):
+        raise InputError(f"The {name} has {letters} letters; its language is told from 20 on.")
+    found, probability = _identifier().classify(text.encode("utf-8", "ignore").decode())
+    return str(found), float(probability)
+
+
+@functools.cache
+def _identifier() -> Any:
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError:
+        raise ConfigError(
+            "The evaluator 'language' needs the package py3langid.",
+            hint="Install it: pip install 'agent-ratchet[language]'",
+        ) from None
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

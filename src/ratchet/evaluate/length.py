@@ -1,0 +1,65 @@
+"""Evaluator of the length of the output."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, TypeAlias
+
+from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.types import InputError
+
+LengthUnit: TypeAlias = Literal["words", "characters", "lines"]
+
+
+def length(
+    *, unit: LengthUnit = "words", at_least: int | None = None, at_most: int | None = None
+) -> FunctionEvaluator:
+    """The length of the output's text; with bounds, 1 if it is within them.
+
+    Args:
+        unit: What is counted. Words are what white space separates.
+        at_least: Shortest good length.
+        at_most: Longest good length.
+
+    Raises:
+        InputError: A bound is negative, or the bounds exclude every length.
+    """
+    if min(at_least or 0, at_most or 0) < 0 or (at_most is not None and at_most < (at_least or 0)):
+        raise InputError(
+            f"No length is from {at_least} to {at_most}; give 0 <= at_least <= at_most."
+        )
+    bounded = at_least is not None or at_most is not None
+
+    def judge(output: Any) -> Judgement:
+        text = output_text(output)
+        count = {
+            "words": lambda: len(text.split()),
+            "characters": lambda: len(text),
+            "lines": lambda: len(text.splitlines()),
+        }[unit]()
+        if not bounded:
+            return Judgement(count)
+        fits = (at_least or 0) <= count and (at_most is None or count <= at_most)
+        return Judgement(float(fits), f"{count} {unit}")
+
+    return FunctionEvaluator(
+        judge,
+        name="length",
+        unit="" if bounded else unit,
+        options={"unit": unit, "at_least": at_least, "at_most": at_most},
+        trusted=True,
+    )
+
+
+def output_text(output: Any) -> str:
+    """An output as text: a text as it is, nothing as the empty one, and data as JSON.
+
+    Raises:
+        InputError: The data is nested too deep.
+    """
+    if output is None or isinstance(output, str):
+        return output or ""
+    try:
+        return json.dumps(output, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        raise InputError("The output is nested too deep, or is no JSON value.") from None

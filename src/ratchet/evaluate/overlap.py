@@ -1,0 +1,116 @@
+"""Evaluator of the overlap of two sets or lists."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.types import InputError
+
+OverlapMetric: TypeAlias = Literal["f1", "precision", "recall", "jaccard"]
+
+MAX_ORDERED = 2_000
+"""Most items of lists whose order counts."""
+
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+
+
+def overlap(
+    *, metric: OverlapMetric = "f1", ordered: bool = False, ignore_case: bool = True
+) -> FunctionEvaluator:
+    """How many items the output and the expected answer share.
+
+    Items that repeat count as often as both have them. A text is the list that it holds as JSON, or
+    else its lines, or, if it is one line, what commas and semicolons separate. Two empty lists are
+    equal.
+
+    Args:
+        metric: `precision` is the share of the output's items that are expected, `recall` the share
+            of the expected ones that the output has, `f1` their harmonic mean, `jaccard` the share
+            of all items that both have.
+        ordered: Only items in the same order count: the longest common subsequence.
+        ignore_case: Compare text without regard to case.
+    """
+
+    def judge(output: Any, expected: Any) -> Judgement:
+        as_text = isinstance(output, str) or isinstance(expected, str)
+        got, wanted = (
+            [_key(item, as_text, ignore_case) for item in _items(value)]
+            for value in (output, expected)
+        )
+        if ordered:
+            if max(len(got), len(wanted)) > MAX_ORDERED:
+                raise InputError(f"A list has more than {MAX_ORDERED} items.")
+            shared = _longest_common(got, wanted)
+        else:
+            shared = (Counter(got) & Counter(wanted)).total()
+        missing = [*(Counter(wanted) - Counter(got))]
+        more = [*(Counter(got) - Counter(wanted))]
+        note = f"{shared} shared, {len(wanted) - shared} missing, {len(got) - shared} more"
+        if missing:
+            note += f"; missing: {missing[0][:200]}"
+        if more:
+            note += f"; not expected: {more[0][:200]}"
+        return Judgement(_measure(metric, shared, len(got), len(wanted)), note)
+
+    return FunctionEvaluator(
+        judge,
+        name="overlap",
+        options={"metric": metric, "ordered": ordered, "ignore_case": ignore_case},
+    )
+
+
+def _measure(metric: OverlapMetric, shared: int, got: int, wanted: int) -> float:
+    if not got and not wanted:
+        return 1.0
+    if metric == "precision":
+        return shared / got if got else 0.0
+    if metric == "recall":
+        return shared / wanted if wanted else 0.0
+    if metric == "jaccard":
+        return shared / (got + wanted - shared)
+    return 2 * shared / (got + wanted)
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        try:
+            found = json.loads(value)
+        except (ValueError, RecursionError):
+            found = None
+        if isinstance(found, list):
+            return found
+        lines = [line for line in value.splitlines() if line.strip()]
+        parts = lines if len(lines) > 1 else re.split(r"[,;]", value)
+        return [text for part in parts if (text := _BULLET.sub("", part).strip())]
+    if isinstance(value, dict):
+        raise InputError("A set or list is compared, not an object; json_match compares objects.")
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _key(item: Any, as_text: bool, ignore_case: bool) -> str:
+    """Equal for equal items. Types are kept apart, unless one side is a text."""
+    if isinstance(item, str):
+        item = " ".join(item.split())
+        item = item.casefold() if ignore_case else item
+        return item if as_text else f"text {item}"
+    if isinstance(item, float) and item.is_integer():
+        item = int(item)
+    try:
+        return json.dumps(item, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        raise InputError("An item is nested too deep, or is no JSON value.") from None
+
+
+def _longest_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Length of the longest common subsequence."""
+    row = [0] * (len(other) + 1)
+    for left in one:
+        before = 0
+        for at, right in enumerate(other, start=1):
+            before, row[at] = row[at], before + 1 if left == right else max(row[at], row[at - 1])
+    return row[-1]

@@ -1,0 +1,55 @@
+"""Evaluator of the tokens of a rollout's model calls."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from ratchet.evaluate.evaluator import FunctionEvaluator
+from ratchet.observe.dialects import names
+from ratchet.store.usage import total, used_in
+from ratchet.types import InputError, Span
+from ratchet.types.trace import CALLS
+
+TokenCount: TypeAlias = Literal["all", "input", "output"]
+
+
+def tokens(*, of: TokenCount = "all", within: int | None = None) -> FunctionEvaluator:
+    """Tokens of the rollout's model calls, each call counted once.
+
+    Args:
+        of: Which tokens: those that were read, those that were written, or both.
+        within: If set, score 1 if there were at most this many, else 0.
+
+    Raises:
+        InputError: `within` is negative.
+    """
+    if within is not None and within < 0:
+        raise InputError(f"within = {within} is not a number from 0 up.")
+
+    def judge(spans: list[Span]) -> float:
+        if not spans:
+            raise InputError("The rollout has no spans to read tokens from.")
+        for span in spans:
+            if _is_unmeasured(span):
+                raise InputError(f"The model call {span.name!r} reports no tokens.")
+        used = [one for span in spans if (one := used_in(span)) is not None]
+        summed = total(used, {span.span_id: span.parent_id for span in spans})
+        count = {
+            "all": summed.input_tokens + summed.output_tokens,
+            "input": summed.input_tokens,
+            "output": summed.output_tokens,
+        }[of]
+        return count if within is None else float(count <= within)
+
+    unit = "tokens" if within is None else ""
+    return FunctionEvaluator(judge, name="tokens", unit=unit, options={"of": of, "within": within})
+
+
+def _is_unmeasured(span: Span) -> bool:
+    attributes = span.attributes
+    return (
+        attributes.get(names.OPERATION) in CALLS
+        and span.status != "error"
+        and names.INPUT_TOKENS not in attributes
+        and names.OUTPUT_TOKENS not in attributes
+    )

@@ -1,0 +1,62 @@
+"""Evaluator of the correctness of tool calls."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ratchet.evaluate.called_tools import (
+    ArgumentMatch,
+    CallMatch,
+    called_tools,
+    described,
+    wanted_tools,
+)
+from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.types import InputError, Span
+
+
+def tool_calls(
+    *, arguments: ArgumentMatch = "exact", extra: bool = False, tolerance: float = 0.0
+) -> FunctionEvaluator:
+    """F1 of the rollout's tool calls against the expected ones, in any order.
+
+    The expected calls are the task's metadata `tool_calls`, or else its expected answer: names, or
+    objects with `name` and `arguments`. "1.5" and 1.5 are different arguments.
+
+    Args:
+        arguments: `exact`: a call's arguments equal the expected ones; `subset`: they contain
+            them; `ignore`: only names count.
+        extra: Calls that are not expected do no harm: the score is the share of the expected ones
+            that were made.
+        tolerance: Largest difference of equal numbers in arguments.
+
+    Raises:
+        InputError: The tolerance is negative or not finite.
+    """
+    if not math.isfinite(tolerance) or tolerance < 0:
+        raise InputError(f"The tolerance {tolerance} is not a number from 0 up.")
+    match = CallMatch(arguments, tolerance)
+
+    def judge(spans: list[Span], metadata: dict[str, Any], expected: Any = None) -> Judgement:
+        wanted, got = wanted_tools(expected, metadata), called_tools(spans)
+        count, missing, more = match.matched(wanted, got)
+        notes = []
+        for one in missing:
+            twin = next((other for other in more if other.name == one.name), None)
+            why = f" ({match.why(one, twin)})" if twin is not None else ""
+            notes.append(f"missing: {described([one])}{why}")
+        if more:
+            notes.append(f"not expected: {described(more)}")
+        note = "; ".join(notes) or f"{count} calls as expected"
+        if not wanted and not got:
+            return Judgement(1.0, note)
+        if extra:
+            return Judgement(count / len(wanted) if wanted else 1.0, note)
+        return Judgement(2 * count / (len(wanted) + len(got)), note)
+
+    return FunctionEvaluator(
+        judge,
+        name="tool_calls",
+        options={"arguments": arguments, "extra": extra, "tolerance": tolerance},
+    )
