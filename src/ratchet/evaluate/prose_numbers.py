@@ -31,7 +31,7 @@ _DIGITS = re.compile(
     r"|\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?"
     r"|\d{1,3}(?:,\d{2})+,\d{3}(?![\d,])(?:\.\d+)?"
     r"|\d+(?:\.\d+)?|\.\d+)"
-    r"(?:[eE](?P<exponent>[-+\u2212]?\d+)|\s?[x×\u00b7*]\s?10\^?(?P<power>[-\u2212]?\d+|[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+))?"
+    r"(?:[eE](?P<exponent>[-+\u2212]?\d+)|\s?[x×\u00b7*]\s?10\^?\{?(?P<power>[-\u2212]?\d+|[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)\}?)?"
 )
 _COMMA = re.compile(
     rf"(?P<sign>(?<!\w)[{_SIGNS}])?(?:[$€£¥]\s?)?"
@@ -152,7 +152,7 @@ _OVER = frozenset(
 _CURRENCY = ("USD", "EUR", "GBP", "CHF", "INR", "JPY", "CAD", "AUD", "Rs")
 _GLUED = ("±", "± ", "+/-", "+/- ", "^", "^{", "^-", "^{-", "_", "_{", "[")
 _AFTER_WEAK = re.compile(
-    r"(?:st|nd|rd|th)\b|\]|:\d\d|\s*(?:decimal|significant|d\.?p\.?\b|s\.?f\.?\b|sig\.?\s?fig|digits)"
+    r"(?:st|nd|rd|th)\b|\]|:\d\d|\s*(?:decimal|significant|d\.?p\.?\b|s\.?f\.?\b|sig\.?\s?fig|digits|times\b)"
     r"|\s*%?\s+(?:confidence|CI\b)",
     re.IGNORECASE,
 )
@@ -184,8 +184,8 @@ _ANSWER = re.compile(
 _CONCLUSION = re.compile(
     r"\b(?:therefore|thus|hence|in\s+total|altogether|in\s+all|"
     r"(?P<says>equals|comes?\s+to|amounts?\s+to|adds?\s+up\s+to|totals|"
-    r"(?:total|sum|difference|product|average|mean|median)\b[^.\n]{0,60}?"
-    r"(?:\b(?:is|are|was|were|of)\b|:)))",
+    r"total\s+of\b|(?:total|sum|difference|product|average|mean|median)\b[^.\n]{0,60}?"
+    r"(?:\b(?:is|are|was|were)\b|:)))",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\W]*[A-Z\\])|\n+")
@@ -244,8 +244,11 @@ def answer_in(text: str, *, decimal_comma: bool = False) -> ProseNumber | None:
         for low, high in reversed(sentences):
             match = _CONCLUSION.search(text, low, high)
             if match is not None:
-                after = [n for n in strong if match.end() <= n.start < high]
-                here = after or [n for n in strong if low <= n.start < high]
+                listed = text[match.end() : match.end() + 1] == ":" and not match["says"]
+                after = [] if listed else [n for n in strong if match.end() <= n.start < high]
+                here = after or [
+                    n for n in strong if low <= n.start < (match.start() if listed else high)
+                ]
                 if here and match["says"] and after and "=" not in text[low:high]:
                     return after[0]
                 if here:
@@ -365,7 +368,7 @@ def _is_weak_after(before: str) -> bool:
     if last in _COUNTED or last in _COMPARED:
         return True
     if last in ("of", "the"):
-        return words[-2:-1] in (["out"], ["instead"], ["of"])
+        return words[-2:-1] in (["out"], ["instead"], ["of"], ["from"])
     return last == "to" and any(word.startswith("round") for word in words)
 
 

@@ -208,14 +208,16 @@ def _usual(column: SqlColumn, used_as: str, size: int) -> Sequence[Any]:
 
 
 def _fitting(column: SqlColumn, value: Any) -> Any:
-    """A compared value as the column holds it."""
+    """A compared value as the column holds it; None if it cannot."""
+    if column.kind == "date":
+        return value if is_date(value) else None
     if column.kind in ("integer", "real") and isinstance(value, str):
         try:
             return float(value) if column.kind == "real" else int(value)
         except ValueError:
             return value if is_date(value) else None
-    if column.kind == "integer" and isinstance(value, float) and value.is_integer():
-        return int(value)
+    if column.kind == "integer" and isinstance(value, float):
+        return int(value) if value.is_integer() else None
     if column.kind == "text" and isinstance(value, (int, float)):
         return str(value)
     return value

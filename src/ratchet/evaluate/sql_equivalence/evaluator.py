@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 60.0
 
+DATABASES = 16
+"""Generated databases by default."""
+
 
 def sql(
     *,
@@ -37,8 +40,7 @@ def sql(
             by default the task's metadata `schema`, the database's own, or what the queries name.
         dialect: The queries' dialect, by sqlglot's name.
         databases: Number of generated databases on which the expected query must say something; by
-            default none with a database and 8 without. A database with nothing to say is helped by
-            8.
+            default none with a database, and DATABASES without.
         tolerance: Largest difference of equal floats, absolute or as a share of them.
         seconds: Time limit of a query on the database.
 
@@ -106,7 +108,7 @@ def sql(
         if known is None:
             trees = [each.tree for each in (gold, given) if each.tree is not None]
             known = schemas.inferred_schema(trees)
-        generated = comparison.on_generated(known, databases or 8)
+        generated = comparison.on_generated(known, databases or DATABASES)
         if compared is not None and generated.verdict == "unknown":
             return compared
         return generated

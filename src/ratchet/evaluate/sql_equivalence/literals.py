@@ -27,11 +27,14 @@ class ColumnUse:
     """Values at which the result may change."""
     counts_as_number: bool = False
     counts_as_text: bool = False
+    counts_as_date: bool = False
 
     @property
     def kind(self) -> Kind:
         """The type that its use suggests; empty where nothing does."""
         texts = [value for value in self.values if isinstance(value, str)]
+        if self.counts_as_date:
+            return "date"
         if texts:
             return "date" if all(_DATE.match(each) for each in texts) else "text"
         if self.counts_as_text:
@@ -62,9 +65,18 @@ def uses(trees: Iterable[exp.Expr], columns: frozenset[str]) -> QueryUse:
     found = QueryUse()
     linked: list[tuple[str, str]] = []
     for tree in trees:
+        counted = {
+            each.alias.lower()
+            for each in tree.find_all(exp.Alias)
+            if isinstance(each.this, exp.Count) and each.alias
+        }
         for node in tree.walk():
             if isinstance(node, _COMPARED):
                 _read_comparison(found, linked, node.this, node.expression, columns)
+                _read_counts(found, node, counted)
+            elif isinstance(node, _DATES):
+                for column in node.find_all(exp.Column):
+                    found.columns[column.name.lower()].counts_as_date = True
             elif isinstance(node, exp.Between):
                 for bound in (node.args["low"], node.args["high"]):
                     _read_comparison(found, linked, node.this, bound, columns)
@@ -123,6 +135,15 @@ def _read_comparison(
             _add(found, column, constant.name, side)
 
 
+def _read_counts(found: QueryUse, node: exp.Expr, counted: set[str]) -> None:
+    """Numbers that a count is compared with under the name that a subquery gives it."""
+    for side, other in ((node.this, node.expression), (node.expression, node.this)):
+        if isinstance(side, exp.Column) and side.name.lower() in counted:
+            for value in _constants(other):
+                if isinstance(value, int):
+                    found.counts |= {max(0, value - 1), value, value + 1}
+
+
 def _add(
     found: QueryUse, column: exp.Column, value: Any, side: exp.Expr, plain: bool = False
 ) -> None:
@@ -173,7 +194,7 @@ def _solved(side: exp.Expr, value: float) -> Iterator[float]:
             if isinstance(known, str):
                 continue
             if isinstance(node, exp.Mul) and known:
-                yield value // known if isinstance(value, int) else value / known
+                yield value / known if value % known else value // known
             elif isinstance(node, exp.Div):
                 yield value * known
             elif isinstance(node, exp.Add):

@@ -65,6 +65,8 @@ def _changes(node: exp.Expr) -> Iterator[_Change]:
     for aggregate in _AGGREGATES.get(type(node), ()):
         yield partial(_aggregate, aggregate)
     if isinstance(node, (exp.And, exp.Or)):
+        if isinstance(node.this.unnest(), (exp.And, exp.Or)):
+            yield _regroup
         yield lambda n: n.replace(n.this.copy())
         yield lambda n: n.replace(n.expression.copy())
     elif isinstance(node, exp.Literal) and not isinstance(node.parent, exp.Interval):
@@ -102,6 +104,13 @@ def _changes(node: exp.Expr) -> Iterator[_Change]:
 
 def _exchange(other: type[exp.Binary], node: exp.Expr) -> None:
     node.replace(other(this=node.this.copy(), expression=node.expression.copy()))
+
+
+def _regroup(node: exp.Expr) -> None:
+    """(a OR b) AND c becomes a OR (b AND c)."""
+    inner = node.this.unnest()
+    last = type(node)(this=inner.expression.copy(), expression=node.expression.copy())
+    node.replace(type(inner)(this=inner.this.copy(), expression=exp.Paren(this=last)))
 
 
 def _aggregate(other: type[exp.Func], node: exp.Expr) -> None:

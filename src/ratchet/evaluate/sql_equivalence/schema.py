@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlglot
@@ -29,7 +29,8 @@ _CREATING = frozenset(
         sqlite3.SQLITE_TRANSACTION,
     }
 )
-_NUMBERS = re.compile(r"(^|_)(id|count|age|year|price|amount|total|qty|quantity|number|salary)$")
+_NUMBERS = re.compile(r"(^|_)(id|count|age|year|qty|quantity|number)$")
+_REALS = re.compile(r"(^|_)(price|amount|total|salary|cost|rate|score|weight|revenue|balance)$")
 _TEXTS = re.compile(r"(^|_)(name|title|city|country|email|type|status|category|gender|state)$")
 
 
@@ -209,8 +210,8 @@ def inferred_schema(trees: Sequence[exp.Expr]) -> SqlSchema:
     """The tables and columns that queries name.
 
     A column without its table's name is one of the first table of its FROM that no other query
-    says anything else of. A column `id` identifies its rows. Each table has one more column, which
-    no query names.
+    says anything else of. A column `id` identifies its rows, and `order_id` refers to that of a
+    table `order` or `orders`. Each table has one more column, which no query names.
 
     Raises:
         InputError: Their tables cannot be told.
@@ -237,14 +238,14 @@ def inferred_schema(trees: Sequence[exp.Expr]) -> SqlSchema:
     use = uses(trees, frozenset(c for table in columns.values() for c in table))
     statements, tables_made = [], []
     for key, found in columns.items():
-        made = [_inferred_column(name, use.columns[name].kind) for name in found]
+        made = [_inferred_column(name, use.columns[name].kind, columns) for name in found]
         made.append(SqlColumn(f"other_of_{key}", "INTEGER", "integer"))
         quoted = ", ".join(
             f'"{c.name}" {c.declared}{" PRIMARY KEY" if c.unique else ""}' for c in made
         )
         statements.append(f'CREATE TABLE "{names[key]}" ({quoted})')
         tables_made.append(SqlTable(names[key], tuple(made)))
-    return SqlSchema(tuple(statements), tuple(tables_made))
+    return SqlSchema(tuple(statements), _parents_first(tuple(tables_made)))
 
 
 def _scopes(tree: exp.Expr) -> list[Scope]:
@@ -274,16 +275,33 @@ def _read_columns(
             continue
         if column.table:
             table = tables.get(column.table.lower())
+            through = _behind_star(scope.sources.get(column.table))
             if table is not None:
                 columns[table.lower()][name] = None
+            elif through:
+                open_ones.append((through, name))
         elif tables and not (
             name in derived or _may_be_text(column) or _names_a_result(column, name, aliases)
         ):
             open_ones.append(([table.lower() for table in tables.values()], name))
+        elif not tables and name not in derived and not _names_a_result(column, name, aliases):
+            through = [t for source in scope.sources.values() for t in _behind_star(source)]
+            if through:
+                open_ones.append((through, name))
     for join in scope.find_all(exp.Join):
         for each in join.args.get("using") or []:
             for table in tables.values():
                 columns[table.lower()][each.name.lower()] = None
+
+
+def _behind_star(source: object) -> list[str]:
+    """The tables of a subquery that selects all their columns."""
+    if not isinstance(source, Scope) or not getattr(source.expression, "is_star", False):
+        return []
+    found = []
+    for inner in source.sources.values():
+        found += [inner.name.lower()] if isinstance(inner, exp.Table) else _behind_star(inner)
+    return found
 
 
 def _may_be_text(column: exp.Column) -> bool:
@@ -301,10 +319,16 @@ def _names_a_result(column: exp.Column, name: str, aliases: Iterable[str]) -> bo
     return name in aliases and column.find_ancestor(exp.Order, exp.Group, exp.Having) is not None
 
 
-def _inferred_column(name: str, kind: Kind) -> SqlColumn:
+def _inferred_column(name: str, kind: Kind, tables: Mapping[str, Collection[str]]) -> SqlColumn:
+    if _REALS.search(name) and kind in ("", "integer"):
+        kind = "real"
     if not kind:
         kind = "text" if _TEXTS.search(name) else "integer"
         kind = "date" if "date" in name and not _NUMBERS.search(name) else kind
     declared = {"integer": "INTEGER", "real": "REAL", "text": "TEXT", "date": "TEXT"}[kind]
     is_key = name == "id"
-    return SqlColumn(name, declared, kind, nullable=not is_key, unique=is_key)
+    parent = name.removesuffix("_id")
+    parents = (parent, f"{parent}s", f"{parent}es", f"{parent.removesuffix('y')}ies")
+    key = next(((table, "id") for table in parents if "id" in tables.get(table, ())), None)
+    refers = key if name.endswith("_id") else None
+    return SqlColumn(name, declared, kind, nullable=not is_key, unique=is_key, references=refers)
