@@ -13,7 +13,7 @@ from ratchet.store.messages import messages_in, texts_of
 from ratchet.types import Span
 from ratchet.types.trace import Recording
 
-_CUT = re.compile(r"… \[\d+ more (?:characters|items)\]")
+_CUT = re.compile(r"(?:…|\\u2026) \[\d+ more (?:characters|items)\]")
 """What capture appends to a value that it cuts."""
 
 _LEADING = frozenset({"system", "developer"})

@@ -82,7 +82,8 @@ _FILLERS = _words(
     a an the this that these those is are was were be been am do does did has have had will would
     can could shall should may might must to of for at by from as and or so then than too very
     just also really i me my mine we us our you your he him his she her it its they them their
-    what which how whom there here if please pls much kindly thanks thank cheers hi hello hey dear
+    what which how whom there here if please pls much lot lots kindly thanks thank cheers hi hello
+    hey dear
     greetings regards best ok okay well sorry um uh like want need know tell show give let lets
     get im ive id ill were theres whats hows advance question quick help asking ask wondering
     wonder could'd able

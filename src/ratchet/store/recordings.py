@@ -48,7 +48,7 @@ class Recordings:
         """Read one page, newest first.
 
         Args:
-            criteria: Filter.
+            criteria: Filter. Unless it filters by cost, the traces' costs are not computed.
             wanted: Whether to read a trace that passed it.
             cursor: Cursor returned with the previous page.
 
@@ -62,7 +62,8 @@ class Recordings:
         after = None if cursor is None else position_of(cursor)
 
         def work(connection: Connection) -> tuple[builtins.list[Recording], int, str | None]:
-            found, more = page_of(connection, criteria, PAGE, after)
+            usage = criteria.min_cost_usd is not None
+            found, more = page_of(connection, criteria, PAGE, after, usage=usage)
             read = {key: trace for key, trace in found.items() if wanted(trace)}
             return _recordings(connection, read), len(found), more
 

@@ -55,6 +55,8 @@ def summaries(
     keys: Sequence[SummaryKey],
     price: Price | None = None,
     since_ns: int | None = None,
+    *,
+    usage: bool = True,
 ) -> dict[SummaryKey, Trace]:
     """Summarise traces, in the order of the keys; traces deleted meanwhile are omitted.
 
@@ -64,13 +66,14 @@ def summaries(
         price: Prices of calls that recorded no cost.
         since_ns: Start before which none of the traces has a span, if known. On Postgres, earlier
             partitions are not searched then.
+        usage: Sum tokens and costs; without, they are 0.
     """
     found: dict[SummaryKey, Trace] = {}
     # Apart, since Postgres has them in different partitions.
     live = [key for key in keys if key.rollout_seq == NO_ROLLOUT]
     attempts = [key for key in keys if key.rollout_seq != NO_ROLLOUT]
     for some in (*chunks(live, MANY), *chunks(attempts, MANY)):
-        found.update(_some(connection, some, price, since_ns))
+        found.update(_some(connection, some, price, since_ns, usage))
     return {key: found[key] for key in keys if key in found}
 
 
@@ -79,11 +82,12 @@ def _some(
     keys: Sequence[SummaryKey],
     price: Price | None,
     since_ns: int | None,
+    usage: bool,
 ) -> Iterator[tuple[SummaryKey, Trace]]:
     since = () if since_ns is None else (spans.c.start_ns >= since_ns,)
     counts = _counts(connection, keys, since)
     names = _names(connection, keys, since)
-    used = _used(connection, keys, since)
+    used = _used(connection, keys, since) if usage else {}
     parents = _parents(connection, [key for key, calls in used.items() if len(calls) > 1], since)
     owners = _owners(connection, keys)
     conversations = {name.conversation_id for name in names.values()} - {""}

@@ -236,8 +236,13 @@ def page_of(
     limit: int,
     after: tuple[int, int] | None,
     price: Price | None = None,
+    *,
+    usage: bool = True,
 ) -> tuple[dict[SummaryKey, Trace], str | None]:
-    """One page of traces, newest first, and the cursor of the next; see `Traces.list`."""
+    """One page of traces, newest first, and the cursor of the next; see `Traces.list`.
+
+    Without `usage`, tokens and costs are 0.
+    """
     found: dict[SummaryKey, Trace] = {}
     looked_at = 0
     window = min(limit + 1, _WINDOW)
@@ -246,7 +251,8 @@ def page_of(
         # A trace has no span before its first head. (The first one of a conversation is not that.)
         bounded = heads and criteria.conversation_id is None
         since_ns = heads[-1].start_ns if bounded else None
-        figures = summaries(connection, [head.key for head in heads], price, since_ns)
+        keys = [head.key for head in heads]
+        figures = summaries(connection, keys, price, since_ns, usage=usage)
         for head in heads:
             trace = figures.get(head.key)
             if trace is not None and criteria.fits(trace):
