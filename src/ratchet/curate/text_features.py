@@ -11,7 +11,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")  # noqa: RUF001 - both apostrophes
+_CJK = r"\u3040-\u30ff\u3400-\u9fff"
+_WORD = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^\W_])+)*")  # noqa: RUF001
+"""A run of letters and digits; in Chinese and Japanese, which have no spaces, one sign."""
+
 _NUMBER = re.compile(
     r"(?:(?<![\w.,\]])[-+−*/^=<>×÷]{1,2})?[$€£¥]?[^\W_]*\d[^\W_]*"
     r"(?:[.,:/+\-−*^=<>×÷]{1,2}\d[^\W_]*)*\s?%?"
@@ -32,8 +35,6 @@ _NEGATIONS = _words(
     sin nada non mai senza não nao nem sem не нет без 不 没 無 无 非
     """
 )
-_NEGATING_SIGNS = frozenset("不没無无非")
-
 _CONTRASTS = _words(
     """
     before after enable disable enabled disabled buy sell open close opened closed add remove
@@ -141,9 +142,6 @@ def read_text(text: str) -> TextFeatures:
         ):
             order.append((found.start(), bare))
             continue
-        signs = sum(sign in _NEGATING_SIGNS for sign in word)
-        if signs:
-            order.append((found.start(), "¬" * signs))
         word = word.removesuffix("'s")
         if bare in _FILLERS or word in _FILLERS:
             # In capitals a letter may be an article, a pronoun or a letter.

@@ -1,0 +1,266 @@
+"""`ratchet datasets`, as a person and as a script use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.cli.app import run
+from ratchet.store import Store
+from ratchet.types import Feedback, Label, Span, SpanRecord
+from tests.cli.conftest import MakeProject
+
+Ratchet = Callable[..., tuple[int, str, str]]
+SECOND = 1_000_000_000
+TOPICS = ["parcels", "refunds", "invoices", "lamps", "islands", "passwords", "bicycles", "gardens"]
+
+
+@pytest.fixture
+def ratchet(
+    sqlite_url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Ratchet:
+    """Runs `ratchet datasets` on a store; gives the exit code and both outputs."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = run(["datasets", *map(str, arguments), "--store", sqlite_url])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def ratchet_json(ratchet: Ratchet) -> Callable[..., dict[str, Any]]:
+    """Runs `ratchet datasets` with --json and reads what it prints."""
+
+    def call(*arguments: str | Path) -> dict[str, Any]:
+        code, out, err = ratchet(*arguments, "--json")
+        assert code == 0, err
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    return call
+
+
+RatchetJson = Callable[..., dict[str, Any]]
+
+
+def traces(url: str, *questions: str, begin: int = 0) -> None:
+    """Record one trace per question; those with an even number get a correction."""
+    with Store.open(url) as store:
+        for n, question in enumerate(questions, begin):
+            span = Span(
+                trace_id=f"{n:032x}",
+                span_id=f"{n + 1:016x}",
+                name="answer",
+                start_ns=n * SECOND,
+                end_ns=(n + 1) * SECOND,
+                attributes={"ratchet.input": json.dumps(question)},
+            )
+            store.spans.put([SpanRecord(span=span, agent="support")])
+            if n % 2 == 0:
+                right = Feedback(
+                    id=f"f{n}", kind="correction", trace_id=f"{n:032x}", content=f"answer {n}"
+                )
+                store.feedback.add([right], 1.0)
+
+
+def tasks(path: Path, *values: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(value) + "\n" for value in values))
+    return path
+
+
+def test_traffic_becomes_a_dataset_that_grows(
+    ratchet: Ratchet, ratchet_json: RatchetJson, sqlite_url: str
+) -> None:
+    traces(sqlite_url, *(f"what do you know about {topic} today" for topic in TOPICS[:4]))
+    first = ratchet_json("capture", "support", "--agent", "support")
+    assert first["examined"] == 4
+    assert {one["expected"] for one in first["tasks"]} == {"answer 0", None, "answer 2"}
+    traces(sqlite_url, *(f"what do you know about {topic} today" for topic in TOPICS), begin=11)
+    code, out, _ = ratchet("capture", "support")
+    assert code == 0
+    assert "12 traces read: 4 tasks added, 2 expected answers found for tasks of it" in out
+    (listed,) = ratchet_json("list")["datasets"]
+    assert (listed["name"], listed["tasks"], listed["versions"]) == ("support", 8, 2)
+    assert listed["reason"] == "4 tasks captured and 2 expected answers captured from traces"
+    shown = ratchet_json("show", f"support@{first['version'][:8]}")
+    assert len(shown["tasks"]) == 4
+    difference = ratchet_json("diff", "support")
+    assert (len(difference["added"]), len(difference["changed"])) == (4, 2)
+    assert difference["changed"][0]["fields"] == ["expected"]
+    code, out, _ = ratchet("diff", "support")
+    assert "4 added, 0 removed, 2 changed, 2 the same" in out
+    assert "expected: open → answer 12" in out
+    code, out, _ = ratchet("show", "support")
+    assert "captured: correction" in out
+
+
+def test_a_dry_run_shows_and_stores_nothing(
+    ratchet: Ratchet, ratchet_json: RatchetJson, sqlite_url: str
+) -> None:
+    traces(sqlite_url, "where do I find my parcel")
+    code, out, _ = ratchet("capture", "support", "--dry-run")
+    assert code == 0
+    assert "where do I find my parcel → answer 0" in out
+    assert "1 task would be added" in out
+    assert "Nothing was stored: --dry-run." in out
+    assert ratchet_json("list") == {"datasets": []}
+
+
+def test_a_person_answers_open_tasks_by_labels(ratchet_json: RatchetJson, sqlite_url: str) -> None:
+    traces(sqlite_url, "unused", "where do I find my parcel")
+    with Store.open(sqlite_url) as store:
+        span = store.spans.of_trace(f"{1:032x}")[0]
+        answered = Span(
+            trace_id="b" * 32,
+            span_id="b" * 16,
+            name="answer",
+            start_ns=span.end_ns,
+            end_ns=span.end_ns + 1,
+            attributes={**span.attributes, "ratchet.output": json.dumps("on the porch")},
+        )
+        store.spans.put([SpanRecord(span=answered, agent="support")])
+        store.labels.add([Label(id="l", value=1.0, trace_id="b" * 32)], 1.0)
+    found = ratchet_json("capture", "support")
+    expected = {one["input"]: (one["expected"], one["origin"]["by"]) for one in found["tasks"]}
+    assert expected["where do I find my parcel"] == ("on the porch", "label")
+
+
+def test_a_file_is_imported_exported_and_imported_again_as_it_was(
+    ratchet: Ratchet, ratchet_json: RatchetJson, tmp_path: Path
+) -> None:
+    file = tasks(
+        tmp_path / "faq.jsonl",
+        *({"id": t, "q": f"tell me about {t}", "a": [t], "k": n} for n, t in enumerate(TOPICS)),
+    )
+    keys = ("--input", "q", "--expected", "a")
+    first = ratchet_json("import", "faq", file, *keys)
+    assert (first["added"], first["bad"]) == (8, [])
+    assert ratchet_json("import", "faq", file, *keys)["same"] == 8
+    assert ratchet_json("list")["datasets"][0]["versions"] == 1
+    for name in ("out.jsonl", "out.json", "out.csv", "out.parquet"):
+        code, _, err = ratchet("export", "faq", name)
+        assert code == 0, err
+        copy = name.replace(".", "-")
+        assert ratchet_json("import", copy, name)["version"] == first["version"]
+    code, _, err = ratchet("export", "faq", "folder", "--format", "huggingface")
+    assert code == 0, err
+    assert ratchet_json("import", "folder", "folder")["version"] == first["version"]
+    code, _, err = ratchet("export", "faq", "out.csv")
+    assert code == 2
+    assert "out.csv exists already." in err
+
+
+def test_bad_records_stop_an_import_unless_they_are_skipped(
+    ratchet: Ratchet, ratchet_json: RatchetJson, tmp_path: Path
+) -> None:
+    file = tasks(tmp_path / "t.jsonl", {"id": "a", "input": "x"}, {"id": "b"}, {"id": "a"})
+    code, _, err = ratchet("import", "d", file)
+    assert code == 2
+    assert "t.jsonl:2: the task has no 'input'" in err
+    assert "(1 more records are bad.) Nothing was imported." in " ".join(err.split())
+    assert ratchet_json("list") == {"datasets": []}
+    found = ratchet_json("import", "d", file, "--skip-bad")
+    assert (found["added"], len(found["bad"])) == (1, 2)
+
+
+def test_an_empty_file_is_no_dataset(ratchet: Ratchet, tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text("\n")
+    code, _, err = ratchet("import", "d", "t.jsonl")
+    assert code == 2
+    assert "t.jsonl contains no tasks." in err
+
+
+def test_an_import_changes_tasks_by_id_and_removes_only_on_request(
+    ratchet_json: RatchetJson, tmp_path: Path
+) -> None:
+    old = tasks(tmp_path / "old.jsonl", *({"id": t, "input": t} for t in TOPICS))
+    new = tasks(tmp_path / "new.jsonl", {"id": TOPICS[0], "input": TOPICS[0], "expected": "y"})
+    ratchet_json("import", "d", old)
+    found = ratchet_json("import", "d", new)
+    assert (found["added"], found["changed"], found["removed"], found["same"]) == (0, 1, 0, 7)
+    found = ratchet_json("import", "d", new, "--replace")
+    assert (found["added"], found["changed"], found["removed"], found["same"]) == (0, 0, 7, 1)
+
+
+def test_a_dataset_is_split_anew_so_that_a_user_is_in_one_split(
+    ratchet: Ratchet, ratchet_json: RatchetJson, tmp_path: Path
+) -> None:
+    rows = [
+        {"id": f"{t}{n}", "input": f"{t} number {n}", "user": t} for t in TOPICS for n in range(9)
+    ]
+    ratchet_json("import", "d", tasks(tmp_path / "t.jsonl", *rows))
+    planned = ratchet_json("split", "d", "--group-by", "user", "--split", "0.5,0,0.5", "--dry-run")
+    assert planned["moved"] > 0
+    assert ratchet_json("list")["datasets"][0]["versions"] == 1
+    ratchet_json("split", "d", "--group-by", "user", "--split", "0.5,0,0.5")
+    shown = ratchet_json("show", "d", "--limit", "100")
+    assert shown["reason"] == "split anew by user"
+    by_user: dict[str, set[str]] = {}
+    for task in shown["tasks"]:
+        by_user.setdefault(task["metadata"]["user"], set()).add(task["split"])
+    assert all(len(splits) == 1 for splits in by_user.values())
+    code, out, _ = ratchet("diff", "d")
+    assert code == 0
+    assert "split: " in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["show", "nothing"], "The store has no dataset 'nothing'."),
+        (["diff", "nothing"], "The store has no dataset 'nothing'."),
+        (["export", "nothing", "x.jsonl"], "The store has no dataset 'nothing'."),
+        (["split", "nothing"], "The store has no dataset 'nothing'."),
+        (["capture", "a@b"], "'a@b' cannot name a dataset."),
+        (["capture", "d", "--score", "<=x"], "'<=x' is not a score."),
+        (["capture", "d", "--split", "1,2"], "'1,2' are not three shares."),
+        (["import", "d", "missing.jsonl"], "missing.jsonl cannot be read"),
+        (["import", "d", "missing.txt"], "The ending of missing.txt names no format."),
+    ],
+)
+def test_mistakes_are_one_sentence(ratchet: Ratchet, arguments: list[str], sentence: str) -> None:
+    code, _, err = ratchet(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+def test_eval_run_and_improve_take_a_dataset(make_project: MakeProject) -> None:
+    project = make_project(tasks=0)
+    lines = [json.dumps({"id": f"t{n}", "input": n}) for n in range(240)]
+    project.write("numbers.jsonl", "\n".join(lines) + "\n")
+    (project.root / "tasks.jsonl").unlink()
+    project.commit()
+    found = project.json("datasets", "import", "numbers", "numbers.jsonl")
+    evaluated = project.json("eval", "--dataset", "numbers", "--split", "all")
+    assert evaluated["candidates"][0]["rollouts"] == 240  # type: ignore[index]
+    version = str(found["version"])
+    done = project.ratchet("run", "--task", "t7", "--dataset", f"numbers@{version[:10]}")
+    assert done.returncode == 0, done.stderr
+    improved = project.json("improve", "--dataset", "numbers", "--no-ship")
+    evidence = json.loads(Path(str(improved["evidence"])).read_text())
+    assert (evidence["dataset"]["name"], evidence["dataset"]["version"]) == ("numbers", version)
+    unknown = project.ratchet("eval", "--dataset", "other")
+    assert unknown.returncode == 2
+    assert "The store has no dataset 'other'." in unknown.stderr
+
+
+def test_a_dataset_in_ratchet_toml_replaces_the_task_file(make_project: MakeProject) -> None:
+    from tests.cli.conftest import CONFIG, INLINE
+
+    project = make_project(config=CONFIG + INLINE + '\n[tasks]\ndataset = "numbers"\n')
+    refused = project.ratchet("eval")
+    assert "The store has no dataset 'numbers'." in refused.stderr
+    project.json("datasets", "import", "numbers", "tasks.jsonl")
+    assert project.json("eval", "--limit", "3")["candidates"][0]["rollouts"] == 3  # type: ignore[index]
