@@ -98,7 +98,7 @@ COMMANDS: dict[str, Command] = {
     "datasets": Command(
         "datasets",
         "datasets",
-        "Capture, import, compare, split and export datasets, which have versions.",
+        "Capture, import, compare, refine, synthesize and export datasets, which have versions.",
     ),
     "candidates": Command(
         "candidates",

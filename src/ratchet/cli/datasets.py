@@ -11,9 +11,11 @@ from ratchet.cli.dataset_import import import_
 from ratchet.cli.dataset_list import list_
 from ratchet.cli.dataset_show import show
 from ratchet.cli.dataset_split import split
+from ratchet.cli.refine import refine
+from ratchet.cli.synthesize import synthesize
 
 datasets = typer.Typer(
-    help="Capture, import, compare, split and export datasets, which have versions.",
+    help="Capture, import, compare, refine, synthesize and export datasets, which have versions.",
     no_args_is_help=True,
 )
 
@@ -24,3 +26,5 @@ datasets.command("capture")(capture)
 datasets.command("import")(import_)
 datasets.command("export")(export)
 datasets.command("split")(split)
+datasets.command()(refine)
+datasets.command()(synthesize)

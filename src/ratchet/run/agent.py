@@ -59,6 +59,11 @@ class Agent:
         """The resources declared in the agent's source, by name."""
         return declarations()
 
+    @property
+    def optional(self) -> tuple[str, ...]:
+        """Names of the parameters that have a default."""
+        return tuple(n for n, p in self._named.items() if p.default is not p.empty)
+
     def arguments(
         self, given: Any, resources: Mapping[str, Resource]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -1,0 +1,247 @@
+"""`ratchet datasets refine`: proposes how a dataset gets cleaner, and applies what is accepted."""
+
+from __future__ import annotations
+
+import json as json_text
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    counted,
+    display_path,
+    number,
+    one_line,
+    out,
+    print_json,
+    print_table,
+    project_in,
+    short,
+    table,
+)
+from ratchet.cli.errors import err
+from ratchet.cli.named_dataset import find_dataset
+from ratchet.types import Dataset, InputError, Task
+
+if TYPE_CHECKING:
+    from ratchet.curate.refinement import Proposal, Refinement
+
+SHOWN = 40
+
+_SIGNS = {"remove": "-", "relabel": "~", "review": "?", "core set": "*"}
+_STYLES = {"remove": "red", "relabel": "yellow", "review": "cyan", "core set": "green"}
+
+
+def refine(
+    name: Annotated[str, typer.Argument(help="Name of the dataset, or NAME@VERSION.")],
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            help="Accept a proposal by the start of its id, or several: all, confident, duplicates,"
+            " wrong-labels, uninformative, core-set. Repeatable.",
+        ),
+    ] = None,
+    relabel: Annotated[
+        list[str] | None,
+        typer.Option(help="Set a task's expected answer: TASK=JSON. Repeatable."),
+    ] = None,
+    remove: Annotated[list[str] | None, typer.Option(help="Remove a task. Repeatable.")] = None,
+    evaluator: Annotated[
+        str | None,
+        typer.Option(help="Compare candidates by this evaluator; by default the most used one."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of proposals shown.")] = SHOWN,
+    png: Annotated[
+        Path | None,
+        typer.Option(help="Write a plot of difficulty and discrimination to this file."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the same plot as a page that names the tasks.")
+    ] = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Propose how a dataset gets cleaner, from the stored results of all candidates.
+
+    Finds duplicates, contradictions, likely wrong labels, tasks that no longer tell candidates
+    apart, a core set that ranks candidates as the whole does, and what live traffic asks for that
+    the dataset lacks. Nothing changes until a proposal is accepted. Accepting makes a new version;
+    the earlier one stays, and undoes it.
+
+    Examples:
+
+      ratchet datasets refine tasks
+
+      ratchet datasets refine tasks --html tasks.html
+
+      ratchet datasets refine tasks --accept duplicates --accept 1a2b3c4d
+
+      ratchet datasets refine tasks --relabel t17='"Paris"' --remove t3
+    """
+    from ratchet.curate import refinement
+
+    project = project_in(folder)
+    with project.open_store() as store:
+        dataset = find_dataset(project, store, name)
+        if not json:
+            err.print("Reading the results of all candidates…", style="dim")
+        results = refinement.read_results(store, dataset, evaluator)
+        if evaluator is not None and not results.candidates:
+            raise InputError(f"No rollout of {dataset.name!r} has a score of {evaluator!r}.")
+        found = refinement.refine(dataset, results, refinement.live_inputs(store))
+        chosen = refinement.select(found.proposals, accept or [])
+        made = _accepted(dataset, chosen, _answers(relabel or []), remove or [])
+        now = time.time()
+        for each in made:
+            store.datasets.put(dataset, now)  # the parent, which a task file may only now become
+            store.datasets.put(each, now + 1e-6)
+    _plot(found, png, html)
+    if json:
+        print_json(
+            {**_for_machines(found), "made": [_version(each) for each in made], "accepted": chosen}
+        )
+        return
+    _print(found, dataset, limit)
+    for path in filter(None, (png, html)):
+        out.print(f"Plot: {display_path(path)}", markup=False)
+    for each in made:
+        out.print(f"[green]Made[/] {each.name}@{short(each.version)}: {each.reason}")
+        out.print(f"Undo: the earlier version is {dataset.name}@{dataset.version}", style="dim")
+
+
+def _accepted(
+    dataset: Dataset, chosen: Sequence[Proposal], answers: dict[str, Any], remove: Sequence[str]
+) -> list[Dataset]:
+    from ratchet.curate.refinement import accept, core_dataset
+
+    refined = accept(dataset, chosen, relabel=answers, remove=remove)
+    made = [refined] if refined is not dataset else []
+    return made + [core_dataset(dataset, each) for each in chosen if each.kind == "core set"]
+
+
+def _answers(given: Sequence[str]) -> dict[str, Any]:
+    answers = {}
+    for text in given:
+        task, found, answer = text.partition("=")
+        if not found or not task:
+            raise InputError(
+                f"--relabel {text!r} is not TASK=JSON.", hint="""--relabel t3='"yes"'"""
+            )
+        try:
+            answers[task] = json_text.loads(answer)
+        except ValueError:
+            raise InputError(
+                f"The answer in --relabel {text!r} is not JSON.",
+                hint=f"""A text stands in quotation marks: --relabel {task}='"{answer}"'""",
+            ) from None
+    return answers
+
+
+def _plot(found: Refinement, png: Path | None, html: Path | None) -> None:
+    if png is None and html is None:
+        return
+    if not found.estimates:
+        raise InputError(f"There is nothing to plot: {found.notes[0]}")
+    from ratchet.cli.refinement_plot import html_plot, png_plot
+
+    if png is not None:
+        png_plot(found, png)
+    if html is not None:
+        html_plot(found, html)
+
+
+def _print(found: Refinement, dataset: Dataset, limit: int) -> None:
+    out.print(
+        f"[bold]{found.name}[/]@{short(found.version)}: {counted(len(dataset.tasks), 'task')},"
+        f" {counted(found.candidates, 'candidate')} scored"
+        + (f" by {found.evaluator}" if found.evaluator else "")
+    )
+    if found.proposals:
+        rows = table("", "id", "tasks", "change", "why")
+        by_id = {task.id: task for task in dataset.tasks}
+        for proposal in found.proposals[:limit]:
+            style = _STYLES[proposal.kind]
+            rows.add_row(
+                f"[{style}]{_SIGNS[proposal.kind]}[/]",
+                proposal.id,
+                _tasks(proposal),
+                _change(proposal, by_id),
+                one_line(proposal.reason, 160).replace("[", "\\["),
+            )
+        print_table(rows)
+        rest = len(found.proposals) - limit
+        if rest > 0:
+            out.print(f"{counted(rest, 'proposal')} more; see --limit.", style="dim")
+        out.print(
+            f"Accept some: ratchet datasets refine {found.name} --accept ID   (? are questions:"
+            " --relabel or --remove)",
+            style="dim",
+            markup=False,
+        )
+    else:
+        out.print("Nothing to change.")
+    _print_coverage(found)
+    for note in found.notes:
+        out.print(note, style="yellow", markup=False)
+
+
+def _tasks(proposal: Proposal) -> str:
+    if len(proposal.tasks) <= 3:
+        return one_line(", ".join(proposal.tasks), 60).replace("[", "\\[")
+    return counted(len(proposal.tasks), "task")
+
+
+def _change(proposal: Proposal, tasks: dict[str, Task]) -> str:
+    if proposal.kind != "relabel":
+        return proposal.kind
+    before = one_line(tasks[proposal.tasks[0]].expected, 30)
+    return f"{before} → {one_line(proposal.expected, 30)}".replace("[", "\\[")
+
+
+def _print_coverage(found: Refinement) -> None:
+    coverage = found.coverage
+    if coverage is None:
+        return
+    out.print(
+        f"Coverage of {coverage.inputs} live inputs: distance {number(coverage.distance, 2)} of 1;"
+        f" drift {number(coverage.drift, 2)}, p = {number(coverage.drift_p)}"
+    )
+    rows = table("live", "recent", "tasks", "words", "", right=("live", "recent", "tasks"))
+    for cluster in coverage.clusters[:12]:
+        rows.add_row(
+            f"{cluster.live:.0%}",
+            f"{cluster.recent:.0%}",
+            str(cluster.tasks),
+            one_line(" ".join(cluster.words), 60).replace("[", "\\["),
+            "[yellow]too few tasks[/]" if cluster.gap else "",
+        )
+    print_table(rows)
+
+
+def _for_machines(found: Refinement) -> dict[str, Any]:
+    return {
+        "dataset": found.name,
+        "version": found.version,
+        "evaluator": found.evaluator,
+        "candidates": found.candidates,
+        "proposals": found.proposals,
+        "estimates": found.estimates,
+        "coverage": found.coverage,
+        "notes": found.notes,
+    }
+
+
+def _version(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "dataset": dataset.name,
+        "version": dataset.version,
+        "parent": dataset.parent,
+        "reason": dataset.reason,
+        "tasks": len(dataset.tasks),
+    }

@@ -1,0 +1,25 @@
+"""Refinement: what the results of candidates say about the tasks they ran on."""
+
+from ratchet.curate.refinement.live_inputs import live_inputs
+from ratchet.curate.refinement.proposals import (
+    Proposal,
+    Refinement,
+    accept,
+    core_dataset,
+    refine,
+    select,
+)
+from ratchet.curate.refinement.results import Results, read_results, results_of
+
+__all__ = [
+    "Proposal",
+    "Refinement",
+    "Results",
+    "accept",
+    "core_dataset",
+    "live_inputs",
+    "read_results",
+    "refine",
+    "results_of",
+    "select",
+]

@@ -1,0 +1,63 @@
+"""Core set: the few tasks whose mean score ranks candidates as the whole dataset does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ratchet.curate.refinement.item_response import ItemResponse
+
+if TYPE_CHECKING:
+    from ratchet.curate.refinement.item_response import Floats
+
+STEP = 0.25
+"""Difference of ability over which a task's slope is measured, in standard deviations."""
+
+
+def core_set(response: ItemResponse, size: int, among: Sequence[int] | None = None) -> list[int]:
+    """Select tasks one after the other, each the one that helps most to tell neighbours apart.
+
+    Of the tasks selected, the mean score of a candidate rises by the sum of their slopes and varies
+    by the sum of their variances. What is maximised is the mean logarithm of the squared ratio over
+    the candidates' abilities, so that the middle of the field does not count alone.
+
+    Args:
+        response: Estimates for the tasks.
+        size: Number of tasks; at most all are returned.
+        among: Rows to select from; all by default.
+
+    Returns:
+        Rows of the tasks, the most useful first.
+    """
+    import numpy as np
+
+    abilities = response.ability
+    chance = response.success(abilities)
+    slope = (response.success(abilities + STEP) - response.success(abilities - STEP)) / (2 * STEP)
+    variance = chance * (1.0 - chance)
+    slopes, variances = np.zeros(len(abilities)), np.zeros(len(abilities))
+    left = np.ones(len(chance), dtype=bool)
+    if among is not None:
+        left[:] = False
+        left[list(among)] = True
+    selected: list[int] = []
+    for _ in range(min(size, int(left.sum()))):
+        signal = np.maximum(slopes + slope, 1e-12)
+        worth = (2 * np.log(signal) - np.log(variances + variance)).mean(1)
+        worth[~left] = -np.inf
+        best = int(worth.argmax())
+        selected.append(best)
+        left[best] = False
+        slopes += slope[best]
+        variances += variance[best]
+    return selected
+
+
+def kendall_tau(one: Floats, other: Floats) -> float:
+    """Kendall's tau-b of two lists: 1 when they rank alike; NaN when one is constant."""
+    import numpy as np
+
+    first, second = np.triu_indices(len(one), 1)
+    x, y = np.sign(one[first] - one[second]), np.sign(other[first] - other[second])
+    size = float(np.sqrt((x != 0).sum() * (y != 0).sum()))
+    return float((x * y).sum()) / size if size else float("nan")

@@ -1,0 +1,125 @@
+"""Coverage and drift: what live traffic asks for that a dataset lacks, and how traffic changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ratchet.curate.refinement.text_clusters import cluster_texts, text_of
+
+if TYPE_CHECKING:
+    from ratchet.curate.refinement.text_clusters import Integers
+
+ENOUGH = 50
+"""Live inputs below which nothing is said."""
+
+MOST_CLUSTERS = 24
+TEXTS_PER_CLUSTER = 25
+
+GAP_SHARE, GAP_RATIO = 0.03, 1 / 3
+"""A gap is a cluster with at least this share of the traffic, and less than this ratio of that
+share among the tasks."""
+
+PERMUTATIONS = 999
+
+
+class CoveredCluster(msgspec.Struct, frozen=True):
+    """One kind of live inputs, and how many tasks are of it."""
+
+    words: tuple[str, ...]
+    """Words that distinguish it."""
+    live: float
+    """Share of the live inputs."""
+    earlier: float
+    """Share of the older half of the live inputs."""
+    recent: float
+    """Share of the newer half."""
+    tasks: int
+    """Number of the dataset's tasks."""
+    examples: tuple[Any, ...]
+    """A few live inputs."""
+    gap: bool
+    """Whether the dataset has too few of it."""
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """A dataset beside live traffic."""
+
+    clusters: tuple[CoveredCluster, ...]
+    """The most frequent first."""
+    inputs: int
+    """Number of live inputs."""
+    distance: float
+    """Total variation between the shares of traffic and dataset: 0 alike, 1 disjoint."""
+    drift: float
+    """Total variation between the older and the newer half of the traffic."""
+    drift_p: float
+    """Probability of so much drift if the order of the inputs were chance (permutation test)."""
+
+    @property
+    def gaps(self) -> tuple[CoveredCluster, ...]:
+        """The clusters of which the dataset has too few tasks."""
+        return tuple(cluster for cluster in self.clusters if cluster.gap)
+
+
+def measure_coverage(
+    live: Sequence[Any], inputs: Sequence[Any], *, seed: int = 0
+) -> Coverage | None:
+    """Compare the inputs of live traffic with those of a dataset.
+
+    Args:
+        live: Inputs of live traffic, oldest first.
+        inputs: Inputs of the dataset's tasks.
+        seed: Seed of the clusters and of the permutations.
+
+    Returns:
+        None when there are fewer than `ENOUGH` live inputs.
+    """
+    import numpy as np
+
+    if len(live) < ENOUGH:
+        return None
+    texts = [text_of(value) for value in live]
+    count = min(MOST_CLUSTERS, max(2, len(texts) // TEXTS_PER_CLUSTER))
+    clusters = cluster_texts(texts, count, seed)
+    near, size = clusters.nearest(texts), len(clusters.centres)
+    of_tasks = np.zeros(size, dtype=int)
+    if inputs:
+        of_tasks = np.bincount(clusters.nearest([text_of(v) for v in inputs]), minlength=size)
+    half = len(near) // 2
+    earlier, recent, whole = (_shares(part, size) for part in (near[:half], near[half:], near))
+    mine = of_tasks / max(1, of_tasks.sum())
+    drift = 0.5 * float(abs(earlier - recent).sum())
+    rng, extreme = np.random.default_rng(seed), 1
+    for _ in range(PERMUTATIONS):
+        mixed = rng.permutation(near)
+        chance = abs(_shares(mixed[:half], size) - _shares(mixed[half:], size)).sum()
+        extreme += 0.5 * float(chance) >= drift - 1e-12
+    found = [
+        CoveredCluster(
+            words=clusters.words[at],
+            live=float(whole[at]),
+            earlier=float(earlier[at]),
+            recent=float(recent[at]),
+            tasks=int(of_tasks[at]),
+            examples=tuple(live[row] for row in np.flatnonzero(near == at)[:3]),
+            gap=bool(whole[at] >= GAP_SHARE and mine[at] < GAP_RATIO * whole[at]),
+        )
+        for at in np.argsort(-whole, kind="stable")
+        if whole[at] > 0
+    ]
+    return Coverage(
+        clusters=tuple(found),
+        inputs=len(live),
+        distance=0.5 * float(abs(whole - mine).sum()),
+        drift=drift,
+        drift_p=extreme / (PERMUTATIONS + 1),
+    )
+
+
+def _shares(near: Integers, size: int) -> Any:
+    import numpy as np
+
+    return np.bincount(near, minlength=size) / max(1, len(near))

@@ -1,0 +1,30 @@
+"""Tasks that are there twice, and tasks that contradict one another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ratchet.curate.refinement.results import answer_key
+from ratchet.types import Task
+
+REWORDED = "answer-keeping change"
+"""How the origin of tasks begins that were made to repeat another in another form."""
+
+
+def same_input(tasks: Sequence[Task]) -> list[tuple[Task, ...]]:
+    """Groups of tasks whose inputs differ only in case, width and white space.
+
+    Numbers, signs and punctuation are kept: texts that differ in them ask for different things.
+    """
+    groups: dict[str, list[Task]] = defaultdict(list)
+    for task in tasks:
+        if task.origin.made == "synthesized" and task.origin.by.startswith(REWORDED):
+            continue  # it is to be the same input in another form
+        groups[answer_key([task.input, task.metadata])].append(task)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def contradict(group: Sequence[Task]) -> bool:
+    """Whether tasks with the same input expect different answers."""
+    return len({answer_key(task.expected) for task in group if task.expected is not None}) > 1

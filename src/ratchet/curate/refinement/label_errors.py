@@ -1,0 +1,216 @@
+"""Likely wrong labels: tasks whose expected answer the strong candidates contradict."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ratchet.curate.refinement.item_response import Alternative, ItemResponse, fit_item_response
+from ratchet.curate.refinement.results import Results
+
+if TYPE_CHECKING:
+    from ratchet.curate.refinement.item_response import Floats
+
+ENOUGH = 10
+"""Candidates below which item response and wrong labels are unknown: of 5 % wrong labels, five
+candidates find a third."""
+
+ENOUGH_ON_A_TASK = 5
+"""Candidates that must have run a task."""
+
+MOST_ANSWERS = 4
+"""Alternatives considered for a task: the most frequent answers."""
+
+CONCENTRATION = 0.7
+"""Of the Dirichlet distribution of wrong answers: below 1, some mistakes are more usual."""
+
+JUDGE_ERROR = (0.05, 0.45)
+"""Bounds of the share of another evaluator's verdicts that are taken for wrong."""
+
+RIGHT = 0.5
+"""Scores from here on mean a right answer."""
+
+
+class Suspect(msgspec.Struct, frozen=True):
+    """A task and the evidence against its label."""
+
+    row: int
+    """Row of the task in the results."""
+    wrong: float
+    """Probability that the label is wrong."""
+    answer: Any = None
+    """The most probable answer instead; None when there is none."""
+    answer_share: float = 0.0
+    """Probability that this answer is right."""
+    supporters: int = 0
+    """Candidates that gave it."""
+    measured: int = 0
+    """Candidates that were scored on the task."""
+    right: int = 0
+    """Candidates that were scored as right."""
+    disagreeing: tuple[str, ...] = ()
+    """Other evaluators and people who contradict the scores."""
+
+
+class Suspects(msgspec.Struct, frozen=True):
+    """The tasks by how probably their labels are wrong, and the model they follow from."""
+
+    ranked: tuple[Suspect, ...]
+    """Of the tasks that enough candidates have run, the most suspicious first."""
+    response: ItemResponse
+    """Its rows are `rows`."""
+    rows: tuple[int, ...]
+    """Row in the results of each task that enough candidates have run."""
+
+
+def find_suspects(results: Results) -> Suspects | None:
+    """Rank tasks by how probably their labels are wrong.
+
+    Three things speak against a label: weak candidates succeed where strong ones fail, candidates
+    agree on another answer, and other evaluators or people contradict the scores.
+
+    Returns:
+        None when fewer than `ENOUGH` candidates were scored: then nothing is known.
+    """
+    import numpy as np
+
+    if len(results.candidates) < ENOUGH:
+        return None
+    scores = results.matrix()
+    rows = np.flatnonzero((~np.isnan(scores)).sum(1) >= ENOUGH_ON_A_TASK)
+    if not len(rows):
+        return None
+    some = scores[rows]
+    alternatives: list[Alternative] = []
+    answers: list[tuple[Any, int]] = []
+    for at, row in enumerate(rows):
+        for alternative, answer, supporters in _alternatives(results, int(row), at, some[at]):
+            alternatives.append(alternative)
+            answers.append((answer, supporters))
+    response = fit_item_response(some, alternatives)
+    best: dict[int, int] = {}
+    for number, alternative in enumerate(alternatives):
+        known = best.setdefault(alternative.task, number)
+        if response.alternative[number] > response.alternative[known]:
+            best[alternative.task] = number
+    votes = _Votes(results)
+    ranked = []
+    for at, row in enumerate(rows):
+        shift, disagreeing = votes.on(int(row))
+        answer, supporters, share = None, 0, 0.0
+        if at in best:
+            answer, supporters = answers[best[at]]
+            share = float(response.alternative[best[at]])
+        ranked.append(
+            Suspect(
+                row=int(row),
+                wrong=_shifted(float(response.wrong[at]), shift),
+                answer=answer,
+                answer_share=share,
+                supporters=supporters,
+                measured=int((~np.isnan(some[at])).sum()),
+                right=int((some[at] >= RIGHT).sum()),
+                disagreeing=disagreeing,
+            )
+        )
+    ranked.sort(key=lambda suspect: (-suspect.wrong, suspect.row))
+    return Suspects(tuple(ranked), response, tuple(int(row) for row in rows))
+
+
+def _alternatives(
+    results: Results, row: int, at: int, scores: Floats
+) -> list[tuple[Alternative, Any, int]]:
+    """What the scores would be under other answers: those that several candidates gave.
+
+    Without any, the opposite of the scores: strong candidates fail only where the label is wrong.
+    """
+    import numpy as np
+
+    given: dict[int, str] = {}
+    outputs: dict[str, Any] = {}
+    for column, candidate in enumerate(results.candidates):
+        cell = results.cells.get((results.tasks[row].id, candidate))
+        if cell is None or not cell.answers or np.isnan(scores[column]):
+            continue
+        key = Counter(key for key, _ in cell.answers).most_common(1)[0][0]
+        outputs.setdefault(key, next(output for same, output in cell.answers if same == key))
+        given[column] = "" if scores[column] >= RIGHT else key  # "": what the label says
+    others = Counter(key for key in given.values() if key)
+    usual = [key for key, count in others.most_common(MOST_ANSWERS) if count > 1]
+    if not usual:
+        return [(Alternative(at, 1.0 - scores), None, 0)]
+    kinds = len({*given.values(), ""})
+    counts = Counter(given.values())
+    base = _log_chance([count for key, count in counts.items() if key], kinds)
+    found = []
+    for key in usual:
+        supposed = np.full(len(scores), np.nan)
+        for column, answer in given.items():
+            supposed[column] = float(answer == key)
+        rest = [count for other, count in counts.items() if other != key]
+        weight = _log_chance(rest, kinds) - base
+        found.append((Alternative(at, supposed, weight), outputs[key], others[key]))
+    return found
+
+
+def _log_chance(counts: Sequence[int], kinds: int) -> float:
+    """Log probability of these counts of wrong answers, by a Dirichlet-multinomial."""
+    total, whole = sum(counts), CONCENTRATION * kinds
+    log = math.lgamma(whole) - math.lgamma(whole + total)
+    single = math.lgamma(CONCENTRATION)
+    return log + sum(math.lgamma(CONCENTRATION + count) - single for count in counts)
+
+
+class _Votes:
+    """Other evaluators' and people's verdicts on the rollouts of a task."""
+
+    def __init__(self, results: Results) -> None:
+        self._results = results
+        self._by_task: dict[str, list[tuple[float, Mapping[str, Sequence[float]]]]] = {}
+        conflicts: Counter[str] = Counter()
+        verdicts: Counter[str] = Counter()
+        for (task, _), cell in results.cells.items():
+            if not cell.scores:
+                continue
+            value = sum(cell.scores) / len(cell.scores)
+            said = {**cell.others, **({"people": cell.labels} if cell.labels else {})}
+            self._by_task.setdefault(task, []).append((value, said))
+            for name, values in said.items():
+                verdicts[name] += 1
+                conflicts[name] += (_mean(values) >= RIGHT) != (value >= RIGHT)
+        low, high = JUDGE_ERROR
+        self._error = {n: min(high, max(low, conflicts[n] / verdicts[n])) for n in verdicts}
+
+    def on(self, row: int) -> tuple[float, tuple[str, ...]]:
+        """Change of the log odds that a label is wrong, and who contradicts it.
+
+        The verdicts of one evaluator on one task are not independent: they count as one.
+        """
+        shift, disagreeing = 0.0, []
+        cells = self._by_task.get(self._results.tasks[row].id, [])
+        for name, error in self._error.items():
+            conflicts = [
+                (_mean(said[name]) >= RIGHT) != (value >= RIGHT)
+                for value, said in cells
+                if name in said
+            ]
+            if not conflicts or 2 * sum(conflicts) == len(conflicts):
+                continue
+            against = 2 * sum(conflicts) > len(conflicts)
+            shift += math.log((1.0 - error) / error) * (1.0 if against else -1.0)
+            if against:
+                disagreeing.append(name)
+        return shift, tuple(disagreeing)
+
+
+def _shifted(chance: float, shift: float) -> float:
+    chance = min(1.0 - 1e-9, max(1e-9, chance))
+    return 1.0 / (1.0 + math.exp(-math.log(chance / (1.0 - chance)) - shift))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,462 @@
+"""Proposals: what refinement would change in a dataset, and why; a person or a policy accepts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ratchet.curate.refinement.core_set import core_set
+from ratchet.curate.refinement.coverage import ENOUGH as ENOUGH_LIVE
+from ratchet.curate.refinement.coverage import Coverage, measure_coverage
+from ratchet.curate.refinement.duplicates import contradict, same_input
+from ratchet.curate.refinement.label_errors import (
+    ENOUGH,
+    RIGHT,
+    Suspect,
+    Suspects,
+    find_suspects,
+)
+from ratchet.curate.refinement.results import Results, answer_key
+from ratchet.types import Dataset, InputError, NotFound, Task, content_hash
+
+Kind: TypeAlias = Literal["remove", "relabel", "review", "core set"]
+Ground: TypeAlias = Literal[
+    "duplicate", "contradiction", "wrong label", "disagreement", "uninformative", "core set"
+]
+
+SUSPICIOUS = 0.5
+"""Probability from which a label is proposed to be wrong."""
+
+CONFIDENT = 0.95
+"""Confidence that the policy `confident` demands."""
+
+CORE_SHARE = 0.1
+"""Share of the train and val tasks in a core set."""
+
+CORE_TASKS = 100
+"""Train and val tasks from which on a core set is proposed."""
+
+EQUAL = 1e-9
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """One change, or one question to a person."""
+
+    id: str
+    """Depends on nothing but the change itself."""
+    kind: Kind
+    ground: Ground
+    """What it was found by."""
+    tasks: tuple[str, ...]
+    """Ids of the tasks that it removes, relabels or asks about, or that form the core set."""
+    reason: str
+    """In a sentence."""
+    expected: Any = None
+    """The new answer of a relabelled task."""
+    confidence: float | None = None
+    """Probability that the change is right; None when unknown."""
+
+
+class TaskEstimate(msgspec.Struct, frozen=True):
+    """What item response says about one task."""
+
+    task: str
+    difficulty: float
+    """In standard deviations of the candidates' ability."""
+    discrimination: float
+    wrong: float
+    """Probability that the label is wrong."""
+    mean: float
+    """Mean score over the candidates."""
+
+
+class Refinement(msgspec.Struct, frozen=True):
+    """Everything that is proposed for a dataset."""
+
+    name: str
+    version: str
+    evaluator: str
+    candidates: int
+    """Number of candidates that were scored."""
+    proposals: tuple[Proposal, ...]
+    estimates: tuple[TaskEstimate, ...]
+    """Empty when too few candidates were scored."""
+    coverage: Coverage | None
+    """None when there are too few live inputs."""
+    notes: tuple[str, ...]
+    """What could not be told, and why."""
+
+
+def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refinement:
+    """Propose changes to a dataset.
+
+    Test tasks are never removed for their results, nor selected for a core set: a proof on tasks
+    that were selected by the scores of candidates would be biased.
+
+    Args:
+        dataset: The dataset.
+        results: Results of candidates on it.
+        live: Inputs of live traffic, oldest first.
+
+    Raises:
+        InputError: The dataset has no tasks.
+    """
+    if not dataset.tasks:
+        raise InputError(f"The dataset {dataset.name!r} has no tasks, so nothing can be refined.")
+    found = _duplicates(dataset)
+    taken = {task for proposal in found for task in proposal.tasks}
+    suspects, notes = _suspects(results)
+    found += _disagreements(results)
+    estimates: list[TaskEstimate] = []
+    if suspects is not None:
+        labels = _wrong_labels(results, suspects, taken)
+        taken |= {task for proposal in labels for task in proposal.tasks}
+        found += labels
+        found += _uninformative(dataset, results, taken)
+        found += _core_set(dataset, results, suspects, taken)
+        estimates = _estimates(results, suspects)
+    coverage = measure_coverage(live, [task.input for task in dataset.tasks]) if live else None
+    if coverage is None:
+        notes.append(
+            f"Coverage is unknown: {len(live)} inputs of live traffic are stored, and it takes"
+            f" {ENOUGH_LIVE}."
+        )
+    return Refinement(
+        dataset.name,
+        dataset.version,
+        results.evaluator,
+        len(results.candidates),
+        tuple(found),
+        tuple(estimates),
+        coverage,
+        tuple(notes),
+    )
+
+
+def accept(
+    dataset: Dataset,
+    proposals: Sequence[Proposal],
+    *,
+    relabel: Mapping[str, Any] | None = None,
+    remove: Sequence[str] = (),
+) -> Dataset:
+    """Apply proposals and a person's own decisions.
+
+    Args:
+        dataset: The dataset.
+        proposals: Those that were accepted; see `select`.
+        relabel: Expected answer by task id, as a person decided.
+        remove: Ids of tasks that a person removes.
+
+    Returns:
+        The new version, whose parent is this one. Applying nothing returns the dataset itself.
+
+    Raises:
+        NotFound: A task id is unknown.
+        InputError: No task of a split would be left.
+    """
+    tasks = {task.id: task for task in dataset.tasks}
+    for id in [*(relabel or {}), *remove]:
+        if id not in tasks:
+            raise NotFound(f"The dataset {dataset.name!r} has no task {id!r}.")
+    gone = set(remove)
+    answers: dict[str, Any] = {}
+    for proposal in proposals:
+        if proposal.kind == "remove":
+            gone.update(proposal.tasks)
+        elif proposal.kind == "relabel":
+            answers.update(dict.fromkeys(proposal.tasks, proposal.expected))
+    answers.update(relabel or {})
+    gone -= (relabel or {}).keys()
+    changed = [id for id in answers if id not in gone]
+    kept = tuple(
+        msgspec.structs.replace(task, expected=answers[task.id]) if task.id in answers else task
+        for task in dataset.tasks
+        if task.id not in gone
+    )
+    if not gone and not changed:
+        return dataset
+    splits = {task.id: dataset.splits[task.id] for task in kept}
+    for split in dict.fromkeys(dataset.splits.values()):
+        if split not in splits.values():
+            raise InputError(
+                f"No task would be left in the {split} split of {dataset.name!r}.",
+                hint="Accept fewer proposals: name their ids.",
+            )
+    parts = [f"{len(gone)} removed"] if gone else []
+    parts += [f"{len(changed)} relabelled"] if changed else []
+    return msgspec.structs.replace(
+        dataset,
+        tasks=kept,
+        splits=splits,
+        parent=dataset.version,
+        reason=f"Refined: {', '.join(parts)}.",
+    )
+
+
+def core_dataset(dataset: Dataset, proposal: Proposal) -> Dataset:
+    """The dataset NAME-core: the tasks of a core set, and all test tasks."""
+    core = set(proposal.tasks)
+    kept = tuple(t for t in dataset.tasks if t.id in core or dataset.splits[t.id] == "test")
+    return msgspec.structs.replace(
+        dataset,
+        name=f"{dataset.name}-core",
+        tasks=kept,
+        splits={task.id: dataset.splits[task.id] for task in kept},
+        parent=dataset.version,
+        reason=f"Core set of {len(core)} train and val tasks of {dataset.name!r}.",
+    )
+
+
+POLICIES: dict[str, tuple[Ground, ...]] = {
+    "duplicates": ("duplicate",),
+    "wrong-labels": ("wrong label",),
+    "uninformative": ("uninformative",),
+    "core-set": ("core set",),
+}
+
+
+def select(proposals: Sequence[Proposal], names: Sequence[str]) -> list[Proposal]:
+    """Select proposals by id or policy.
+
+    Args:
+        proposals: All proposals.
+        names: Starts of ids; `all`: every removal and relabelling; `confident`: those with a
+            confidence of at least `CONFIDENT`; or a key of `POLICIES`.
+
+    Raises:
+        NotFound: A name matches nothing, or several ids.
+        InputError: The proposal is a question, which cannot be accepted.
+    """
+    changes = [proposal for proposal in proposals if proposal.kind in ("remove", "relabel")]
+    selected: dict[str, Proposal] = {}
+    for name in names:
+        if name == "all":
+            some = changes
+        elif name == "confident":
+            some = [p for p in changes if p.confidence is not None and p.confidence >= CONFIDENT]
+        elif name in POLICIES:
+            some = [p for p in proposals if p.ground in POLICIES[name] and p.kind != "review"]
+        else:
+            some = [_by_id(proposals, name)]
+        selected.update((proposal.id, proposal) for proposal in some)
+    return list(selected.values())
+
+
+def _by_id(proposals: Sequence[Proposal], name: str) -> Proposal:
+    found = [proposal for proposal in proposals if name and proposal.id.startswith(name)]
+    if len(found) != 1:
+        how = "no proposal" if not found else f"{len(found)} proposals"
+        raise NotFound(
+            f"{name!r} matches {how}.",
+            hint=f"Give an id, or one of: all, confident, {', '.join(POLICIES)}.",
+        )
+    if found[0].kind == "review":
+        raise InputError(
+            f"Proposal {found[0].id} is a question, and nothing follows from accepting it.",
+            hint="Decide it: --relabel TASK=ANSWER, or --remove TASK.",
+        )
+    return found[0]
+
+
+def _proposal(
+    kind: Kind,
+    ground: Ground,
+    tasks: Sequence[str],
+    reason: str,
+    *,
+    expected: Any = None,
+    confidence: float | None = None,
+) -> Proposal:
+    id = content_hash([kind, ground, list(tasks), expected])[:8]
+    return Proposal(
+        id=id,
+        kind=kind,
+        ground=ground,
+        tasks=tuple(tasks),
+        reason=reason,
+        expected=expected,
+        confidence=confidence,
+    )
+
+
+def _duplicates(dataset: Dataset) -> list[Proposal]:
+    found = []
+    order = {"test": 0, "val": 1, "train": 2}
+
+    def rank(task: Task) -> tuple[bool, int]:
+        return task.expected is None, order[dataset.splits[task.id]]
+
+    for group in same_input(dataset.tasks):
+        if contradict(group):
+            said = "; ".join(f"{t.id}: {_shown(t.expected)}" for t in group[:4])
+            reason = f"The same input has different expected answers ({said})."
+            found.append(_proposal("review", "contradiction", [t.id for t in group], reason))
+            continue
+        kept, *rest = sorted(group, key=rank)
+        reason = f"The input is that of {kept.id}, which stays in {dataset.splits[kept.id]}."
+        ids = [task.id for task in rest]
+        found.append(_proposal("remove", "duplicate", ids, reason, confidence=1.0))
+    return found
+
+
+def _suspects(results: Results) -> tuple[Suspects | None, list[str]]:
+    """Item response, and why there is none."""
+    count = len(results.candidates)
+    unknown = "wrong labels, difficulty and the core set are unknown"
+    if not count:
+        return None, [f"No rollout of these tasks has a score: {unknown}. Run ratchet eval."]
+    if count < ENOUGH:
+        some = "1 candidate has" if count == 1 else f"{count} candidates have"
+        return None, [f"{some} been scored, and it takes {ENOUGH}: {unknown}."]
+    values = [value for cell in results.cells.values() for value in cell.scores]
+    if max(values) - min(values) < EQUAL:
+        same = f"Every score of {results.evaluator} is {values[0]:g}"
+        return None, [f"{same}, so nothing tells candidates or tasks apart: {unknown}."]
+    suspects = find_suspects(results)
+    if suspects is None:
+        return None, [f"No task was run by enough candidates: {unknown}."]
+    left = len(results.tasks) - len(suspects.rows)
+    if left:
+        return suspects, [f"{left} tasks were run by too few candidates, and nothing is known."]
+    return suspects, []
+
+
+def _disagreements(results: Results) -> list[Proposal]:
+    """Tasks on whose rollouts people contradict one another."""
+    found = []
+    for task in results.tasks:
+        labels = [
+            value
+            for candidate in results.candidates
+            if (cell := results.cells.get((task.id, candidate))) is not None
+            for value in cell.labels
+        ]
+        conflicts = sum(
+            min(cell.labels) < RIGHT <= max(cell.labels)
+            for candidate in results.candidates
+            if (cell := results.cells.get((task.id, candidate))) is not None
+            and len(cell.labels) > 1
+            and len(cell.scores) == 1
+        )
+        if conflicts:
+            right = sum(value >= RIGHT for value in labels)
+            reason = (
+                f"People contradict one another about the same output: of {len(labels)} labels"
+                f" {right} say that it is right."
+            )
+            found.append(_proposal("review", "disagreement", [task.id], reason))
+    return found
+
+
+def _wrong_labels(results: Results, suspects: Suspects, taken: set[str]) -> list[Proposal]:
+    found = []
+    for suspect in suspects.ranked:
+        task = results.tasks[suspect.row]
+        if suspect.wrong < SUSPICIOUS:
+            break
+        if task.id in taken or task.expected is None:
+            continue
+        reason = _why(suspect)
+        clear = suspect.supporters > 1 and suspect.answer_share >= SUSPICIOUS
+        if clear and answer_key(suspect.answer) != answer_key(task.expected):
+            found.append(
+                _proposal(
+                    "relabel",
+                    "wrong label",
+                    [task.id],
+                    reason,
+                    expected=suspect.answer,
+                    confidence=min(suspect.wrong, suspect.answer_share),
+                )
+            )
+        else:
+            found.append(
+                _proposal("review", "wrong label", [task.id], reason, confidence=suspect.wrong)
+            )
+    return found
+
+
+def _why(suspect: Suspect) -> str:
+    parts = [f"{suspect.right} of {suspect.measured} candidates are right by the label"]
+    if suspect.supporters > 1:
+        parts.append(f"{suspect.supporters} agree on {_shown(suspect.answer)}")
+    else:
+        parts.append("strong ones fail where weak ones succeed")
+    if suspect.disagreeing:
+        parts.append(f"{', '.join(suspect.disagreeing)} contradict the scores")
+    return f"The label is wrong with probability {suspect.wrong:.2f}: {', '.join(parts)}."
+
+
+def _uninformative(dataset: Dataset, results: Results, taken: set[str]) -> list[Proposal]:
+    import numpy as np
+
+    scores = results.matrix()
+    easy, hard = [], []
+    for row, task in enumerate(results.tasks):
+        known = scores[row][~np.isnan(scores[row])]
+        if task.id in taken or dataset.splits[task.id] == "test" or len(known) < ENOUGH:
+            continue
+        if float(known.min()) >= 1.0 - EQUAL:
+            easy.append(task.id)
+        elif float(known.max()) <= EQUAL:
+            hard.append(task.id)
+    found = []
+    if easy:
+        reason = "All candidates solve them, so that they tell none apart any more."
+        found.append(_proposal("remove", "uninformative", easy, reason))
+    if hard:
+        reason = "No candidate solves them: they are too hard, impossible, or their labels wrong."
+        found.append(_proposal("review", "uninformative", hard, reason))
+    return found
+
+
+def _core_set(
+    dataset: Dataset, results: Results, suspects: Suspects, taken: set[str]
+) -> list[Proposal]:
+    rows: dict[str, list[int]] = {"train": [], "val": []}
+    for at, row in enumerate(suspects.rows):
+        id = results.tasks[row].id
+        split = dataset.splits[id]
+        if split in rows and id not in taken:
+            rows[split].append(at)
+    count = sum(map(len, rows.values()))
+    if count < CORE_TASKS:
+        return []
+    core = [
+        results.tasks[suspects.rows[at]].id
+        for some in rows.values()
+        if some
+        for at in core_set(suspects.response, max(1, math.ceil(CORE_SHARE * len(some))), some)
+    ]
+    reason = (
+        f"These {len(core)} of {count} train and val tasks tell candidates apart best; accepting"
+        f" them makes the dataset {dataset.name}-core."
+    )
+    return [_proposal("core set", "core set", core, reason)]
+
+
+def _estimates(results: Results, suspects: Suspects) -> list[TaskEstimate]:
+    import numpy as np
+
+    scores, response = results.matrix(), suspects.response
+    wrong = {suspect.row: suspect.wrong for suspect in suspects.ranked}
+    return [
+        TaskEstimate(
+            task=results.tasks[row].id,
+            difficulty=round(float(response.difficulty[at]), 4),
+            discrimination=round(float(response.discrimination[at]), 4),
+            wrong=round(wrong[row], 4),
+            mean=round(float(np.nanmean(scores[row])), 4),
+        )
+        for at, row in enumerate(suspects.rows)
+    ]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:59]}…"

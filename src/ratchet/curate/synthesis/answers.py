@@ -1,0 +1,184 @@
+"""Expected answers of synthetic inputs: from an oracle, or where several solvers agree."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ratchet.curate.refinement.results import answer_key
+from ratchet.curate.synthesis.coached import MOST_SHOWN
+from ratchet.curate.synthesis.spending import BoundedCoach, SpendingReached
+from ratchet.llm import Message, Reply
+from ratchet.types import InputError, Task
+
+ENOUGH = 2
+"""Answers that must agree, and all that were given."""
+
+EXAMPLES = 5
+
+_SYSTEM = (
+    "You solve the task of a software agent. The examples show inputs with right answers. Answer"
+    " the last input in exactly their form; think first, in `reasoning`."
+)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An expected answer, or why there is none."""
+
+    expected: Any = None
+    by: str = ""
+    """Where it comes from."""
+    problem: str = ""
+
+
+class Answerer(Protocol):
+    """Finds the expected answers of inputs."""
+
+    async def answer(self, inputs: Sequence[Any]) -> list[Answer]:
+        """One answer for each input."""
+        ...
+
+
+Solver = Callable[[Sequence[Any]], Awaitable[Sequence[Sequence[Any]]]]
+"""Solves inputs, each several times, independently; returns the answers given to each."""
+
+
+class Oracle:
+    """Answers by a function of the input that is known to be right.
+
+    Args:
+        function: Returns the answer; None means that there is none.
+        name: Its name.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], name: str) -> None:
+        self._function = function
+        self._name = name
+
+    async def answer(self, inputs: Sequence[Any]) -> list[Answer]:
+        """See `Answerer.answer`."""
+        return [self._one(value) for value in inputs]
+
+    def _one(self, value: Any) -> Answer:
+        try:
+            found = self._function(value)
+            msgspec.json.encode(found)
+        except Exception as error:
+            kind = type(error).__name__
+            return Answer(problem=f"The oracle {self._name} fails: {kind}: {error}.")
+        if found is None:
+            return Answer(problem=f"The oracle {self._name} has no answer.")
+        return Answer(found, f"oracle {self._name}")
+
+
+class Agreement:
+    """Answers where all solvers agree, over all their tries.
+
+    Args:
+        solvers: Solvers by name.
+    """
+
+    def __init__(self, solvers: Mapping[str, Solver]) -> None:
+        self._solvers = dict(solvers)
+
+    async def answer(self, inputs: Sequence[Any]) -> list[Answer]:
+        """See `Answerer.answer`."""
+        given = await asyncio.gather(*(solve(inputs) for solve in self._solvers.values()))
+        return [
+            self._agreed([answer for solved in given for answer in solved[at]])
+            for at in range(len(inputs))
+        ]
+
+    def _agreed(self, answers: Sequence[Any]) -> Answer:
+        keys = {answer_key(answer) for answer in answers}
+        if len(answers) < ENOUGH:
+            return Answer(problem=f"Too few solvers gave an answer ({len(answers)}).")
+        if len(keys) > 1:
+            return Answer(problem=f"The solvers gave {len(keys)} different answers.")
+        who = " and ".join(self._solvers)
+        return Answer(answers[0], f"{len(answers)} answers of {who} agree")
+
+
+class CoachSolver:
+    """Solves inputs with the coach, by examples.
+
+    Args:
+        coach: The coach.
+        tasks: Tasks with answers.
+        schema: JSON schema of an answer.
+        rng: Selects the examples.
+        tries: Answers to each input; each sees other examples.
+        purpose: What the agent does; empty when unknown.
+
+    Raises:
+        InputError: No task has an answer.
+    """
+
+    def __init__(
+        self,
+        coach: BoundedCoach,
+        tasks: Sequence[Task],
+        schema: Mapping[str, Any],
+        rng: random.Random,
+        *,
+        tries: int = 3,
+        purpose: str = "",
+    ) -> None:
+        self._tasks = [task for task in tasks if task.expected is not None]
+        if not self._tasks:
+            raise InputError(
+                "No task has an expected answer, so nothing shows the coach what an answer is.",
+                hint="Give an oracle instead, or keep the inputs without answers (--open).",
+            )
+        self._coach = coach
+        self._rng = rng
+        self._tries = tries
+        self._purpose = purpose
+        self._form = {
+            "type": "object",
+            "properties": {"reasoning": {"type": "string"}, "answer": dict(schema)},
+            "required": ["reasoning", "answer"],
+            "additionalProperties": False,
+        }
+
+    async def __call__(self, inputs: Sequence[Any]) -> list[list[Any]]:
+        """See `Solver`.
+
+        Raises:
+            SpendingReached: A bound is reached, and no input was answered.
+            CoachUnavailable: The coach cannot be used.
+        """
+        size = min(EXAMPLES, len(self._tasks))
+        calls = [
+            (at, self._one(value, self._rng.sample(self._tasks, size), number))
+            for at, value in enumerate(inputs)
+            for number in range(self._tries)
+        ]
+        # All are awaited even if one fails: they are paid for.
+        replies = await asyncio.gather(*(call for _, call in calls), return_exceptions=True)
+        answers: list[list[Any]] = [[] for _ in inputs]
+        for (at, _), reply in zip(calls, replies, strict=True):
+            if isinstance(reply, Reply):
+                answers[at] += [] if reply.data is None else [reply.data["answer"]]
+            elif not isinstance(reply, SpendingReached):
+                raise reply
+        refused = [reply for reply in replies if isinstance(reply, SpendingReached)]
+        if refused and not any(answers):
+            raise refused[0]
+        return answers
+
+    async def _one(self, value: Any, shown: Sequence[Task], number: int) -> Reply:
+        examples = [f"Input: {_line(task.input)}\nAnswer: {_line(task.expected)}" for task in shown]
+        about = [f"What the agent does:\n{self._purpose}"] if self._purpose else []
+        request = "\n\n".join([*about, *examples, f"Input: {_line(value)}"])
+        messages = [Message("system", _SYSTEM), Message("user", request)]
+        return await self._coach.ask(f"answer {number}", messages, self._form)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)[:MOST_SHOWN]

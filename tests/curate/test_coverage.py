@@ -1,0 +1,84 @@
+"""What live traffic asks for that a dataset lacks, and whether it drifts."""
+
+from __future__ import annotations
+
+import pytest
+
+from ratchet.curate.refinement.coverage import ENOUGH, measure_coverage
+from ratchet.curate.refinement.live_inputs import live_inputs
+from ratchet.store import Store
+from ratchet.types import Span, SpanRecord
+
+BOOKING = [f"Book a meeting room for {n} people in building {n % 7}" for n in range(60)]
+REFUND = [f"I want my money back for order {n}, the parcel never arrived" for n in range(60)]
+
+
+def mixed(one: list[str], other: list[str]) -> list[str]:
+    return [text for pair in zip(one, other, strict=True) for text in pair]
+
+
+def test_what_the_dataset_lacks_is_a_gap() -> None:
+    found = measure_coverage(mixed(BOOKING, REFUND), BOOKING[:20])
+    assert found is not None
+    assert found.gaps
+    words = {word for gap in found.gaps for word in gap.words}
+    assert words & {"money", "order", "parcel", "arrived", "refund", "back", "want"}
+    assert sum(cluster.tasks for cluster in found.clusters) == 20
+    assert found.distance > 0.4
+
+
+def test_a_dataset_like_the_traffic_has_no_gap() -> None:
+    live = mixed(BOOKING, REFUND)
+    found = measure_coverage(live, live)
+    assert found is not None
+    assert found.gaps == ()
+    assert found.distance == pytest.approx(0)
+
+
+def test_traffic_that_changes_its_subject_drifts_and_mixed_traffic_does_not() -> None:
+    changed = measure_coverage([*BOOKING, *REFUND], BOOKING)
+    steady = measure_coverage(mixed(BOOKING, REFUND), BOOKING)
+    assert changed is not None
+    assert steady is not None
+    assert changed.drift > 0.9
+    assert changed.drift_p < 0.01
+    assert steady.drift_p > 0.05
+
+
+def test_too_few_inputs_say_nothing() -> None:
+    assert measure_coverage(BOOKING[: ENOUGH - 1], BOOKING) is None
+
+
+def test_inputs_that_are_all_equal_are_one_cluster() -> None:
+    found = measure_coverage(["same"] * ENOUGH, ["same"])
+    assert found is not None
+    assert len(found.clusters) == 1
+    assert found.drift == 0
+
+
+def test_the_input_of_a_trace_is_its_roots_argument_or_its_last_user_message(store: Store) -> None:
+    def span(number: int, parent: str | None = None, **attributes: str) -> SpanRecord:
+        return SpanRecord(
+            span=Span(
+                trace_id=f"{number:032x}",
+                span_id=f"{number:016x}",
+                parent_id=parent,
+                name="answer",
+                start_ns=number * 10**9,
+                end_ns=number * 10**9 + 5,
+                attributes={name.replace("__", "."): text for name, text in attributes.items()},
+            ),
+            agent="helper",
+        )
+
+    said = '[{"role": "user", "parts": [{"type": "text", "content": "Where is it?"}]}]'
+    store.spans.put(
+        [
+            span(3, gen_ai__input__messages=said),
+            span(2, ratchet__input='{"question": "When?"}'),
+            span(4),
+            span(5, "00000000000000ff", ratchet__input='"a child"'),
+        ]
+    )
+    assert live_inputs(store) == [{"question": "When?"}, "Where is it?"]
+    assert live_inputs(store, limit=1) == ["Where is it?"]

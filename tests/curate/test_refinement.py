@@ -1,0 +1,264 @@
+"""What the results of candidates say about tasks: wrong labels, useless tasks, a core set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from tests.curate.ranked_results import drawn, ran, results, tasks_of
+
+from ratchet.curate.refinement import accept, core_dataset, refine, results_of, select
+from ratchet.curate.refinement.core_set import core_set, kendall_tau
+from ratchet.curate.refinement.item_response import fit_item_response
+from ratchet.curate.refinement.label_errors import ENOUGH, find_suspects
+from ratchet.curate.refinement.proposals import Proposal, Refinement
+from ratchet.types import Dataset, InputError, NotFound, Origin, Split, Task
+
+
+def dataset_of(tasks: list[Task], split: Split = "train") -> Dataset:
+    return Dataset(name="sun", tasks=tuple(tasks), splits={task.id: split for task in tasks})
+
+
+def with_wrong_labels(count: int, wrong: range) -> list[Task]:
+    tasks = tasks_of(count)
+    for row in wrong:
+        tasks[row] = msgspec.structs.replace(tasks[row], expected="north")
+    return tasks
+
+
+def of_ground(found: Refinement, ground: str) -> list[Proposal]:
+    return [proposal for proposal in found.proposals if proposal.ground == ground]
+
+
+@pytest.fixture(scope="module")
+def mislabelled() -> tuple[Dataset, Any]:
+    """200 tasks that 20 candidates ran, ten of which have a wrong label."""
+    tasks = with_wrong_labels(200, range(10))
+    return dataset_of(tasks), results(tasks, drawn(200, 20))
+
+
+def test_wrong_labels_are_found_and_the_right_answer_is_proposed(mislabelled: Any) -> None:
+    found = refine(*mislabelled)
+    proposed = of_ground(found, "wrong label")
+    right = {id for p in proposed if p.kind == "relabel" for id in p.tasks if p.expected == "east"}
+    planted = {f"t{row:03}" for row in range(10)}
+    assert len(right & planted) >= 8
+    assert len({id for p in proposed for id in p.tasks} - planted) <= 2
+    assert all(0.5 <= p.confidence <= 1 for p in proposed if p.confidence is not None)
+    assert "candidates are right by the label" in proposed[0].reason
+
+
+def test_without_outputs_inverted_scores_are_still_suspected() -> None:
+    tasks, knows = tasks_of(200), drawn(200, 20)
+    knows[:10] = ~knows[:10]
+    suspects = find_suspects(results(tasks, knows, outputs=False))
+    assert suspects is not None
+    first = [suspect.row for suspect in suspects.ranked[:20]]
+    assert len(set(first) & set(range(10))) >= 8
+
+
+def test_the_estimated_share_of_wrong_labels_is_near_the_true_one(mislabelled: Any) -> None:
+    suspects = find_suspects(mislabelled[1])
+    assert suspects is not None
+    assert suspects.response.wrong_share == pytest.approx(0.05, abs=0.03)
+
+
+def test_abilities_and_difficulties_come_in_the_true_order() -> None:
+    knows = drawn(300, 20).astype(float)
+    knows[5:50, 3] = np.nan  # not every candidate has run every task
+    response = fit_item_response(knows)
+    assert kendall_tau(response.ability, np.arange(20.0)) > 0.85
+    assert np.corrcoef(response.difficulty, -np.nanmean(knows, axis=1))[0, 1] > 0.95
+    assert response.ability.mean() == pytest.approx(0, abs=1e-9)
+
+
+def test_below_ten_candidates_nothing_is_said_about_labels() -> None:
+    tasks = with_wrong_labels(60, range(10))
+    found = refine(dataset_of(tasks), results(tasks, drawn(60, ENOUGH - 1)))
+    assert found.proposals == ()
+    assert found.estimates == ()
+    assert "9 candidates have been scored, and it takes 10" in found.notes[0]
+
+
+def test_one_candidate_and_no_candidate_are_said_in_a_sentence() -> None:
+    tasks = tasks_of(5)
+    one = refine(dataset_of(tasks), results(tasks, drawn(5, 1)))
+    assert one.notes[0].startswith("1 candidate has been scored")
+    none = refine(dataset_of(tasks), results_of(tasks, []))
+    assert none.notes[0].startswith("No rollout of these tasks has a score")
+
+
+def test_equal_scores_tell_nothing_and_remove_nothing() -> None:
+    tasks = tasks_of(30)
+    found = refine(dataset_of(tasks), results(tasks, np.ones((30, 12), dtype=bool)))
+    assert found.proposals == ()
+    assert found.notes[0].startswith("Every score of exact_match is 1, so nothing tells")
+
+
+def test_an_empty_dataset_is_refused() -> None:
+    with pytest.raises(InputError, match="'sun' has no tasks"):
+        refine(dataset_of([]), results_of([], []))
+
+
+def test_what_everybody_solves_is_removed_and_what_nobody_solves_is_asked_about() -> None:
+    tasks, knows = tasks_of(60), drawn(60, 15)
+    knows[0], knows[1] = True, True
+    tasks[2] = msgspec.structs.replace(tasks[2], expected="above")
+    dataset = dataset_of(tasks)
+    easy, hard = of_ground(refine(dataset, results(tasks, knows)), "uninformative")
+    assert {"t000", "t001"} <= set(easy.tasks)
+    assert easy.kind == "remove"
+    assert "t002" not in easy.tasks
+    assert hard.kind == "review"
+
+
+def test_test_tasks_are_not_removed_for_their_results() -> None:
+    tasks, knows = tasks_of(150), drawn(150, 15)
+    knows[:20] = True
+    splits: dict[str, Split] = {t.id: "test" if r < 20 else "train" for r, t in enumerate(tasks)}
+    dataset = Dataset(name="sun", tasks=tuple(tasks), splits=splits)
+    found = refine(dataset, results(tasks, knows))
+    (core,) = of_ground(found, "core set")
+    touched = {id for p in (*of_ground(found, "uninformative"), core) for id in p.tasks}
+    assert touched
+    assert all(splits[id] == "train" for id in touched)
+    made = core_dataset(dataset, core)
+    assert made.name == "sun-core"
+    assert [t.id for t in made.split("test")] == [t.id for t in dataset.split("test")]
+    assert len(made.split("train")) == 13
+
+
+def test_duplicates_leave_the_one_that_is_held_out() -> None:
+    tasks = [
+        Task("a", "Which  Way?", "east"),
+        Task("b", "which way?", "east"),
+        Task("c", "which way -5?", "east"),
+        Task("d", "which way 5?", "east"),
+    ]
+    dataset = Dataset(
+        name="sun", tasks=tuple(tasks), splits={"a": "train", "b": "test", "c": "val", "d": "val"}
+    )
+    (proposal,) = refine(dataset, results_of(tasks, [])).proposals
+    assert (proposal.kind, proposal.tasks) == ("remove", ("a",))
+
+
+def test_rewordings_that_were_synthesized_are_no_duplicates() -> None:
+    origin = Origin(made="synthesized", by="answer-keeping change: double spaces", sources=("a",))
+    tasks = [Task("a", "which way?", "east"), Task("b", "which  way?", "east", origin=origin)]
+    assert refine(dataset_of(tasks), results_of(tasks, [])).proposals == ()
+
+
+def test_contradictory_labels_are_a_question_that_cannot_be_accepted() -> None:
+    tasks = [Task("a", "which way?", "east"), Task("b", "Which way?", "west")]
+    found = refine(dataset_of(tasks), results_of(tasks, []))
+    (proposal,) = found.proposals
+    assert proposal.ground == "contradiction"
+    assert '(a: "east"; b: "west")' in proposal.reason
+    with pytest.raises(InputError, match="is a question"):
+        select(found.proposals, [proposal.id])
+    assert select(found.proposals, ["all"]) == []
+
+
+def test_people_who_contradict_one_another_are_named() -> None:
+    tasks = tasks_of(3)
+    found = ran(tasks, drawn(3, 2))
+    found[0] = (found[0][0], found[0][1], [1.0, 0.0, 1.0])
+    refined = refine(dataset_of(tasks), results_of(tasks, found))
+    (proposal,) = of_ground(refined, "disagreement")
+    assert proposal.tasks == ("t000",)
+    assert "of 3 labels 2 say that it is right" in proposal.reason
+
+
+def test_people_who_contradict_the_scores_make_a_label_suspicious() -> None:
+    tasks, knows = tasks_of(60), drawn(60, 12)
+    plain = ran(tasks, knows)
+    told = [
+        (r, s, [1.0 - s[0].value if r.task_id == "t000" else s[0].value])  # type: ignore[operator]
+        for r, s, _ in plain
+    ]
+
+    def wrong(rollouts: Any) -> float:
+        suspects = find_suspects(results_of(tasks, rollouts))
+        assert suspects is not None
+        return next(s.wrong for s in suspects.ranked if s.row == 0)
+
+    assert wrong(told) > wrong(plain)
+
+
+def test_accepting_makes_a_version_that_names_its_parent(mislabelled: Any) -> None:
+    dataset, found = mislabelled[0], refine(*mislabelled)
+    chosen = select(found.proposals, ["wrong-labels"])
+    after = accept(dataset, chosen, remove=["t100"])
+    assert after.parent == dataset.version
+    assert after.version != dataset.version
+    assert after.reason == f"Refined: 1 removed, {len(chosen)} relabelled."
+    assert len(after.tasks) == 199
+    assert {t.id: t.expected for t in after.tasks}[chosen[0].tasks[0]] == chosen[0].expected
+    assert accept(dataset, []) is dataset
+
+
+def test_a_persons_answer_wins_over_a_proposal(mislabelled: Any) -> None:
+    dataset, found = mislabelled[0], refine(*mislabelled)
+    chosen = select(found.proposals, ["wrong-labels"])
+    id = chosen[0].tasks[0]
+    after = accept(dataset, chosen, relabel={id: "up"})
+    assert {t.id: t.expected for t in after.tasks}[id] == "up"
+
+
+def test_what_does_not_exist_is_named(mislabelled: Any) -> None:
+    with pytest.raises(NotFound, match="no task 'nowhere'"):
+        accept(mislabelled[0], [], remove=["nowhere"])
+    with pytest.raises(NotFound, match="'zzz' matches no proposal"):
+        select([], ["zzz"])
+
+
+def test_a_split_is_never_emptied() -> None:
+    tasks = tasks_of(2)
+    dataset = Dataset(name="sun", tasks=tuple(tasks), splits={"t000": "val", "t001": "train"})
+    with pytest.raises(InputError, match="No task would be left in the val split"):
+        accept(dataset, [], remove=["t000"])
+
+
+def test_ids_of_proposals_depend_on_nothing_but_the_change(mislabelled: Any) -> None:
+    once, again = refine(*mislabelled), refine(*mislabelled)
+    assert [p.id for p in once.proposals] == [p.id for p in again.proposals]
+    assert len({p.id for p in once.proposals}) == len(once.proposals)
+
+
+def test_a_core_set_ranks_other_candidates_better_than_random_tenths() -> None:
+    taus, random_taus = [], []
+    for seed in range(4):
+        knows = drawn(400, 36, seed).astype(float)
+        mixed = np.random.default_rng(seed).permutation(36)
+        known, held_out = knows[:, mixed[:20]], knows[:, mixed[20:]]
+        core = core_set(fit_item_response(known), 40)
+        assert len(set(core)) == 40
+        taus.append(kendall_tau(held_out[core].mean(0), held_out.mean(0)))
+        rng = np.random.default_rng(seed)
+        for _ in range(10):
+            rows = rng.choice(400, 40, replace=False)
+            random_taus.append(kendall_tau(held_out[rows].mean(0), held_out.mean(0)))
+    assert np.mean(taus) > np.mean(random_taus)
+
+
+def test_scores_against_a_former_label_do_not_count_and_their_answers_do() -> None:
+    tasks = tasks_of(3)
+    found = ran(tasks, drawn(3, 2))
+    newer = [msgspec.structs.replace(tasks[0], expected="north"), *tasks[1:]]
+    made = results_of(newer, found)
+    assert made.cells["t000", "c00"].scores == []
+    assert made.cells["t000", "c00"].answers
+    assert made.cells["t001", "c00"].scores
+
+
+def test_versions_of_the_agents_source_are_different_candidates() -> None:
+    tasks = tasks_of(1)
+    (plain,) = ran(tasks, drawn(1, 1))
+    both = [
+        (msgspec.structs.replace(plain[0], queue=f"eval-{v}", id=v), plain[1], plain[2])
+        for v in ("v1", "v2")
+    ]
+    assert results_of(tasks, both).candidates == ("c00@v1", "c00@v2")
+    assert results_of(tasks, both[:1]).candidates == ("c00",)
