@@ -19,11 +19,15 @@ def tasks_of(count: int) -> list[Task]:
     ]
 
 
-def drawn(count: int, candidates: int, seed: int = 0) -> Any:
-    """Whether each candidate knows each answer: tasks × candidates; the last candidate is best."""
+def drawn(count: int, candidates: int, seed: int = 0, spread: float = 0.0) -> Any:
+    """Whether each candidate knows each answer: tasks × candidates; the last candidate is best.
+
+    `spread` is the standard deviation of the logarithm of the tasks' discrimination.
+    """
     rng = np.random.default_rng(seed)
     ability = np.linspace(-1.5, 1.5, candidates)
-    steep = 1.5 * (ability[None] - rng.normal(-0.3, 0.8, count)[:, None])
+    slope = 1.5 * np.exp(spread * rng.normal(0.0, 1.0, count))
+    steep = slope[:, None] * (ability[None] - rng.normal(-0.3, 0.8, count)[:, None])
     return rng.random(steep.shape) < 1 / (1 + np.exp(-steep))
 
 

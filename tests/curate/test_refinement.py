@@ -230,7 +230,7 @@ def test_ids_of_proposals_depend_on_nothing_but_the_change(mislabelled: Any) -> 
 def test_a_core_set_ranks_other_candidates_better_than_random_tenths() -> None:
     taus, random_taus = [], []
     for seed in range(4):
-        knows = drawn(400, 36, seed).astype(float)
+        knows = drawn(400, 36, seed, spread=1.0).astype(float)
         mixed = np.random.default_rng(seed).permutation(36)
         known, held_out = knows[:, mixed[:20]], knows[:, mixed[20:]]
         core = core_set(fit_item_response(known), 40)

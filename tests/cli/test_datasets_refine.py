@@ -1,0 +1,140 @@
+"""`ratchet datasets refine`: proposals from stored results, accepted into a new version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from ratchet.store import Store
+from ratchet.types import Candidate, Dataset, PromptTemplate, Task
+from tests.curate.ranked_results import drawn, ran, tasks_of
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import MakeProject, Project
+
+
+def open_store(project: Project) -> Store:
+    folder = project.root / ".ratchet"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    return Store.open(f"sqlite:///{folder / 'ratchet.db'}")
+
+
+def fill(project: Project, candidates: int = 12) -> Dataset:
+    """Store a dataset of 160 tasks, six with a wrong label, and the results on it."""
+    tasks = tasks_of(160)
+    for row in range(6):
+        tasks[row] = msgspec.structs.replace(tasks[row], expected="north")
+    tasks.append(Task("again", tasks[50].input, "east"))
+    splits = {t.id: ("train", "train", "val", "test")[n % 4] for n, t in enumerate(tasks)}
+    dataset = Dataset(name="sun", tasks=tuple(tasks), splits=splits)  # type: ignore[arg-type]
+    names = [Candidate.of({"p": PromptTemplate(text=f"{n}")}) for n in range(candidates)]
+    found = [
+        (msgspec.structs.replace(r, candidate_id=names[int(r.candidate_id[1:])].id), scores)
+        for r, scores, _ in ran(tasks[:-1], drawn(160, candidates))
+    ]
+    with open_store(project) as store:
+        store.datasets.put(dataset)
+        for candidate in names:
+            store.candidates.put(candidate, 1.0)
+        store.rollouts.create([rollout for rollout, _ in found], 1.0)
+        store.scores.add([(r.id, score) for r, scores in found for score in scores], 1.0)
+    return dataset
+
+
+@pytest.fixture
+def project(make_project: MakeProject) -> Project:
+    made = make_project(tasks=3)
+    fill(made)
+    return made
+
+
+def test_wrong_labels_duplicates_and_a_core_set_are_proposed_with_reasons(project: Project) -> None:
+    found: dict[str, Any] = project.json("datasets", "refine", "sun")
+    assert found["candidates"] == 12
+    assert found["evaluator"] == "exact_match"
+    grounds = {proposal["ground"] for proposal in found["proposals"]}
+    assert {"duplicate", "wrong label", "core set"} <= grounds
+    relabelled = {p["tasks"][0] for p in found["proposals"] if p["kind"] == "relabel"}
+    assert len(relabelled & {f"t00{row}" for row in range(6)}) >= 4
+    assert found["made"] == []
+    assert len(found["estimates"]) == 160
+
+    text = project.ratchet("datasets", "refine", "sun").stdout
+    assert "north → east" in text
+    assert "The input is that of" in text
+    assert "Coverage is unknown: 0 inputs" in text
+
+
+def test_accepting_makes_a_version_and_the_earlier_one_stays(project: Project) -> None:
+    before: dict[str, Any] = project.json("datasets", "refine", "sun")
+    (copy,) = [p for p in before["proposals"] if p["ground"] == "duplicate"]
+    after: dict[str, Any] = project.json(
+        *("datasets", "refine", "sun", "--accept", copy["id"][:6], "--relabel", 't003="up"')
+    )
+    (made,) = after["made"]
+    assert made["parent"] == before["version"]
+    assert made["reason"] == "Refined: 1 removed, 1 relabelled."
+    with open_store(project) as store:
+        latest = store.datasets.latest("sun")
+        assert latest is not None
+        assert latest.version == made["version"]
+        assert {t.id: t.expected for t in latest.tasks}["t003"] == "up"
+        assert len(store.datasets.get(before["version"]).tasks) == 161
+    again: dict[str, Any] = project.json("datasets", "refine", f"sun@{before['version']}")
+    assert again["proposals"] == before["proposals"]
+
+
+def test_a_core_set_becomes_a_dataset_of_its_own(project: Project) -> None:
+    found: dict[str, Any] = project.json("datasets", "refine", "sun", "--accept", "core-set")
+    (made,) = found["made"]
+    assert made["dataset"] == "sun-core"
+    with open_store(project) as store:
+        latest, core = store.datasets.latest("sun"), store.datasets.latest("sun-core")
+        assert latest is not None
+        assert core is not None
+        assert len(core.split("test")) == 40
+        assert 10 <= len(core.split("train")) + len(core.split("val")) <= 14
+        assert latest.version == found["version"]
+
+
+def test_the_plot_is_a_png_and_a_page_that_names_tasks(project: Project, tmp_path: Path) -> None:
+    png, html = tmp_path / "plots" / "tasks.png", tmp_path / "tasks.html"
+    done = project.ratchet("datasets", "refine", "sun", "--png", str(png), "--html", str(html))
+    assert done.returncode == 0, done.stderr
+    assert png.read_bytes().startswith(b"\x89PNG")
+    page = html.read_text()
+    assert page.count("<circle") == 160
+    assert "t042\nmean score" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["moon"], "There is no dataset named 'moon'."),
+        (["sun", "--accept", "zzz"], "'zzz' matches no proposal."),
+        (["sun", "--relabel", "t001"], "--relabel 't001' is not TASK=JSON."),
+        (["sun", "--relabel", "t001=up"], "is not JSON."),
+        (["sun", "--remove", "nowhere"], "no task 'nowhere'"),
+        (["sun", "--evaluator", "taste"], "No rollout of 'sun' has a score of 'taste'."),
+    ],
+)
+def test_mistakes_are_one_sentence(project: Project, arguments: list[str], message: str) -> None:
+    done = project.ratchet("datasets", "refine", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_task_file_is_refined_before_anything_ran(make_project: MakeProject) -> None:
+    project = make_project(tasks=12)
+    lines = [json.dumps({"id": f"t{n}", "input": n % 10}) for n in range(12)]
+    project.write("tasks.jsonl", "\n".join(lines) + "\n")
+    found: dict[str, Any] = project.json("datasets", "refine", "tasks")
+    assert len(found["proposals"]) == 2
+    assert "No rollout of these tasks has a score" in found["notes"][0]
+    refused = project.ratchet("datasets", "refine", "tasks", "--png", "x.png")
+    assert "There is nothing to plot: No rollout" in refused.stderr
