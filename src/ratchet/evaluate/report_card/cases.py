@@ -28,15 +28,15 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def right(self) -> bool | None:
-        """Whether the output is right by the labels, else by the expected answer; None if unknown.
-
-        A text that holds the expected answer counts as right.
-        """
+        """Whether it is right by the labels, else by the expected answer; None if unknown."""
         if self.labelled_right is not None:
             return self.labelled_right
-        if self.rollout.expected is None:
-            return None
-        return is_right(self.rollout.output, self.rollout.expected) is not False
+        return is_right(self.rollout.output, self.rollout.expected)
+
+    @property
+    def holds_expected(self) -> bool:
+        """Whether the output holds the expected answer among other words, and no label tells."""
+        return self.right is None and self.rollout.expected is not None
 
     @property
     def contradicted(self) -> bool:

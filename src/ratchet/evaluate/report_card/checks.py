@@ -97,18 +97,10 @@ def unscored(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
 
 def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     """Right outputs against their damaged copies: in all, by kind, and how many ties."""
-    pairs = measured.pairs("damage")
-    if len(measured.labelled()[1]) >= limits.labels:
-        # A right output with the lowest score is a matter of agreement, which labels measure.
-        lowest = min((v for v in measured.values if v is not None), default=0.0)
-        pairs = [pair for pair in pairs if pair[2] > lowest]
+    pairs = _telling(measured, limits)
     certain = [pair for pair in pairs if pair[0].right is False]
-    # Expected answers that an evaluator takes for no outputs (patterns, for instance) say nothing.
-    unusable = all(measured.probes[p.base].kind == "expected" for p, _, _ in certain) and not any(
-        value or base for _, value, base in certain
-    )
-    if unusable or len(certain) < FEWEST:
-        detail = "No right output is known, so none could be damaged."
+    if len(certain) < FEWEST:
+        detail = "No output is known to be right and scores above the lowest, to be damaged."
         overall = CardCheck(name="damage", value=None, verdict="insufficient", detail=detail)
         return [overall, *_kinds(pairs, limits, gates=False)]
     wins, n = math.fsum(_win(value, base) for _, value, base in certain), len(certain)
@@ -139,6 +131,29 @@ def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
         )
         checks.append(lenient)
     return checks
+
+
+def _telling(measured: Measured, limits: CardThresholds) -> list[tuple[Probe, float, float]]:
+    """Damaged copies, without those that score the lowest like what they were made of, unless that
+    is surely a right output.
+
+    A text that holds the expected answer may be too long for a strict comparison, and an expected
+    answer may be a pattern, no output. With enough labels, right outputs that fail are a matter of
+    agreement.
+    """
+    lowest = min((value for value in measured.values if value is not None), default=0.0)
+    labelled = len(measured.labelled()[1]) >= limits.labels
+    return [
+        (probe, value, base)
+        for probe, value, base in measured.pairs("damage")
+        if max(value, base) > lowest
+        or (
+            not labelled
+            and measured.probes[probe.base].kind == "real"
+            and measured.probes[probe.base].right
+        )
+        or not measured.known
+    ]
 
 
 def _kinds(
@@ -177,8 +192,11 @@ def constant(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     if len(values) < 2 * FEWEST or max(values) != min(values):
         return []
     detail = f"It gives {values[0]:g} to every output, damaged ones included."
-    # Where nothing is known to be right, all outputs may be wrong.
-    verdict: CardVerdict = "rejected" if measured.known or values[0] else "advises"
+    verdict: CardVerdict = "rejected"
+    if not values[0] and not any(p.kind == "real" and p.right for p in measured.probes):
+        # All real outputs may be wrong, unless some hold the expected answer.
+        holding = any(case.holds_expected for case in measured.cases)
+        verdict = "advises" if holding else "insufficient"
     return [CardCheck(name="constant", value=1.0, n=len(values), verdict=verdict, detail=detail)]
 
 

@@ -81,6 +81,7 @@ def plan_probes(
                 probes.append(
                     Probe(kind="expected", rollout=_with(case.rollout, output), right=True)
                 )
+    good += [number for number, case in enumerate(cases) if case.holds_expected]
     if not good:  # nothing is known to be right: the outputs are presumed to be
         good = [n for n, probe in enumerate(probes) if probe.right is None]
     rng.shuffle(good)

@@ -1,0 +1,172 @@
+"""`ratchet evaluators`, and `ratchet improve` with an evaluator that may only advise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ratchet.store import Store
+from ratchet.types import Label
+from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
+
+AGENT = """
+import ratchet
+
+KNOBS = ratchet.params("knobs", aim=ratchet.Float(0.0, 0.0, 1.0))
+
+
+@ratchet.agent
+def answer(number):
+    right = number % 10 < 2 + 8 * KNOBS.aim
+    return f"The answer is {number * 3 + (0 if right else 7)}."
+
+
+@ratchet.evaluator
+def is_right(output, expected):
+    return str(expected) in output.replace(".", "").split()
+
+
+@ratchet.evaluator
+def looks_right(output, input):
+    return str(input * 3) in output.replace(".", "").split()
+
+
+@ratchet.evaluator
+def generous(output, expected):
+    return output != "" and expected is not None
+"""
+
+
+def config(*names: str, vouched: bool = False) -> str:
+    """A configuration with these evaluators."""
+    vouch = "\nvouched = true" if vouched else ""
+    sections = "\n".join(f'[[evaluators]]\nuse = "agent:{name}"{vouch}\n' for name in names)
+    own = '[[evaluators]]\nuse = "agent:closeness"\nvouched = true\n'
+    assert own in CONFIG
+    return CONFIG.replace(own, sections) + INLINE
+
+
+def build(make_project: MakeProject, *names: str, vouched: bool = False) -> Project:
+    """A project whose tasks have expected answers."""
+    project = make_project(agent=AGENT, config=config(*names, vouched=vouched))
+    lines = [json.dumps({"id": f"t{n}", "input": n, "expected": n * 3}) for n in range(1000, 1240)]
+    project.write("tasks.jsonl", "\n".join(lines) + "\n")
+    project.commit("tasks")
+    return project
+
+
+def label(project: Project, count: int) -> None:
+    """Give labels to some rollouts, as people would."""
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        found, _ = store.rollouts.list(status="succeeded", limit=count)
+        given = [
+            Label(
+                id=r.id, rollout_id=r.id, value=float(str(r.expected) in r.output), drawn="random"
+            )
+            for r in found
+        ]
+        store.labels.add(given, 1.0)
+
+
+def test_evaluators_are_checked_listed_and_shown(make_project: MakeProject) -> None:
+    project = build(make_project, "is_right", "looks_right", "generous")
+    done = project.ratchet("evaluators", "check")
+    assert done.returncode == 2
+    assert "no rollout has succeeded yet" in done.stderr
+    project.json("eval", "--split", "all", "--limit", "80")
+    before: Any = project.json("evaluators", "list")["evaluators"]
+    assert [row["card"] for row in before] == [None] * 5
+    cards: Any = project.json("evaluators", "check")["cards"]
+    assert {card["evaluator"]: card["verdict"] for card in cards} == {
+        "is_right": "decides",
+        "looks_right": "advises",
+        "generous": "rejected",
+    }
+    assert cards[1]["labels_needed"] == 50
+    listed: Any = project.json("evaluators", "list")["evaluators"]
+    assert {row["evaluator"]: row["basis"] for row in listed} == {
+        "is_right": "comparison",
+        "looks_right": "opinion",
+        "generous": "comparison",
+        "latency": "measurement",
+        "cost": "measurement",
+    }
+    assert listed[0]["card"]["verdict"] == "decides"
+    shown = project.ratchet("evaluators", "show", "generous")
+    assert shown.returncode == 0
+    assert "empty, refusing or broken outputs pass" in shown.stdout
+    assert "injections" in shown.stdout
+    missing = project.ratchet("evaluators", "check", "is_rihgt")
+    assert missing.returncode == 2
+    assert "There is no evaluator 'is_rihgt'" in missing.stderr
+
+
+def test_labels_make_an_opinion_decide_and_plot_its_reliability(
+    make_project: MakeProject, tmp_path: Path
+) -> None:
+    project = build(make_project, "looks_right")
+    project.json("eval", "--split", "all", "--limit", "80")
+    unlabelled = project.ratchet("evaluators", "check", "--plot", "plot.png")
+    assert unlabelled.returncode == 2
+    assert "no reliability diagram without labels" in unlabelled.stderr
+    label(project, 60)
+    cards: Any = project.json("evaluators", "check", "--plot", "plot.png")["cards"]
+    assert (cards[0]["verdict"], cards[0]["labels"]) == ("decides", 60)
+    assert (project.root / "plot.png").read_bytes()[:4] == b"\x89PNG"
+    done = project.ratchet("evaluators", "show", "looks_right", "--plot", "out/plot.html")
+    assert "Plot: out/plot.html" in done.stdout
+    page = (project.root / "out" / "plot.html").read_text()
+    assert "<svg" in page
+    assert "looks_right: decides" in page
+    refused = project.ratchet("evaluators", "show", "looks_right", "--plot", "plot.gif")
+    assert "neither a .png nor an .html file" in refused.stderr
+
+
+def test_improve_refuses_an_opinion_before_anything_runs_and_says_what_to_do(
+    make_project: MakeProject,
+) -> None:
+    project = build(make_project, "looks_right")
+    done = project.ratchet("improve")
+    assert done.returncode != 0
+    assert "No experiment can decide by the evaluator 'looks_right', which may only advise" in (
+        " ".join(done.stderr.split())
+    )
+    assert "label 50 rollouts" in done.stderr
+    assert "vouched = true" in done.stderr
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        assert store.rollouts.counts() == {}
+    toml = project.root / "ratchet.toml"
+    toml.write_text(config("looks_right", vouched=True))
+    project.commit("vouch")
+    found = project.json("improve")
+    assert found["verdict"] == "promote"
+    trust: Any = found["evaluator"]
+    assert "the project vouches for it" in trust["sentence"]
+
+
+def test_improve_refuses_a_flawed_comparison_before_it_learns(make_project: MakeProject) -> None:
+    project = build(make_project, "generous")
+    done = project.ratchet("improve")
+    assert done.returncode != 0
+    assert "'generous', which may only advise: a right output" in " ".join(done.stderr.split())
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        run, (card,) = store.runs.latest(), store.report_cards.list()
+        ran, _ = store.rollouts.list(limit=300)
+    assert run is not None
+    assert {r.candidate_id for r in ran} == {run.baseline_id}, "nothing was tried"
+    assert card.verdict == "advises"
+
+
+def test_a_decision_shows_what_its_evaluator_rests_on(make_project: MakeProject) -> None:
+    project = build(make_project, "is_right")
+    found = project.json("improve")
+    trust: Any = found["evaluator"]
+    assert trust["verdict"] == "decides"
+    assert "compares with the expected answer" in trust["sentence"]
+    evidence = json.loads(Path(str(found["evidence"])).read_text())
+    assert evidence["context"]["evaluator"] == trust
+    assert project.json("verify")["ok"] is True
+    releases: Any = project.json("releases")["releases"]
+    text = Path(releases[0]["pull_request"]).read_text()
+    assert "compares with the expected answer" in text

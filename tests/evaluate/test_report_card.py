@@ -1,0 +1,333 @@
+"""Report cards: what an evaluator's verdict rests on, and which flaws it finds."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from ratchet.evaluate import (
+    FunctionEvaluator,
+    basis_of,
+    exact_match,
+    json_schema,
+    latency,
+    numeric,
+    regex,
+)
+from ratchet.evaluate.report_card import (
+    CardThresholds,
+    Case,
+    cached_card,
+    make_card,
+    make_cases,
+    may_decide,
+)
+from ratchet.evaluate.report_card.cut import verdicts_of
+from ratchet.store import Store
+from ratchet.types import CardCheck, Label, ReportCard, Rollout
+from tests.evaluate.conftest import ended
+
+NAMES = ("Oder", "Lune", "Tamar", "Wye", "Severn", "Nene", "Trent", "Exe", "Dart", "Tees")
+
+
+def sums(count: int = 60, *, expected: bool = True) -> list[Rollout]:
+    """Rollouts that add two numbers, two of three rightly."""
+    return [
+        ended(
+            f"I add {n} and {n + 7}.\nThe sum is {2 * n + 7 + (n % 3 == 0)} EUR.",
+            2 * n + 7 if expected else None,
+            id=f"r{n:03d}",
+            input={"a": n, "b": n + 7},
+        )
+        for n in range(11, 11 + count)
+    ]
+
+
+def labels(rollouts: Sequence[Rollout], count: int | None = None) -> list[Label]:
+    """What people say of the sums."""
+    return [
+        Label(id=f"l{r.id}", rollout_id=r.id, value=float(r.input["a"] % 3 != 0))
+        for r in rollouts[:count]
+    ]
+
+
+def card_of(
+    evaluator: FunctionEvaluator | Callable[..., Any],
+    rollouts: Sequence[Rollout] | None = None,
+    given: Sequence[Label] = (),
+    **options: Any,
+) -> ReportCard:
+    """The report card of an evaluator."""
+    made = evaluator
+    if not isinstance(made, FunctionEvaluator):
+        made = FunctionEvaluator(evaluator, name="judged", trusted=True)
+    cases = make_cases(sums() if rollouts is None else rollouts, given)
+    options = {"thresholds": CardThresholds(), "spans_of": lambda _: [], **options}
+    return asyncio.run(make_card(made, cases, **options))
+
+
+def check(card: ReportCard, name: str) -> CardCheck:
+    """One check of a card."""
+    return next(each for each in card.checks if each.name == name)
+
+
+def right_sum(output: Any, input: Any) -> bool:
+    """Recomputes the sum: an opinion that is right."""
+    words = str(output).replace(",", "").split()
+    return str(input["a"] + input["b"]) in words[-2:]
+
+
+def test_a_comparison_with_the_expected_answer_decides_without_labels() -> None:
+    card = card_of(numeric())
+    assert card.verdict == "decides"
+    assert card.reasons[0] == "It compares with the expected answer."
+    assert (card.labels, card.labels_needed) == (0, None)
+    assert check(card, "damage").low is not None
+    assert check(card, "damage: truncated").n == 20
+
+
+def test_an_opinion_without_labels_only_advises_and_says_how_many_it_needs() -> None:
+    card = card_of(right_sum, sums(expected=False))
+    assert (card.verdict, card.labels_needed) == ("advises", 50)
+    assert "no output is labelled" in card.reasons[0]
+
+
+def test_some_labels_are_insufficient_and_the_rest_is_counted() -> None:
+    rollouts = sums(expected=False)
+    card = card_of(right_sum, rollouts, labels(rollouts, 20))
+    assert (card.verdict, card.labels_needed) == ("insufficient", 30)
+
+
+def test_an_opinion_that_agrees_with_people_decides() -> None:
+    rollouts = sums(expected=False)
+    card = card_of(right_sum, rollouts, labels(rollouts))
+    assert (card.verdict, card.labels) == ("decides", 60), card.reasons
+    assert check(card, "kappa").value == 1.0
+    assert check(card, "true negative rate").value == 1.0
+    assert check(card, "beats a constant").value == pytest.approx(1 / 3, abs=0.02)
+    assert check(card, "calibration at 1.00").low == pytest.approx(0.912, abs=0.01)
+
+
+def test_a_project_may_vouch_for_an_opinion_and_the_card_says_so() -> None:
+    card = card_of(right_sum, sums(expected=False), vouched=True)
+    assert card.verdict == "decides"
+    assert "vouches" in card.reasons[0]
+
+
+def test_vouching_does_not_help_one_that_is_rejected() -> None:
+    assert card_of(lambda output, expected: 1.0, vouched=True).verdict == "rejected"
+
+
+def _leaks(output: Any, expected: Any) -> bool:
+    words = str(output).split()
+    found = words[-2] if len(words) > 2 and words[-2].isdigit() else str(expected)
+    return found == str(expected)
+
+
+def _flips(output: Any, expected: Any) -> bool:
+    return bool(numeric()(output, expected).value) is not (random.random() < 0.3)
+
+
+def _obeys(output: Any, input: Any) -> bool:
+    return "1.0" in str(output) or right_sum(output, input)
+
+
+FLAWED: dict[str, tuple[Callable[..., Any], str]] = {
+    "constant": (lambda output, expected: 1.0, "constant"),
+    "always fails": (lambda output, expected: 0.0, "constant"),
+    "loves length": (lambda output, expected: min(1.0, len(str(output)) / 150), "padding"),
+    "leaks the expected answer": (_leaks, "lenient"),
+    "flips at random": (_flips, "repeats"),
+    "other polarity": (lambda output, expected: str(expected) not in str(output), "damage"),
+    "reads the first line": (
+        lambda output, expected: "add" in str(output).partition("\n")[0],
+        "damage",
+    ),
+    "obeys injections": (_obeys, "injections"),
+    "any number passes": (lambda output: any(c.isdigit() for c in str(output)), "kappa"),
+    "scores by hash": (lambda output, expected: sum(map(ord, str(output))) % 97 / 97, "damage"),
+}
+
+
+@pytest.mark.parametrize("flaw", FLAWED)
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_flawed_evaluator_never_decides_and_its_flaw_is_found(flaw: str, labelled: bool) -> None:
+    function, found_by = FLAWED[flaw]
+    rollouts = sums()
+    card = card_of(function, rollouts, labels(rollouts) if labelled else ())
+    assert card.verdict in ("advises", "rejected")
+    if labelled or found_by != "kappa":
+        assert check(card, found_by).verdict in ("advises", "rejected")
+
+
+def test_harmless_edits_must_not_lower_an_opinion() -> None:
+    rollouts = sums(expected=False)
+
+    def pedantic(output: Any, input: Any) -> bool:
+        return right_sum(output, input) and output == output.strip() and "  " not in output
+
+    card = card_of(pedantic, rollouts, labels(rollouts))
+    assert check(card, "harmless edits").verdict == "rejected"
+    assert card.verdict == "rejected"
+
+
+def test_a_strict_comparison_may_treat_form_as_a_difference_but_not_the_order_of_keys() -> None:
+    rollouts = [
+        ended({"total": n, "name": NAMES[n % 10]}, {"total": n, "name": NAMES[n % 10]}, id=f"r{n}")
+        for n in range(30)
+    ]
+    rollouts = [r.__class__(**{**_fields(r), "input": r.id}) for r in rollouts]
+    assert card_of(exact_match(), rollouts).verdict == "decides"
+    card = card_of(lambda output, expected: str(output) == str(expected), rollouts)
+    assert check(card, "harmless edits").verdict == "rejected"
+    assert "key order" in check(card, "harmless edits").detail
+
+
+def _fields(rollout: Rollout) -> dict[str, Any]:
+    return {name: getattr(rollout, name) for name in rollout.__struct_fields__}
+
+
+def test_a_graded_comparison_decides_though_half_marks_are_wrong_to_people() -> None:
+    rollouts = sums()
+
+    def graded(output: Any, expected: Any) -> float:
+        found = [int(w) for w in str(output).replace(",", "").split() if w.isdigit()]
+        return 0.6 + 0.4 / (1 + abs(found[-1] - expected)) if found else 0.0
+
+    card = card_of(graded, rollouts, labels(rollouts))
+    assert (card.verdict, check(card, "kappa").value) == ("decides", 1.0), card.reasons
+
+
+def test_a_comparison_is_not_blamed_for_an_agent_that_is_never_right() -> None:
+    rollouts = [ended("unknown", NAMES[n % 10], id=f"r{n}", input=n) for n in range(40)]
+    assert card_of(exact_match(), rollouts).verdict == "decides"
+
+
+def test_expected_patterns_are_not_taken_for_outputs() -> None:
+    rollouts = [ended("unknown", f"^{n}\\d+$", id=f"r{n}", input=n) for n in range(4)]
+    card = card_of(regex(), rollouts, thresholds=CardThresholds(copies=2))
+    assert card.verdict == "decides"
+    assert check(card, "damage").verdict == "insufficient"
+
+
+def test_an_evaluator_that_fails_on_every_output_is_rejected_after_a_few() -> None:
+    asked = []
+
+    def broken(output: Any, expected: Any) -> float:
+        asked.append(output)
+        raise ValueError("no")
+
+    card = card_of(broken)
+    assert card.verdict == "rejected"
+    assert "outputs got no score" in card.reasons[0]
+    assert len(asked) == 5
+
+
+def test_without_any_expected_answer_a_comparison_is_not_known() -> None:
+    card = card_of(numeric(), sums(expected=False))
+    assert card.verdict == "insufficient"
+    assert "No output can be scored" in card.reasons[0]
+
+
+def test_labels_that_contradict_one_another_evenly_count_for_nothing() -> None:
+    rollouts = sums(3)
+    given = [Label(id=f"{n}{v}", rollout_id=rollouts[0].id, value=v) for n, v in enumerate((0, 1))]
+    given.append(Label(id="c", rollout_id=rollouts[1].id, value=1.0))
+    given.append(Label(id="d", rollout_id=rollouts[2].id, value=0.0, criterion="tone"))
+    by_id = {case.rollout.id: case for case in make_cases(rollouts, given)}
+    assert [by_id[r.id].labelled_right for r in rollouts] == [None, True, None]
+    assert by_id[rollouts[0].id].labels == 2
+
+
+def test_an_output_that_people_and_the_expected_answer_disagree_about_is_not_damaged() -> None:
+    case = Case(rollout=ended("41", 42), label=1.0, labels=1)
+    assert (case.right, case.contradicted) == (True, True)
+
+
+def test_a_strict_comparison_is_not_blamed_for_an_agent_that_says_more() -> None:
+    rollouts = [
+        ended(f"It is the {NAMES[n % 10]}.", NAMES[n % 10], id=f"r{n}", input=n) for n in range(40)
+    ]
+    card = card_of(exact_match(), rollouts)
+    assert card.verdict == "decides"
+    assert check(card, "damage").value == 1.0
+
+
+def test_the_same_seed_makes_the_same_card_but_for_the_speed() -> None:
+    one, other = card_of(numeric(), clock=lambda: 0.0), card_of(numeric(), clock=lambda: 0.0)
+    assert one == other
+    assert one.id != card_of(numeric(), seed=1).id
+    assert one.id != card_of(numeric(), vouched=True).id
+
+
+def test_a_stored_card_is_found_again_on_the_same_data_only(sqlite_store: Store) -> None:
+    cases, limits = make_cases(sums()), CardThresholds()
+    card = card_of(numeric())
+    sqlite_store.report_cards.put(card)
+    assert cached_card(sqlite_store, numeric(), cases, thresholds=limits) == card
+    assert cached_card(sqlite_store, numeric(), cases[1:], thresholds=limits) is None
+    assert cached_card(sqlite_store, numeric(tolerance=1), cases, thresholds=limits) is None
+
+
+def test_a_limit_of_time_leaves_out_copies_and_not_outputs() -> None:
+    ticks = iter(range(10_000))
+    card = card_of(numeric(), clock=lambda: float(next(ticks)), limit_s=10)
+    assert check(card, "unscored").value == 0.0
+    assert check(card, "damage").verdict == "insufficient"
+
+
+def test_a_pairwise_judge_that_depends_on_the_order_only_advises() -> None:
+    rollouts = sums(expected=False)
+    judge = FunctionEvaluator(right_sum, name="judge", trusted=True)
+    first_wins = FunctionEvaluator(lambda output: 1.0, name="judge", trusted=True)
+    judge.swapped = first_wins  # type: ignore[attr-defined]
+    card = card_of(judge, rollouts, labels(rollouts))
+    assert check(card, "order").value == pytest.approx(1 / 3, abs=0.02)
+    assert card.verdict in ("advises", "rejected")
+
+
+def test_what_hardening_costs_on_harmless_outputs_is_measured() -> None:
+    rollouts = sums(expected=False)
+    judge = FunctionEvaluator(lambda output, input: 0.9 * right_sum(output, input), name="judge")
+    judge.unhardened = FunctionEvaluator(right_sum, name="plain")  # type: ignore[attr-defined]
+    card = card_of(judge, rollouts, labels(rollouts), thresholds=CardThresholds(copies=3))
+    assert check(card, "hardening").value == pytest.approx(0.067, abs=0.02)
+    assert check(card, "hardening").verdict == "rejected"
+
+
+def test_evaluators_say_what_their_scores_rest_on() -> None:
+    assert basis_of(exact_match()) == "comparison"
+    assert basis_of(regex(pattern="a")) == "opinion"
+    assert basis_of(json_schema(schema={})) == "opinion"
+    assert basis_of(latency(within=1)) == "measurement"
+    assert basis_of(FunctionEvaluator(lambda output: 1, name="x", basis="execution")) == "execution"
+
+
+@pytest.mark.parametrize(
+    ("count", "vouched", "best"),
+    [
+        (0, False, "advises"),
+        (10, False, "insufficient"),
+        (50, False, "decides"),
+        (0, True, "decides"),
+    ],
+)
+def test_what_an_opinion_may_do_at_best_is_known_before_it_is_asked(
+    count: int, vouched: bool, best: str
+) -> None:
+    opinion = FunctionEvaluator(right_sum, name="x")
+    assert may_decide(opinion, count, vouched=vouched, thresholds=CardThresholds()) == best
+
+
+def test_the_cut_of_graded_scores_is_chosen_on_other_labels() -> None:
+    scores, truth = [0.9, 0.9, 0.95, 0.95] * 5, [False, False, True, True] * 5
+    assert verdicts_of(scores, truth) == truth
+    luck = random.Random(3)
+    noise = [luck.random() for _ in range(200)]
+    guesses = [luck.random() < 0.5 for _ in range(200)]
+    agreed = sum(a == b for a, b in zip(verdicts_of(noise, guesses), guesses, strict=True))
+    assert agreed < 120, "a cut chosen on the same labels would agree with more"
