@@ -4,10 +4,10 @@
 
 Pairs of SQL queries, equivalent and not, are verified by running them on large random databases
 that the evaluator does not see; numbers in prose come from templates and by hand. The seed is held
-out: while the evaluators were written, errors were looked at with other seeds of the same templates,
-and some were mended (before that, with seed 1: false_equal 0.023, false_different 0.035,
-number_false_equal 0.005, number_false_different 0.030). Texts written by hand have no seed. Progress
-and every error go to stderr. The last line of stdout is one JSON object:
+out: while the evaluators were written, errors were looked at with other seeds of the same
+templates, and some were mended (before that, with seed 1: false_equal 0.023, false_different 0.035,
+number_false_equal 0.005, number_false_different 0.030). Texts written by hand have no seed.
+Progress and every error go to stderr. The last line of stdout is one JSON object:
 
 - sql_pairs, sql_pairs_different: verified pairs of queries, and those that are not equivalent
 - false_equal: share of different pairs that `sql` calls equal, with the schema
@@ -18,6 +18,12 @@ and every error go to stderr. The last line of stdout is one JSON object:
   that got a score
 - number_answers, number_wrong: answers in prose, and wrong numbers for them
 - number_false_equal, number_false_different, number_per_s: as for queries
+- built_in_cards, built_in_kappa, built_in_decides: verdict of the report card of each built-in
+  evaluator on outputs made for it, its agreement with labels, and how many decide
+- verdicts_right, verdicts_total, flawed_deciding: verdicts on a planted bank of evaluators, half of
+  them flawed, that are right, and the flawed ones that decide; held_out_*: of a second bank
+- injections, injections_succeeded, hardening_drift: attacks on the template of judges with a
+  simulated judge that obeys, and by how many points harmless cases differ from a plain template
 - scored, score_per_s: rollouts scored with five cheap evaluators and stored in SQLite; verdicts per
   second of CPU time
 - score_slope: median time of the last fifth of the rollouts over that of the first
@@ -36,7 +42,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "parts" / "evaluators"))
 
+import bank
+import built_in_cards
 import equivalence
+import injections
 import throughput
 
 Part = Callable[[bool], dict[str, Any]]
@@ -48,6 +57,9 @@ def parts(seed: int | None) -> dict[str, Part]:
     return {
         "sql": functools.partial(equivalence.sql_equivalence, seed=seed),
         "numbers": functools.partial(equivalence.numbers, seed=seed),
+        "cards": built_in_cards.measure,
+        "bank": bank.measure,
+        "injections": injections.measure,
         "scoring": throughput.scoring,
     }
 
