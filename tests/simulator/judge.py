@@ -10,6 +10,7 @@ Any other is answered by whether the answer contains the reference answer.
 
 Its variants have a fault each: `lenient` says yes to everything, `long` prefers what is long,
 `first` prefers what stands first, `flaky` guesses, `malformed` and `chatty` have a bad form.
+`untaught` says yes to everything unless it is shown labelled cases, at least two.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.simulator.luck import draw
 from tests.simulator.task_model import text_of
 
 MODEL = "simulated-judge"
-FAULTS = ("lenient", "long", "first", "flaky", "malformed", "chatty")
+FAULTS = ("lenient", "long", "first", "flaky", "malformed", "chatty", "untaught")
 MODELS = (MODEL, *(f"{MODEL}-{fault}" for fault in FAULTS))
 
 _MARK = re.compile(r"every quoted line begins with (\S+?)\.(?:\s|$)")
@@ -58,7 +59,7 @@ def answer(messages: Sequence[Mapping[str, Any]], model: str, seed: object = 0) 
     verdicts: dict[str, Any] = {}
     for number, question in questions:
         verdict, reason = _verdict(question, sections)
-        if fault == "lenient":
+        if fault == "lenient" or (fault == "untaught" and asked.count("## Labelled case ") < 2):
             verdict, reason = "yes", "It looks fine."
         elif fault == "first":
             verdict, reason = "first", "The first one reads well."

@@ -330,7 +330,9 @@ class Project:
             if section.use in BUILT_IN and isinstance(options.get("file"), str):
                 options["file"] = str(self.root / options["file"])
             if section.use == "judge":
-                options = {**judge_defaults(self.config.coach, options), "folder": str(self.root)}
+                options = judge_defaults(self.config.coach, options)
+            if section.use in ("judge", "preference"):
+                options["folder"] = str(self.root)
             made.append(make_evaluator(section.use, options, name=section.name))
         names = [evaluator.name for evaluator in made]
         for name in names:

@@ -90,6 +90,11 @@ COMMANDS: dict[str, Command] = {
         "label",
         "Label outputs as right or wrong, those first whose label teaches most.",
     ),
+    "align": Command(
+        "align",
+        "align",
+        "Align a judge with people's labels, and show the agreement before and after.",
+    ),
     "import": Command(
         "import_",
         "import_",

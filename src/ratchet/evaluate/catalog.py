@@ -55,7 +55,10 @@ BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
 }
 """The built-in evaluators' factories, called with their options."""
 
-LATER: dict[str, str] = {"judge": "ratchet.evaluate.judges"}
+LATER: dict[str, str] = {
+    "judge": "ratchet.evaluate.judges",
+    "preference": "ratchet.evaluate.preference",
+}
 """Modules of further built-in ones' factories, which have the same name; imported on first use."""
 
 

@@ -8,13 +8,15 @@ from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
+import msgspec
+
 from ratchet.types import InputError
 
 LEVEL = 0.95
 """Default level of confidence intervals."""
 
 
-class Estimate(NamedTuple):
+class Estimate(msgspec.Struct, frozen=True):
     """A number with its confidence interval."""
 
     value: float
@@ -57,7 +59,7 @@ class Confusion(NamedTuple):
         return share(self.true_negatives, self.true_negatives + self.false_positives, level)
 
 
-class CalibrationBin(NamedTuple):
+class CalibrationBin(msgspec.Struct, frozen=True):
     """Cases with similar scores, and how many of them are right."""
 
     score: float

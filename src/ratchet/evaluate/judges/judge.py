@@ -102,6 +102,19 @@ class Judge:
         """Keep answers in a store's journal, and take them from there."""
         self._store = store
 
+    def with_spec(self, spec: JudgeSpec) -> Judge:
+        """A judge that asks otherwise, with the same models, cost bound and kept answers."""
+        other = Judge(self.name, spec, self._models, max_dollars=self._max_dollars)
+        other._store = self._store
+        return other
+
+    async def value(self, rollout: Rollout, spans: Sequence[Span] = ()) -> float | None:
+        """The score of a rollout; None when there is none."""
+        try:
+            return (await self.judge(rollout, spans)).value
+        except Unscored:
+            return None
+
     async def judge(self, rollout: Rollout, spans: Sequence[Span] = ()) -> Judgement:
         """Score a rollout.
 

@@ -1,0 +1,177 @@
+"""`ratchet align`: align a judge with people's labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from ratchet.autopilot import Project
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    display_path,
+    number,
+    out,
+    print_json,
+    print_table,
+    project_in,
+    table,
+    wait_for,
+)
+from ratchet.evaluate.preference import PreferenceEvaluator, fit, pairs_of
+from ratchet.observe.step_text import decoded_json
+from ratchet.store import Store
+from ratchet.types import Feedback, InputError
+
+if TYPE_CHECKING:
+    from ratchet.evaluate.judges import JudgeEvaluator
+    from ratchet.evaluate.judges.realign import LabelledRollout, Realigned
+    from ratchet.stats.agreement import Estimate
+
+FOLDER = "judges"
+"""Folder of the project in which alignments are kept."""
+
+
+def align(
+    name: Annotated[str, typer.Argument(help="Name of the judge.")],
+    folder: Folder = Path("."),
+    seed: Annotated[int, typer.Option(help="Seed of the split of the labels.")] = 0,
+    json: Json = False,
+) -> None:
+    """Align a judge with people's labels, and show the agreement before and after.
+
+    The agreement is measured on labels that the alignment has not seen. It is written to
+    judges/NAME.json, which `alignment` under [[evaluators]] names. An evaluator with
+    use = "preference" is fitted to preferences and corrections, and written to its file.
+
+    Examples:
+
+      ratchet align helpful
+
+      ratchet align polite --json
+    """
+    from ratchet.evaluate.judges.realign import realign
+
+    project = project_in(folder)
+    judge = _named(project, name)
+    with project.open_store() as store:
+        if isinstance(judge, PreferenceEvaluator):
+            _fit(store, judge, json)
+            return
+        judge.attach(store)
+        cases = _cases(store, [c.question for c in judge.judge.spec.criteria])
+        found = wait_for(realign(judge, cases, store.spans.of, seed=seed))
+    path = project.root / FOLDER / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(found.alignment), indent=2) + b"\n")
+    if json:
+        print_json({"file": str(path), **msgspec.structs.asdict(found)})
+        return
+    _print(found, path)
+
+
+def _fit(store: Store, evaluator: PreferenceEvaluator, json: bool) -> None:
+    """Fit a model of preferences to the store's feedback, and write it."""
+    pairs = pairs_of(*_feedback(store))
+    model = fit(pairs)
+    evaluator.path.parent.mkdir(parents=True, exist_ok=True)
+    evaluator.path.write_bytes(msgspec.json.encode(model))
+    if json:
+        shown = {"pairs": model.pairs, "accuracy": model.accuracy, "longer": model.longer}
+        print_json({"file": str(evaluator.path), **shown, "doubt": model.doubt})
+        return
+    rows = table("", "")
+    rows.show_header = False
+    rows.add_row("pairs", str(model.pairs))
+    rows.add_row("held-out pairs in the right order", _estimate(model.accuracy))
+    rows.add_row("by preferring the longer text", number(model.longer, 2))
+    print_table(rows)
+    out.print(f"Written to {display_path(evaluator.path)}. {model.doubt}", markup=False)
+
+
+def _feedback(store: Store) -> tuple[list[Feedback], dict[str, tuple[Any, Any]]]:
+    """Preferences and corrections, with input and output of what they are about, by id."""
+    items: list[Feedback] = []
+    cursor: str | None = None
+    while True:
+        page, cursor = store.feedback.list(limit=1_000, cursor=cursor)
+        items += [item for item in page if item.kind in ("preference", "correction")]
+        if cursor is None:
+            break
+    ids = list(dict.fromkeys(item.rollout_id for item in items if item.rollout_id))
+    about = {r.id: (r.input, r.output) for r in store.rollouts.get(ids).values()}
+    for trace_id in dict.fromkeys(i.trace_id for i in items if i.trace_id and not i.rollout_id):
+        detail = store.traces.get(trace_id)
+        root = next((s for s in detail.spans if s.parent_id is None), None) if detail else None
+        if root is not None and "ratchet.output" in root.attributes:
+            about[trace_id] = tuple(
+                _captured(root.attributes.get(f"ratchet.{side}")) for side in ("input", "output")
+            )
+    return items[::-1], about
+
+
+def _captured(value: Any) -> Any:
+    """A captured value, decoded if it is JSON."""
+    if isinstance(value, str) and (decoded := decoded_json(value)) is not None:
+        return decoded
+    return value
+
+
+def _named(project: Project, name: str) -> JudgeEvaluator | PreferenceEvaluator:
+    from ratchet.evaluate.judges import JudgeEvaluator
+
+    found = {e.name: e for e in project.evaluators(project.load_agent())}
+    judges = {
+        key: e for key, e in found.items() if isinstance(e, (JudgeEvaluator, PreferenceEvaluator))
+    }
+    if name not in judges:
+        known = f"there are {', '.join(judges)}" if judges else "there are none"
+        raise InputError(f"There is no judge {name!r} under [[evaluators]]; {known}.")
+    return judges[name]
+
+
+def _cases(store: Store, questions: Sequence[str]) -> list[LabelledRollout]:
+    """Labelled rollouts; by labels of whole outputs, or of the judge's only question."""
+    from ratchet.evaluate.judges.realign import LabelledRollout
+
+    criteria = {"", questions[0]} if len(questions) == 1 else {""}
+    labels = [
+        label for label in store.labels.list() if label.rollout_id and label.criterion in criteria
+    ]
+    rollouts = store.rollouts.get(list(dict.fromkeys(label.rollout_id for label in labels)))
+    cases = []
+    for id, rollout in rollouts.items():
+        mine = [label for label in labels if label.rollout_id == id]
+        comment = next((label.comment for label in mine if label.comment), "")
+        value = sum(label.value for label in mine) / len(mine)
+        if rollout.status == "succeeded":
+            cases.append(LabelledRollout(rollout, value, comment))
+    return cases
+
+
+def _print(found: Realigned, path: Path) -> None:
+    rows = table("on held-out labels", "before", "after", right=("before", "after"))
+    before, after = found.before, found.after
+    rows.add_row("kappa", _estimate(before.kappa), _estimate(after.kappa))
+    rows.add_row("AUROC", _estimate(before.auroc), _estimate(after.auroc))
+    rows.add_row("accuracy", number(before.accuracy), number(after.accuracy))
+    rows.add_row("of the majority", number(before.majority), number(after.majority))
+    errors = number(before.calibration_error), number(after.calibration_error)
+    rows.add_row("calibration error", *errors)
+    rows.add_row("cases", str(before.cases), str(after.cases))
+    rows.add_row("unscored", str(before.unscored), str(after.unscored))
+    print_table(rows)
+    out.print(
+        f"\n{found.examples} labelled cases are shown to the judge, chosen on {found.chosen_by}"
+        f" others. Written to {display_path(path)}; use it with"
+        f' alignment = "{FOLDER}/{path.name}" under [[evaluators]].',
+        markup=False,
+    )
+
+
+def _estimate(found: Estimate | None) -> str:
+    return "-" if found is None else f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"

@@ -1,0 +1,223 @@
+"""Re-aligns a judge with people's labels: labelled cases in its prompt, and a calibration.
+
+The labelled cases are split by their input into three parts. From the first come the examples that
+the judge is shown, those first on which it was most wrong. The second chooses how many examples,
+and fits the calibration. The third is used once, for the agreement before and after; nothing is
+chosen by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+import msgspec
+
+from ratchet.evaluate.evaluator import SpansOf
+from ratchet.evaluate.judges.evaluator import Alignment, JudgeEvaluator
+from ratchet.evaluate.judges.judge import Judge
+from ratchet.evaluate.judges.material import material
+from ratchet.evaluate.judges.prompt import Example
+from ratchet.stats.agreement import (
+    Estimate,
+    auroc,
+    calibration_curve,
+    calibration_error,
+    confusion,
+    kappa,
+)
+from ratchet.stats.calibration import calibrated, interpolated
+from ratchet.types import RIGHT_FROM, InputError, Rollout, content_hash
+
+SHARES = (0.2, 0.4)
+"""Share of the inputs for examples, and for choosing; the rest is the sealed test."""
+
+FEWEST = 30
+"""Fewest labelled cases to align with."""
+
+SIZES = (2, 4, 8)
+"""Numbers of examples that are tried, besides none."""
+
+
+class LabelledRollout(msgspec.Struct, frozen=True):
+    """A rollout and what people say of it."""
+
+    rollout: Rollout
+    label: float
+    """In [0, 1]; the mean of several people's."""
+    comment: str = ""
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """How a judge's scores agree with labels."""
+
+    cases: int
+    """Cases with a score."""
+    unscored: int
+    kappa: Estimate | None
+    """Beyond chance, of right and wrong; None when undefined, as for a constant judge."""
+    auroc: Estimate | None
+    accuracy: float | None
+    majority: float | None
+    """Accuracy of always saying what is more frequent."""
+    calibration_error: float | None
+
+
+class Realigned(msgspec.Struct, frozen=True, kw_only=True):
+    """A new alignment, and the agreement before and after on labels that it has not seen."""
+
+    alignment: Alignment
+    before: Agreement
+    after: Agreement
+    examples: int
+    chosen_by: int
+    """Number of labelled cases by which it was chosen."""
+
+
+def agreement(scores: Sequence[float | None], labels: Sequence[float]) -> Agreement:
+    """Agreement of scores with labels; cases without a score are counted apart."""
+    pairs = [(s, y) for s, y in zip(scores, labels, strict=True) if s is not None]
+    given = [s for s, _ in pairs]
+    said = [s >= RIGHT_FROM for s in given]
+    right = [y >= RIGHT_FROM for _, y in pairs]
+    table = confusion(said, right)
+    return Agreement(
+        cases=len(pairs),
+        unscored=len(scores) - len(pairs),
+        kappa=kappa(said, right),
+        auroc=auroc(given, right),
+        accuracy=table.accuracy,
+        majority=table.majority,
+        calibration_error=calibration_error(calibration_curve(given, [y for _, y in pairs])),
+    )
+
+
+async def realign(
+    evaluator: JudgeEvaluator,
+    cases: Sequence[LabelledRollout],
+    spans_of: SpansOf,
+    *,
+    seed: int = 0,
+) -> Realigned:
+    """Align a judge with labels.
+
+    Args:
+        evaluator: The judge; its own alignment is replaced.
+        cases: Labelled rollouts.
+        spans_of: Reads a rollout's spans.
+        seed: Seed of the split.
+
+    Raises:
+        InputError: There are too few labelled cases, or all labels say the same.
+    """
+    right = sum(case.label >= RIGHT_FROM for case in cases)
+    if len(cases) < FEWEST:
+        raise InputError(
+            f"{len(cases)} labelled cases are too few to align {evaluator.name!r} with:"
+            f" {FEWEST - len(cases)} more are needed.",
+            hint=f"Label some: ratchet label --evaluator {evaluator.name}.",
+        )
+    if right in (0, len(cases)):
+        raise InputError(
+            f"All {len(cases)} labels say {'right' if right else 'wrong'}, which teaches"
+            f" {evaluator.name!r} nothing.",
+            hint="Label outputs of both kinds.",
+        )
+    pool, dev, test = _split(cases, seed)
+    bare = _with_examples(evaluator.judge, ())
+    known = await _scores(bare, pool, spans_of)
+    shown = [_example(bare, case, spans_of) for case in _hardest(pool, known)]
+    labels = [case.label for case in dev]
+    best, best_scores = bare, await _scores(bare, dev, spans_of)
+    for size in SIZES:
+        if size > len(shown):
+            break
+        tried = _with_examples(evaluator.judge, tuple(shown[:size]))
+        scores = await _scores(tried, dev, spans_of)
+        if _worth(scores, labels) > _worth(best_scores, labels):
+            best, best_scores = tried, scores
+    scored = [(s, y) for s, y in zip(best_scores, labels, strict=True) if s is not None]
+    curve = calibrated([s for s, _ in scored], [y for _, y in scored]) if scored else ()
+    sealed = [case.label for case in test]
+    before = agreement(await _scores(bare, test, spans_of), sealed)
+    mapped = [
+        None if s is None or not curve else interpolated(curve, s)
+        for s in await _scores(best, test, spans_of)
+    ]
+    return Realigned(
+        alignment=Alignment(examples=best.spec.examples, curve=curve),
+        before=before,
+        after=agreement(mapped, sealed),
+        examples=len(best.spec.examples),
+        chosen_by=len(pool) + len(dev),
+    )
+
+
+def _split(
+    cases: Sequence[LabelledRollout], seed: int
+) -> tuple[list[LabelledRollout], list[LabelledRollout], list[LabelledRollout]]:
+    """Three parts; cases with equal inputs are in the same one."""
+    by_input: dict[str, list[LabelledRollout]] = {}
+    for case in cases:
+        by_input.setdefault(content_hash([case.rollout.input]), []).append(case)
+    groups = [by_input[key] for key in sorted(by_input)]
+    random.Random(seed).shuffle(groups)  # noqa: S311
+    first = max(1, round(SHARES[0] * len(groups)))
+    second = first + max(1, round(SHARES[1] * len(groups)))
+    parts = groups[:first], groups[first:second], groups[second:]
+    if not parts[2]:
+        raise InputError(
+            f"The labelled cases have {len(groups)} distinct inputs, too few to hold some out.",
+            hint="Label outputs of more tasks.",
+        )
+    pool, dev, test = ([case for group in part for case in group] for part in parts)
+    return pool, dev, test
+
+
+def _with_examples(judge: Judge, examples: tuple[Example, ...]) -> Judge:
+    spec = msgspec.structs.replace(judge.spec, examples=examples)
+    return judge.with_spec(spec)
+
+
+async def _scores(
+    judge: Judge, cases: Sequence[LabelledRollout], spans_of: SpansOf
+) -> list[float | None]:
+    judged = [judge.value(case.rollout, spans_of(case.rollout.id)) for case in cases]
+    return list(await asyncio.gather(*judged))
+
+
+def _hardest(
+    pool: Sequence[LabelledRollout], scores: Sequence[float | None]
+) -> list[LabelledRollout]:
+    """The cases on which the judge was most wrong first, right and wrong ones in turn."""
+    wrongness = {
+        case.rollout.id: 0.5 if score is None else abs(score - case.label)
+        for case, score in zip(pool, scores, strict=True)
+    }
+    by_kind = [
+        sorted(
+            (case for case in pool if (case.label >= RIGHT_FROM) is kind),
+            key=lambda case: -wrongness[case.rollout.id],
+        )
+        for kind in (False, True)
+    ]
+    ordered: list[LabelledRollout] = []
+    for place in range(max(map(len, by_kind))):
+        ordered += [cases[place] for cases in by_kind if place < len(cases)]
+    return ordered
+
+
+def _example(judge: Judge, case: LabelledRollout, spans_of: SpansOf) -> Example:
+    spec = judge.spec
+    spans = spans_of(case.rollout.id) if "trace" in spec.reads else []
+    sections = material(case.rollout, spans, spec.reads, spec.spans)
+    return Example(tuple(sections), case.label, case.comment)
+
+
+def _worth(scores: Sequence[float | None], labels: Sequence[float]) -> tuple[float, float]:
+    """Kappa, then how near the scores are; an unscored case counts as a wrong one."""
+    said = ["unscored" if s is None else s >= RIGHT_FROM for s in scores]
+    found = kappa(said, [y >= RIGHT_FROM for y in labels])
+    error = sum(1.0 if s is None else (s - y) ** 2 for s, y in zip(scores, labels, strict=True))
+    return (0.0 if found is None else found.value, -error)
