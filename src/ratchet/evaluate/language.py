@@ -17,7 +17,7 @@ LEAST_PROBABILITY = 0.6
 """Below it the language counts as unknown."""
 
 _MOST = 5_000
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|\S+@\S+", re.DOTALL)
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|(?<!\S)[^\s@]{1,100}@\S+", re.DOTALL)
 
 
 def language(*, language: str | None = None) -> FunctionEvaluator:

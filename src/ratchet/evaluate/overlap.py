@@ -16,6 +16,10 @@ OverlapMetric: TypeAlias = Literal["f1", "precision", "recall", "jaccard"]
 MAX_ORDERED = 2_000
 """Most items of lists whose order counts."""
 
+MAX_ITEMS = 100_000
+MAX_TEXT = 1_000_000
+"""Most items of a list, and characters of a text that is one."""
+
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
 
@@ -78,6 +82,8 @@ def _measure(metric: OverlapMetric, shared: int, got: int, wanted: int) -> float
 
 def _items(value: Any) -> list[Any]:
     if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise InputError(f"A text with a list is longer than {MAX_TEXT} characters.")
         try:
             found = json.loads(value)
         except (ValueError, RecursionError):
@@ -89,6 +95,8 @@ def _items(value: Any) -> list[Any]:
         return [text for part in parts if (text := _BULLET.sub("", part).strip())]
     if isinstance(value, dict):
         raise InputError("A set or list is compared, not an object; json_match compares objects.")
+    if isinstance(value, list) and len(value) > MAX_ITEMS:
+        raise InputError(f"A list has more than {MAX_ITEMS} items.")
     return value if isinstance(value, list) else [] if value is None else [value]
 
 

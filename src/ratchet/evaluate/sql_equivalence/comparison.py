@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ MOST_DATABASES = 3
 
 _GENERATED_S = 0.5
 """Time limit of a query on a generated database, in seconds."""
+
+_BUDGET_S = 20.0
+"""Time after which no further database is generated."""
 
 _SHUFFLES = 8
 
@@ -103,11 +107,11 @@ class QueryComparison:
         use = uses(trees, schema.columns)
         alive = mutants.mutants(self._tree)
         planted, said = len(alive), 0
-        made = databases.generate(schema, use, self._expected.text)
+        made = databases.generate(schema, use, self._read(schema), self._expected.text)
+        until = time.monotonic() + _BUDGET_S
         for number, database in enumerate(made):
-            if number >= count * MOST_DATABASES or (
-                number >= count and said >= count and not alive
-            ):
+            enough = number >= count and said >= count and not alive
+            if enough or number >= count * MOST_DATABASES or time.monotonic() > until:
                 break
             with closing(database.open()) as connection:
                 try:
@@ -133,6 +137,16 @@ class QueryComparison:
         return Compared(
             "equal", f"the same on {said} generated databases, which tell {killed} apart from it"
         )
+
+    def _read(self, schema: SqlSchema) -> frozenset[str]:
+        """The tables that the queries read; all where that cannot be told, as with views."""
+        known = frozenset(table.name.lower() for table in schema.tables)
+        if self._given.tree is None:
+            return known
+        trees = (self._tree, self._given.tree)
+        named = {each.name.lower() for tree in trees for each in tree.find_all(exp.Table)}
+        ctes = {each.alias.lower() for tree in trees for each in tree.find_all(exp.CTE)}
+        return known if named - ctes - known else known & named
 
     def _difference(
         self,

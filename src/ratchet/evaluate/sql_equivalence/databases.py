@@ -22,6 +22,7 @@ _MOST_PRODUCT = 30_000
 """Most combinations of rows of all tables, which bounds the work of a join without a condition."""
 
 _MOST_ROWS = 60
+_UNREAD_ROWS = 5
 _WORDS = ("a", "b", "B", "ab", "c", "abc", "d", "", "e f", "zeta", "É", "42")
 _DAYS = ("2019-12-31", "2020-01-01", "2020-02-29", "2020-07-15", "2021-01-01", "2023-11-05")
 _LINKED = 0.9
@@ -84,12 +85,15 @@ class GeneratedDatabase:
         return connection
 
 
-def generate(schema: SqlSchema, use: QueryUse, seed: str) -> Iterator[GeneratedDatabase]:
+def generate(
+    schema: SqlSchema, use: QueryUse, read: frozenset[str], seed: str
+) -> Iterator[GeneratedDatabase]:
     """Databases without end, the same ones for the same arguments.
 
     Args:
         schema: The tables.
         use: What the queries compare with.
+        read: Names in lower case of the tables that the queries read; the others have few rows.
         seed: Anything.
     """
     counts = sorted(n for n in use.counts if 0 < n <= _MOST_ROWS)
@@ -103,19 +107,24 @@ def generate(schema: SqlSchema, use: QueryUse, seed: str) -> Iterator[GeneratedD
                 rng.choice((0.0, 0.0, 0.1, 0.4)),
                 rng.random() < 0.1,
             )
-        yield _database(schema, use, shape, counts, rng)
+        yield _database(schema, use, read, shape, counts, rng)
 
 
 def _database(
-    schema: SqlSchema, use: QueryUse, shape: _Shape, counts: Sequence[int], rng: random.Random
+    schema: SqlSchema,
+    use: QueryUse,
+    read: frozenset[str],
+    shape: _Shape,
+    counts: Sequence[int],
+    rng: random.Random,
 ) -> GeneratedDatabase:
-    most = min(_MOST_ROWS, int(_MOST_PRODUCT ** (1 / len(schema.tables))))
+    most = min(_MOST_ROWS, int(_MOST_PRODUCT ** (1 / max(1, len(read)))))
     connection = schema.empty_database()
     empty = rng.choice(schema.tables).name if shape.empty_table else None
     made: dict[str, list[tuple[Any, ...]]] = {}
     parents: _Parents = {}
     for table in schema.tables:
-        size = max(1, int(most * shape.rows))
+        size = max(1, int(most * shape.rows)) if table.name.lower() in read else _UNREAD_ROWS
         if counts and rng.random() < 0.5:
             size = min(most, max(1, rng.choice(counts) * rng.choice((1, 1, 2, 3))))
         rows = [] if table.name == empty else _rows(table, use, shape, size, parents, rng)

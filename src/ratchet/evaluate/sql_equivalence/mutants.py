@@ -77,6 +77,8 @@ def _changes(node: exp.Expr) -> Iterator[_Change]:
         for clause in ("where", "having", "limit", "group"):
             if node.args.get(clause) is not None:
                 yield partial(_drop, clause)
+    elif isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+        yield _count_column
     elif isinstance(node, exp.Count):
         if isinstance(node.this, exp.Distinct):
             yield lambda n: n.set("this", n.this.expressions[0].copy())
@@ -111,6 +113,15 @@ def _regroup(node: exp.Expr) -> None:
     inner = node.this.unnest()
     last = type(node)(this=inner.expression.copy(), expression=node.expression.copy())
     node.replace(type(inner)(this=inner.this.copy(), expression=exp.Paren(this=last)))
+
+
+def _count_column(node: exp.Expr) -> None:
+    """COUNT(*) becomes COUNT of the first column of the query."""
+    select = node.parent_select
+    column = next(select.find_all(exp.Column), None) if select is not None else None
+    if column is None:
+        raise ValueError("there is no column")
+    node.set("this", column.copy())
 
 
 def _aggregate(other: type[exp.Func], node: exp.Expr) -> None:
