@@ -172,6 +172,11 @@ def check_reach(setting: ExperimentSettings, store: Store) -> None:
     _level(setting, store.experiments.promotions(_stream(setting)))
 
 
+def next_level(setting: ExperimentSettings, store: Store) -> float:
+    """The level of an experiment created now."""
+    return level(setting.alpha, store.experiments.promotions(_stream(setting)))
+
+
 def _level(setting: ExperimentSettings, history: Sequence[bool]) -> float:
     """The level after this history; ConfigError when it is out of reach of the test tasks."""
     tasks = len(setting.dataset.split("test"))
@@ -190,8 +195,8 @@ def _level(setting: ExperimentSettings, history: Sequence[bool]) -> float:
     raise ConfigError(
         f"{tasks} test tasks cannot prove a gain: even a perfect candidate {needs} at the level"
         f" {alpha:.3g} of the next experiment, after {len(history)} others.",
-        hint="Add tasks, give test a larger share under [tasks] split, or widen the margins of"
-        " [[guardrails]].",
+        hint="Add tasks (ratchet datasets capture makes them of traces), give test a larger share"
+        " under [tasks] split, or widen the margins of [[guardrails]].",
     )
 
 

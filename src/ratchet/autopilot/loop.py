@@ -24,11 +24,13 @@ from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
 from ratchet.autopilot.experiment import (
     ExperimentSettings,
     check_reach,
+    next_level,
     pairs_to_label,
     run_experiment,
 )
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
+from ratchet.autopilot.proof_outlook import proof_outlook
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.report_cards import check_objective, trust_objective
@@ -273,6 +275,18 @@ class _ImproveRun:
                 hint="Run one by hand: ratchet run.",
             )
         self.watcher.baseline(value, len(evaluations))
+        scores = [evaluation.value for evaluation in evaluations if evaluation.value is not None]
+        for sentence in proof_outlook(
+            self.dataset,
+            scores,
+            alpha=next_level(self._setting(self.baseline), self.store),
+            min_gain=self.project.config.prove.min_gain,
+            repetitions=self.project.config.prove.repetitions,
+            stored=self.project.config.tasks.dataset is not None,
+            store=self.store,
+            now=time.time(),
+        ):
+            self.watcher.message(sentence)
         if isinstance(self.agent, ProgramAgent):
             ids = [evaluation.rollout.id for evaluation in evaluations]
             if note := unrecognised(self.store, ids):

@@ -29,7 +29,7 @@ from ratchet.types import (
     content_hash,
 )
 from ratchet.types.feedback import is_bad
-from ratchet.types.trace import EVERY, Recording, Trace, TraceFilter
+from ratchet.types.trace import EVERY, Trace, TraceFilter, TraceRecording
 
 if TYPE_CHECKING:
     from ratchet.store import Store
@@ -177,7 +177,7 @@ class _Search:
     def _label(self, trace: Trace) -> Label | None:
         return self._labels.get(trace.rollout_id or "-") or self._labels.get(trace.trace_id)
 
-    def add(self, page: Iterable[Recording]) -> None:
+    def add(self, page: Iterable[TraceRecording]) -> None:
         """Take the tasks of a page."""
         recordings = list(page)
         attempted = sorted({one.trace.rollout_id for one in recordings} - {""})
@@ -190,7 +190,9 @@ class _Search:
             id = recording.trace.rollout_id
             self._take(recording, rollouts.get(id), scores.get(id, []))
 
-    def _take(self, recording: Recording, rollout: Rollout | None, scores: list[Score]) -> None:
+    def _take(
+        self, recording: TraceRecording, rollout: Rollout | None, scores: list[Score]
+    ) -> None:
         trace = recording.trace
         selected = self._criteria.traces.fits(trace) and self._selects(recording, scores)
         try:
@@ -221,7 +223,7 @@ class _Search:
             self._ids.add(task.id)
             self.found[key] = CapturedTask(task, trace)
 
-    def _selects(self, recording: Recording, scores: list[Score]) -> bool:
+    def _selects(self, recording: TraceRecording, scores: list[Score]) -> bool:
         criteria = self._criteria
         bad = any(is_bad(item) for item in recording.feedback)
         if criteria.feedback is not None and not recording.feedback:
@@ -242,7 +244,7 @@ class _Search:
         return above and (criteria.score_below is None or value <= criteria.score_below)
 
     def _expected(
-        self, recording: Recording, rollout: Rollout | None, key: bytes
+        self, recording: TraceRecording, rollout: Rollout | None, key: bytes
     ) -> tuple[Any, str, tuple[str, ...]]:
         """The expected answer, how it is known, and what it was taken from."""
         trace = recording.trace
@@ -262,7 +264,7 @@ class _Search:
             return output, "passing retry", (*own, retry)
         return None, "trace", own
 
-    def _remember(self, recording: Recording, rollout: Rollout | None, key: bytes) -> None:
+    def _remember(self, recording: TraceRecording, rollout: Rollout | None, key: bytes) -> None:
         output = self._output(recording, rollout)
         if output is None:
             return
@@ -271,7 +273,7 @@ class _Search:
         while len(self._passed) > _REMEMBERED:
             self._passed.popitem(last=False)
 
-    def _output(self, recording: Recording, rollout: Rollout | None) -> Any:
+    def _output(self, recording: TraceRecording, rollout: Rollout | None) -> Any:
         if rollout is not None:
             return rollout.output
         try:
@@ -379,7 +381,7 @@ def _by_subject(labels: Iterable[Label]) -> dict[str, Label]:
     return {one.rollout_id or one.trace_id: one for one in labels}
 
 
-def _metadata(recording: Recording, rollout: Rollout | None) -> dict[str, Any]:
+def _metadata(recording: TraceRecording, rollout: Rollout | None) -> dict[str, Any]:
     found = dict(rollout.metadata) if rollout is not None else {}
     if recording.trace.conversation_id:
         found.setdefault("conversation", recording.trace.conversation_id)

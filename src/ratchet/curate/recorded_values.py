@@ -11,7 +11,7 @@ import msgspec
 from ratchet.observe.dialects import names
 from ratchet.store.messages import messages_in, texts_of
 from ratchet.types import Span
-from ratchet.types.trace import Recording
+from ratchet.types.trace import TraceRecording
 
 _CUT = re.compile(r"(?:…|\\u2026) \[\d+ more (?:characters|items)\]")
 """What capture appends to a value that it cuts."""
@@ -23,7 +23,7 @@ class Incomplete(Exception):
     """The value was recorded in part only."""
 
 
-def input_of(recording: Recording) -> Any:
+def input_of(recording: TraceRecording) -> Any:
     """The input: of the root span, or else what the user said in the first model call.
 
     A call's arguments are the input, or if there is one argument its value. Of messages it is the
@@ -44,7 +44,7 @@ def input_of(recording: Recording) -> Any:
     return None
 
 
-def output_of(recording: Recording) -> Any:
+def output_of(recording: TraceRecording) -> Any:
     """The output: of the root span, or else the text of the last model call's answer.
 
     Returns:
@@ -66,13 +66,13 @@ def output_of(recording: Recording) -> Any:
     return None
 
 
-def user_of(recording: Recording) -> str:
+def user_of(recording: TraceRecording) -> str:
     """The user that the trace names; empty when it names none."""
     found = recording.root.attributes.get("user.id")
     return found if isinstance(found, str) else ""
 
 
-def _calls(recording: Recording, call: Span | None) -> Iterator[Span]:
+def _calls(recording: TraceRecording, call: Span | None) -> Iterator[Span]:
     if call is not None:
         yield call
     # A failed call has no usage, by which calls are found.

@@ -16,7 +16,7 @@ from ratchet.store.tables import feedback, spans
 from ratchet.store.texts import spans_of
 from ratchet.store.traces import page_of, position_of
 from ratchet.types import Feedback, Span
-from ratchet.types.trace import EVERY, Recording, Trace, TraceFilter
+from ratchet.types.trace import EVERY, Trace, TraceFilter, TraceRecording
 
 PAGE = 200
 """Traces per page, at most."""
@@ -44,7 +44,7 @@ class Recordings:
         *,
         wanted: Callable[[Trace], bool] = lambda _: True,
         cursor: str | None = None,
-    ) -> tuple[builtins.list[Recording], int, str | None]:
+    ) -> tuple[builtins.list[TraceRecording], int, str | None]:
         """Read one page, newest first.
 
         Args:
@@ -61,7 +61,7 @@ class Recordings:
         """
         after = None if cursor is None else position_of(cursor)
 
-        def work(connection: Connection) -> tuple[builtins.list[Recording], int, str | None]:
+        def work(connection: Connection) -> tuple[builtins.list[TraceRecording], int, str | None]:
             usage = criteria.min_cost_usd is not None
             found, more = page_of(connection, criteria, PAGE, after, usage=usage)
             read = {key: trace for key, trace in found.items() if wanted(trace)}
@@ -72,7 +72,7 @@ class Recordings:
 
 def _recordings(
     connection: Connection, traces: Mapping[SummaryKey, Trace]
-) -> builtins.list[Recording]:
+) -> builtins.list[TraceRecording]:
     if not traces:
         return []
     chosen = _chosen(connection, list(traces))
@@ -90,7 +90,7 @@ def _recordings(
         if root not in by_number:
             continue
         found.append(
-            Recording(
+            TraceRecording(
                 trace=trace,
                 root=by_number[root],
                 first_call=by_number.get(first) if first is not None else None,

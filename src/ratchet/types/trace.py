@@ -147,7 +147,7 @@ class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Newest first."""
 
 
-class Recording(msgspec.Struct, frozen=True, kw_only=True):
+class TraceRecording(msgspec.Struct, frozen=True, kw_only=True):
     """What a trace recorded of its input and output."""
 
     trace: Trace

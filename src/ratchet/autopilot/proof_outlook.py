@@ -1,0 +1,105 @@
+"""Tells how many tasks the proof of a usual gain takes, and which way gets them soonest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ratchet.prove.tasks_needed import tasks_needed
+from ratchet.store import Store
+from ratchet.types import Dataset
+from ratchet.types.trace import TraceFilter
+
+GAIN = 0.1
+"""The gain that is planned for, in points of the score."""
+
+_WEEK_S = 7 * 86_400.0
+_MOST_TRACES = 2_000
+
+
+def proof_outlook(
+    dataset: Dataset,
+    scores: Sequence[float],
+    *,
+    alpha: float,
+    min_gain: float,
+    repetitions: int | str,
+    stored: bool,
+    store: Store,
+    now: float,
+) -> list[str]:
+    """Sentences: how many test tasks a proof takes, and what to do when there are fewer.
+
+    The spread of the differences is not known yet. It is taken to be that of the baseline's val
+    scores, as if half of it were common to both candidates.
+
+    Args:
+        dataset: The tasks.
+        scores: The baseline's scores on val tasks.
+        alpha: Level of the next experiment.
+        min_gain: The smallest relevant gain.
+        repetitions: As configured.
+        stored: Whether it is a dataset of the store, and not a task file.
+        store: Where live traces are counted.
+        now: Unix seconds.
+    """
+    gain = max(GAIN, min_gain)
+    test = len(dataset.split("test"))
+    needed = tasks_needed(alpha, gain, _variance(scores))
+    said = f"Proving a gain of {gain:.2g} will take about {needed} test tasks"
+    if test >= needed:
+        return [f"{said}; there are {test}."]
+    ways = [
+        *_by_labels(dataset, stored),
+        *_by_capture(dataset, needed - test, stored, store, now),
+        *_by_repetitions(repetitions),
+        "synthesized tasks help learning only, since a proof needs tasks from real use",
+    ]
+    numbered = "; ".join(f"({number}) {way}" for number, way in enumerate(ways, start=1))
+    return [
+        f"{said}, and there are {test}: only larger gains are likely to be proved.",
+        f"Ways to more proof, the soonest first: {numbered}.",
+    ]
+
+
+def _by_labels(dataset: Dataset, stored: bool) -> list[str]:
+    unanswered = sum(task.expected is None for task in dataset.split("test"))
+    if not stored or not unanswered or unanswered == len(dataset.split("test")):
+        return []
+    return [
+        f"{unanswered} test tasks have no expected answer: have people give it, and import it"
+        f" (ratchet datasets import {dataset.name} FILE)"
+    ]
+
+
+def _by_capture(
+    dataset: Dataset, missing: int, stored: bool, store: Store, now: float
+) -> list[str]:
+    name = dataset.name if stored else "NAME"
+    command = f"ratchet datasets capture {name}"
+    last_week = TraceFilter(since_ns=int((now - _WEEK_S) * 1e9))
+    found, more = store.traces.list(last_week, limit=_MOST_TRACES)
+    if not found:
+        return [
+            f"capture: no traffic was recorded in the last week; record it (docs/tracing.md), then"
+            f" {command}"
+        ]
+    first = found[-1].start_ns / 1e9 if more is not None else now - _WEEK_S
+    share = len(dataset.split("test")) / max(1, len(dataset.tasks))
+    a_day = len(found) / max((now - first) / 86_400.0, 1e-3)
+    days = missing / max(share * a_day, 1e-9)
+    when = "at once" if len(found) * share >= missing else f"in about {max(1, round(days))} days"
+    return [
+        f"capture: {a_day:.0f} traces a day were recorded, which give them {when}, if their inputs"
+        f" are new ({command})"
+    ]
+
+
+def _by_repetitions(repetitions: int | str) -> list[str]:
+    if repetitions == "auto":
+        return []  # planned by a pilot, and reported there
+    return ['repetitions = "auto" under [prove], if the agent\'s answers vary from call to call']
+
+
+def _variance(scores: Sequence[float]) -> float:
+    mean = sum(scores) / len(scores)
+    return sum((score - mean) ** 2 for score in scores) / max(1, len(scores) - 1)
