@@ -237,6 +237,14 @@ def test_what_the_dataset_has_is_left_out(store: Store) -> None:
     assert found.dataset.reason == "1 task captured from traces"
 
 
+def test_of_new_copies_the_one_with_an_answer_is_kept(store: Store) -> None:
+    put(store, agent_call("t1", f"Hi, {QUESTIONS[1]}? Thanks a lot!", at=1))
+    put(store, agent_call("t2", QUESTIONS[1], at=2))
+    store.feedback.add([Feedback(id="f", kind="correction", trace_id="t1", content="right")], 1.0)
+    (one,) = captured(store).tasks
+    assert (one.trace.trace_id, one.task.expected) == ("t1", "right")
+
+
 def test_an_answer_is_added_to_a_task_that_was_open(store: Store) -> None:
     put(store, agent_call("t1", QUESTIONS[0]))
     first = captured(store).dataset

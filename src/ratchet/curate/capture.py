@@ -345,7 +345,15 @@ class _Search:
             [*(text_of(task.input) for task in tasks), *(text_of(one.task.input) for one in added)]
         )
         first = len(tasks)
-        new = [one for at, one in enumerate(added, first) if groups[at] == at]
+        # Of new copies one is kept: one with an expected answer, if there is any.
+        best: dict[int, CapturedTask] = {}
+        for group, one in zip(groups[first:], added, strict=True):
+            kept = best.get(group)
+            if group < first:
+                continue
+            if kept is None or (kept.task.expected is None and one.task.expected is not None):
+                best[group] = one
+        new = list(best.values())
         if len(new) < len(added):
             self.left_out["it says nearly the same as another task"] += len(added) - len(new)
         kept = (*(one for one in self.found.values() if one.change == "answered"), *new)
