@@ -4,7 +4,7 @@ from ratchet.evaluate.corruptions.attacks import INJECTIONS, PADDINGS
 from ratchet.evaluate.corruptions.corruption import Change, Changed, Material, made
 from ratchet.evaluate.corruptions.damage import ALWAYS_WRONG, DAMAGES
 from ratchet.evaluate.corruptions.harmless import FORM_ONLY, HARMLESS
-from ratchet.evaluate.corruptions.oracle import expected_output, is_right
+from ratchet.evaluate.corruptions.oracle import expected_output, is_identical, is_right
 from ratchet.evaluate.corruptions.steps import STEP_DAMAGES
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Changed",
     "Material",
     "expected_output",
+    "is_identical",
     "is_right",
     "made",
 ]

@@ -43,6 +43,14 @@ def is_right(output: Any, expected: Any) -> bool | None:
     return False
 
 
+def is_identical(output: Any, expected: Any) -> bool:
+    """Whether an output is the expected answer, or one of several, to the letter."""
+    several = isinstance(expected, list) and not isinstance(output, list)
+    return expected is not None and any(
+        type(one) is type(output) and one == output for one in (expected if several else [expected])
+    )
+
+
 def expected_output(expected: Any, outputs: Sequence[Any]) -> Any:
     """The expected answer in the type of the outputs; None if it has another."""
     kinds = [type(one) for one in outputs if one is not None]

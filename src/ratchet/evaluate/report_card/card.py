@@ -103,7 +103,7 @@ async def make_card(
         values=values,
         cases=used,
         strict=basis == "comparison",
-        known=any(probe.right for probe in probes) or any(case.holds_expected for case in used),
+        known=any(probe.right for probe in probes) or any(case.perhaps_right for case in used),
     )
     checks = [check for make in CHECKS for check in make(measured, thresholds)]
     checks += await _twin_checks(evaluator, measured, spans_of, thresholds)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ratchet.evaluate.corruptions import is_right
+from ratchet.evaluate.corruptions import is_identical, is_right
 from ratchet.types import Label, Rollout
 
 
@@ -34,9 +34,18 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return is_right(self.rollout.output, self.rollout.expected)
 
     @property
-    def holds_expected(self) -> bool:
-        """Whether the output holds the expected answer among other words, and no label tells."""
-        return self.right is None and self.rollout.expected is not None
+    def surely_right(self) -> bool:
+        """Whether people call it right, or it is the expected answer to the letter."""
+        if self.labelled_right is not None:
+            return self.labelled_right and not self.contradicted
+        return is_identical(self.rollout.output, self.rollout.expected)
+
+    @property
+    def perhaps_right(self) -> bool:
+        """Whether it is like the expected answer, or holds it among other words."""
+        if self.surely_right or self.labelled_right is not None or self.rollout.expected is None:
+            return False
+        return is_right(self.rollout.output, self.rollout.expected) is not False
 
     @property
     def contradicted(self) -> bool:

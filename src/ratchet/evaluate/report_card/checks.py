@@ -147,11 +147,7 @@ def _telling(measured: Measured, limits: CardThresholds) -> list[tuple[Probe, fl
         (probe, value, base)
         for probe, value, base in measured.pairs("damage")
         if max(value, base) > lowest
-        or (
-            not labelled
-            and measured.probes[probe.base].kind == "real"
-            and measured.probes[probe.base].right
-        )
+        or (measured.probes[probe.base].sure and not labelled)
         or not measured.known
     ]
 
@@ -193,10 +189,10 @@ def constant(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
         return []
     detail = f"It gives {values[0]:g} to every output, damaged ones included."
     verdict: CardVerdict = "rejected"
-    if not values[0] and not any(p.kind == "real" and p.right for p in measured.probes):
+    if not values[0] and not any(probe.sure for probe in measured.probes):
         # All real outputs may be wrong, unless some hold the expected answer.
-        holding = any(case.holds_expected for case in measured.cases)
-        verdict = "advises" if holding else "insufficient"
+        perhaps = any(case.perhaps_right for case in measured.cases)
+        verdict = "advises" if perhaps else "insufficient"
     return [CardCheck(name="constant", value=1.0, n=len(values), verdict=verdict, detail=detail)]
 
 

@@ -52,6 +52,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the probe that it is compared with; -1 for none."""
     right: bool | None = None
     """Whether it is right; None when unknown."""
+    sure: bool = False
+    """Whether it is surely right: even a strict comparison must pass it."""
     case: int = -1
     """Number of the case of a real output."""
 
@@ -68,26 +70,37 @@ def plan_probes(
         spans_of: Reads the steps of a rollout.
     """
     probes = [
-        Probe(kind="real", rollout=case.rollout, right=case.right, case=number)
+        Probe(
+            kind="real",
+            rollout=case.rollout,
+            right=case.right,
+            sure=case.surely_right,
+            case=number,
+        )
         for number, case in enumerate(cases)
     ]
     outputs = [case.rollout.output for case in cases]
-    good = [number for number, case in enumerate(cases) if case.right and not case.contradicted]
-    if len(good) < FEWEST_RIGHT:
+    sure = [number for number, case in enumerate(cases) if case.surely_right]
+    perhaps = [number for number, case in enumerate(cases) if case.perhaps_right]
+    expected: list[int] = []
+    if len(sure) < FEWEST_RIGHT:
         for case in cases:
             output = expected_output(case.rollout.expected, outputs)
             if output is not None:
-                good.append(len(probes))
+                expected.append(len(probes))
                 probes.append(
                     Probe(kind="expected", rollout=_with(case.rollout, output), right=True)
                 )
-    good += [number for number, case in enumerate(cases) if case.holds_expected]
-    if not good:  # nothing is known to be right: the outputs are presumed to be
-        good = [n for n, probe in enumerate(probes) if probe.right is None]
-    rng.shuffle(good)
-    _damage(probes, good, copies, rng)
+    if not (sure or perhaps or expected):  # nothing is known to be right: it is presumed
+        perhaps = [n for n, probe in enumerate(probes) if probe.right is None]
+    # One group more than is needed: an evaluator may take only some of them for outputs.
+    groups = [group for group in (sure, perhaps, expected) if group]
+    for group in groups:
+        rng.shuffle(group)
+        _damage(probes, group, copies, rng)
+        _edit(probes, group, copies, rng)
+    good = [number for group in groups for number in group]
     _damage_steps(probes, good, copies, rng, spans_of)
-    _edit(probes, good, copies, rng)
     wrong = [n for n, p in enumerate(probes) if p.right is False and _has_text(p.rollout.output)]
     rng.shuffle(wrong)
     _attack(probes, wrong, rng)
