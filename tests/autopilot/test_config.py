@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from ratchet.autopilot.config import Config, read_config
+from ratchet.autopilot.config import Config, ReportCardSection, read_config
+from ratchet.evaluate.report_card import CardThresholds
 from ratchet.types import ConfigError
 
 LEAST = '[agent]\nentry = "module:function"\n'
@@ -400,3 +402,7 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
     text = b"\xef\xbb\xbf" + LEAST.replace("\n", "\r\n").encode()
     assert read(tmp_path, text).agent.entry == "module:function"
+
+
+def test_the_limits_of_report_cards_are_those_of_the_checks() -> None:
+    assert ReportCardSection().model_dump() == msgspec.to_builtins(CardThresholds())

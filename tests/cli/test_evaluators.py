@@ -170,3 +170,41 @@ def test_a_decision_shows_what_its_evaluator_rests_on(make_project: MakeProject)
     releases: Any = project.json("releases")["releases"]
     text = Path(releases[0]["pull_request"]).read_text()
     assert "compares with the expected answer" in text
+
+
+ORDERS = """
+import ratchet
+
+
+@ratchet.agent
+def answer(number):
+    items = [{"price": 2 + number % 5, "count": 1 + number % 3}, {"price": 7, "count": 2}]
+    total = sum(item["price"] * item["count"] for item in items)
+    return {"items": items, "total": total + (number % 50 == 0)}
+
+
+@ratchet.evaluator
+def has_a_total(output):
+    return "total" in output
+"""
+
+
+def test_evaluators_are_generated_from_outputs_and_can_be_used_at_once(
+    make_project: MakeProject,
+) -> None:
+    project = make_project(agent=ORDERS, config=config("has_a_total"))
+    few = project.ratchet("evaluators", "generate")
+    assert "There are 0 good outputs" in few.stderr
+    project.json("eval", "--split", "all")
+    shown: Any = project.json("evaluators", "generate")
+    assert shown["written"] == []
+    assert not (project.root / "generated_evaluators.py").exists()
+    done: Any = project.json("evaluators", "generate", "--write")
+    by_name = {row["name"]: row for row in done["evaluators"]}
+    invariant = by_name["total_equals_sum_of_price_count"]
+    assert (invariant["kept"], invariant["verdict"]) == (True, "advises"), "there are no labels"
+    assert [Path(path).name for path in done["written"]] == ["generated_evaluators.py", "ratchet.toml"]
+    row: Any = project.json("eval", "--split", "all")["candidates"]
+    means = {each["evaluator"]: each["mean"] for each in row[0]["evaluators"]}
+    assert 0.9 < means["total_equals_sum_of_price_count"] < 1.0
+    assert means["fits_the_schema"] == 1.0

@@ -40,14 +40,14 @@ evaluators = typer.Typer(
     help="List evaluators, and measure how far each can be trusted.", no_args_is_help=True
 )
 
+evaluators.command()(generate)
+
 Plot = Annotated[
     Path | None,
     typer.Option(
         help="Write the reliability diagram to this file, .png or .html; it needs labels."
     ),
 ]
-
-evaluators.command("generate")(generate)
 
 _COLORS = {"decides": "green", "advises": "yellow", "insufficient": "yellow", "rejected": "red"}
 
