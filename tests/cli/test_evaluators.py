@@ -203,7 +203,10 @@ def test_evaluators_are_generated_from_outputs_and_can_be_used_at_once(
     by_name = {row["name"]: row for row in done["evaluators"]}
     invariant = by_name["total_equals_sum_of_price_count"]
     assert (invariant["kept"], invariant["verdict"]) == (True, "advises"), "there are no labels"
-    assert [Path(path).name for path in done["written"]] == ["generated_evaluators.py", "ratchet.toml"]
+    assert [Path(path).name for path in done["written"]] == [
+        "generated_evaluators.py",
+        "ratchet.toml",
+    ]
     row: Any = project.json("eval", "--split", "all")["candidates"]
     means = {each["evaluator"]: each["mean"] for each in row[0]["evaluators"]}
     assert 0.9 < means["total_equals_sum_of_price_count"] < 1.0

@@ -29,7 +29,7 @@ PRESENT = 0.8
 """Share of the examples that have both of its sides."""
 
 MAY_BREAK = 0.05
-"""Share of the examples in which it may not hold: some outputs are wrong, and so are some labels."""
+"""Share of the examples in which it may not hold: some outputs and some labels are wrong."""
 
 MOST = 12
 """Relations proposed at most, the simplest first."""
