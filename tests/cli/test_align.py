@@ -71,7 +71,8 @@ def test_a_judge_is_aligned_with_labels_and_then_used_with_its_alignment(
         project.write("agent.py", "import ratchet\n\n\ndef answer(number):\n    return 'Oak'\n")
         scored: dict[str, Any] = project.json("eval", "--limit", "1")
         (candidate,) = scored["candidates"]
-        assert candidate["scores"]["helpful"]["mean"] < 0.2
+        means = {each["evaluator"]: each["mean"] for each in candidate["evaluators"]}
+        assert means["helpful"] < 0.2
 
 
 def test_preferences_are_learned_from_corrections_and_doubted_when_few(

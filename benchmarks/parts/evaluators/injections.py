@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from tests.simulator import judge as simulated_judge
 
 from ratchet.evaluate.judges import prompt
-from ratchet.evaluate.judges.material import Section
+from ratchet.evaluate.judges.material import Passage
 from ratchet.llm import Message
 from ratchet.llm.structured import AnswerSchema
 
@@ -106,7 +106,7 @@ class Plain:
     """The template without rules and marks."""
 
     @staticmethod
-    def request(sections: Sequence[Section]) -> list[Message]:
+    def request(sections: Sequence[Passage]) -> list[Message]:
         text = "\n\n".join(f"## {s.title}\n\n{s.text}" for s in sections)
         user = prompt.TEMPLATES["reference"].format(
             examples="", material=text, questions=f"c1. {prompt.SAME_AS_REFERENCE.question}"
@@ -118,7 +118,7 @@ class Hardened:
     """The shipped template."""
 
     @staticmethod
-    def request(sections: Sequence[Section]) -> list[Message]:
+    def request(sections: Sequence[Passage]) -> list[Message]:
         questions = [prompt.SAME_AS_REFERENCE.question]
         return prompt.messages(prompt.TEMPLATES["reference"], sections, questions)
 
@@ -128,8 +128,8 @@ _SCHEMA = AnswerSchema(prompt.schema(1, ("yes", "no", "unclear")))
 
 def score(kind: Any, task: str, reference: str, given: str) -> float | None:
     """The simulated judge's score of an answer."""
-    sections = [Section("Task", task), Section("Reference answer", reference)]
-    request = kind.request([*sections, Section("Answer", given)])
+    sections = [Passage("Task", task), Passage("Reference answer", reference)]
+    request = kind.request([*sections, Passage("Answer", given)])
     said = simulated_judge.answer(
         [{"role": m.role, "content": m.content} for m in request], simulated_judge.MODEL
     )

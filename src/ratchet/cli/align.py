@@ -30,7 +30,7 @@ from ratchet.types import Feedback, InputError
 if TYPE_CHECKING:
     from ratchet.evaluate.judges import JudgeEvaluator
     from ratchet.evaluate.judges.realign import LabelledRollout, Realigned
-    from ratchet.stats.agreement import Estimate
+    from ratchet.stats.agreement import IntervalEstimate
 
 FOLDER = "judges"
 """Folder of the project in which alignments are kept."""
@@ -173,5 +173,5 @@ def _print(found: Realigned, path: Path) -> None:
     )
 
 
-def _estimate(found: Estimate | None) -> str:
+def _estimate(found: IntervalEstimate | None) -> str:
     return "-" if found is None else f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"

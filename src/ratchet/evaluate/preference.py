@@ -19,7 +19,7 @@ import msgspec
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.observe.step_text import text_of
-from ratchet.stats.agreement import Estimate, wilson
+from ratchet.stats.agreement import IntervalEstimate, wilson
 from ratchet.types import Feedback, InputError, content_hash
 
 WORDS = 1_024
@@ -54,7 +54,7 @@ class PreferenceModel(msgspec.Struct, frozen=True, kw_only=True):
     offset: float
     """Value at which a text's score is 0.5: the median of the texts it was fitted to."""
     pairs: int
-    accuracy: Estimate | None
+    accuracy: IntervalEstimate | None
     """Share of held-out pairs that it orders right, ties counting one half."""
     longer: float
     """Share of pairs in which the longer text was chosen: what length alone would get."""
@@ -132,7 +132,7 @@ def fit(pairs: Sequence[Pair]) -> PreferenceModel:
         offset=0.0,
         pairs=len(pairs),
         accuracy=(
-            Estimate(sum(hits) / len(hits), *wilson(sum(hits), len(hits)), len(hits))
+            IntervalEstimate(sum(hits) / len(hits), *wilson(sum(hits), len(hits)), len(hits))
             if hits
             else None
         ),

@@ -41,7 +41,7 @@ def drawn_repetition(plan: ExperimentPlan, number: int) -> int:
     return rng.randrange(plan.repetitions)
 
 
-class Audit:
+class LabelAudit:
     """Evidence by labels, pair by pair.
 
     Args:

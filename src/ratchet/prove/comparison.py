@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ratchet.prove.audit import Audit
+from ratchet.prove.audit import LabelAudit
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.plan import MISSING_LIMIT, ExperimentPlan, PairedScore
 from ratchet.stats.eprocess import EProcess
@@ -102,7 +102,7 @@ class Comparison:
             null=-plan.min_gain, threshold=1.0 / plan.futility_alpha, horizon=horizon
         )
         self.guardrails = tuple(GuardrailState(g, plan) for g in plan.guardrails)
-        self.audit = Audit(plan) if plan.labels else None
+        self.audit = LabelAudit(plan) if plan.labels else None
         """Evidence by people's labels; None when the scores need none."""
         self._baseline = 0.0
         self._candidate = 0.0

@@ -16,7 +16,7 @@ LEVEL = 0.95
 """Default level of confidence intervals."""
 
 
-class Estimate(msgspec.Struct, frozen=True):
+class IntervalEstimate(msgspec.Struct, frozen=True):
     """A number with its confidence interval."""
 
     value: float
@@ -50,11 +50,11 @@ class Confusion(NamedTuple):
         positives = self.true_positives + self.false_negatives
         return max(positives, self.n - positives) / self.n if self.n else None
 
-    def true_positive_rate(self, level: float = LEVEL) -> Estimate | None:
+    def true_positive_rate(self, level: float = LEVEL) -> IntervalEstimate | None:
         """Share of the right ones that are found right; None when there are none."""
         return share(self.true_positives, self.true_positives + self.false_negatives, level)
 
-    def true_negative_rate(self, level: float = LEVEL) -> Estimate | None:
+    def true_negative_rate(self, level: float = LEVEL) -> IntervalEstimate | None:
         """Share of the wrong ones that are found wrong; None when there are none."""
         return share(self.true_negatives, self.true_negatives + self.false_positives, level)
 
@@ -64,7 +64,7 @@ class CalibrationBin(msgspec.Struct, frozen=True):
 
     score: float
     """Their mean score."""
-    label: Estimate
+    label: IntervalEstimate
     """Their mean label, with a Wilson interval."""
 
 
@@ -91,9 +91,9 @@ def wilson(successes: float, n: float, level: float = LEVEL) -> tuple[float, flo
     return max(0.0, low), min(1.0, high)
 
 
-def share(successes: float, n: int, level: float = LEVEL) -> Estimate | None:
+def share(successes: float, n: int, level: float = LEVEL) -> IntervalEstimate | None:
     """A proportion with Wilson's interval; None without trials."""
-    return Estimate(successes / n, *wilson(successes, n, level), n) if n else None
+    return IntervalEstimate(successes / n, *wilson(successes, n, level), n) if n else None
 
 
 def confusion(verdicts: Sequence[bool], labels: Sequence[bool]) -> Confusion:
@@ -109,7 +109,7 @@ def confusion(verdicts: Sequence[bool], labels: Sequence[bool]) -> Confusion:
 
 def kappa(
     first: Sequence[Hashable], second: Sequence[Hashable], level: float = LEVEL
-) -> Estimate | None:
+) -> IntervalEstimate | None:
     """Cohen's kappa: agreement beyond chance of two raters, 1 if perfect and 0 if by chance.
 
     The interval uses the large-sample standard error of Fleiss, Cohen and Everitt (Psychological
@@ -153,10 +153,12 @@ def kappa(
     else:
         z = NormalDist().inv_cdf(0.5 + level / 2.0)
         low, high = value - z * error, value + z * error
-    return Estimate(value, max(-1.0, low), min(1.0, high), n)
+    return IntervalEstimate(value, max(-1.0, low), min(1.0, high), n)
 
 
-def auroc(scores: Sequence[float], labels: Sequence[bool], level: float = LEVEL) -> Estimate | None:
+def auroc(
+    scores: Sequence[float], labels: Sequence[bool], level: float = LEVEL
+) -> IntervalEstimate | None:
     """Probability that a right case has a higher score than a wrong one, ties counting one half.
 
     The variance is DeLong's (Biometrics 1988). The interval is Wilson's for a proportion with that
@@ -179,7 +181,7 @@ def auroc(scores: Sequence[float], labels: Sequence[bool], level: float = LEVEL)
     variance = _variance(of_right) / len(right) + _variance(of_wrong) / len(wrong)
     fewer = min(len(right), len(wrong))
     n = value * (1.0 - value) / variance if variance > 0.0 else float(fewer)
-    return Estimate(value, *wilson(value * n, n, level), len(scores))
+    return IntervalEstimate(value, *wilson(value * n, n, level), len(scores))
 
 
 def calibration_curve(
@@ -210,7 +212,7 @@ def calibration_curve(
     return tuple(
         CalibrationBin(
             sum(s for s, _ in each) / len(each),
-            Estimate(
+            IntervalEstimate(
                 sum(y for _, y in each) / len(each),
                 *wilson(sum(y for _, y in each), len(each), level),
                 len(each),

@@ -2,17 +2,17 @@
 
 from ratchet.evaluate.judges.evaluator import Alignment, JudgeEvaluator, judge
 from ratchet.evaluate.judges.judge import Judge, JudgeSpec, Unscored
-from ratchet.evaluate.judges.material import Section, condensed, material
-from ratchet.evaluate.judges.prompt import Criterion, Example
+from ratchet.evaluate.judges.material import Passage, condensed, material
+from ratchet.evaluate.judges.prompt import Criterion, LabelledExample
 
 __all__ = [
     "Alignment",
     "Criterion",
-    "Example",
     "Judge",
     "JudgeEvaluator",
     "JudgeSpec",
-    "Section",
+    "LabelledExample",
+    "Passage",
     "Unscored",
     "condensed",
     "judge",

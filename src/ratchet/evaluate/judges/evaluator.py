@@ -16,8 +16,8 @@ from ratchet.evaluate.judges.prompt import (
     SAME_AS_REFERENCE,
     TEMPLATES,
     Criterion,
-    Example,
     Form,
+    LabelledExample,
     check_template,
 )
 from ratchet.llm import CoachModel, CoachSettings
@@ -38,7 +38,7 @@ READS: dict[Form, tuple[Part, ...]] = {
 class Alignment(msgspec.Struct, frozen=True, kw_only=True):
     """What `ratchet align` adds to a judge."""
 
-    examples: tuple[Example, ...] = ()
+    examples: tuple[LabelledExample, ...] = ()
     """Labelled cases that it is shown."""
     curve: tuple[tuple[float, float], ...] = ()
     """Points of the line that maps its scores to the labels' scale, by score; none when empty."""

@@ -11,12 +11,12 @@ import msgspec
 
 from ratchet.evaluate.evaluator import Judgement
 from ratchet.evaluate.judges.clients import JudgeModels
-from ratchet.evaluate.judges.material import Part, Section, material
+from ratchet.evaluate.judges.material import Part, Passage, material
 from ratchet.evaluate.judges.prompt import (
     BETTER,
     Criterion,
-    Example,
     Form,
+    LabelledExample,
     messages,
     schema,
 )
@@ -56,7 +56,7 @@ class JudgeSpec(msgspec.Struct, frozen=True, kw_only=True):
     samples: int = 1
     swap: bool = True
     """Pairwise: ask in both orders."""
-    examples: tuple[Example, ...] = ()
+    examples: tuple[LabelledExample, ...] = ()
 
     @property
     def temperature(self) -> float:
@@ -102,6 +102,10 @@ class Judge:
         """Keep answers in a store's journal, and take them from there."""
         self._store = store
 
+    def close(self) -> None:
+        """Stop its local models; they start again when they are needed."""
+        self._models.close()
+
     def with_spec(self, spec: JudgeSpec) -> Judge:
         """A judge that asks otherwise, with the same models, cost bound and kept answers."""
         other = Judge(self.name, spec, self._models, max_dollars=self._max_dollars)
@@ -131,7 +135,7 @@ class Judge:
             raise Unscored("The task has no expected answer.")
         sections = material(rollout, spans, spec.reads, spec.spans)
         if spec.form == "pairwise":
-            expected = Section("Answer", _text(rollout.expected))
+            expected = Passage("Answer", _text(rollout.expected))
             answer = next(s for s in sections if s.title == "Answer")
             rest = [s for s in sections if s.title not in ("Answer", "Reference answer")]
             return await self._preferred(rest, answer.text, expected.text)
@@ -147,9 +151,9 @@ class Judge:
         Raises:
             Unscored: As `judge`.
         """
-        return await self._preferred([Section("Task", _text(input))], _text(first), _text(second))
+        return await self._preferred([Passage("Task", _text(input))], _text(first), _text(second))
 
-    async def _votes(self, sections: Sequence[Section]) -> list[list[Vote]]:
+    async def _votes(self, sections: Sequence[Passage]) -> list[list[Vote]]:
         """The usable votes on each criterion, at least one each."""
         spec = self.spec
         questions = [criterion.question for criterion in spec.criteria]
@@ -167,13 +171,13 @@ class Judge:
             votes.append(usable)
         return votes
 
-    async def _preferred(self, sections: Sequence[Section], one: str, other: str) -> Judgement:
+    async def _preferred(self, sections: Sequence[Passage], one: str, other: str) -> Judgement:
         values: list[float] = []
         reasons: list[str] = []
         swapped = (False, True) if self.spec.swap else (False,)
         for swap in swapped:
             pair = (other, one) if swap else (one, other)
-            shown = [Section("First answer", pair[0]), Section("Second answer", pair[1])]
+            shown = [Passage("First answer", pair[0]), Passage("Second answer", pair[1])]
             question = self.spec.criteria[0].question if self.spec.criteria else BETTER
             replies = await self._ask_all([*sections, *shown], [question], schema(1, PREFERRED))
             answers = [r.data["c1"] for r in replies if not r.problem]
@@ -187,7 +191,7 @@ class Judge:
         return Judgement(sum(values) / len(values), " / ".join(dict.fromkeys(reasons)))
 
     async def _ask_all(
-        self, sections: Sequence[Section], questions: Sequence[str], form: dict[str, Any]
+        self, sections: Sequence[Passage], questions: Sequence[str], form: dict[str, Any]
     ) -> list[Reply]:
         """The answers of all models, as often as each is asked."""
         asked = [
@@ -199,7 +203,7 @@ class Judge:
 
     async def _ask(
         self,
-        sections: Sequence[Section],
+        sections: Sequence[Passage],
         questions: Sequence[str],
         form: dict[str, Any],
         model: str,

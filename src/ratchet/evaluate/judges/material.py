@@ -31,7 +31,7 @@ AROUND = 2
 """Steps before and after a failing one that are kept with it."""
 
 
-class Section(msgspec.Struct, frozen=True):
+class Passage(msgspec.Struct, frozen=True):
     """A titled part of the material, not quoted yet."""
 
     title: str
@@ -40,7 +40,7 @@ class Section(msgspec.Struct, frozen=True):
 
 def material(
     rollout: Rollout, spans: Sequence[Span], reads: Sequence[Part], chosen: Sequence[str] = ()
-) -> list[Section]:
+) -> list[Passage]:
     """What the judge reads, in order; parts that a rollout lacks are left out.
 
     Args:
@@ -54,7 +54,7 @@ def material(
         "output": text_of(rollout.output),
         "expected": "" if rollout.expected is None else text_of(rollout.expected),
     }
-    sections: list[Section] = []
+    sections: list[Passage] = []
     for part in reads:
         if part == "trace":
             text = condensed(selected(spans, chosen), {texts["input"], texts["output"]})
@@ -63,7 +63,7 @@ def material(
         else:
             text = cut(texts[part], MAX_FIELD)
         if text or part == "output":
-            sections.append(Section(TITLES[part], text))
+            sections.append(Passage(TITLES[part], text))
     return sections
 
 

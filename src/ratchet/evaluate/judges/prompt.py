@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ratchet.evaluate.judges.material import Section
+from ratchet.evaluate.judges.material import Passage
 from ratchet.evaluate.judges.quoting import quoted, unused_mark
 from ratchet.llm import Message
 from ratchet.types import InputError, PromptTemplate
@@ -26,10 +26,10 @@ class Criterion(msgspec.Struct, frozen=True):
     """Its share of the score, relative to the other criteria."""
 
 
-class Example(msgspec.Struct, frozen=True):
+class LabelledExample(msgspec.Struct, frozen=True):
     """A case that a person has labelled, shown to the judge."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[Passage, ...]
     label: float
     """In [0, 1]."""
     comment: str = ""
@@ -89,9 +89,9 @@ def check_template(template: PromptTemplate) -> None:
 
 def messages(
     template: PromptTemplate,
-    sections: Sequence[Section],
+    sections: Sequence[Passage],
     questions: Sequence[str],
-    examples: Sequence[Example] = (),
+    examples: Sequence[LabelledExample] = (),
     mark: str | None = None,
 ) -> list[Message]:
     """The request of one verdict.
@@ -140,7 +140,7 @@ def schema(count: int, verdicts: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _sections(sections: Sequence[Section], mark: str) -> str:
+def _sections(sections: Sequence[Passage], mark: str) -> str:
     return "\n\n".join(f"## {s.title}\n\n{quoted(s.text, mark)}" for s in sections)
 
 

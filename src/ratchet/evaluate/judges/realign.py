@@ -18,9 +18,9 @@ from ratchet.evaluate.evaluator import SpansOf
 from ratchet.evaluate.judges.evaluator import Alignment, JudgeEvaluator
 from ratchet.evaluate.judges.judge import Judge
 from ratchet.evaluate.judges.material import material
-from ratchet.evaluate.judges.prompt import Example
+from ratchet.evaluate.judges.prompt import LabelledExample
 from ratchet.stats.agreement import (
-    Estimate,
+    IntervalEstimate,
     auroc,
     calibration_curve,
     calibration_error,
@@ -55,9 +55,9 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     cases: int
     """Cases with a score."""
     unscored: int
-    kappa: Estimate | None
+    kappa: IntervalEstimate | None
     """Beyond chance, of right and wrong; None when undefined, as for a constant judge."""
-    auroc: Estimate | None
+    auroc: IntervalEstimate | None
     accuracy: float | None
     majority: float | None
     """Accuracy of always saying what is more frequent."""
@@ -175,7 +175,7 @@ def _split(
     return pool, dev, test
 
 
-def _with_examples(judge: Judge, examples: tuple[Example, ...]) -> Judge:
+def _with_examples(judge: Judge, examples: tuple[LabelledExample, ...]) -> Judge:
     spec = msgspec.structs.replace(judge.spec, examples=examples)
     return judge.with_spec(spec)
 
@@ -208,11 +208,11 @@ def _hardest(
     return ordered
 
 
-def _example(judge: Judge, case: LabelledRollout, spans_of: SpansOf) -> Example:
+def _example(judge: Judge, case: LabelledRollout, spans_of: SpansOf) -> LabelledExample:
     spec = judge.spec
     spans = spans_of(case.rollout.id) if "trace" in spec.reads else []
     sections = material(case.rollout, spans, spec.reads, spec.spans)
-    return Example(tuple(sections), case.label, case.comment)
+    return LabelledExample(tuple(sections), case.label, case.comment)
 
 
 def _worth(scores: Sequence[float | None], labels: Sequence[float]) -> tuple[float, float]:
