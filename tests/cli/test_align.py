@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -69,7 +70,9 @@ def test_a_judge_is_aligned_with_labels_and_then_used_with_its_alignment(
         aligned = config.replace('key_env = ""', 'key_env = ""\nalignment = "judges/helpful.json"')
         project.write("ratchet.toml", aligned)
         project.write("agent.py", "import ratchet\n\n\ndef answer(number):\n    return 'Oak'\n")
-        scored: dict[str, Any] = project.json("eval", "--limit", "1")
+        done = project.ratchet("eval", "--limit", "1", "--json")
+        assert "The judge 'helpful' made 1 call" in done.stderr
+        scored: dict[str, Any] = json.loads(done.stdout)
         (candidate,) = scored["candidates"]
         means = {each["evaluator"]: each["mean"] for each in candidate["evaluators"]}
         assert means["helpful"] < 0.2

@@ -219,6 +219,9 @@ class _ImproveRun:
                         self.watcher.entered(self.run, self.run.stage, resumed)
                         await self.WITH_RUNNER[self.run.stage](self, runner)
                         resumed = False
+                for evaluator in self.evaluators:
+                    if sentence := getattr(evaluator, "spending", ""):
+                        self.watcher.message(sentence)
             if self.run.stage == "ship" and ship_it:
                 self.watcher.entered(self.run, "ship", resumed)
                 self._ship()

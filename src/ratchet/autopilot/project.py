@@ -334,6 +334,11 @@ class Project:
             if section.use in ("judge", "preference"):
                 options["folder"] = str(self.root)
             made.append(make_evaluator(section.use, options, name=section.name))
+            if section.use == "judge":
+                from ratchet.evaluate.judges import JudgeEvaluator
+
+                assert isinstance(made[-1], JudgeEvaluator)
+                made[-1].judge.redact = self.redactor().text
         names = [evaluator.name for evaluator in made]
         for name in names:
             if names.count(name) > 1:

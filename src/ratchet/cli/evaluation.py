@@ -100,7 +100,7 @@ async def _evaluate(
     queue = f"eval-{agent.source_version()}"
     watcher.expects(len(tasks) * len(candidates) * repeat)
     async with open_runner(project, store, agent, queue, watcher.message, take_over=True) as runner:
-        return await evaluate_batch(
+        batches = await evaluate_batch(
             candidates,
             tasks,
             evaluators=evaluators,
@@ -112,6 +112,10 @@ async def _evaluate(
             fresh=fresh,
             on_rollout=watcher.rollout,
         )
+    for evaluator in evaluators:
+        if sentence := getattr(evaluator, "spending", ""):
+            watcher.message(sentence)
+    return batches
 
 
 def _summary(batch: Batch) -> dict[str, Any]:

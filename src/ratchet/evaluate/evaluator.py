@@ -143,6 +143,11 @@ class FunctionEvaluator:
     def attach(self, store: Store) -> None:
         """Give it the store whose rollouts it scores, for those that keep something there."""
 
+    @property
+    def spending(self) -> str:
+        """What its verdicts have cost in this process, as a sentence; empty when nothing."""
+        return ""
+
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
         """The score of a rollout; exceptions of the function become an error score."""
         if self.needs_expected and rollout.expected is None:

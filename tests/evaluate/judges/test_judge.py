@@ -143,11 +143,22 @@ def test_equal_answers_are_judged_once_and_a_kept_answer_costs_nothing(
     assert {id: s["judge"].value for id, s in scores.items()} == {"r0": 1.0, "r1": 1.0}
     assert first.judge.calls == 1
     assert first.judge.spent.known_usd > 0
+    assert first.spending.startswith("The judge 'judge' made 1 call for $0.000")
     second, scores = scored(rollouts[2])
     assert scores["r2"]["judge"].value == 1.0
     assert (second.judge.calls, second.judge.spent.known_usd) == (0, 0)
+    assert second.spending == ""
     assert simulator.counters("cache", "simulated-judge")["calls"] == 1
     assert sqlite_store.rollouts.get(["r0"])["r0"].cost_usd == 0.0
+
+
+def test_what_a_judge_is_shown_is_redacted() -> None:
+    with Endpoint(graded("yes")) as endpoint:
+        judge = at(endpoint, criteria=[ELM])
+        judge.judge.redact = lambda text: text.replace("sk-123", "[KEY]")
+        verdict(judge, ended("The key is sk-123.", input="Show sk-123"))
+    assert "sk-123" not in str(endpoint.requests[0].body)
+    assert endpoint.requests[0].said.count("[KEY]") == 2
 
 
 def test_a_judge_stops_at_its_cost_bound(simulator: SimulatorThread) -> None:

@@ -78,6 +78,14 @@ class JudgeEvaluator(FunctionEvaluator):
         self.judge.name = name
         return super().named(name)
 
+    @property
+    def spending(self) -> str:
+        """Its calls and their cost, as a sentence; empty without calls."""
+        if not self.judge.calls:
+            return ""
+        calls = "1 call" if self.judge.calls == 1 else f"{self.judge.calls} calls"
+        return f"The judge {self.name!r} made {calls} for {self.judge.spent}."
+
     def attach(self, store: Store) -> None:
         """Keep the judge's answers in a store."""
         self.judge.attach(store)

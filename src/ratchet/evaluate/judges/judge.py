@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -92,6 +92,8 @@ class Judge:
         """Number of calls made by this process; answers from the journal are none."""
         self.spent = Cost()
         """Cost of those calls. It is the judge's own and no part of any rollout's cost."""
+        self.redact: Callable[[str], str] = str
+        """Applied to all material before a model is shown it."""
         self._models = models
         self._max_dollars = max_dollars
         self._store: Store | None = None
@@ -109,7 +111,7 @@ class Judge:
     def with_spec(self, spec: JudgeSpec) -> Judge:
         """A judge that asks otherwise, with the same models, cost bound and kept answers."""
         other = Judge(self.name, spec, self._models, max_dollars=self._max_dollars)
-        other._store = self._store
+        other._store, other.redact = self._store, self.redact
         return other
 
     async def value(self, rollout: Rollout, spans: Sequence[Span] = ()) -> float | None:
@@ -210,6 +212,7 @@ class Judge:
         sample: int,
     ) -> Reply:
         spec = self.spec
+        sections = [Passage(each.title, self.redact(each.text)) for each in sections]
         request = (spec.prompt, sections, questions, spec.examples)
         text = [[m.role, m.content] for m in messages(*request, mark=_CACHE_MARK)]
         key = content_hash([text, form, model, sample, spec.temperature])

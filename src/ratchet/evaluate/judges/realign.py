@@ -17,7 +17,7 @@ import msgspec
 from ratchet.evaluate.evaluator import SpansOf
 from ratchet.evaluate.judges.evaluator import Alignment, JudgeEvaluator
 from ratchet.evaluate.judges.judge import Judge
-from ratchet.evaluate.judges.material import material
+from ratchet.evaluate.judges.material import Passage, material
 from ratchet.evaluate.judges.prompt import LabelledExample
 from ratchet.stats.agreement import (
     IntervalEstimate,
@@ -212,7 +212,8 @@ def _example(judge: Judge, case: LabelledRollout, spans_of: SpansOf) -> Labelled
     spec = judge.spec
     spans = spans_of(case.rollout.id) if "trace" in spec.reads else []
     sections = material(case.rollout, spans, spec.reads, spec.spans)
-    return LabelledExample(tuple(sections), case.label, case.comment)
+    redacted = tuple(Passage(each.title, judge.redact(each.text)) for each in sections)
+    return LabelledExample(redacted, case.label, judge.redact(case.comment))
 
 
 def _worth(scores: Sequence[float | None], labels: Sequence[float]) -> tuple[float, float]:
