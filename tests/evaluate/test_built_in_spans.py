@@ -90,7 +90,8 @@ def test_expected_calls_may_be_in_the_metadata() -> None:
     got = judged(tool_calls(), BOOKED, "Booked!", metadata={"tool_calls": ["search", "book"]})
     assert got.value == 1
     assert "no expected tool calls" in judged(tool_calls(), BOOKED).error
-    assert "not names or objects" in judged(tool_calls(), BOOKED, [3]).error
+    for wrong in ([3], "Booked!", [{"tool": "search"}]):
+        assert "no list of names or objects" in judged(tool_calls(), BOOKED, wrong).error
 
 
 def test_without_spans_there_is_no_score() -> None:

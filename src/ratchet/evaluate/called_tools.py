@@ -41,12 +41,13 @@ def called_tools(spans: Sequence[Span]) -> list[CalledTool]:
 
 
 def expected_tools(value: Any) -> list[CalledTool]:
-    """Expected calls: names, or objects with `name` and `arguments`.
+    """Expected calls: a list of names or of objects with `name` and `arguments`, or one object.
 
     Raises:
         InputError: They are neither.
     """
-    listed = value if isinstance(value, list) else [value]
+    # A text alone is more likely an expected answer than the name of a tool.
+    listed = value if isinstance(value, list) else [value] if isinstance(value, dict) else [None]
     made = []
     for each in listed:
         named = each.get("function", each) if isinstance(each, dict) else each
@@ -56,7 +57,8 @@ def expected_tools(value: Any) -> list[CalledTool]:
             made.append(CalledTool(named["name"], form.decoded(named.get("arguments"))))
         else:
             raise InputError(
-                "The task's expected tool calls are not names or objects with name and arguments."
+                "The task's expected tool calls are no list of names or objects with name and"
+                " arguments."
             )
     return made
 

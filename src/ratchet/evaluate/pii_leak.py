@@ -9,15 +9,12 @@ from typing import Any
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.evaluate.length import output_text
-from ratchet.observe.redaction import MARK, NAMES, RedactionRules, Redactor
-from ratchet.observe.redaction.rules import RULES
-from ratchet.observe.redaction.rules.scanned import ScannedText
 from ratchet.types import InputError
 
 MAX_TEXT = 1_000_000
 """Most characters of an output that is searched."""
 
-_MARKS = re.compile(re.escape(MARK) + r"([a-z0-9_-]+)")
+_MARKS = re.compile(r"\[redacted:([a-z0-9_-]+)")
 
 
 def pii_leak(
@@ -35,6 +32,8 @@ def pii_leak(
         ConfigError: A rule is unknown.
         InputError: `allow` has too many entries, or one is too long.
     """
+    from ratchet.observe.redaction import NAMES, RedactionRules, Redactor
+
     settings = RedactionRules(rules=tuple(rules), allow=tuple(allow))
     Redactor(settings)  # refuses wrong settings now
 
@@ -60,6 +59,9 @@ def pii_leak(
 
 def _secrets_in(text: str) -> list[str]:
     """What the rules find in a text, longest first."""
+    from ratchet.observe.redaction.rules import RULES
+    from ratchet.observe.redaction.rules.scanned import ScannedText
+
     scanned = ScannedText(text)
     found = {text[start:end] for find in RULES.values() for start, end in find(scanned)}
     return sorted(filter(None, found), key=len, reverse=True)

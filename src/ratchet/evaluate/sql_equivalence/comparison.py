@@ -24,7 +24,7 @@ from ratchet.evaluate.sql_equivalence.ordering import Ordering, is_ordered, orde
 from ratchet.evaluate.sql_equivalence.schema import SqlSchema
 from ratchet.types import InputError
 
-MOST_DATABASES = 3
+MOST_DATABASES = 2
 """Generated databases at most, as a multiple of the least number, while mutants are alive."""
 
 _GENERATED_S = 0.5
@@ -110,10 +110,10 @@ class QueryComparison:
         made = databases.generate(schema, use, self._read(schema), self._expected.text)
         until = time.monotonic() + _BUDGET_S
         for number, database in enumerate(made):
-            enough = number >= count and said >= count and not alive
-            if enough or number >= count * MOST_DATABASES or time.monotonic() > until:
-                break
-            with closing(database.open()) as connection:
+            with closing(database.connection) as connection:
+                enough = number >= count and said >= count and not alive
+                if enough or number >= count * MOST_DATABASES or time.monotonic() > until:
+                    break
                 try:
                     expected = execution.run(connection, self._expected.text, seconds=_GENERATED_S)
                 except QueryTooLarge:

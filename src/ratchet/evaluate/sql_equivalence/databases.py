@@ -59,18 +59,11 @@ _SHAPES = (
 
 @dataclass(frozen=True)
 class GeneratedDatabase:
-    """Rows of every table of a schema."""
+    """A database in memory, restricted to reading, and the rows of its tables."""
 
     schema: SqlSchema
     rows: dict[str, list[tuple[Any, ...]]]
-
-    def open(self) -> sqlite3.Connection:
-        """The database in memory, restricted to reading."""
-        connection = self.schema.empty_database()
-        for table in self.schema.tables:
-            _insert(connection, table, self.rows[table.name])
-        restrict(connection)
-        return connection
+    connection: sqlite3.Connection
 
     def open_shuffled(self, rng: random.Random) -> sqlite3.Connection:
         """The same rows in another physical order, in tables without keys and indexes."""
@@ -137,8 +130,8 @@ def _database(
             parents[table.name.lower(), column.name.lower()] = values
             if at == 0 or column.unique:  # a reference without a column means the key
                 parents.setdefault((table.name.lower(), ""), values)
-    connection.close()
-    return GeneratedDatabase(schema, made)
+    restrict(connection)
+    return GeneratedDatabase(schema, made, connection)
 
 
 def _rows(
