@@ -181,6 +181,17 @@ def test_rows_that_tie_in_the_order_may_come_in_any(shop: Path) -> None:
     )
 
 
+def test_where_the_ties_of_an_order_cannot_be_told_the_order_is_that_of_the_database(
+    shop: Path,
+) -> None:
+    on_it = {"schema": None, "database": str(shop)}
+    for order in ("age LIMIT 1 + 1", "2.5", "3"):
+        query = f"SELECT name, age, city FROM customers ORDER BY {order}"
+        assert judged(query.lower(), query, **on_it).value == 1
+    distinct = "SELECT DISTINCT city FROM customers ORDER BY age"
+    assert judged(distinct, distinct, **on_it).value == 1
+
+
 def test_two_empty_results_on_a_database_are_unknown(shop: Path) -> None:
     one = "SELECT name FROM customers WHERE city = 'Paris'"
     other = "SELECT name FROM customers WHERE city = 'Bonn'"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -159,9 +161,6 @@ def test_without_passages_or_claims_there_is_no_score() -> None:
 
 
 def test_passages_are_read_from_the_spans_of_retrieval() -> None:
-    import asyncio
-    import json
-
     documents = [{"id": "1", "page_content": PASSAGES[0]}, {"content": PASSAGES[1]}]
     span = Span(
         trace_id="t",

@@ -30,7 +30,7 @@ def sql(
 ) -> FunctionEvaluator:
     """1 if the output is a query equivalent to the expected one.
 
-    Both are run on the database, read-only, and on generated databases. The order of rows counts if
+    Both are run on the database, read-only, or else on generated ones. The order of rows counts if
     the expected query orders its result. When every result is empty, there is no score, unless the
     queries differ in notation only. A statement that writes is never run.
 
@@ -141,7 +141,7 @@ def _gold(query: str, dialect: str) -> ReadQuery:
 
 
 def _query_of(value: Any) -> str:
-    """The text of a query: a string, or the only text of an object such as {"sql": "SELECT …"}."""
+    """The text of a query: a string, or the field `sql` or `query` of an object."""
     if isinstance(value, dict):
         texts = [value[key] for key in ("sql", "query") if isinstance(value.get(key), str)]
         value = texts[0] if texts else ""

@@ -74,7 +74,7 @@ def ordering(tree: exp.Expr) -> Ordering | None:
 def _position(key: exp.Expr, named: dict[str, int], shown: Sequence[exp.Expr]) -> int | None:
     """The column of the result that a sort key is."""
     if isinstance(key, exp.Literal) and not key.is_string:
-        at = int(key.this) - 1
+        at = int(key.this) - 1 if key.this.isdigit() else -1
         return at if 0 <= at < len(shown) else None
     if isinstance(key, exp.Column) and not key.table:
         return named.get(key.name.lower())
