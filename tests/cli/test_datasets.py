@@ -248,7 +248,11 @@ def test_eval_run_and_improve_take_a_dataset(make_project: MakeProject) -> None:
     version = str(found["version"])
     done = project.ratchet("run", "--task", "t7", "--dataset", f"numbers@{version[:10]}")
     assert done.returncode == 0, done.stderr
-    improved = project.json("improve", "--dataset", "numbers", "--no-ship")
+    project.write("more.jsonl", json.dumps({"id": "more", "input": 1000}) + "\n")
+    newest = project.json("datasets", "import", "numbers", "more.jsonl")["version"]
+    improved = project.json("improve", "--dataset", f"numbers@{version[:10]}", "--no-ship")
+    (listed,) = project.json("datasets", "list")["datasets"]  # type: ignore[misc]
+    assert listed["version"] == newest, "an old version that is used is not the latest again"
     evidence = json.loads(Path(str(improved["evidence"])).read_text())
     assert (evidence["dataset"]["name"], evidence["dataset"]["version"]) == ("numbers", version)
     unknown = project.ratchet("eval", "--dataset", "other")

@@ -164,7 +164,8 @@ class _ImproveRun:
             return existing[0]
         now = time.time()
         self.store.candidates.put(self.baseline, now)
-        self.store.datasets.put(self.dataset, now)
+        if self.project.config.tasks.dataset is None:
+            self.store.datasets.put(self.dataset, now)
         run = Run(
             id=run_id,
             agent=self.agent.spec.entry,

@@ -143,7 +143,7 @@ def capture(
         except KeyboardInterrupt:
             raise Interrupted("Interrupted. Nothing was stored.") from None
         if found.tasks and not dry_run:
-            opened.datasets.put(found.dataset, now)
+            opened.datasets.put(found.dataset, now, after=dataset)
     if json:
         print_json(_for_machines(found, dry_run))
     else:

@@ -94,7 +94,7 @@ def import_(
         )
         changed = after.version != before.version or not before.tasks
         if changed:
-            opened.datasets.put(after, now)
+            opened.datasets.put(after, now, after=before)
     found = difference(before, after)
     if json:
         print_json(

@@ -69,7 +69,7 @@ def split(
         )
         moved = difference(before, after).changed
         if moved and not dry_run:
-            opened.datasets.put(after, time.time())
+            opened.datasets.put(after, time.time(), after=before)
     moves = Counter(" → ".join(change.splits) for change in moved)
     if json:
         print_json(

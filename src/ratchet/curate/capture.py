@@ -348,10 +348,10 @@ class _Search:
         # Of new copies one is kept: one with an expected answer, if there is any.
         best: dict[int, CapturedTask] = {}
         for group, one in zip(groups[first:], added, strict=True):
-            kept = best.get(group)
+            other = best.get(group)
             if group < first:
                 continue
-            if kept is None or (kept.task.expected is None and one.task.expected is not None):
+            if other is None or (other.task.expected is None and one.task.expected is not None):
                 best[group] = one
         new = list(best.values())
         if len(new) < len(added):

@@ -13,7 +13,10 @@ from sqlalchemy import Connection, func, select, text
 from ratchet.store.engine import Database, starts_with
 from ratchet.store.pruning import PRUNE_LOCK
 from ratchet.store.tables import dataset_tasks, datasets, tasks
-from ratchet.types import Dataset, DatasetSummary, InputError, NotFound, Origin, Task
+from ratchet.types import Conflict, Dataset, DatasetSummary, InputError, NotFound, Origin, Task
+
+_NAME_LOCK = 7_411
+"""Advisory lock on Postgres, with the hash of a dataset's name."""
 
 
 class Datasets:
@@ -27,15 +30,22 @@ class Datasets:
         self._insert_member = database.insert_new(dataset_tasks, "version", "position")
         self._insert_task = database.insert_new(tasks, "content")
 
-    def put(self, dataset: Dataset, now: float | None = None) -> str:
+    def put(
+        self, dataset: Dataset, now: float | None = None, *, after: Dataset | None = None
+    ) -> str:
         """Store a dataset and make it the latest of its name.
 
         Args:
             dataset: The dataset.
             now: Unix seconds; the current time by default.
+            after: The version that it was made from, if that must still be the latest; one without
+                tasks if there must be none yet.
 
         Returns:
             Its version.
+
+        Raises:
+            Conflict: The latest version is another one than `after`.
         """
         moment = time.time() if now is None else now
         version = dataset.version
@@ -70,6 +80,8 @@ class Datasets:
                 # Keeps an older dataset's list with the same tasks from being pruned meanwhile.
                 lock = text("SELECT pg_advisory_xact_lock_shared(:lock)")
                 connection.execute(lock, {"lock": PRUNE_LOCK})
+            if after is not None:
+                self._check_latest(connection, dataset.name, after)
             connection.execute(self._insert, row)
             if members:
                 connection.execute(self._insert_task, bodies)
@@ -77,6 +89,19 @@ class Datasets:
 
         self._database.write(work)
         return version
+
+    def _check_latest(self, connection: Connection, name: str, after: Dataset) -> None:
+        if not self._database.is_sqlite:
+            lock = text("SELECT pg_advisory_xact_lock(:lock, hashtext(:name))")
+            connection.execute(lock, {"lock": _NAME_LOCK, "name": name})
+        newest = (datasets.c.put_at.desc(), datasets.c.seq.desc())
+        query = select(datasets.c.version).where(datasets.c.name == name).order_by(*newest)
+        latest = connection.scalar(query.limit(1))
+        is_new = latest is None and not after.tasks
+        if latest != after.version and not is_new:
+            raise Conflict(
+                f"The dataset {name!r} was changed meanwhile.", hint="Run the command again."
+            )
 
     def get(self, version: str) -> Dataset:
         """Return the dataset of a version, under the name it was last stored with.
