@@ -193,6 +193,24 @@ def test_an_import_changes_tasks_by_id_and_removes_only_on_request(
     assert (found["added"], found["changed"], found["removed"], found["same"]) == (0, 0, 7, 1)
 
 
+def test_a_file_whose_splits_leak_is_reported_and_a_new_split_mends_it(
+    ratchet: Ratchet, ratchet_json: RatchetJson, tmp_path: Path
+) -> None:
+    rows = [{"id": t, "input": f"tell me more about {t} today"} for t in TOPICS]
+    rows += [
+        {"id": "one", "input": "how long does a refund take", "split": "train"},
+        {"id": "two", "input": "Hi, how long does a refund take?", "split": "test"},
+    ]
+    file = tasks(tmp_path / "t.jsonl", *rows)
+    code, out, _ = ratchet("import", "d", file)
+    assert code == 0
+    assert "A group of tasks that says nearly the same is in several splits" in out
+    assert "one (train), two (test)" in out
+    assert "one (train), two (test)" in ratchet_json("show", "d")["leak"]
+    ratchet_json("split", "d", "--split", "0.5,0,0.5")
+    assert ratchet_json("show", "d")["leak"] == ""
+
+
 def test_a_dataset_is_split_anew_so_that_a_user_is_in_one_split(
     ratchet: Ratchet, ratchet_json: RatchetJson, tmp_path: Path
 ) -> None:

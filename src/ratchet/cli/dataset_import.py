@@ -17,6 +17,7 @@ from ratchet.cli.dataset_options import (
     counts_text,
     dataset_or_new,
     fractions_of,
+    leak_sentence,
     split_counts,
     versioned,
 )
@@ -96,6 +97,7 @@ def import_(
         if changed:
             opened.datasets.put(after, now, after=before)
     found = difference(before, after)
+    leak = leak_sentence(after)
     if json:
         print_json(
             {
@@ -107,6 +109,7 @@ def import_(
                 "same": found.same,
                 "splits": split_counts(after),
                 "bad": read.bad,
+                "leak": leak,
             }
         )
         return
@@ -124,3 +127,5 @@ def import_(
         f" {counts_text(split_counts(after))}",
         markup=False,
     )
+    if leak:
+        out.print(leak, style="yellow", markup=False, soft_wrap=True)

@@ -10,6 +10,7 @@ import typer
 
 from ratchet.autopilot import Project
 from ratchet.cli.console import one_line, short
+from ratchet.curate import leaking_groups
 from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
 from ratchet.types import SPLITS, Dataset, InputError, NotFound, Split, Task
@@ -109,6 +110,21 @@ def task_for_machines(task: Task, split: str) -> dict[str, Any]:
         "split": split,
         "origin": task.origin,
     }
+
+
+def leak_sentence(dataset: Dataset) -> str:
+    """Says which tasks leak from one split into another; empty when none does."""
+    leaking = leaking_groups(dataset)
+    if not leaking:
+        return ""
+    ids = ", ".join(f"{task.id} ({dataset.splits[task.id]})" for task in leaking[0][:4])
+    several = f"{len(leaking)} groups of tasks" if len(leaking) > 1 else "A group of tasks"
+    verb = "say" if len(leaking) > 1 else "says"
+    return (
+        f"{several} that {verb} nearly the same is in several splits, such as {ids}: what is"
+        " learned from one may be tested on the other. Move them with: ratchet datasets split"
+        f" {dataset.name}"
+    )
 
 
 def require_dataset(store: Store, name: str) -> Dataset:

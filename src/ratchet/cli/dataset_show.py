@@ -24,6 +24,7 @@ from ratchet.cli.console import (
 from ratchet.cli.dataset_options import (
     DatasetVersionName,
     counts_text,
+    leak_sentence,
     split_counts,
     task_for_machines,
     versioned,
@@ -60,6 +61,7 @@ def show(
         print_json(task_for_machines(found, dataset.splits[found.id]))
         return
     made = Counter(f"{one.origin.made}: {one.origin.by or 'by hand'}" for one in dataset.tasks)
+    leak = leak_sentence(dataset)
     unanswered = sum(one.expected is None for one in dataset.tasks)
     if json:
         print_json(
@@ -71,6 +73,7 @@ def show(
                 "splits": split_counts(dataset),
                 "origins": dict(made.most_common()),
                 "without_expected": unanswered,
+                "leak": leak,
                 "versions": history,
                 "tasks": [
                     task_for_machines(one, dataset.splits[one.id]) for one in dataset.tasks[:limit]
@@ -83,6 +86,8 @@ def show(
         f" {counts_text(split_counts(dataset))}, {unanswered} without an expected answer",
         markup=False,
     )
+    if leak:
+        out.print(leak, style="yellow", markup=False, soft_wrap=True)
     for origin, number in made.most_common():
         out.print(f"  {number} {origin}", markup=False)
     shown = table("task", "split", "input", "expected")

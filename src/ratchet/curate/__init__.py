@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ratchet.curate.capture import Capture, CapturedTask, CaptureFilter, capture
 from ratchet.curate.difference import DatasetDifference, TaskChange, difference
 from ratchet.curate.near_duplicates import near_duplicate_groups
-from ratchet.curate.split import split_tasks
+from ratchet.curate.split import leaking_groups, split_tasks
 from ratchet.curate.task_file import TaskFile, read_tasks
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "TaskFile",
     "capture",
     "difference",
+    "leaking_groups",
     "near_duplicate_groups",
     "read_tasks",
     "refine",

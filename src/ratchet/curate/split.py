@@ -74,6 +74,19 @@ def split_tasks(
     return Dataset(name=name, tasks=tuple(tasks), splits=splits)
 
 
+def leaking_groups(dataset: Dataset, group_by: str | None = None) -> list[list[Task]]:
+    """Groups of tasks that are in several splits, because the splits were given; see `split_tasks`.
+
+    Raises:
+        ConfigError: group_by names nothing.
+    """
+    members: dict[bytes, list[Task]] = {}
+    groups = _groups(dataset.tasks, group_by, near_duplicates=True)
+    for task in dataset.tasks:
+        members.setdefault(groups[task.id], []).append(task)
+    return [own for own in members.values() if len({dataset.splits[task.id] for task in own}) > 1]
+
+
 def _added(
     groups: Mapping[str, bytes], fractions: Mapping[Split, float], given: Mapping[str, Split]
 ) -> dict[str, Split]:
