@@ -16,10 +16,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
-from tests.simulator import coach, grader, judge, task_model
+from tests.simulator import author, coach, grader, judge, task_model
 from tests.simulator.luck import draw
 
-MODELS = (task_model.MODEL, coach.MODEL, grader.MODEL, *judge.MODELS)
+MODELS = (task_model.MODEL, coach.MODEL, grader.MODEL, author.MODEL, *judge.MODELS)
 SERVER = "ratchet-simulator (no real model)"
 _PATH = re.compile(r"^(?:/seed/(?P<seed>[^/]+))?(?:/label/(?P<label>[^/]+))?/v1/(?P<what>.+?)/?$")
 _LOGGED = 5_000
@@ -216,6 +216,8 @@ class Simulator:
             said["content"] = grader.answer(messages)
         elif model in judge.MODELS:
             said["content"] = judge.answer(messages, model, (seed, turn))
+        elif model == author.MODEL:
+            said["content"] = author.answer(messages, seed=seed)
         else:
             found = task_model.answer(
                 messages,

@@ -151,10 +151,11 @@ def test_a_wrong_key_is_refused() -> None:
             client(locked.url, "sk-wrong").models.list()
         names = [model.id for model in client(locked.url, "sk-right").models.list().data]
         assert "sk-right" not in json.dumps(locked.admin("settings"))
-    assert names[:4] == [
+    assert names[:5] == [
         "simulated-task",
         "simulated-coach",
         "simulated-grader",
+        "simulated-author",
         "simulated-judge",
     ]
 

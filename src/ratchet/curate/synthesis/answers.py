@@ -12,7 +12,7 @@ import msgspec
 
 from ratchet.curate.refinement.results import answer_key
 from ratchet.curate.synthesis.coached import MOST_SHOWN
-from ratchet.curate.synthesis.spending import BoundedCoach, SpendingReached
+from ratchet.curate.synthesis.spending import BoundedCoach, MethodEnded
 from ratchet.llm import Message, Reply
 from ratchet.types import InputError, Task
 
@@ -150,7 +150,7 @@ class CoachSolver:
         """See `Solver`.
 
         Raises:
-            SpendingReached: A bound is reached, and no input was answered.
+            MethodEnded: A bound is reached, and no input was answered.
             CoachUnavailable: The coach cannot be used.
         """
         size = min(EXAMPLES, len(self._tasks))
@@ -165,9 +165,9 @@ class CoachSolver:
         for (at, _), reply in zip(calls, replies, strict=True):
             if isinstance(reply, Reply):
                 answers[at] += [] if reply.data is None else [reply.data["answer"]]
-            elif not isinstance(reply, SpendingReached):
+            elif not isinstance(reply, MethodEnded):
                 raise reply
-        refused = [reply for reply in replies if isinstance(reply, SpendingReached)]
+        refused = [reply for reply in replies if isinstance(reply, MethodEnded)]
         if refused and not any(answers):
             raise refused[0]
         return answers

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ratchet.curate.synthesis.sample import Sample
-from ratchet.curate.synthesis.spending import BoundedCoach
+from ratchet.curate.synthesis.spending import BoundedCoach, MethodEnded
 from ratchet.llm import Message
 from ratchet.types import Task
 
@@ -47,6 +47,9 @@ MOST_SHOWN = 1500
 
 AT_ONCE = 4
 """Calls made at once."""
+
+MOST_USELESS = 5
+"""Answers in a row that may be of no use."""
 
 _SYSTEM = (
     "You write test inputs for a software agent. They are new, realistic, different from one"
@@ -102,29 +105,30 @@ class CoachInputs:
             ]
         )
         self._number = 0
-        self.problems: list[str] = []
-        """Why answers could not be used."""
+        self._useless = 0
+        self._problem = ""
 
     async def draw(self, count: int) -> list[Sample]:
         """See `Method.draw`.
 
         Raises:
-            SpendingReached: A bound is reached and nothing was drawn.
+            MethodEnded: A bound is reached, or the answers are of no use, and nothing was drawn.
             CoachUnavailable: The coach cannot be used.
         """
         calls = min(AT_ONCE, -(-count // PER_CALL))
-        drafts = [self._draft(order) for order in itertools.islice(self._orders, calls)]
-        answers = await asyncio.gather(*drafts, return_exceptions=True)
-        samples: list[Sample] = []
-        failure: BaseException | None = None
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                failure = failure or answer
-            else:
-                samples += answer
-        if failure is not None and not samples:
-            raise failure
-        return samples
+        while self._useless < MOST_USELESS:
+            drafts = [self._draft(order) for order in itertools.islice(self._orders, calls)]
+            if not drafts:
+                return []
+            # All are awaited even if one fails: they are paid for.
+            drafted = await asyncio.gather(*drafts, return_exceptions=True)
+            samples = [sample for some in drafted if isinstance(some, list) for sample in some]
+            if samples:
+                return samples
+            for failure in drafted:
+                if isinstance(failure, BaseException):
+                    raise failure
+        raise MethodEnded(f"The coach's answers are of no use: {self._problem}.")
 
     async def _draft(self, order: str) -> list[Sample]:
         number, self._number = self._number, self._number + 1
@@ -138,8 +142,10 @@ class CoachInputs:
         messages = [Message("system", _SYSTEM), Message("user", request)]
         reply = await self._coach.ask(f"inputs {number}", messages, self._form)
         if reply.data is None:
-            self.problems.append(reply.problem)
+            self._useless += 1
+            self._problem = reply.problem.rstrip(".")
             return []
+        self._useless = 0
         sources = tuple(task.id for task in shown)
         return [
             Sample(input=made, by=f"{BY}: {order}", sources=sources)

@@ -14,8 +14,8 @@ from ratchet.store.journal import Journal
 from ratchet.types import Cost, RatchetError, content_hash, total_cost
 
 
-class SpendingReached(RatchetError):
-    """The next coach call would exceed a bound."""
+class MethodEnded(RatchetError):
+    """A method cannot go on: a bound is reached, or the coach's answers are of no use."""
 
 
 class BoundedCoach:
@@ -69,7 +69,7 @@ class BoundedCoach:
             temperature: Sampling temperature; the coach's by default.
 
         Raises:
-            SpendingReached: A bound is reached; no call was made.
+            MethodEnded: A bound is reached; no call was made.
             CoachUnavailable: The coach cannot be used.
         """
         said = [[message.role, message.content] for message in messages]
@@ -98,14 +98,14 @@ class BoundedCoach:
 
     def _check(self) -> None:
         if self._max_calls is not None and self.calls >= self._max_calls:
-            raise SpendingReached(f"{self.calls} coach calls are made, which is the maximum.")
+            raise MethodEnded(f"{self.calls} coach calls are made, which is the maximum.")
         cost = self.cost
         if self._max_dollars is None:
             return
         if cost.unpriced:
-            raise SpendingReached(
+            raise MethodEnded(
                 "The price of the coach is unknown, so a maximum in dollars cannot be kept.",
                 hint="Give input_price and output_price under [coach], or bound the calls instead.",
             )
         if cost.known_usd >= self._max_dollars:
-            raise SpendingReached(f"{cost} are spent, and the maximum is ${self._max_dollars:g}.")
+            raise MethodEnded(f"{cost} are spent, and the maximum is ${self._max_dollars:g}.")

@@ -16,7 +16,7 @@ from ratchet.curate.synthesis.input_schema import infer_schema, loosened
 from ratchet.curate.synthesis.rewording import KeptAnswers
 from ratchet.curate.synthesis.sample import Method, Sample
 from ratchet.curate.synthesis.slots import RecombinedSlots
-from ratchet.curate.synthesis.spending import SpendingReached
+from ratchet.curate.synthesis.spending import MethodEnded
 from ratchet.types import Dataset, InputError, Origin, RatchetError, Split, Task, content_hash
 
 MethodName: TypeAlias = Literal["slots", "rewording", "boundary", "coach"]
@@ -134,7 +134,7 @@ async def synthesize(
             try:
                 samples = await method.draw(share)
                 await keeper.take(samples, count)
-            except SpendingReached as error:
+            except MethodEnded as error:
                 ended, samples = str(error), ()
             if not samples:
                 del left[name]
