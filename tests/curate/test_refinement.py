@@ -9,12 +9,20 @@ import numpy as np
 import pytest
 from tests.curate.ranked_results import drawn, ran, results, tasks_of
 
-from ratchet.curate.refinement import accept, core_dataset, refine, results_of, select
+from ratchet.curate.refinement import (
+    accept,
+    core_dataset,
+    read_results,
+    refine,
+    results_of,
+    select,
+)
 from ratchet.curate.refinement.core_set import core_set, kendall_tau
 from ratchet.curate.refinement.item_response import fit_item_response
 from ratchet.curate.refinement.label_errors import ENOUGH, find_suspects
 from ratchet.curate.refinement.proposals import Proposal, Refinement
-from ratchet.types import Dataset, InputError, NotFound, Origin, Split, Task
+from ratchet.store import Store
+from ratchet.types import Dataset, InputError, Label, NotFound, Origin, Score, Split, Task
 
 
 def dataset_of(tasks: list[Task], split: Split = "train") -> Dataset:
@@ -241,6 +249,25 @@ def test_a_core_set_ranks_other_candidates_better_than_random_tenths() -> None:
             rows = rng.choice(400, 40, replace=False)
             random_taus.append(kendall_tau(held_out[rows].mean(0), held_out.mean(0)))
     assert np.mean(taus) > np.mean(random_taus)
+
+
+def test_stored_results_are_read_page_by_page(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet.curate.refinement.results.PAGE", 7)
+    tasks = tasks_of(10)
+    found = ran(tasks, drawn(10, 3))
+    moved = msgspec.structs.replace(found[0][0], id="moved", input="another question")
+    store.rollouts.create([*(rollout for rollout, _, _ in found), moved], 1.0)
+    store.scores.add([(r.id, s) for r, scores, _ in found for s in scores], 1.0)
+    cost = Score(evaluator="cost", version="1", value=3.0, unit="USD")
+    store.scores.add([(rollout.id, cost) for rollout, _, _ in found], 1.0)
+    store.labels.add([Label(id="l", value=0.0, rollout_id="t004/1")], 1.0)
+    read = read_results(store, dataset_of(tasks))
+    assert read.evaluator == "exact_match"
+    assert np.array_equal(read.matrix(), results_of(tasks, found).matrix())
+    assert read.cells["t004", "c01"].labels == [0.0]
+    assert len(read.cells["t000", "c00"].answers) == 1
 
 
 def test_scores_against_a_former_label_do_not_count_and_their_answers_do() -> None:

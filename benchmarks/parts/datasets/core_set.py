@@ -49,15 +49,15 @@ class Trial(NamedTuple):
 def trial(seed: int, tasks: int, world: World) -> Trial:
     """Select by some candidates, rank others."""
     rng = np.random.default_rng(seed)
-    answers, _ = answers_of(rng, tasks, MEASURED + HELD_OUT, world)
-    scores = (answers == 0).astype(float)
+    drawn = answers_of(rng, tasks, MEASURED + HELD_OUT, world)
+    scores = (drawn.answers == 0).astype(float)
     known, others = scores[:, :MEASURED], scores[:, MEASURED:]
     whole, size = others.mean(0), tasks // 10
     core = core_set(fit_item_response(known), size)
-    drawn = [rng.choice(tasks, size, replace=False) for _ in range(DRAWS)]
+    tenths = [rng.choice(tasks, size, replace=False) for _ in range(DRAWS)]
     return Trial(
         kendall_tau(others[core].mean(0), whole),
-        statistics.fmean(kendall_tau(others[rows].mean(0), whole) for rows in drawn),
+        statistics.fmean(kendall_tau(others[rows].mean(0), whole) for rows in tenths),
     )
 
 

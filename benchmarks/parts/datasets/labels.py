@@ -9,8 +9,9 @@ object:
 
 - label_precision, label_recall_10: with answers; share of wrong labels among the first 50 tasks of
   the ranking, and share of the wrong labels among the first 100
-- label_precision_scores, label_recall_10_scores: the same of scores alone. Who knew the abilities
-  and the distributions of the tasks would reach 0.80 and 0.95.
+- label_precision_scores, label_recall_10_scores: the same of scores alone
+- label_precision_bound, label_recall_10_bound: of scores alone, by the likelihood ratio of somebody
+  who knows the abilities and how the tasks are made
 - label_precision_simple, label_recall_10_simple: of scores alone, by the correlation of a task's
   scores with the mean of the others plus 0.8 × (accuracy - 0.5)
 - label_by_world: precision and recall with answers and without, by how the tasks are made
@@ -29,11 +30,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from simulated_tasks import World, answers_of, results_of
+from simulated_tasks import World, answers_of, chances, results_of
 
 from ratchet.curate.refinement.label_errors import find_suspects
 
 TASKS, CANDIDATES, WRONG = 1000, 20, 50
+PRIOR = 4000
+"""Tasks drawn for the bound."""
 
 WORLDS = {
     "usual": World(),
@@ -62,10 +65,10 @@ def found_in(order: Any, wrong: Any, share: float = 0.0) -> Found:
     )
 
 
-def trial(seed: int, world: World) -> tuple[Found, Found, Found]:
-    """Scores alone, with answers, and by the simple rule."""
+def trial(seed: int, world: World) -> tuple[Found, Found, Found, Found]:
+    """Scores alone, with answers, by the simple rule, and the bound."""
     rng = np.random.default_rng(seed)
-    answers, mistakes = answers_of(rng, TASKS, CANDIDATES, world)
+    answers, mistakes, ability = answers_of(rng, TASKS, CANDIDATES, world)
     wrong = np.zeros(TASKS, dtype=bool)
     wrong[rng.choice(TASKS, WRONG, replace=False)] = True
     right = answers == 0
@@ -82,7 +85,11 @@ def trial(seed: int, world: World) -> tuple[Found, Found, Found]:
         assert suspects is not None
         order = [suspect.row for suspect in suspects.ranked]
         measured.append(found_in(order, wrong, suspects.response.wrong_share))
-    return measured[0], measured[1], found_in(np.argsort(simple(scores)), wrong)
+    return (
+        *measured,
+        found_in(np.argsort(simple(scores)), wrong),
+        found_in(np.argsort(-informed(rng, scores, ability, world)), wrong),
+    )
 
 
 def simple(scores: Any) -> Any:
@@ -93,6 +100,19 @@ def simple(scores: Any) -> Any:
     size = np.sqrt((x**2).sum(1) * (y**2).sum(1))
     correlation = np.divide((x * y).sum(1), size, out=np.zeros(len(x)), where=size > 0)
     return correlation + 0.8 * (scores.mean(1) - 0.5)
+
+
+def informed(rng: np.random.Generator, scores: Any, ability: Any, world: World) -> Any:
+    """Log likelihood ratio of a wrong and a right label, over tasks drawn as these are."""
+    chance = chances(rng, PRIOR, ability, world)
+    won, lost = np.log(chance).T, np.log1p(-chance).T
+
+    def log_mean(log: Any) -> Any:
+        most = log.max(1)
+        return most + np.log(np.exp(log - most[:, None]).mean(1))
+
+    wrong = log_mean(scores @ lost + (1.0 - scores) @ won)
+    return wrong - log_mean(scores @ won + (1.0 - scores) @ lost)
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -108,7 +128,7 @@ def measure(quick: bool) -> dict[str, Any]:
                 field: round(statistics.fmean(getattr(each[at], field) for each in trials), 3)
                 for field in Found._fields
             }
-            for at, kind in enumerate(("scores", "answers", "simple"))
+            for at, kind in enumerate(("scores", "answers", "simple", "bound"))
         }
         print(name, by_world[name], file=sys.stderr)
     usual = by_world["usual"]
@@ -117,6 +137,8 @@ def measure(quick: bool) -> dict[str, Any]:
         "label_recall_10": usual["answers"]["recall"],
         "label_precision_scores": usual["scores"]["precision"],
         "label_recall_10_scores": usual["scores"]["recall"],
+        "label_precision_bound": usual["bound"]["precision"],
+        "label_recall_10_bound": usual["bound"]["recall"],
         "label_precision_simple": usual["simple"]["precision"],
         "label_recall_10_simple": usual["simple"]["recall"],
         "label_share_estimated": usual["answers"]["share"],

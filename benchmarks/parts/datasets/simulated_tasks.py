@@ -28,18 +28,33 @@ class World(NamedTuple):
     """Standard deviation of the logarithm of the discrimination."""
 
 
-def answers_of(
-    rng: np.random.Generator, tasks: int, candidates: int, world: World
-) -> tuple[Any, Any]:
-    """Answers, tasks × candidates, of which 0 is right; and each task's usual mistakes."""
+class Drawn(NamedTuple):
+    """Candidates that answered tasks."""
+
+    answers: Any
+    """Tasks × candidates; 0 is right."""
+    mistakes: Any
+    """Probability of each wrong answer, by task."""
+    ability: Any
+    """By candidate."""
+
+
+def chances(rng: np.random.Generator, tasks: int, ability: Any, world: World) -> Any:
+    """Probability of success on random tasks, tasks × candidates."""
     slope = world.discrimination * np.exp(rng.normal(0.0, world.spread, tasks))
     difficulty = rng.normal(world.difficulty, 1.0, tasks)
-    ability = rng.normal(0.0, 1.0, candidates)
     steep = slope[:, None] * (ability[None] - difficulty[:, None])
-    chance = world.luck + (1.0 - world.luck) / (1.0 + np.exp(-steep))
+    return world.luck + (1.0 - world.luck) / (1.0 + np.exp(-steep))
+
+
+def answers_of(rng: np.random.Generator, tasks: int, candidates: int, world: World) -> Drawn:
+    """Draw tasks, candidates, and the answers that these give."""
+    ability = rng.normal(0.0, 1.0, candidates)
+    chance = chances(rng, tasks, ability, world)
     mistakes = rng.dirichlet(np.full(WRONG_ANSWERS, 0.7), tasks)
     wrong = np.stack([1 + rng.choice(WRONG_ANSWERS, candidates, p=row) for row in mistakes])
-    return np.where(rng.random(chance.shape) < chance, 0, wrong), mistakes
+    answers = np.where(rng.random(chance.shape) < chance, 0, wrong)
+    return Drawn(answers, mistakes, ability)
 
 
 def results_of(scores: Any, answers: Any | None = None) -> Results:

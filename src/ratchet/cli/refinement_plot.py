@@ -36,7 +36,7 @@ def png_plot(found: Refinement, path: Path) -> None:
     axes.set_xlabel("difficulty (standard deviations of the candidates' ability)")
     axes.set_ylabel("discrimination")
     axes.set_title(f"Tasks of {found.name}, by {found.candidates} candidates".replace("$", r"\$"))
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, ncol=3, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)

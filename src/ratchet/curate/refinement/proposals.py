@@ -322,7 +322,8 @@ def _suspects(results: Results) -> tuple[Suspects | None, list[str]]:
         return None, [f"No task was run by enough candidates: {unknown}."]
     left = len(results.tasks) - len(suspects.rows)
     if left:
-        return suspects, [f"{left} tasks were run by too few candidates, and nothing is known."]
+        some = "1 task was" if left == 1 else f"{left} tasks were"
+        return suspects, [f"{some} run by too few candidates, and nothing is known of them."]
     return suspects, []
 
 
