@@ -20,7 +20,7 @@ from ratchet.curate.refinement import (
 from ratchet.curate.refinement.core_set import core_set, kendall_tau
 from ratchet.curate.refinement.item_response import fit_item_response
 from ratchet.curate.refinement.label_errors import ENOUGH, find_suspects
-from ratchet.curate.refinement.proposals import Proposal, Refinement
+from ratchet.curate.refinement.proposals import Refinement, RefinementProposal
 from ratchet.store import Store
 from ratchet.types import Dataset, InputError, Label, NotFound, Origin, Score, Split, Task
 
@@ -36,7 +36,7 @@ def with_wrong_labels(count: int, wrong: range) -> list[Task]:
     return tasks
 
 
-def of_ground(found: Refinement, ground: str) -> list[Proposal]:
+def of_ground(found: Refinement, ground: str) -> list[RefinementProposal]:
     return [proposal for proposal in found.proposals if proposal.ground == ground]
 
 

@@ -29,7 +29,7 @@ from ratchet.cli.named_dataset import find_dataset
 from ratchet.types import Dataset, InputError, Task
 
 if TYPE_CHECKING:
-    from ratchet.curate.refinement import Proposal, Refinement
+    from ratchet.curate.refinement import Refinement, RefinementProposal
 
 SHOWN = 40
 
@@ -116,7 +116,10 @@ def refine(
 
 
 def _accepted(
-    dataset: Dataset, chosen: Sequence[Proposal], answers: dict[str, Any], remove: Sequence[str]
+    dataset: Dataset,
+    chosen: Sequence[RefinementProposal],
+    answers: dict[str, Any],
+    remove: Sequence[str],
 ) -> list[Dataset]:
     from ratchet.curate.refinement import accept, core_dataset
 
@@ -191,13 +194,13 @@ def _print(found: Refinement, dataset: Dataset, limit: int) -> None:
         out.print(note, style="yellow", markup=False)
 
 
-def _tasks(proposal: Proposal) -> str:
+def _tasks(proposal: RefinementProposal) -> str:
     if len(proposal.tasks) <= 3:
         return one_line(", ".join(proposal.tasks), 60).replace("[", "\\[")
     return counted(len(proposal.tasks), "task")
 
 
-def _change(proposal: Proposal, tasks: dict[str, Task]) -> str:
+def _change(proposal: RefinementProposal, tasks: dict[str, Task]) -> str:
     if proposal.kind != "relabel":
         return proposal.kind
     before = one_line(tasks[proposal.tasks[0]].expected, 30)

@@ -2,8 +2,8 @@
 
 from ratchet.curate.refinement.live_inputs import live_inputs
 from ratchet.curate.refinement.proposals import (
-    Proposal,
     Refinement,
+    RefinementProposal,
     accept,
     core_dataset,
     refine,
@@ -12,8 +12,8 @@ from ratchet.curate.refinement.proposals import (
 from ratchet.curate.refinement.results import Results, read_results, results_of
 
 __all__ = [
-    "Proposal",
     "Refinement",
+    "RefinementProposal",
     "Results",
     "accept",
     "core_dataset",

@@ -43,7 +43,7 @@ CORE_TASKS = 100
 EQUAL = 1e-9
 
 
-class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+class RefinementProposal(msgspec.Struct, frozen=True, kw_only=True):
     """One change, or one question to a person."""
 
     id: str
@@ -82,7 +82,7 @@ class Refinement(msgspec.Struct, frozen=True):
     evaluator: str
     candidates: int
     """Number of candidates that were scored."""
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[RefinementProposal, ...]
     estimates: tuple[TaskEstimate, ...]
     """Empty when too few candidates were scored."""
     coverage: Coverage | None
@@ -139,7 +139,7 @@ def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refi
 
 def accept(
     dataset: Dataset,
-    proposals: Sequence[Proposal],
+    proposals: Sequence[RefinementProposal],
     *,
     relabel: Mapping[str, Any] | None = None,
     remove: Sequence[str] = (),
@@ -198,7 +198,7 @@ def accept(
     )
 
 
-def core_dataset(dataset: Dataset, proposal: Proposal) -> Dataset:
+def core_dataset(dataset: Dataset, proposal: RefinementProposal) -> Dataset:
     """The dataset NAME-core: the tasks of a core set, and all test tasks."""
     core = set(proposal.tasks)
     kept = tuple(t for t in dataset.tasks if t.id in core or dataset.splits[t.id] == "test")
@@ -220,7 +220,9 @@ POLICIES: dict[str, tuple[Ground, ...]] = {
 }
 
 
-def select(proposals: Sequence[Proposal], names: Sequence[str]) -> list[Proposal]:
+def select(
+    proposals: Sequence[RefinementProposal], names: Sequence[str]
+) -> list[RefinementProposal]:
     """Select proposals by id or policy.
 
     Args:
@@ -233,7 +235,7 @@ def select(proposals: Sequence[Proposal], names: Sequence[str]) -> list[Proposal
         InputError: The proposal is a question, which cannot be accepted.
     """
     changes = [proposal for proposal in proposals if proposal.kind in ("remove", "relabel")]
-    selected: dict[str, Proposal] = {}
+    selected: dict[str, RefinementProposal] = {}
     for name in names:
         if name == "all":
             some = changes
@@ -247,7 +249,7 @@ def select(proposals: Sequence[Proposal], names: Sequence[str]) -> list[Proposal
     return list(selected.values())
 
 
-def _by_id(proposals: Sequence[Proposal], name: str) -> Proposal:
+def _by_id(proposals: Sequence[RefinementProposal], name: str) -> RefinementProposal:
     found = [proposal for proposal in proposals if name and proposal.id.startswith(name)]
     if len(found) != 1:
         how = "no proposal" if not found else f"{len(found)} proposals"
@@ -271,9 +273,9 @@ def _proposal(
     *,
     expected: Any = None,
     confidence: float | None = None,
-) -> Proposal:
+) -> RefinementProposal:
     id = content_hash([kind, ground, list(tasks), expected])[:8]
-    return Proposal(
+    return RefinementProposal(
         id=id,
         kind=kind,
         ground=ground,
@@ -284,7 +286,7 @@ def _proposal(
     )
 
 
-def _duplicates(dataset: Dataset) -> list[Proposal]:
+def _duplicates(dataset: Dataset) -> list[RefinementProposal]:
     found = []
     order = {"test": 0, "val": 1, "train": 2}
 
@@ -327,7 +329,7 @@ def _suspects(results: Results) -> tuple[Suspects | None, list[str]]:
     return suspects, []
 
 
-def _disagreements(results: Results) -> list[Proposal]:
+def _disagreements(results: Results) -> list[RefinementProposal]:
     """Tasks on whose rollouts people contradict one another."""
     found = []
     for task in results.tasks:
@@ -354,7 +356,9 @@ def _disagreements(results: Results) -> list[Proposal]:
     return found
 
 
-def _wrong_labels(results: Results, suspects: Suspects, taken: set[str]) -> list[Proposal]:
+def _wrong_labels(
+    results: Results, suspects: Suspects, taken: set[str]
+) -> list[RefinementProposal]:
     found = []
     for suspect in suspects.ranked:
         task = results.tasks[suspect.row]
@@ -393,7 +397,7 @@ def _why(suspect: Suspect) -> str:
     return f"The label is wrong with probability {suspect.wrong:.2f}: {', '.join(parts)}."
 
 
-def _uninformative(dataset: Dataset, results: Results, taken: set[str]) -> list[Proposal]:
+def _uninformative(dataset: Dataset, results: Results, taken: set[str]) -> list[RefinementProposal]:
     import numpy as np
 
     scores = results.matrix()
@@ -418,7 +422,7 @@ def _uninformative(dataset: Dataset, results: Results, taken: set[str]) -> list[
 
 def _core_set(
     dataset: Dataset, results: Results, suspects: Suspects, taken: set[str]
-) -> list[Proposal]:
+) -> list[RefinementProposal]:
     rows: dict[str, list[int]] = {"train": [], "val": []}
     for at, row in enumerate(suspects.rows):
         id = results.tasks[row].id
