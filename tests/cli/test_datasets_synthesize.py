@@ -120,7 +120,9 @@ def test_what_was_paid_for_is_not_asked_again(
 ) -> None:
     project = adding(make_project, COACH.format(url=simulator.base_url(label="again")))
     options = ("-n", "8", "--method", "coach", "--dry-run")
-    once = made_by(project, *options)
+    stopped = made_by(project, *options, "--max-calls", "9")
+    assert stopped["coach_calls"] == 9
+    once = made_by(project, *options)  # continues where that stopped
     counted = simulator.counters("again", "simulated-author")["calls"]
     again = made_by(project, *options)
     assert simulator.counters("again", "simulated-author")["calls"] == counted

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from simulated_tasks import World, answers_of, chances, results_of
+from simulated_tasks import World, answers_of, results_of, tasks_of
 
 from ratchet.curate.refinement.label_errors import find_suspects
 
@@ -104,7 +104,7 @@ def simple(scores: Any) -> Any:
 
 def informed(rng: np.random.Generator, scores: Any, ability: Any, world: World) -> Any:
     """Log likelihood ratio of a wrong and a right label, over tasks drawn as these are."""
-    chance = chances(rng, PRIOR, ability, world)
+    chance = tasks_of(rng, PRIOR, world).chances(ability)
     won, lost = np.log(chance).T, np.log1p(-chance).T
 
     def log_mean(log: Any) -> Any:

@@ -39,18 +39,30 @@ class Drawn(NamedTuple):
     """By candidate."""
 
 
-def chances(rng: np.random.Generator, tasks: int, ability: Any, world: World) -> Any:
-    """Probability of success on random tasks, tasks × candidates."""
-    slope = world.discrimination * np.exp(rng.normal(0.0, world.spread, tasks))
-    difficulty = rng.normal(world.difficulty, 1.0, tasks)
-    steep = slope[:, None] * (ability[None] - difficulty[:, None])
-    return world.luck + (1.0 - world.luck) / (1.0 + np.exp(-steep))
+class Tasks(NamedTuple):
+    """Parameters of tasks."""
+
+    discrimination: Any
+    difficulty: Any
+    luck: float
+
+    def chances(self, ability: Any) -> Any:
+        """Probability of success, tasks × candidates."""
+        steep = self.discrimination[:, None] * (ability[None] - self.difficulty[:, None])
+        return self.luck + (1.0 - self.luck) / (1.0 + np.exp(-steep))
+
+
+def tasks_of(rng: np.random.Generator, count: int, world: World) -> Tasks:
+    """Draw tasks."""
+    slope = world.discrimination * np.exp(rng.normal(0.0, world.spread, count))
+    return Tasks(slope, rng.normal(world.difficulty, 1.0, count), world.luck)
 
 
 def answers_of(rng: np.random.Generator, tasks: int, candidates: int, world: World) -> Drawn:
     """Draw tasks, candidates, and the answers that these give."""
+    drawn = tasks_of(rng, tasks, world)
     ability = rng.normal(0.0, 1.0, candidates)
-    chance = chances(rng, tasks, ability, world)
+    chance = drawn.chances(ability)
     mistakes = rng.dirichlet(np.full(WRONG_ANSWERS, 0.7), tasks)
     wrong = np.stack([1 + rng.choice(WRONG_ANSWERS, candidates, p=row) for row in mistakes])
     answers = np.where(rng.random(chance.shape) < chance, 0, wrong)

@@ -1,14 +1,8 @@
 """Refinement: what the results of candidates say about the tasks they ran on."""
 
+from ratchet.curate.refinement.acceptance import accept, core_dataset, select
 from ratchet.curate.refinement.live_inputs import live_inputs
-from ratchet.curate.refinement.proposals import (
-    Refinement,
-    RefinementProposal,
-    accept,
-    core_dataset,
-    refine,
-    select,
-)
+from ratchet.curate.refinement.proposals import Refinement, RefinementProposal, refine
 from ratchet.curate.refinement.results import Results, read_results, results_of
 
 __all__ = [

@@ -9,13 +9,13 @@ from ratchet.observe.dialects import names
 from ratchet.store import Store
 from ratchet.types import Span
 
-LIMIT = 5000
+LIMIT = 2000
 """Inputs read, the newest."""
 
 MOST_SPANS = 200_000
 """Spans searched for them."""
 
-PAGE = 2000
+PAGE = 1000
 
 
 def live_inputs(store: Store, agent: str | None = None, limit: int = LIMIT) -> list[Any]:

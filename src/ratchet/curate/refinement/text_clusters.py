@@ -29,6 +29,10 @@ MAX_CHARACTERS = 4000
 """Characters of a text that are read."""
 
 ROUNDS = 25
+
+AT_ONCE = 1000
+"""Texts whose vectors are in memory at once."""
+
 _WORD = re.compile(r"\w+")
 
 
@@ -44,8 +48,13 @@ class Clusters(msgspec.Struct, frozen=True, eq=False):
 
     def nearest(self, texts: Sequence[str]) -> Integers:
         """Index of the cluster of each text."""
-        near: Integers = (_vectors(texts, self.rarity) @ self.centres.T).argmax(1)
-        return near
+        import numpy as np
+
+        parts = [
+            (_vectors(texts[at : at + AT_ONCE], self.rarity) @ self.centres.T).argmax(1)
+            for at in range(0, len(texts), AT_ONCE)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.intp)
 
 
 def text_of(value: Any) -> str:
