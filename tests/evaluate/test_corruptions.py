@@ -141,6 +141,7 @@ def test_an_expected_answer_becomes_an_output_only_in_their_type() -> None:
     assert expected_output(["Oder", "Lune"], ["Dart"]) == "Oder"
     assert expected_output({"total": 3}, ["prose"]) is None
     assert expected_output({"total": 3}, [{"total": 4}]) == {"total": 3}
+    assert expected_output({"total": 3}, ['{"total": 4}']) == '{"total": 3}'
 
 
 def test_steps_are_damaged_one_call_at_a_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -59,6 +60,9 @@ def expected_output(expected: Any, outputs: Sequence[Any]) -> Any:
         return expected
     if isinstance(expected, list) and expected and isinstance(expected[0], kind):
         return expected[0]
+    if kind is str and isinstance(expected, dict):
+        as_text = any(isinstance(parsed(one), dict) for one in outputs)
+        return json.dumps(expected, ensure_ascii=False) if as_text else None
     simple = isinstance(expected, (int, float)) and not isinstance(expected, bool)
     return f"{expected:g}" if kind is str and simple else None
 

@@ -13,7 +13,7 @@ from ratchet.evaluate.report_card.cut import verdicts_of
 from ratchet.evaluate.report_card.probes import Probe, ProbeKind
 from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.stats.agreement import (
-    Estimate,
+    IntervalEstimate,
     auroc,
     calibration_curve,
     calibration_error,
@@ -198,7 +198,9 @@ def constant(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
 
 def harmless(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     """Harmless edits that lowered the score."""
-    pairs = measured.pairs("harmless")
+    lowest = min((value for value in measured.values if value is not None), default=0.0)
+    # Nothing can lower the lowest score.
+    pairs = [pair for pair in measured.pairs("harmless") if pair[2] > lowest]
     form = FORM_ONLY if measured.strict else {"number format"}
     gated = [pair for pair in pairs if pair[0].name not in form]
     checks = []
@@ -236,7 +238,7 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     verdicts = verdicts_of(scores, truth)
     table, n = confusion(verdicts, truth), len(truth)
     # It is undefined when all verdicts and labels are equal; then nothing is known.
-    agreed = kappa(verdicts, truth) or Estimate(0.0, -1.0, 1.0, n)
+    agreed = kappa(verdicts, truth) or IntervalEstimate(0.0, -1.0, 1.0, n)
     accuracy, majority = table.accuracy or 0.0, table.majority or 0.0
     enough = n >= limits.labels
     verdict = _kappa_verdict(agreed, limits)
@@ -297,7 +299,7 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     return checks
 
 
-def _estimated(name: str, found: Estimate, verdict: CardVerdict, detail: str) -> CardCheck:
+def _estimated(name: str, found: IntervalEstimate, verdict: CardVerdict, detail: str) -> CardCheck:
     return CardCheck(
         name=name,
         value=found.value,
@@ -309,7 +311,7 @@ def _estimated(name: str, found: Estimate, verdict: CardVerdict, detail: str) ->
     )
 
 
-def _kappa_verdict(found: Estimate, limits: CardThresholds) -> CardVerdict:
+def _kappa_verdict(found: IntervalEstimate, limits: CardThresholds) -> CardVerdict:
     if found.high < limits.kappa_advises:
         return "rejected"
     if found.value < limits.kappa:
