@@ -12,7 +12,7 @@ Progress and every error go to stderr. The last line of stdout is one JSON objec
 - sql_pairs, sql_pairs_different: verified pairs of queries, and those that are not equivalent
 - false_equal: share of different pairs that `sql` calls equal, with the schema
 - false_different: share of equivalent pairs that it calls different
-- sql_unscored, sql_per_s: pairs without a score; pairs per second
+- sql_unscored, sql_per_s: pairs without a score; pairs per second of CPU time
 - inferred_*: the same without the schema
 - empty_pairs, empty_called_equal: different queries that give nothing on any database, and those
   that got a score

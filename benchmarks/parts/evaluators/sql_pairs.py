@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import school_pairs
+
 SCHEMA = """
 CREATE TABLE customers (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL, city TEXT, age INTEGER, joined DATE
@@ -656,6 +658,7 @@ class SqlPair:
     expected: str
     given: str
     equal: bool
+    schema: str
 
 
 @dataclass(frozen=True)
@@ -675,24 +678,29 @@ def pairs(seed: int, rounds: int) -> list[SqlPair]:
     """
     rng = random.Random(seed)
     made: dict[tuple[str, str], SqlPair] = {}
+    worlds = (
+        (SCHEMA, FAMILIES, large_database),
+        (school_pairs.SCHEMA, school_pairs.FAMILIES, school_pairs.large_database),
+    )
     for _ in range(rounds):
-        databases = Databases(
-            [large_database(rng, ties=True) for _ in range(3)],
-            [large_database(rng, ties=False) for _ in range(3)],
-        )
-        for answers, others in FAMILIES:
-            slots = _slots(rng)
-            same = [query.format(**slots) for query in answers]
-            wrong = [query.format(**slots) for query in others]
-            for one, other in _chosen(rng, same):
-                assert not _differ(databases, one, other), (one, other)
-                made[one, other] = SqlPair(one, other, True)
-            for query in wrong:
-                expected = rng.choice(same)
-                if _differ(databases, expected, query):
-                    made[expected, query] = SqlPair(expected, query, False)
-        for connection in (*databases.usual, *databases.without_ties):
-            connection.close()
+        for schema, families, filled in worlds:
+            databases = Databases(
+                [filled(rng, ties=True) for _ in range(3)],
+                [filled(rng, ties=False) for _ in range(3)],
+            )
+            for answers, others in families:
+                slots = _slots(rng)
+                same = [query.format(**slots) for query in answers]
+                wrong = [query.format(**slots) for query in others]
+                for one, other in _chosen(rng, same):
+                    assert not _differ(databases, one, other), (one, other)
+                    made[one, other] = SqlPair(one, other, True, schema)
+                for query in wrong:
+                    expected = rng.choice(same)
+                    if _differ(databases, expected, query):
+                        made[expected, query] = SqlPair(expected, query, False, schema)
+            for connection in (*databases.usual, *databases.without_ties):
+                connection.close()
     return list(made.values())
 
 

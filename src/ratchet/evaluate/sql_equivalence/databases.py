@@ -23,6 +23,9 @@ _MOST_PRODUCT = 30_000
 
 _MOST_ROWS = 60
 _UNREAD_ROWS = 5
+_TINY = 0.15
+"""Share of tables with a row or three: then "all" and "none" of them come about."""
+
 _WORDS = ("a", "b", "B", "ab", "c", "abc", "d", "", "e f", "zeta", "É", "42")
 _DAYS = ("2019-12-31", "2020-01-01", "2020-02-29", "2020-07-15", "2021-01-01", "2023-11-05")
 _LINKED = 0.9
@@ -118,7 +121,9 @@ def _database(
     parents: _Parents = {}
     for table in schema.tables:
         size = max(1, int(most * shape.rows)) if table.name.lower() in read else _UNREAD_ROWS
-        if counts and rng.random() < 0.5:
+        if rng.random() < _TINY:
+            size = rng.randint(1, 3)
+        elif counts and rng.random() < 0.5:
             size = min(most, max(1, rng.choice(counts) * rng.choice((1, 1, 2, 3))))
         rows = [] if table.name == empty else _rows(table, use, shape, size, parents, rng)
         _insert(connection, table, rows)
