@@ -9,7 +9,8 @@ of stdout is one JSON object with the keys of all parts. `near_duplicates`:
 - wrong_merges: pairs of texts that were grouped although they differ in a number, a negation, a
   name, or the value of a template
 - near_duplicate_f1: harmonic mean of precision and recall over pairs of texts
-- near_duplicate_texts: number of texts; texts_per_s: speed of grouping, of 100,000 texts
+- near_duplicate_texts: number of texts; texts_per_s: texts grouped per second of CPU
+  time, of 100,000
 
 `capture`:
 

@@ -36,10 +36,12 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
         },
         "tasks": {
             "file": "tasks.jsonl",
+            "dataset": None,
             "input": "input",
             "expected": "expected",
             "id": "id",
             "group_by": None,
+            "near_duplicates": True,
             "split": {"train": 0.4, "val": 0.2, "test": 0.4},
         },
         "evaluators": (),

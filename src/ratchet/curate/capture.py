@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PASSES_FROM = 0.5
 """Feedback or a person's label of at least this says that an answer is right."""
 
-_REMEMBERED = 20_000
+_REMEMBERED = 2_000
 """Answers that passed, for older failed attempts at the same input."""
 
 

@@ -53,8 +53,13 @@ bucket full of one template's values a text is near its copies."""
 _LEAST_AGREEMENT = 0.2
 """Of two signatures: three standard errors below `SAME_WORDS`."""
 
+_NEAREST = 12
+"""Pairs of a text that are confirmed, besides those found by its words: the likeliest. Copies are
+connected by few."""
+
 _AT_ONCE = 100_000
 _MOST_WORDS = 24
+_MOST_TYPOS = 100
 
 _Pair = tuple[int, int]
 
@@ -96,7 +101,15 @@ def _shingles(plain: str) -> Hashes:
     for step in range(1, 4):
         grams = grams * np.uint64(0x100000001B3) + points[step : len(points) - 3 + step]
     grams = (grams ^ (grams >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    return np.unique(grams ^ (grams >> np.uint64(32)))
+    return _distinct([grams ^ (grams >> np.uint64(32))])
+
+
+def _distinct(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """The distinct numbers, sorted; `numpy.unique` takes several times as long."""
+    import numpy as np
+
+    found = np.sort(np.concatenate(arrays))
+    return found[np.r_[True, found[1:] != found[:-1]]] if len(found) else found
 
 
 def _join_equal(read: Sequence[TextFeatures], forest: _Forest) -> None:
@@ -122,9 +135,10 @@ def _candidates(read: Sequence[TextFeatures], shingles: Sequence[Hashes]) -> lis
     facts: dict[str, int] = {}
     of = np.array([facts.setdefault(read[n].facts, len(facts)) for n in ordered], dtype=np.uint64)
     found = [_pairs(bucket, ranks) for bucket in _word_buckets(read, usual)]
-    pairs = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+    by_words = _distinct([np.empty(0, np.int64), *found])
+    pairs = by_words
     for bucket in _band_buckets(signatures, of):
-        pairs = np.union1d(pairs, bucket)
+        pairs = _distinct([pairs, bucket])
     one, other = np.divmod(pairs, len(ordered))
     agreement = np.concatenate(
         [
@@ -134,8 +148,24 @@ def _candidates(read: Sequence[TextFeatures], shingles: Sequence[Hashes]) -> lis
         or [np.empty(0)]
     )
     likely = np.flatnonzero(agreement >= _LEAST_AGREEMENT)
+    nearest = _is_nearest(one[likely], agreement[likely])
+    nearest |= _is_nearest(other[likely], agreement[likely])
+    nearest |= np.isin(pairs[likely], by_words, assume_unique=True)
+    likely = likely[nearest]
     likely = likely[np.argsort(-agreement[likely], kind="stable")]
     return [(ordered[a], ordered[b]) for a, b in zip(one[likely], other[likely], strict=True)]
+
+
+def _is_nearest(text: NDArray[np.int64], agreement: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether a pair is among those of a text that agree most."""
+    import numpy as np
+
+    order = np.lexsort((-agreement, text))
+    ordered = text[order]
+    first = np.searchsorted(ordered, ordered)
+    nearest = np.empty(len(text), dtype=bool)
+    nearest[order] = np.arange(len(text)) - first < _NEAREST
+    return nearest
 
 
 def _word_buckets(read: Sequence[TextFeatures], usual: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -186,7 +216,7 @@ def _pairs(bucket: Sequence[int], ranks: Mapping[int, int]) -> NDArray[np.int64]
     """Pairs of neighbours: texts whose rarest words are alike."""
     import numpy as np
 
-    own = np.unique([ranks[number] for number in bucket]).astype(np.int64)
+    own = _distinct([np.array([ranks[number] for number in bucket], dtype=np.int64)])
     steps = range(1, min(_NEIGHBOURS, len(own) - 1) + 1)
     found = [own[:-step] * len(ranks) + own[step:] for step in steps]
     return np.concatenate([np.empty(0, np.int64), *found])
@@ -236,7 +266,8 @@ def _unmatched(one: Sequence[str], other: Sequence[str]) -> tuple[list[str], lis
     """Words of either text without an equal or nearly equal one in the other."""
     counts, theirs = Counter(one), Counter(other)
     here, there = list((counts - theirs).elements()), list((theirs - counts).elements())
-    for word in list(here):
+    # Where so many words differ, typos do not matter.
+    for word in list(here) if len(here) + len(there) <= _MOST_TYPOS else ():
         # Typos spare the first letter; other words that look alike often do not.
         near = (each for each in there if each[0] == word[0] and _is_variant(word, each))
         partner = next(near, None)

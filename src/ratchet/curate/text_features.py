@@ -16,9 +16,9 @@ _WORD = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+(?:['’](?:(?![{_CJK}])[^
 """A run of letters and digits; in Chinese and Japanese, which have no spaces, one sign."""
 
 _NUMBER = re.compile(
-    r"(?:(?<![\w.,\]])[-+−*/^=<>×÷]{1,2})?[$€£¥]?[^\W_]*\d[^\W_]*"
+    r"(?:(?<![\w.,\]])[-+−*/^=<>×÷]{1,2})?[$€£¥]?(?<![^\W_])[^\W_]*\d[^\W_]*"
     r"(?:[.,:/+\-−*^=<>×÷]{1,2}\d[^\W_]*)*\s?%?"
-    r"|\S+@\S+|\w+://\S+"
+    r"|(?<!\S)\S{1,64}@\S{1,200}|\b\w{1,20}://\S{1,2000}"
 )
 _OPERATOR = re.compile(r"(?<=[\d)])\s*([-+−*/^=<>×÷]{1,2})\s*(?=[\d(])")
 _QUOTED = re.compile(
