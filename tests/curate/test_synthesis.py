@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ratchet.curate.synthesis import Agreement, Oracle, Synthesis, synthesize
+from ratchet.curate.synthesis import Oracle, SolverAgreement, Synthesis, synthesize
 from ratchet.curate.synthesis.boundary import BoundaryValues
 from ratchet.curate.synthesis.input_schema import infer_schema, loosened
 from ratchet.curate.synthesis.slots import RecombinedSlots, find_templates
@@ -108,7 +108,7 @@ def test_solvers_count_only_where_all_agree() -> None:
         Task(f"{c}{d}", f"Is it warm in {c} on {d}?", "yes" if n % 2 else "no")
         for n, (c, d) in enumerate(zip(CITIES, DAYS * 2, strict=True))
     ]
-    both = Agreement({"one": sure, "other": doubtful})
+    both = SolverAgreement({"one": sure, "other": doubtful})
     found = made(tasks, 20, methods=["slots"], answerer=both)
     assert found.tasks
     assert all("Rome" in task.input and task.expected == "Yes" for task in found.tasks)

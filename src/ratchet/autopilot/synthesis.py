@@ -20,12 +20,12 @@ from ratchet.autopilot.runner import open_runner
 from ratchet.curate.refinement import live_inputs
 from ratchet.curate.refinement.coverage import measure_coverage
 from ratchet.curate.synthesis import (
-    Agreement,
     BoundedCoach,
     CoachInputs,
     CoachSolver,
     MethodName,
     Oracle,
+    SolverAgreement,
     Synthesis,
     synthesize,
 )
@@ -237,7 +237,7 @@ class _Work:
                     tries=self._plan.tries,
                     purpose=_purpose(self._project, self._agent),
                 )
-        return Agreement(made) if made else None
+        return SolverAgreement(made) if made else None
 
     async def _solved_by_agent(self, inputs: Sequence[Any]) -> list[list[Any]]:
         """Have the agent itself solve inputs, each several times; see `Solver`."""

@@ -76,7 +76,7 @@ class Oracle:
         return Answer(found, f"oracle {self._name}")
 
 
-class Agreement:
+class SolverAgreement:
     """Answers where all solvers agree, over all their tries.
 
     Args:
