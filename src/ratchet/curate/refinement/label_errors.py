@@ -141,6 +141,8 @@ def _alternatives(
         given[column] = "" if scores[column] >= RIGHT else key  # "": what the label says
     others = Counter(key for key in given.values() if key)
     usual = [key for key, count in others.most_common(MOST_ANSWERS) if count > 1]
+    if not usual and np.nanmin(scores) >= RIGHT:
+        return []  # all candidates are right, as far as anybody can tell
     if not usual:
         return [(Alternative(at, 1.0 - scores), None, 0)]
     kinds = len({*given.values(), ""})
