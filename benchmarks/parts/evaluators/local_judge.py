@@ -59,19 +59,19 @@ def cases(count: int) -> list[tuple[Rollout, float]]:
 
 
 def measure(quick: bool = False, **options: Any) -> dict[str, Any]:
-    """Have the embedded model judge the set; about a second for each case on one core.
+    """Have the embedded model judge the set; a few seconds for each case on one core.
 
     Args:
-        quick: Ten cases instead of forty.
+        quick: Six cases instead of forty.
         options: Options of the judge, instead of the embedded model.
 
     Returns:
         judge_cases, judge_unscored, judge_accuracy, judge_majority, judge_kappa and its interval
         (judge_kappa_low, judge_kappa_high); kappa is None for a judge with one verdict only.
     """
-    wanted = {"model": "local", "form": "reference", "max_tokens": 120, **options}
+    wanted = {"model": "local", "form": "reference", "max_tokens": 60, "concurrency": 2, **options}
     evaluator = make_evaluator("judge", wanted)
-    labelled = cases(10 if quick else 40)
+    labelled = cases(6 if quick else 40)
     try:
         scores = asyncio.run(_scores(evaluator, [rollout for rollout, _ in labelled]))
     finally:
