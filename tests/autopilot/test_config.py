@@ -132,6 +132,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "futility_alpha": 0.05,
             "min_pairs": 10,
             "repetitions": "auto",
+            "labels": 50,
         },
         "guardrails": (),
         "ship": {
