@@ -26,7 +26,7 @@ Progress and every error go to stderr. The last line of stdout is one JSON objec
   simulated judge that obeys, and by how many points harmless cases differ from a plain template
 - scored, score_per_s: rollouts scored with five cheap evaluators and stored in SQLite; verdicts per
   second of CPU time
-- score_slope: median time of the last fifth of the rollouts over that of the first
+- score_slope: least CPU time of 1,000 rollouts, in the last fifth of them over that in the first
 - score_growth_mb, score_peak_mb: memory gained after the first fifth; most memory of the process
 """
 

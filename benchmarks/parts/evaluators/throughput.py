@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -66,7 +65,7 @@ def _measured(count: int) -> dict[str, Any]:
     return {
         "scored": count,
         "score_per_s": round(count * len(evaluators) / sum(seconds)),
-        "score_slope": round(statistics.median(last) / statistics.median(first), 3),
+        "score_slope": round(min(last) / min(first), 3),
         "score_growth_mb": round(memory[-1] - memory[fifth - 1], 1),
         "score_peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
