@@ -58,8 +58,10 @@ def test_wrong_labels_duplicates_and_a_core_set_are_proposed_with_reasons(projec
     assert found["evaluator"] == "exact_match"
     grounds = {proposal["ground"] for proposal in found["proposals"]}
     assert {"duplicate", "wrong label", "core set"} <= grounds
-    relabelled = {p["tasks"][0] for p in found["proposals"] if p["kind"] == "relabel"}
-    assert len(relabelled & {f"t00{row}" for row in range(6)}) >= 4
+    kinds = {p["tasks"][0]: p["kind"] for p in found["proposals"] if p["ground"] == "wrong label"}
+    assert len(kinds.keys() & {f"t00{row}" for row in range(6)}) >= 4
+    assert kinds["t003"] == "review"  # a test task
+    assert kinds["t005"] == "relabel"
     assert found["made"] == []
     assert len(found["estimates"]) == 160
 

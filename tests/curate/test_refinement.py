@@ -138,6 +138,14 @@ def test_test_tasks_are_not_removed_for_their_results() -> None:
     assert len(made.split("train")) == 13
 
 
+def test_a_wrong_label_of_a_test_task_is_a_question(mislabelled: Any) -> None:
+    dataset, read = mislabelled
+    held_out = dataset_of(list(dataset.tasks), "test")
+    proposed = of_ground(refine(held_out, read), "wrong label")
+    assert {p.kind for p in proposed} == {"review"}
+    assert any('agree on "east"' in p.reason for p in proposed)
+
+
 def test_duplicates_leave_the_one_that_is_held_out() -> None:
     tasks = [
         Task("a", "Which  Way?", "east"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from ratchet.curate.synthesis import Oracle, SolverAgreement, Synthesis, synthesize
+from ratchet.curate.synthesis import CoachSolver, Oracle, SolverAgreement, Synthesis, synthesize
 from ratchet.curate.synthesis.boundary import BoundaryValues
 from ratchet.curate.synthesis.input_schema import infer_schema, loosened
 from ratchet.curate.synthesis.slots import RecombinedSlots, find_templates
@@ -206,6 +206,11 @@ def test_the_same_seed_makes_the_same_tasks() -> None:
 def test_a_split_without_tasks_is_refused() -> None:
     with pytest.raises(InputError, match="The val split of 'd' has no tasks"):
         asyncio.run(synthesize(dataset_of(weather()), 3, split="val"))
+
+
+def test_a_coach_without_examples_of_answers_is_refused() -> None:
+    with pytest.raises(InputError, match="No task has an expected answer"):
+        CoachSolver(None, [Task("a", "x")], {}, random.Random(0))  # type: ignore[arg-type]
 
 
 def test_a_malformed_schema_is_refused() -> None:

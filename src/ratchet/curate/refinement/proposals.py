@@ -91,8 +91,8 @@ class Refinement(msgspec.Struct, frozen=True):
 def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refinement:
     """Propose changes to a dataset.
 
-    Test tasks are never removed for their results, nor selected for a core set: a proof on tasks
-    that were selected by the scores of candidates would be biased.
+    Test tasks are never removed or relabelled for their results, nor selected for a core set: a
+    proof on tasks that the candidates themselves selected would be biased. A person is asked.
 
     Args:
         dataset: The dataset.
@@ -110,7 +110,7 @@ def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refi
     found += _disagreements(results)
     estimates: list[TaskEstimate] = []
     if suspects is not None:
-        labels = _wrong_labels(results, suspects, taken)
+        labels = _wrong_labels(dataset, results, suspects, taken)
         taken |= {task for proposal in labels for task in proposal.tasks}
         found += labels
         found += _uninformative(dataset, results, taken)
@@ -226,7 +226,7 @@ def _disagreements(results: Results) -> list[RefinementProposal]:
 
 
 def _wrong_labels(
-    results: Results, suspects: Suspects, taken: set[str]
+    dataset: Dataset, results: Results, suspects: Suspects, taken: set[str]
 ) -> list[RefinementProposal]:
     found = []
     for suspect in suspects.ranked:
@@ -237,6 +237,7 @@ def _wrong_labels(
             continue
         reason = _why(suspect)
         clear = suspect.supporters > 1 and suspect.answer_share >= SUSPICIOUS
+        clear = clear and dataset.splits[task.id] != "test"
         if clear and answer_key(suspect.answer) != answer_key(task.expected):
             found.append(
                 _proposal(
