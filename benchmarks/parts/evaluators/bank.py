@@ -4,16 +4,16 @@
 
 Two banks of 40 evaluators each, 20 sound and 20 flawed, over several kinds of tasks: numbers in
 prose, JSON, short answers and queries (`bank_planted.py`, by which the limits were set), durations,
-bookings, yes and no with reasons and formulas (`bank_held_out.py`, which was written before and not
-used for it). The agents are simulated, and so are the people who label their outputs: one label in
+bookings, yes and no with reasons and formulas (`bank_held_out.py`, written before the first run of
+either; rules of the card were mended after looking at its errors, so it is not entirely unseen). The agents are simulated, and so are the people who label their outputs: one label in
 25 is wrong. A verdict is right if a sound evaluator decides and a flawed one advises or is
 rejected. The last line printed is one JSON object:
 
 - verdicts_right, verdicts_total, flawed_deciding: of the planted bank, with labels
 - held_out_right, held_out_total, held_out_flawed_deciding: of the held-out bank, with labels
 - unlabelled_flawed_deciding: flawed evaluators of both banks that decide without a label
-- wrong: names of the evaluators with wrong verdicts, with their verdicts
-- seconds: CPU seconds for all cards
+- bank_wrong: names of the evaluators with wrong verdicts, with their verdicts
+- bank_seconds: CPU seconds for all cards
 
 The exit code is 1 when a flawed evaluator decides, or fewer than 38 of 40 verdicts are right.
 """
@@ -165,8 +165,8 @@ def measure(quick: bool) -> dict[str, Any]:
                 unlabelled += 1
                 wrong[f"{prefix}, unlabelled: {planted.name}"] = "decides"
     found["unlabelled_flawed_deciding"] = unlabelled
-    found["wrong"] = wrong
-    found["seconds"] = round(time.process_time() - began, 2)
+    found["bank_wrong"] = wrong
+    found["bank_seconds"] = round(time.process_time() - began, 2)
     return found
 
 
