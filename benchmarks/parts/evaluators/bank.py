@@ -5,9 +5,10 @@
 Two banks of 40 evaluators each, 20 sound and 20 flawed, over several kinds of tasks: numbers in
 prose, JSON, short answers and queries (`bank_planted.py`, by which the limits were set), durations,
 bookings, yes and no with reasons and formulas (`bank_held_out.py`, written before the first run of
-either; rules of the card were mended after looking at its errors, so it is not entirely unseen). The agents are simulated, and so are the people who label their outputs: one label in
-25 is wrong. A verdict is right if a sound evaluator decides and a flawed one advises or is
-rejected. The last line printed is one JSON object:
+either; rules of the card were mended after looking at its errors, so it is not entirely unseen).
+The agents are simulated, and so are the people who label their outputs: one label in 25 is wrong. A
+verdict is right if a sound evaluator decides and a flawed one advises or is rejected. The last line
+printed is one JSON object:
 
 - verdicts_right, verdicts_total, flawed_deciding: of the planted bank, with labels
 - held_out_right, held_out_total, held_out_flawed_deciding: of the held-out bank, with labels
@@ -15,7 +16,8 @@ rejected. The last line printed is one JSON object:
 - bank_wrong: names of the evaluators with wrong verdicts, with their verdicts
 - bank_seconds: CPU seconds for all cards
 
-The exit code is 1 when a flawed evaluator decides, or fewer than 38 of 40 verdicts are right.
+The exit code is 1 when a flawed evaluator decides with labels, or fewer than 38 of the 40 verdicts
+on the planted bank are right.
 """
 
 from __future__ import annotations
@@ -177,7 +179,7 @@ def main() -> int:
     found = measure(parser.parse_args().quick)
     print(json.dumps(found))
     bad = found["flawed_deciding"] or found["held_out_flawed_deciding"]
-    return int(bool(bad) or min(found["verdicts_right"], found["held_out_right"]) < 38)
+    return int(bool(bad) or found["verdicts_right"] < 38)
 
 
 if __name__ == "__main__":
