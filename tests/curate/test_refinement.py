@@ -299,15 +299,16 @@ def test_versions_of_the_agents_source_are_different_candidates() -> None:
     assert results_of(tasks, both[:1]).candidates == ("c00",)
 
 
-def test_a_task_that_every_candidate_solves_well_or_fairly_is_not_suspected() -> None:
+def test_tasks_that_every_candidate_solves_well_or_fairly_are_not_suspected() -> None:
     tasks, knows = tasks_of(200), drawn(200, 20)
     found = results(tasks, knows)
-    for column, candidate in enumerate(found.candidates):
-        cell = found.cells[tasks[0].id, candidate]
-        # The stronger ones are a little worse here, and all are right.
-        found.cells[tasks[0].id, candidate] = msgspec.structs.replace(
-            cell, scores=[1.0 - 0.02 * column], answers=[]
-        )
+    for task in tasks[:20]:
+        for column, candidate in enumerate(found.candidates):
+            # The stronger half is a little worse here, and all are right.
+            cell = found.cells[task.id, candidate]
+            found.cells[task.id, candidate] = msgspec.structs.replace(
+                cell, scores=[0.5 if column >= 10 else 1.0], answers=[]
+            )
     suspects = find_suspects(found)
     assert suspects is not None
-    assert next(each.wrong for each in suspects.ranked if each.row == 0) < 0.2
+    assert max(each.wrong for each in suspects.ranked if each.row < 20) < 0.3
