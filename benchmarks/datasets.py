@@ -1,4 +1,4 @@
-"""Measures datasets: what a split leaks, what capture costs.
+"""Measures datasets: what splits leak, what capture costs, what results tell of labels and tasks.
 
     python benchmarks/datasets.py [--quick] [--only PART]
 
@@ -21,6 +21,11 @@ of stdout is one JSON object with the keys of all parts. `near_duplicates`:
 - capture_spans, capture_tasks: number of spans read and of tasks captured
 - capture_spans_per_s: spans of the captured traces per second
 
+`labels`, `core_set` and `ppi` describe their keys themselves: among them label_precision and
+label_recall_10 (planted wrong labels found), core_tau and core_tau_random (Kendall's tau of
+held-out candidates on a tenth of the tasks), ppi_coverage and ppi_width (means from few labels and
+a judge).
+
 The exit code is 1 when near-duplicates straddle splits, texts are merged wrongly, or the F1 is
 below 0.96.
 """
@@ -35,8 +40,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "parts" / "datasets"))
 
-PARTS = ("near_duplicates", "capture")
+PARTS = ("near_duplicates", "capture", "labels", "core_set", "ppi")
 """Modules of benchmarks/parts/datasets/."""
 
 

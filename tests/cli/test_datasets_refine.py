@@ -116,7 +116,7 @@ def test_the_plot_is_a_png_and_a_page_that_names_tasks(project: Project, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["moon"], "There is no dataset named 'moon'."),
+        (["moon"], "The store has no dataset 'moon'."),
         (["sun", "--accept", "zzz"], "'zzz' matches no proposal."),
         (["sun", "--relabel", "t001"], "--relabel 't001' is not TASK=JSON."),
         (["sun", "--relabel", "t001=up"], "is not JSON."),

@@ -1,19 +1,24 @@
-"""The embedded model as a judge of a labelled set: how far its verdicts agree with the labels.
+"""The embedded model as a judge of a labelled set: its agreement with the labels, its report card.
 
-Twenty facts, each with a right and a wrong answer. The labels follow from the facts. SmolLM2 has
+    python benchmarks/parts/evaluators/local_judge.py
+
+Thirty facts, each with a right and a wrong answer. The labels follow from the facts. SmolLM2 has
 135 million parameters; what is shown is that the measurement tells such a judge from one to trust.
+The card is printed; the last line is one JSON object. It takes some minutes on two cores.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import msgspec
 
 from ratchet.evaluate import make_evaluator
 from ratchet.evaluate.judges.realign import agreement
-from ratchet.types import Rollout
+from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
+from ratchet.types import Label, ReportCard, Rollout
 
 FACTS = (
     ("What is the capital of France?", "Paris", "Rome"),
@@ -36,6 +41,16 @@ FACTS = (
     ("What is the chemical formula of water?", "H2O", "CO2"),
     ("How many minutes has an hour?", "60", "90"),
     ("Which season follows winter?", "spring", "autumn"),
+    ("What is the past tense of go?", "went", "goed"),
+    ("Which metal is liquid at room temperature?", "mercury", "iron"),
+    ("How many sides has a triangle?", "three", "five"),
+    ("What is half of 18?", "9", "8"),
+    ("Which direction is opposite to north?", "south", "east"),
+    ("What do cows eat?", "grass", "stones"),
+    ("How many letters has the English alphabet?", "26", "24"),
+    ("Which gas do people need to breathe?", "oxygen", "helium"),
+    ("In which city is the Colosseum?", "Rome", "Berlin"),
+    ("What is 3 times 4?", "12", "10"),
 )
 
 
@@ -62,18 +77,22 @@ def measure(quick: bool = False, **options: Any) -> dict[str, Any]:
     """Have the embedded model judge the set; a few seconds for each case on one core.
 
     Args:
-        quick: Six cases instead of forty.
+        quick: Six cases instead of sixty, and no report card.
         options: Options of the judge, instead of the embedded model.
 
     Returns:
         judge_cases, judge_unscored, judge_accuracy, judge_majority, judge_kappa and its interval
         (judge_kappa_low, judge_kappa_high); kappa is None for a judge with one verdict only.
+        judge_verdict, judge_reasons: of its report card.
     """
     wanted = {"model": "local", "form": "reference", "max_tokens": 60, "concurrency": 2, **options}
     evaluator = make_evaluator("judge", wanted)
-    labelled = cases(6 if quick else 40)
+    labelled = cases(6 if quick else 60)
+    card = None
     try:
         scores = asyncio.run(_scores(evaluator, [rollout for rollout, _ in labelled]))
+        if not quick:
+            card = asyncio.run(_card(evaluator, labelled))
     finally:
         evaluator.judge.close()
     found = agreement(scores, [label for _, label in labelled])
@@ -87,7 +106,22 @@ def measure(quick: bool = False, **options: Any) -> dict[str, Any]:
             f"judge_kappa{suffix}": kappa.get(name)
             for suffix, name in (("", "value"), ("_low", "low"), ("_high", "high"))
         },
+        **({} if card is None else {"judge_verdict": card.verdict, "judge_reasons": card.reasons}),
     }
+
+
+async def _card(evaluator: Any, labelled: list[tuple[Rollout, float]]) -> ReportCard:
+    labels = [Label(id=r.id, rollout_id=r.id, value=label) for r, label in labelled]
+    card = await make_card(
+        evaluator,
+        make_cases([rollout for rollout, _ in labelled], labels),
+        spans_of=lambda _: [],
+        thresholds=CardThresholds(copies=2),
+    )
+    for check in card.checks:
+        value = "" if check.value is None else f"{check.value:.3f}"
+        print(f"{check.name:24s} {value:>8s}  {check.verdict:12s} {check.detail}")
+    return card
 
 
 async def _scores(evaluator: Any, rollouts: list[Rollout]) -> list[float | None]:
@@ -96,4 +130,4 @@ async def _scores(evaluator: Any, rollouts: list[Rollout]) -> list[float | None]
 
 
 if __name__ == "__main__":
-    print(measure())
+    print(json.dumps(measure()))
