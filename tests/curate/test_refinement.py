@@ -160,6 +160,21 @@ def test_duplicates_leave_the_one_that_is_held_out() -> None:
     assert (proposal.kind, proposal.tasks) == ("remove", ("a",))
 
 
+def test_near_duplicates_are_proposed_apart_and_accepted_by_name_alone() -> None:
+    tasks = [
+        Task("a", "How do I change the password of my account on the web page?", "in settings"),
+        Task("b", "How do I change the password of my account on the web page, please?"),
+        Task("c", "How do I not change the password of my account on the web page?", "leave it"),
+        Task("d", "Where is the nearest station from here?", "north"),
+    ]
+    dataset = dataset_of(tasks)
+    (proposal,) = refine(dataset, results_of(tasks, [])).proposals
+    assert (proposal.ground, proposal.tasks) == ("near-duplicate", ("b",))
+    assert select([proposal], ["confident", "duplicates"]) == []
+    left = accept(dataset, select([proposal], ["near-duplicates"]))
+    assert [task.id for task in left.tasks] == ["a", "c", "d"]
+
+
 def test_rewordings_that_were_synthesized_are_no_duplicates() -> None:
     origin = Origin(made="synthesized", by="answer-keeping change: double spaces", sources=("a",))
     tasks = [Task("a", "which way?", "east"), Task("b", "which  way?", "east", origin=origin)]

@@ -44,6 +44,7 @@ def refine(
         typer.Option(
             "--accept",
             help="Accept a proposal by the start of its id, or several: all, confident, duplicates,"
+            " near-duplicates,"
             " wrong-labels, uninformative, core-set. Repeatable.",
         ),
     ] = None,

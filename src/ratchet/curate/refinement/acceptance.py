@@ -15,6 +15,7 @@ CONFIDENT = 0.95
 
 POLICIES: dict[str, tuple[Ground, ...]] = {
     "duplicates": ("duplicate",),
+    "near-duplicates": ("near-duplicate",),
     "wrong-labels": ("wrong label",),
     "uninformative": ("uninformative",),
     "core-set": ("core set",),

@@ -12,7 +12,7 @@ import msgspec
 from ratchet.curate.refinement.core_set import core_set
 from ratchet.curate.refinement.coverage import ENOUGH as ENOUGH_LIVE
 from ratchet.curate.refinement.coverage import Coverage, measure_coverage
-from ratchet.curate.refinement.duplicates import contradict, same_input
+from ratchet.curate.refinement.duplicates import contradict, nearly_same_input, same_input
 from ratchet.curate.refinement.label_errors import (
     ENOUGH,
     RIGHT,
@@ -25,7 +25,13 @@ from ratchet.types import Dataset, InputError, Task, content_hash
 
 Kind: TypeAlias = Literal["remove", "relabel", "review", "core set"]
 Ground: TypeAlias = Literal[
-    "duplicate", "contradiction", "wrong label", "disagreement", "uninformative", "core set"
+    "duplicate",
+    "near-duplicate",
+    "contradiction",
+    "wrong label",
+    "disagreement",
+    "uninformative",
+    "core set",
 ]
 
 SUSPICIOUS = 0.5
@@ -172,6 +178,17 @@ def _duplicates(dataset: Dataset) -> list[RefinementProposal]:
         reason = f"The input is that of {kept.id}, which stays in {dataset.splits[kept.id]}."
         ids = [task.id for task in rest]
         found.append(_proposal("remove", "duplicate", ids, reason, confidence=1.0))
+    removed = {task for proposal in found for task in proposal.tasks}
+    left = [task for task in dataset.tasks if task.id not in removed]
+    for group in nearly_same_input(left):
+        if contradict(group):
+            continue  # a small difference that matters
+        kept, *rest = sorted(group, key=rank)
+        reason = (
+            f"The input says nearly what that of {kept.id} says, which stays in"
+            f" {dataset.splits[kept.id]}."
+        )
+        found.append(_proposal("remove", "near-duplicate", [task.id for task in rest], reason))
     return found
 
 
