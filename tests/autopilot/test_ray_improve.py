@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests import interpreters
+from tests.free_ports import free_port
 from tests.repositories import committed
 
 pytest.importorskip("ray", reason="Ray is not installed")
@@ -84,9 +83,7 @@ def improve(project: Path, **environ: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """Address of a Ray cluster of two cores, in processes of its own."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     # Ray's sockets need a short path.
     with tempfile.TemporaryDirectory(prefix="ray-") as home:
         head = [

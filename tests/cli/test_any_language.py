@@ -26,6 +26,7 @@ from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from tests.cli.conftest import Project
 from tests.cli.simulated_model import instructions_in, simulated_model
+from tests.free_ports import free_port
 from tests.node_packages import node
 from tests.server.gateway.upstreams import StubUpstream
 from tests.serving import RunningServer
@@ -282,14 +283,6 @@ class ShopService:
     def close(self) -> None:
         self.server.shutdown()
         self.server.server_close()
-
-
-def free_port() -> int:
-    """A port that nothing listens on."""
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @pytest.mark.parametrize("server_runs", [False, True], ids=["server started", "server found"])

@@ -13,9 +13,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.cli.test_any_language import MakeAgent, eventually, free_port
+from tests.cli.test_any_language import MakeAgent, eventually
 from tests.cli.test_any_language import make_agent as make_agent
 from tests.cli.test_any_language import upstream as upstream
+from tests.free_ports import free_port
 from tests.node_packages import installed
 
 HANDBOOK = Path(__file__).parents[2] / "docs" / "any-language.md"

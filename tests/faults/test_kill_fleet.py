@@ -9,18 +9,18 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import interpreters
+from tests.free_ports import free_port
 from tests.repositories import committed
 
 from ratchet.store import Store
@@ -141,12 +141,6 @@ def machine(arguments: list[str], folder: Path, log: Path) -> Iterator[Machine]:
 def last_line(log: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(log.read_text().strip().splitlines()[-1])
     return found
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.parametrize("seed", range(1, 4) if LONG else [1])

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests import interpreters
+from tests.free_ports import free_port
 
 from ratchet.store import Store
 
@@ -133,7 +133,7 @@ def cluster(folder: Path) -> Iterator[Callable[[str, int], tuple[list[Command], 
     started: list[Command] = []
 
     def start(store_url: str, servers: int) -> tuple[list[Command], list[Command]]:
-        ports = free_ports(servers)
+        ports = [free_port() for _ in range(servers)]
         doors = [
             Command(["serve", "--store", store_url, "--port", str(port)], folder, f"server-{port}")
             for port in ports
@@ -161,17 +161,6 @@ def cluster(folder: Path) -> Iterator[Callable[[str, int], tuple[list[Command], 
     for command in started:
         with suppress(AssertionError):
             command.end()
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    with_ports = [socket.socket() for _ in range(number)]
-    for one in with_ports:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in with_ports]
-    for one in with_ports:
-        one.close()
-    return ports
 
 
 def until_done(call: Callable[[], Any], deadline: float) -> Any:

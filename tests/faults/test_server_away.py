@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sqlite3
 import statistics
 import subprocess
@@ -21,6 +20,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.free_ports import free_port
 
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 BEFORE_S = 5.0 if LONG else 1.0
@@ -72,9 +72,7 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.database = folder / "server.db"
         self._process: subprocess.Popen[bytes] | None = None

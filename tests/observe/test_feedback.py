@@ -5,13 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,7 @@ from ratchet.observe.spool import MemoryBacklog, Spool
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import Feedback, is_bad
+from tests.free_ports import free_port
 from tests.serving import RunningServer
 
 Start = Callable[..., Handle]
@@ -504,9 +503,7 @@ def test_a_server_that_is_away_holds_no_program_up_and_gets_it_from_the_next(
         "ratchet.feedback(1.0, trace_id='t', id='first', comment='to ann@example.com')\n"
         "ratchet.feedback(1.0, trace_id='t', id='second')\n"
     )
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     done = run(project, code, RATCHET_URL=url, XDG_CACHE_HOME=str(project / "cache"))
     assert done.returncode == 0
@@ -529,9 +526,7 @@ def test_spans_and_feedback_leave_by_one_thread_and_wait_in_one_folder(
 ) -> None:
     # Not the pipeline that feedback of another test has left in this process.
     monkeypatch.setattr("ratchet.observe.setup._pipeline", None)
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     before = set(threading.enumerate())
     handle = start("bot", url=f"http://127.0.0.1:{port}")
     with ratchet.trace("answer") as step:

@@ -27,6 +27,7 @@ from ratchet.observe.sending import RecordsRejected, TransportUnavailable
 from ratchet.observe.spool import MemoryBacklog, Spool
 from ratchet.store import Store
 from ratchet.types import Feedback, Span, SpanRecord
+from tests.free_ports import free_port
 from tests.observe.conftest import stored
 
 Start = Callable[..., Handle]
@@ -146,9 +147,7 @@ def test_a_server_that_hangs_does_not_hold_up_the_agent_or_its_end(
 def test_what_waits_for_one_server_is_not_sent_to_another(
     start: Start, serving: Any, sqlite_url: str, project: Path
 ) -> None:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     handle = start(url=f"http://127.0.0.1:{port}")
     answer("first")
     assert handle.flush(10) is False

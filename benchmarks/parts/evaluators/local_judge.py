@@ -116,7 +116,8 @@ async def _card(evaluator: Any, labelled: list[tuple[Rollout, float]]) -> Report
         evaluator,
         make_cases([rollout for rollout, _ in labelled], labels),
         spans_of=lambda _: [],
-        thresholds=CardThresholds(copies=2),
+        thresholds=CardThresholds(copies=1),
+        limit_s=300.0,
     )
     for check in card.checks:
         value = "" if check.value is None else f"{check.value:.3f}"
