@@ -11,7 +11,7 @@ import os
 import random
 import socket
 
-FIRST, LAST, EACH = 12_000, 32_000, 500
+FIRST, LAST, EACH = 20_000, 32_000, 500  # below are those of Ray's workers
 
 _worker = int("0" + "".join(filter(str.isdigit, os.environ.get("PYTEST_XDIST_WORKER", "0"))))
 _start = FIRST + (_worker * EACH) % (LAST - FIRST)
