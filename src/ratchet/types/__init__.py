@@ -66,6 +66,7 @@ from ratchet.types.score import Score
 from ratchet.types.span import Span, SpanEvent, SpanRecord
 from ratchet.types.task import SPLITS, Dataset, DatasetSummary, Origin, Provenance, Split, Task
 from ratchet.types.template import PromptTemplate
+from ratchet.types.traffic import Arm, LiveOutcome, TrafficSplit, arm_of
 
 __all__ = [
     "FINAL",
@@ -82,6 +83,7 @@ __all__ = [
     "Activation",
     "AgentError",
     "AgentSettings",
+    "Arm",
     "Attempt",
     "AttemptStatus",
     "Bool",
@@ -115,6 +117,7 @@ __all__ = [
     "Knob",
     "Label",
     "LabelledGain",
+    "LiveOutcome",
     "Model",
     "NotFound",
     "Origin",
@@ -141,9 +144,11 @@ __all__ = [
     "Stage",
     "StoreError",
     "Task",
+    "TrafficSplit",
     "Value",
     "Verdict",
     "VerificationError",
+    "arm_of",
     "canonical_json",
     "content_hash",
     "contradictions",

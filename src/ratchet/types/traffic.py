@@ -1,0 +1,79 @@
+"""Live traffic: how it is split between the release and a candidate, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Arm: TypeAlias = Literal["baseline", "candidate"]
+
+ARM_SALT = "arm"
+ENROL_SALT = "enrol"
+
+
+class TrafficSplit(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's canary: a share of its units, half of which get the candidate.
+
+    An agent's newest split is the one in effect. A unit is a conversation, or else a user, or else
+    a single call. Raising `enrolled` only adds units: none changes its arm.
+    """
+
+    agent: str
+    experiment_id: str
+    """Empty ends the canary: every unit gets the active release."""
+    candidate_id: str = ""
+    enrolled: float = 0.0
+    """Share of the units in the experiment, in [0, 1]; the candidate gets half of them."""
+    started_at: float = 0.0
+    """Unix seconds."""
+    reason: str = ""
+
+
+class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one live trace."""
+
+    trace_id: str
+    unit: str
+    """What the assignment is constant for: id of the conversation, the user, or the trace."""
+    at: float
+    """End of the trace, Unix seconds."""
+    candidate_id: str = ""
+    """Empty for the agent's own source."""
+    experiment_id: str = ""
+    """Canary in which the unit was enrolled; empty outside of one."""
+    arm: Arm | None = None
+    score: float | None = None
+    """Score of the objective, in [0, 1]; None when it could not be scored."""
+    reason: str = ""
+    """Why there is no score."""
+    error: bool = False
+    latency_s: float = 0.0
+    cost_usd: float | None = None
+    """None when a price is unknown."""
+    group: str = ""
+    """Cluster or tag, for the look at subgroups."""
+
+
+def position(salt: str, experiment_id: str, unit: str) -> float:
+    """Position of a unit in [0, 1): uniform over units, and constant for a salt and experiment.
+
+    First 8 bytes of SHA-256 of the three texts, each preceded by its length in bytes.
+    """
+    digest = hashlib.sha256()
+    for part in (salt, experiment_id, unit):
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
+    return (int.from_bytes(digest.digest()[:8], "big") >> 11) / (1 << 53)
+
+
+def arm_of(split: TrafficSplit, unit: str) -> Arm | None:
+    """The unit's arm in a canary, or None when it is not enrolled."""
+    if not split.experiment_id:
+        return None
+    if position(ENROL_SALT, split.experiment_id, unit) >= split.enrolled:
+        return None
+    in_first_half = position(ARM_SALT, split.experiment_id, unit) < 0.5
+    return "candidate" if in_first_half else "baseline"
