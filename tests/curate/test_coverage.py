@@ -56,7 +56,7 @@ def test_inputs_that_are_all_equal_are_one_cluster() -> None:
     assert found.drift == 0
 
 
-def test_the_input_of_a_trace_is_its_roots_argument_or_its_last_user_message(store: Store) -> None:
+def test_live_inputs_are_those_that_capture_would_make_tasks_of(store: Store) -> None:
     def span(number: int, parent: str | None = None, **attributes: str) -> SpanRecord:
         return SpanRecord(
             span=Span(
@@ -80,5 +80,5 @@ def test_the_input_of_a_trace_is_its_roots_argument_or_its_last_user_message(sto
             span(5, "00000000000000ff", ratchet__input='"a child"'),
         ]
     )
-    assert live_inputs(store) == [{"question": "When?"}, "Where is it?"]
-    assert live_inputs(store, limit=1) == ["Where is it?"]
+    assert live_inputs(store) == ["When?", "Where is it?", "a child"]
+    assert live_inputs(store, limit=2) == ["Where is it?", "a child"]

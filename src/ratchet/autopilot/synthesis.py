@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 import time
@@ -32,11 +31,11 @@ from ratchet.curate.synthesis import (
 from ratchet.curate.synthesis.answers import Answerer, Solver
 from ratchet.curate.synthesis.coached import EDGE_CASES, PERSONAS
 from ratchet.curate.synthesis.input_schema import infer_schema, loosened
+from ratchet.evaluate.catalog import import_function
 from ratchet.learn import Algorithm
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.store import Store
 from ratchet.types import (
-    ConfigError,
     Cost,
     Dataset,
     InputError,
@@ -222,7 +221,7 @@ class _Work:
     def answerer(self, solvers: Sequence[str]) -> Answerer | None:
         """Who finds the answers; None when nobody does."""
         if self._plan.oracle:
-            return Oracle(_function(self._plan.oracle), self._plan.oracle)
+            return Oracle(import_function(self._plan.oracle, "oracle"), self._plan.oracle)
         made: dict[str, Solver] = {}
         answered = [task.expected for task in self._sources if task.expected is not None]
         for name in solvers:
@@ -288,17 +287,3 @@ def _purpose(project: Project, agent: AnyAgent) -> str:
     candidate = project.source_candidate(agent)
     prompts = [r.text for r in candidate.resources.values() if isinstance(r, PromptTemplate)]
     return "\n\n".join(filter(None, [agent.function.__doc__ or "", *prompts]))[:MOST_PURPOSE]
-
-
-def _function(use: str) -> Callable[[Any], Any]:
-    module, _, name = use.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (Exception, SystemExit) as error:
-        raise ConfigError(
-            f"The oracle {use!r} cannot be loaded: {type(error).__name__}: {error}.",
-            hint="It is MODULE:FUNCTION, found from the folders under path of [agent].",
-        ) from error
-    if not callable(found):
-        raise ConfigError(f"The oracle {use!r} is not a function.")
-    return cast("Callable[[Any], Any]", found)

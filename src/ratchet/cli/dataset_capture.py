@@ -28,6 +28,15 @@ from ratchet.cli.dataset_options import (
 )
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.cli.trace_options import (
+    Named,
+    OfAgent,
+    OfConversation,
+    Since,
+    Until,
+    WithErrors,
+    WithRollouts,
+)
 from ratchet.curate import Capture, CaptureFilter
 from ratchet.curate import capture as capture_tasks
 from ratchet.types import InputError
@@ -42,10 +51,8 @@ _SHOWN = 20
 
 def capture(
     name: DatasetName,
-    agent: Annotated[str | None, typer.Option(help="Only traces of this agent.")] = None,
-    errors: Annotated[
-        bool, typer.Option("--errors", help="Only traces with a failed step.")
-    ] = False,
+    agent: OfAgent = None,
+    errors: WithErrors = False,
     feedback: Annotated[
         Literal["any", "good", "bad"] | None, typer.Option(help="Only traces with such feedback.")
     ] = None,
@@ -56,19 +63,11 @@ def capture(
             help="Only rollouts and imported trajectories with such a score.",
         ),
     ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Only traces that began since: 15m, 1h, 2d, or a date.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Only traces that began before.")] = None,
-    trace_name: Annotated[
-        str | None, typer.Option("--name", help="Only traces whose name contains this.")
-    ] = None,
-    conversation: Annotated[
-        str | None, typer.Option(help="Only traces of this conversation.")
-    ] = None,
-    rollouts: Annotated[
-        bool, typer.Option("--rollouts", help="Include traces of rollouts.")
-    ] = False,
+    since: Since = None,
+    until: Until = None,
+    trace_name: Named = None,
+    conversation: OfConversation = None,
+    rollouts: WithRollouts = False,
     novelty: Annotated[
         float | None,
         typer.Option(

@@ -32,6 +32,15 @@ from ratchet.cli.console import (
 )
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl
+from ratchet.cli.trace_options import (
+    Named,
+    OfAgent,
+    OfConversation,
+    Since,
+    Until,
+    WithErrors,
+    WithRollouts,
+)
 from ratchet.types import InputError
 from ratchet.types.trace import Sort, Trace, TraceFilter, first_of
 
@@ -50,18 +59,12 @@ _REMEMBERED = 20_000
 
 
 def traces(
-    agent: Annotated[str | None, typer.Option(help="Only traces of this agent.")] = None,
-    errors: Annotated[
-        bool, typer.Option("--errors", help="Only traces with a failed step.")
-    ] = False,
-    since: Annotated[
-        str | None, typer.Option(help="Only traces that began since: 15m, 1h, 2d, or a date.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Only traces that began before.")] = None,
-    name: Annotated[str | None, typer.Option(help="Only traces whose name contains this.")] = None,
-    conversation: Annotated[
-        str | None, typer.Option(help="Only traces of this conversation.")
-    ] = None,
+    agent: OfAgent = None,
+    errors: WithErrors = False,
+    since: Since = None,
+    until: Until = None,
+    name: Named = None,
+    conversation: OfConversation = None,
     feedback: Annotated[
         bool, typer.Option("--feedback", help="Only traces with feedback.")
     ] = False,
@@ -71,9 +74,7 @@ def traces(
     min_cost: Annotated[
         float | None, typer.Option(min=0, help="Only traces of at least so many dollars.")
     ] = None,
-    rollouts: Annotated[
-        bool, typer.Option("--rollouts", help="Include traces of rollouts.")
-    ] = False,
+    rollouts: WithRollouts = False,
     sort: Annotated[Sort, typer.Option(help="Order: newest, slowest or costliest.")] = "newest",
     slow: Annotated[bool, typer.Option("--slow", help="The same as --sort slowest.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 30,

@@ -6,7 +6,7 @@ import difflib
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import msgspec
 
@@ -123,21 +123,35 @@ def _called(use: str, factory: Callable[..., Any], options: Mapping[str, Any]) -
     return made
 
 
-def _own(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
-    module_name, _, name = use.partition(":")
+def import_function(use: str, what: str) -> Callable[..., Any]:
+    """Import a function of the user's that the configuration names.
+
+    Args:
+        use: MODULE:FUNCTION.
+        what: What it is for, such as "evaluator", for messages.
+
+    Raises:
+        ConfigError: It cannot be imported, or is not a function.
+    """
+    module, _, name = use.partition(":")
     try:
-        target = getattr(importlib.import_module(module_name), name)
+        found = getattr(importlib.import_module(module), name)
     except (Exception, SystemExit) as error:
         raise ConfigError(
-            f"The evaluator {use!r} cannot be loaded: {type(error).__name__}: {error}.",
+            f"The {what} {use!r} cannot be loaded: {type(error).__name__}: {error}.",
             hint="It is MODULE:FUNCTION, found from the folders under path of [agent].",
         ) from error
+    if not callable(found):
+        raise ConfigError(f"The {what} {use!r} is not a function.")
+    return cast("Callable[..., Any]", found)
+
+
+def _own(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
+    target = import_function(use, "evaluator")
     if isinstance(target, FunctionEvaluator):
         if options:
             raise ConfigError(f"The evaluator {use!r} takes no options; it was given {[*options]}.")
         return target
-    if not callable(target):
-        raise ConfigError(f"The evaluator {use!r} is not a function.")
     if options:
         # Different options give the same source but different verdicts, so they are part of the
         # version.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ratchet.curate.files import csv_rows, huggingface, json_lines, parquet
+from ratchet.curate.files import csv_tasks, huggingface, json_lines, parquet
 from ratchet.types import InputError
 
 
@@ -43,7 +43,7 @@ class FileFormat(NamedTuple):
 FORMATS: dict[str, FileFormat] = {
     "jsonl": FileFormat(json_lines.write, json_lines.read, (".jsonl", ".ndjson")),
     "json": FileFormat(json_lines.write_list, json_lines.read_list, (".json",)),
-    "csv": FileFormat(csv_rows.write, csv_rows.read, (".csv",)),
+    "csv": FileFormat(csv_tasks.write, csv_tasks.read, (".csv",)),
     "parquet": FileFormat(parquet.write, parquet.read, (".parquet", ".pq")),
     "huggingface": FileFormat(huggingface.write, huggingface.read, ()),
 }

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
+from ratchet.curate.csv_rows import csv_rows
 from ratchet.types import InputError
 
 LONGEST = 64 * 1024 * 1024
@@ -372,30 +373,9 @@ def _resume(source: _Text) -> None:
 def _rows(file: BinaryIO, delimiter: str) -> Iterator[FileValue]:
     csv.field_size_limit(LONGEST)
     text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
-    rows = csv.reader(text, delimiter=delimiter)
-    header: list[str] | None = None
-    line = 1
-    while True:
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield FileValue(line, file.tell(), error=f"not CSV: {error}")
-            line = rows.line_num + 1
-            continue
-        begun, line = line, rows.line_num + 1
-        if not any(row):
-            continue
-        if header is None:
-            header = [name.strip() for name in row]
-            continue
-        if len(row) != len(header):
-            why = f"the row has {len(row)} cells, and the header {len(header)}"
-            yield FileValue(begun, file.tell(), error=why)
-            continue
-        cells = {name: _cell(cell) for name, cell in zip(header, row, strict=True) if cell != ""}
-        yield FileValue(begun, file.tell(), cells)
+    for row in csv_rows(csv.reader(text, delimiter=delimiter)):
+        cells = {name: _cell(cell) for name, cell in row.cells.items() if cell != ""}
+        yield FileValue(row.line, file.tell(), None if row.error else cells, row.error)
 
 
 def _cell(cell: str) -> Any:

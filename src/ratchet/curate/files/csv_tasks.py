@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ratchet.curate.csv_rows import CsvRow, csv_rows
 from ratchet.curate.files.columns import from_cells, to_columns
 from ratchet.curate.task_file import MAX_LINE_BYTES
 from ratchet.types import InputError
@@ -35,45 +36,22 @@ def read(path: Path) -> Iterator[tuple[int, Any, str]]:
     try:
         # Bytes that are not UTF-8 become lone surrogates, so that only their row is refused.
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            yield from _rows(csv.reader(file))
+            yield from map(_record, csv_rows(csv.reader(file)))
     finally:
         csv.field_size_limit(limit)
 
 
-def _rows(rows: Any) -> Iterator[tuple[int, Any, str]]:
-    header: list[str] | None = None
-    line = 1
-    while True:
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield line, None, f"not CSV: {error}"
-            line = rows.line_num + 1
-            continue
-        begun, line = line, rows.line_num + 1
-        if not any(row):
-            continue
-        if header is None:
-            header = [name.strip() for name in row]
-            continue
-        if len(row) != len(header):
-            yield begun, None, f"the row has {len(row)} cells, and the header {len(header)}"
-            continue
-        if any(not cell.isascii() and _is_undecoded(cell) for cell in row):
-            yield begun, None, "the row contains bytes that are not UTF-8"
-            continue
-        try:
-            yield begun, from_cells(_cells(header, row)), ""
-        except ValueError as error:
-            yield begun, None, str(error)
-
-
-def _cells(header: list[str], row: list[str]) -> dict[str, str | None]:
-    cells = {name: cell or None for name, cell in zip(header, row, strict=True)}
+def _record(row: CsvRow) -> tuple[int, Any, str]:
+    if row.error:
+        return row.line, None, row.error
+    if any(not cell.isascii() and _is_undecoded(cell) for cell in row.cells.values()):
+        return row.line, None, "the row contains bytes that are not UTF-8"
     # A task needs an input, if only None; other columns may be meant for some tasks only.
-    return {name: cell for name, cell in cells.items() if cell is not None or name == "input"}
+    cells = {name: cell or None for name, cell in row.cells.items() if cell or name == "input"}
+    try:
+        return row.line, from_cells(cells), ""
+    except ValueError as error:
+        return row.line, None, str(error)
 
 
 def _is_undecoded(cell: str) -> bool:
