@@ -45,11 +45,14 @@ check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
-faults: .venv/.dev  ## Run the crash, starvation, corruption and property tests in their long forms
-	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) tests/faults tests/sandbox tests/learn/evolve \
-		tests/autopilot/test_code_by_itself.py tests/cli/test_demo.py tests/cli/test_model.py tests/cli/test_demo_model.py \
-		tests/server/test_schema.py tests/examples/test_node_agent.py $(ARGS)
-	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) -m hypothesis $(ARGS)
+# Tests whose short forms `make test` runs.
+FORMS := tests/faults tests/sandbox tests/learn/evolve tests/autopilot/test_code_by_itself.py tests/cli/test_demo.py \
+	tests/cli/test_model.py tests/cli/test_demo_model.py tests/server/test_schema.py tests/examples/test_node_agent.py
+
+faults: .venv/.dev  ## Run the long tests: whole runs, crashes, starvation, corruption, properties
+	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadgroup $(FORMS) $(ARGS)
+	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m 'long or hypothesis' \
+		$(addprefix --ignore=,$(FORMS)) $(ARGS)
 
 bench: .venv/.dev  ## Run the benchmarks; ARGS=--quick for small ones
 	@failed=; for file in benchmarks/*.py; do \

@@ -50,7 +50,8 @@ httpcore2.default_ssl_context = _SharedContext(httpcore2.default_ssl_context)  #
 # The same examples each time, so that nothing fails by chance. `make faults` looks for new ones.
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=50)
 settings.register_profile("new", deadline=None, max_examples=500)
-settings.load_profile("new" if os.environ.get("RATCHET_LONG_FAULTS") else "same")
+LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
+settings.load_profile("new" if LONG else "same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +63,15 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.fast import Fast
 
         config.pluginmanager.register(Fast())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests, unless `make faults` runs or tests are named."""
+    if LONG or any("::" in argument for argument in config.args):
+        return
+    left_out = [item for item in items if item.get_closest_marker("long")]
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session")

@@ -114,12 +114,7 @@ def ratchet(root: Path, *arguments: str) -> str:
     "algorithm",
     [
         "auto",
-        pytest.param(
-            "evolve",
-            marks=pytest.mark.skipif(
-                not os.environ.get("RATCHET_LONG_FAULTS"), reason="a longer form: make faults"
-            ),
-        ),
+        pytest.param("evolve", marks=pytest.mark.long),
     ],
 )
 def test_code_gets_better_without_a_key_as_far_as_its_own_tests_allow(

@@ -129,6 +129,7 @@ def test_tests_that_cannot_run_say_so_once(tmp_path: Path) -> None:
     assert "do not pass without a change either" in said[0]
 
 
+@pytest.mark.long
 def test_unittest_and_the_configured_command_are_understood(tmp_path: Path) -> None:
     root = build(
         tmp_path / "project", "unit_agent", config='\n[ship]\ntest = "{python} -m unittest"\n'
@@ -232,6 +233,7 @@ def right(output, expected):
 '''
 
 
+@pytest.mark.long
 def test_a_block_evolves_and_ships_and_nothing_around_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

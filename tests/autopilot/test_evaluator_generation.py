@@ -99,6 +99,7 @@ def test_no_output_of_a_test_task_is_read(project: Project, opened: Store) -> No
     assert read == {f"t{n}" for n in range(60)} - sealed
 
 
+@pytest.mark.long
 def test_feedback_tells_good_from_bad_where_nobody_labelled(
     project: Project, opened: Store
 ) -> None:
@@ -110,6 +111,7 @@ def test_feedback_tells_good_from_bad_where_nobody_labelled(
     assert "sum_equals_sum_of_price" in generated(project, opened)
 
 
+@pytest.mark.long
 def test_without_any_word_on_them_a_relation_that_some_break_is_not_found(
     project: Project, opened: Store
 ) -> None:

@@ -107,6 +107,7 @@ def cluster() -> Iterator[str]:
         process.communicate(timeout=60)
 
 
+@pytest.mark.long
 def test_a_run_on_a_cluster_ends_as_on_this_machine(tmp_path: Path, cluster: str) -> None:
     local = improve(make_project(tmp_path / "local", "inline"))
     assert local.returncode == 0, local.stderr
@@ -118,6 +119,7 @@ def test_a_run_on_a_cluster_ends_as_on_this_machine(tmp_path: Path, cluster: str
         assert found[key] == expected[key], key
 
 
+@pytest.mark.long
 def test_the_configured_address_comes_before_the_environments(tmp_path: Path, cluster: str) -> None:
     project = make_project(tmp_path / "ray", "ray", 'ray_address = "127.0.0.1:1"\n')
     done = improve(project, RAY_ADDRESS=cluster)
@@ -126,6 +128,7 @@ def test_the_configured_address_comes_before_the_environments(tmp_path: Path, cl
     assert "ray_address under [run]" in done.stderr
 
 
+@pytest.mark.long
 def test_a_local_model_and_a_cluster_exclude_each_other(tmp_path: Path) -> None:
     from ratchet.autopilot import Project
     from ratchet.autopilot.runner import make_executor

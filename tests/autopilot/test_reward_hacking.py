@@ -127,6 +127,7 @@ def test_a_cheat_that_would_work_without_the_sandbox_is_one(
     assert algorithm.val == {"reads the task file": 1.0}, algorithm.errors
 
 
+@pytest.mark.long
 def test_who_knows_the_train_tasks_by_heart_is_not_promoted(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

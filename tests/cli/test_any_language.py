@@ -158,6 +158,7 @@ def test_an_agent_in_node_is_improved_by_one_command(
     assert instructions_in(upstream.seen[-1]).startswith("You answer for the south shop.\n")
 
 
+@pytest.mark.long
 def test_a_shell_script_with_curl_is_improved_by_one_command(make_agent: MakeAgent) -> None:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
@@ -316,6 +317,7 @@ def test_a_running_service_is_improved_and_its_calls_are_told_apart_by_a_header(
             serving.communicate(timeout=30)
 
 
+@pytest.mark.long
 def test_a_service_that_answers_for_another_request_fails_its_rollouts(
     make_agent: MakeAgent,
 ) -> None:
@@ -331,6 +333,7 @@ def test_a_service_that_answers_for_another_request_fails_its_rollouts(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_service_whose_calls_name_no_rollout_is_told_how(make_agent: MakeAgent) -> None:
     port = free_port()
     service = ShopService(f"http://127.0.0.1:{port}/gateway/shop/openai/v1", passes_on=False)
@@ -398,6 +401,7 @@ def test_a_command_that_cannot_be_improved_is_refused_with_a_sentence(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_refused_command_runs_again_once_it_is_corrected(
     make_agent: MakeAgent, tmp_path: Path
 ) -> None:
@@ -421,6 +425,7 @@ def test_evaluating_shows_how_a_command_does(make_agent: MakeAgent) -> None:
     assert row["evaluators"][0]["mean"] == 0.0
 
 
+@pytest.mark.long
 def test_calls_whose_prompt_was_never_seen_before_are_counted(
     make_agent: MakeAgent, tmp_path: Path
 ) -> None:
@@ -461,6 +466,7 @@ print(ask(COMMON + "You are the one who knows the prices of all products.", "loo
 """
 
 
+@pytest.mark.long
 def test_each_agent_of_a_system_has_a_prompt_of_its_own(make_agent: MakeAgent) -> None:
     project = make_agent(PYTHON)
     project.write("agent.py", TWO_AGENTS)

@@ -52,6 +52,7 @@ def project(make_project: MakeProject) -> Project:
     return made
 
 
+@pytest.mark.long
 def test_wrong_labels_duplicates_and_a_core_set_are_proposed_with_reasons(project: Project) -> None:
     found: dict[str, Any] = project.json("datasets", "refine", "sun")
     assert found["candidates"] == 12

@@ -126,6 +126,7 @@ def test_a_second_run_finds_where_things_stand(
     assert json.loads(status.stdout)["summary"]["experiments"] == 1
 
 
+@pytest.mark.long
 def test_shuffled_answers_end_without_a_gain_and_without_a_branch(tmp_path: Path) -> None:
     prepared(tmp_path / "ratchet-demo-shuffled", shuffled=True)
     done = demo("--shuffle-answers", folder=tmp_path)

@@ -38,6 +38,7 @@ def test_its_tasks_are_what_the_interpreter_says() -> None:
     assert len(lines) > 300
 
 
+@pytest.mark.long
 def test_the_example_agent_answers_by_the_model_and_its_first_answers_are_no_letters(
     tmp_path: Path,
 ) -> None:

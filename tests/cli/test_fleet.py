@@ -143,6 +143,7 @@ def machines(server: RunningServer) -> Iterator[Machines]:
     made.end()
 
 
+@pytest.mark.long
 def test_a_runner_of_another_source_is_named_and_the_right_one_gets_its_rollouts(
     machines: Machines, make_project: MakeProject
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_runner_of_another_source_is_named_and_the_right_one_gets_its_rollouts
 
 
 @pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
+@pytest.mark.long
 def test_a_runner_whose_clock_is_an_hour_off_does_no_harm(
     machines: Machines, make_project: MakeProject, ahead_s: float
 ) -> None:
@@ -190,6 +192,7 @@ def test_a_runner_whose_clock_is_an_hour_off_does_no_harm(
     assert {attempt.status for attempt in attempts} == {"succeeded"}, "no lease ran out"
 
 
+@pytest.mark.long
 def test_code_of_candidates_runs_in_the_sandbox_of_a_runner_that_has_one(
     machines: Machines, make_project: MakeProject
 ) -> None:

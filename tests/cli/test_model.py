@@ -160,6 +160,7 @@ def test_fetching_says_where_the_model_is(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("executor", ["inline", "process"])
+@pytest.mark.long
 def test_an_agent_calls_the_local_model_that_the_project_names(
     executor: str, make_project: MakeProject
 ) -> None:
@@ -200,9 +201,7 @@ def test_a_command_of_a_runner_calls_it_too(
     assert "local/smollm2" in json.dumps(ended.output)
 
 
-@pytest.mark.skipif(
-    not os.environ.get("RATCHET_LONG_FAULTS"), reason="half a minute each; run by make faults"
-)
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["apo", "evolve"])
 def test_a_search_with_the_small_model_as_its_coach_ends_with_a_sentence(
     algorithm: str, make_project: MakeProject

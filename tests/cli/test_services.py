@@ -32,6 +32,7 @@ def example(name: str) -> str:
 
 @pytest.mark.parametrize("language", ["FastAPI", "Express"])
 @pytest.mark.xdist_group("node")
+@pytest.mark.long
 def test_the_handbooks_service_is_improved(
     make_agent: MakeAgent, tmp_path: Path, language: str
 ) -> None:

@@ -253,7 +253,7 @@ def test_what_the_handbook_shows_works(site: Site, simulator: str) -> None:
     assert found.id == statement["id"]
 
 
-@pytest.mark.skipif(not os.environ.get("RATCHET_LONG_FAULTS"), reason="a longer form: make faults")
+@pytest.mark.long
 def test_the_example_is_improved_as_it_is_by_one_command(tmp_path: Path) -> None:
     """Its tracing, its tools and its loop stay; what is shipped is a patch of agent.js."""
     source = Path(__file__).parents[2] / "examples" / "node_agent"

@@ -147,6 +147,7 @@ def test_it_answers_on_the_command_line(project: Path, simulator: SimulatorThrea
     assert (counted["calls"], counted["conversations"]) == (2, 1)
 
 
+@pytest.mark.long
 def test_ratchet_evaluates_it_and_a_better_prompt(
     project: Path, simulator: SimulatorThread
 ) -> None:

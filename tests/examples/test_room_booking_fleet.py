@@ -12,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests import interpreters
 from tests.examples.room_booking import EXAMPLE
 from tests.repositories import committed
@@ -79,6 +81,7 @@ def patch(folder: Path, branch: str) -> str:
     return subprocess.run(diff, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.long
 def test_two_runners_of_a_server_reach_the_decision_and_the_patch_of_one_machine(
     tmp_path: Path,
 ) -> None:

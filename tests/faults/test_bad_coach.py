@@ -95,6 +95,7 @@ def assert_nothing_was_shipped(project: Path, found: dict[str, Any]) -> None:
     assert not (project / "written").exists()
 
 
+@pytest.mark.long
 def test_each_bad_answer_is_turned_away_with_its_reason_and_none_is_promoted(
     tmp_path: Path,
 ) -> None:
@@ -121,6 +122,7 @@ def test_each_bad_answer_is_turned_away_with_its_reason_and_none_is_promoted(
 
 
 @pytest.mark.parametrize("name", ALONE)
+@pytest.mark.long
 def test_a_hopeless_coach_is_not_asked_until_the_budget_is_spent(tmp_path: Path, name: str) -> None:
     project = tmp_path / "project"
     text = {**texts(), **{key: code(body) for key, body in bodies(project).items()}}[name]
@@ -160,7 +162,7 @@ class Doubles:
         return answer(f"```python\n{HEAD}{body}```")
 
 
-@pytest.mark.skipif(not LONG, reason="a longer fault: RATCHET_LONG_FAULTS=1")
+@pytest.mark.long
 def test_an_answer_that_doubles_its_length_each_round_is_refused_at_a_limit(
     tmp_path: Path,
 ) -> None:
@@ -210,6 +212,7 @@ TRIED = sorted(WIRE) if LONG else ["an answer cut by its limit"]
 
 
 @pytest.mark.parametrize("name", TRIED)
+@pytest.mark.long
 def test_a_server_that_goes_bad_ends_the_run_with_a_sentence(tmp_path: Path, name: str) -> None:
     reaction, code, sentence = WIRE[name]
     with Endpoint(once_checked(reaction)) as endpoint:

@@ -38,6 +38,7 @@ def start(project: Project) -> subprocess.Popen[str]:
 
 
 @pytest.mark.xdist_group("kills")
+@pytest.mark.long
 def test_kills_change_nothing_and_repeat_only_what_was_under_way(
     make_agent: MakeAgent, upstream: StubUpstream
 ) -> None:

@@ -52,6 +52,7 @@ def uninterrupted(
 Whole = tuple[Path, dict[str, Any], Counter[str]]
 
 
+@pytest.mark.long
 def test_kills_while_a_coach_is_asked_repeat_only_what_was_under_way(
     tmp_path: Path, endpoint: Endpoint, uninterrupted: Whole
 ) -> None:
@@ -97,6 +98,7 @@ def test_each_call_is_a_trace_without_the_key(endpoint: Endpoint, uninterrupted:
             assert KEY.encode()[3:] not in path.read_bytes(), path
 
 
+@pytest.mark.long
 def test_a_key_that_is_wrong_is_said_before_anything_is_spent(tmp_path: Path) -> None:
     with Endpoint(lambda _: error(401, f"Incorrect API key provided: {KEY}")) as refusing:
         project = make_project(tmp_path / "project", refusing.url, count=110, rollouts=90)

@@ -76,7 +76,7 @@ CASES: dict[str, tuple[str, str, str, Callable[[Request], Reaction]]] = {
 TRIED = sorted(CASES)
 
 
-@pytest.mark.skipif(not LONG, reason="a longer fault: make faults")
+@pytest.mark.long
 @pytest.mark.parametrize("name", TRIED)
 def test_killed_and_started_again_it_ends_the_same_and_pays_nothing_twice(
     tmp_path: Path, name: str
@@ -112,7 +112,7 @@ def test_killed_and_started_again_it_ends_the_same_and_pays_nothing_twice(
     assert not [p for p in psutil.process_iter(["cwd"]) if p.info["cwd"] == str(killed)]
 
 
-@pytest.mark.skipif(not LONG, reason="a longer fault: RATCHET_LONG_FAULTS=1")
+@pytest.mark.long
 def test_a_search_that_asks_several_at_once_repeats_only_what_was_under_way(
     tmp_path: Path,
 ) -> None:

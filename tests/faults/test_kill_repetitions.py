@@ -77,6 +77,7 @@ def make_project(folder: Path) -> Path:
 
 
 @pytest.mark.xdist_group("kills")
+@pytest.mark.long
 def test_a_kill_between_repetitions_repeats_none_and_changes_nothing(tmp_path: Path) -> None:
     calls = tmp_path / "whole calls"
     whole = finish(start(make_project(tmp_path / "whole"), calls))

@@ -237,6 +237,7 @@ def check(store_url: str) -> None:
 
 
 @pytest.mark.postgres
+@pytest.mark.long
 def test_two_servers_on_one_postgres_lose_nothing_and_count_nothing_twice(
     cluster: Any,
 ) -> None:

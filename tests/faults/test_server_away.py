@@ -172,6 +172,7 @@ def expected(calls: int, tag: str = "first") -> set[tuple[str, str]]:
     return {(name, call) for call in names for name in ("answer", "look_up")}
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_and_comes_back_costs_no_span_and_no_time(
     server: Server, agent: Callable[..., subprocess.Popen[str]]
 ) -> None:

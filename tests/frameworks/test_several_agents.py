@@ -15,7 +15,7 @@ from ratchet.types import Span
 from tests.frameworks.model_simulator import ModelSimulator
 from tests.frameworks.running import recorded
 
-pytestmark = pytest.mark.xdist_group("several agents")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("several agents")]
 
 
 @pytest.fixture(scope="module")

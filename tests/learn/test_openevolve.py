@@ -96,6 +96,7 @@ def test_held_out_tasks_are_never_shown_to_the_coach(whole: Learned) -> None:
 
 
 @pytest.mark.parametrize(("calls", "rollouts"), [(3, None), (None, 27)])
+@pytest.mark.long
 def test_killed_and_resumed_it_ends_the_same_and_pays_nothing_twice(
     make_store: MakeStore, whole: Learned, calls: int | None, rollouts: int | None
 ) -> None:

@@ -69,6 +69,7 @@ def test_every_file_of_the_package_is_in_the_wheel_and_nothing_that_a_run_left(
     assert "ratchet = ratchet.cli:main" in commands
 
 
+@pytest.mark.long
 def test_what_the_wheel_installs_evolves_a_function_and_ships_it(
     installed: Path, tmp_path: Path
 ) -> None:

@@ -137,6 +137,7 @@ def test_repetitions_prove_on_few_tasks_what_single_runs_do_not() -> None:
 
 @pytest.mark.parametrize("chance", [gain(0.0), uneven, gain(-0.05)], ids=["equal", "uneven", "bad"])
 @pytest.mark.parametrize("runs", [None, 8])
+@pytest.mark.long
 def test_repetitions_promote_no_more_candidates_that_are_no_better(
     chance: Chance, runs: int | None
 ) -> None:

@@ -8,6 +8,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ratchet.ship import TestCommand, rollback
 from ratchet.ship.repository import Repository
 
@@ -65,6 +67,7 @@ def test_a_release_killed_at_any_step_ends_in_one_branch(project: Any, scratch: 
     assert step >= 9
 
 
+@pytest.mark.long
 def test_a_rollback_killed_at_any_step_ends_in_one_branch(project: Any, scratch: Path) -> None:
     release = project.ship()
     project.git("merge", "--quiet", release.branch)

@@ -15,6 +15,7 @@ DECIDES_FROM = 0.6
 
 
 @pytest.mark.xdist_group(GROUP)
+@pytest.mark.long
 def test_the_small_model_does_not_agree_enough_to_judge(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -87,6 +87,7 @@ def stated(finding: Finding) -> set[str]:
     return set(read(template.text).stated)
 
 
+@pytest.mark.long
 def test_apo_learns_rules_that_only_failures_show_and_pays_for_nothing_twice(
     project: Project, simulator: SimulatorThread, tmp_path: Path
 ) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from ratchet.evaluate import FunctionEvaluator
 from ratchet.learn import Budget
 from tests.learn.conftest import MakeStore
@@ -52,6 +54,7 @@ def tasks_of_evens(
     return [p.tasks for p in found.proposals if p.value == 0.5]
 
 
+@pytest.mark.long
 def test_where_most_changes_break_something_one_that_is_even_runs_on(
     make_store: MakeStore,
 ) -> None:
@@ -62,6 +65,7 @@ def test_where_most_changes_break_something_one_that_is_even_runs_on(
     assert sum(tasks > FIRST for tasks in evens) > len(evens) / 2
 
 
+@pytest.mark.long
 def test_where_most_changes_gain_something_those_that_are_even_are_given_up(
     make_store: MakeStore,
 ) -> None:

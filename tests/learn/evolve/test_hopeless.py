@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from ratchet.learn import Budget
 from ratchet.llm import Message, Reply
 from ratchet.store import Store
@@ -66,6 +68,7 @@ def test_a_coach_whose_candidates_all_fail_is_not_asked_for_ever(make_store: Mak
     assert all("no such room" in proposal.error for proposal in broken)
 
 
+@pytest.mark.long
 def test_one_candidate_that_runs_now_and_then_keeps_the_search_going(
     make_store: MakeStore,
 ) -> None:
@@ -80,6 +83,7 @@ def test_one_candidate_that_runs_now_and_then_keeps_the_search_going(
     assert "did not run" not in found.finding.sentence
 
 
+@pytest.mark.long
 def test_a_coach_whose_candidates_never_lead_is_not_asked_for_ever(make_store: MakeStore) -> None:
     found = learn(make_store(), coach=Rewrites(), budget=UNLIMITED)
     assert found.finding.best == SOURCE

@@ -64,6 +64,7 @@ def search(project: Project, store: Store, rollouts: int) -> Finding:
     return asyncio.run(work())
 
 
+@pytest.mark.long
 def test_a_prompt_gets_better_and_a_resumed_run_calls_nobody(
     project: Project, simulator: SimulatorThread, make_store: MakeStore
 ) -> None:

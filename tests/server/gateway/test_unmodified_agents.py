@@ -175,6 +175,7 @@ def check_calls(spans: list[Span], recognised: str, sent: str) -> None:
     assert '"type":"tool_call_response"' in last.attributes["gen_ai.input.messages"]
 
 
+@pytest.mark.long
 def test_the_prompts_of_a_live_program_are_discovered_and_then_replaced(
     program: list[str], site: RunningServer, disk: Store, simulator: StubUpstream
 ) -> None:
