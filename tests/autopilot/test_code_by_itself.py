@@ -117,6 +117,7 @@ def ratchet(root: Path, *arguments: str) -> str:
         pytest.param("evolve", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.long
 def test_code_gets_better_without_a_key_as_far_as_its_own_tests_allow(
     tmp_path: Path, algorithm: str
 ) -> None:

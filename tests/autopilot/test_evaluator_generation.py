@@ -77,6 +77,7 @@ def generated(project: Project, store: Store) -> dict[str, Generated]:
     return {each.proposal.name: each for each in found}
 
 
+@pytest.mark.long
 def test_what_tells_good_outputs_from_bad_ones_is_found_and_measured(
     project: Project, opened: Store
 ) -> None:

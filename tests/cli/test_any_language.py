@@ -286,7 +286,13 @@ class ShopService:
         self.server.server_close()
 
 
-@pytest.mark.parametrize("server_runs", [False, True], ids=["server started", "server found"])
+@pytest.mark.parametrize(
+    "server_runs",
+    [
+        pytest.param(False, id="server started"),
+        pytest.param(True, id="server found", marks=pytest.mark.long),
+    ],
+)
 def test_a_running_service_is_improved_and_its_calls_are_told_apart_by_a_header(
     make_agent: MakeAgent, upstream: StubUpstream, server_runs: bool
 ) -> None:

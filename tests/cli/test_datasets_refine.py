@@ -72,6 +72,7 @@ def test_wrong_labels_duplicates_and_a_core_set_are_proposed_with_reasons(projec
     assert "Coverage is unknown: 0 inputs" in text
 
 
+@pytest.mark.long
 def test_accepting_makes_a_version_and_the_earlier_one_stays(project: Project) -> None:
     before: dict[str, Any] = project.json("datasets", "refine", "sun")
     (copy,) = [p for p in before["proposals"] if p["ground"] == "duplicate"]

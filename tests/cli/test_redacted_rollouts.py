@@ -33,7 +33,7 @@ def on_disk(project: Project) -> bytes:
     return b"".join(each.read_bytes() for each in files)
 
 
-@pytest.mark.parametrize("executor", ["process", "async"])
+@pytest.mark.parametrize("executor", ["process", pytest.param("async", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "command",
     [("run", "--split", "val", "--limit", "2"), ("eval", "--split", "val"), ("improve",)],

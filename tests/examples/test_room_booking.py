@@ -165,6 +165,7 @@ def test_ratchet_evaluates_it_and_a_better_prompt(
     assert mean("good") >= 0.9
 
 
+@pytest.mark.long
 def test_a_prompt_is_improved_proved_and_shipped(project: Path, simulator: SimulatorThread) -> None:
     config = project / "ratchet.toml"
     config.write_text(config.read_text().replace("rollouts = 600", "rollouts = 160"))

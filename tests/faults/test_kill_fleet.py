@@ -144,6 +144,7 @@ def last_line(log: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(1, 4) if LONG else [1])
+@pytest.mark.long
 def test_kills_of_anybody_change_nothing(tmp_path: Path, seed: int) -> None:
     alone = make_project(tmp_path / "alone")
     whole = interpreters.run(

@@ -159,7 +159,10 @@ def parent(
             process.communicate()
 
 
-@pytest.mark.parametrize("loops", [0, 1], ids=["processes", "a loop"])
+@pytest.mark.parametrize(
+    "loops",
+    [pytest.param(0, id="processes", marks=pytest.mark.long), pytest.param(1, id="a loop")],
+)
 def test_after_kill_9_the_workers_store_what_they_ran_and_end_and_nothing_runs_twice(
     parent: Callable[..., Parent],
     rollouts: Callable[..., list[Rollout]],
