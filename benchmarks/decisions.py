@@ -478,13 +478,13 @@ def main() -> int:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="150 experiments per scenario instead of 2000, bounds widened by 3 standard errors",
+        help="60 experiments per scenario instead of 2000, bounds widened by 3 standard errors",
     )
     parser.add_argument("--runs", type=int, help="experiments per scenario")
     parser.add_argument("--seed", type=int, default=0, help="seed of the simulation (default 0)")
     parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
     options = parser.parse_args()
-    runs = options.runs or (150 if options.quick else 2000)
+    runs = options.runs or (60 if options.quick else 2000)
     if runs < 20 or options.workers < 1:
         parser.error("at least 20 runs and 1 worker are needed")
     began = time.monotonic()

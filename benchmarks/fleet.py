@@ -187,7 +187,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as home:
-        found = {count: measure(Path(home), count, 15 if quick else 50) for count in RUNNERS}
+        found = {count: measure(Path(home), count, 8 if quick else 50) for count in RUNNERS}
     most = found[RUNNERS[-1]]
     figures = {
         **{f"efficiency_{count}": round(one["efficiency"], 3) for count, one in found.items()},

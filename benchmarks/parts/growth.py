@@ -50,10 +50,10 @@ from ratchet.store.partitions import period_s
 from ratchet.types import Outcome, Rollout, Score, Span, SpanRecord
 from ratchet.types.trace import TraceFilter
 
-SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (5_000, 20_000)
+SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (2_000, 8_000)
 """Rollouts, and as many live traces."""
 
-ROUNDS, QUICK_ROUNDS = 15, 8
+ROUNDS, QUICK_ROUNDS = 15, 4
 """Turns; each calls every operation on every size one to five times."""
 
 FILLERS = 4
