@@ -48,7 +48,7 @@ class _SharedContext:
 httpcore2.default_ssl_context = _SharedContext(httpcore2.default_ssl_context)  # type: ignore[assignment]
 
 # The same examples each time, so that nothing fails by chance. `make faults` looks for new ones.
-settings.register_profile("same", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("new", deadline=None, max_examples=500)
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 settings.load_profile("new" if LONG else "same")

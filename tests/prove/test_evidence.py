@@ -30,6 +30,8 @@ from ratchet.prove.comparison import replay
 from ratchet.prove.evidence import digest_of, render
 from ratchet.types import InputError, RatchetError, VerificationError
 
+LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
+
 HISTORY = [False, True]
 
 
@@ -144,7 +146,9 @@ def test_evidence_of_no_pairs_verifies(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300 if LONG else 80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_any_single_altered_value_is_caught(
@@ -170,7 +174,9 @@ def test_any_single_altered_value_is_caught(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150 if LONG else 50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_an_altered_number_is_caught_even_with_a_fresh_digest(
@@ -272,7 +278,9 @@ def test_reformatting_the_file_does_not_matter(written: dict[str, Any], tmp_path
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=150 if LONG else 50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     content=st.one_of(
