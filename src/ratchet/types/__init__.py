@@ -64,6 +64,7 @@ from ratchet.types.rollout import (
 from ratchet.types.run import STAGE_TRANSITIONS, Run, Stage
 from ratchet.types.score import Score
 from ratchet.types.span import Span, SpanEvent, SpanRecord
+from ratchet.types.stage import LiveStage, StageDecision, StageVerdict, SubgroupResult
 from ratchet.types.task import SPLITS, Dataset, DatasetSummary, Origin, Provenance, Split, Task
 from ratchet.types.template import PromptTemplate
 from ratchet.types.traffic import Arm, LiveOutcome, TrafficSplit, arm_of
@@ -118,6 +119,7 @@ __all__ = [
     "Label",
     "LabelledGain",
     "LiveOutcome",
+    "LiveStage",
     "Model",
     "NotFound",
     "Origin",
@@ -142,7 +144,10 @@ __all__ = [
     "SpanRecord",
     "Split",
     "Stage",
+    "StageDecision",
+    "StageVerdict",
     "StoreError",
+    "SubgroupResult",
     "Task",
     "TrafficSplit",
     "Value",

@@ -54,6 +54,9 @@ class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """None when a price is unknown."""
     group: str = ""
     """Cluster or tag, for the look at subgroups."""
+    predicted: float | None = None
+    """Score in [0, 1] that was predicted for the unit before it was assigned, such as its last one;
+    None without a prediction. It sharpens a canary's comparison."""
 
 
 def position(salt: str, experiment_id: str, unit: str) -> float:

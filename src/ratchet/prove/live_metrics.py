@@ -1,0 +1,77 @@
+"""The metrics of a live outcome, brought to [0, 1], and the limits that guard them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ratchet.prove.plan_checks import check_numbers
+from ratchet.types import InputError, LiveOutcome
+
+SCORE = "score"
+
+UNITS = {SCORE: "", "errors": "", "latency": "s", "cost": "USD"}
+"""Metrics of a live outcome, with their units. Of the score more is better, of the others less."""
+
+
+def live_value(outcome: LiveOutcome, metric: str) -> float | None:
+    """The outcome's value in the metric's own unit, or None when it is not known.
+
+    A call that failed and has no score has the score 0.
+    """
+    if metric == SCORE:
+        return 0.0 if outcome.score is None and outcome.error else outcome.score
+    if metric == "errors":
+        return 1.0 if outcome.error else 0.0
+    if metric == "latency":
+        return outcome.latency_s
+    return outcome.cost_usd
+
+
+def share_of(value: float, ceiling: float) -> float:
+    """A value as a share of its ceiling, cut off at 0 and 1."""
+    share = value / ceiling
+    return 0.0 if share < 0.0 else 1.0 if share > 1.0 else share
+
+
+class LiveGuardrail(msgspec.Struct, frozen=True, kw_only=True):
+    """A metric whose mean over the candidate's units must not exceed the baseline's by the margin.
+
+    Unlike a `Guardrail` it compares arms, not pairs. Values above the ceiling count as the ceiling:
+    choose it as the largest value that should count in full. A higher one makes the proof slower,
+    in proportion to its square.
+
+    Raises:
+        InputError: The metric is not one of `errors`, `latency` and `cost`, or a number is out of
+            range.
+    """
+
+    metric: str
+    margin: float
+    """Smallest unacceptable increase of the mean, in the metric's unit."""
+    ceiling: float = 1.0
+    """In the metric's unit; 1 for errors."""
+
+    def __post_init__(self) -> None:
+        check_metric(self.metric)
+        if self.metric == SCORE:
+            raise InputError("The score is what a canary decides by; it is no guardrail of it.")
+        check_numbers(self, 1e-12, 1e12, "ceiling")
+        check_numbers(self, 0.0, 1e12, "margin")
+        if self.margin >= self.ceiling:
+            raise InputError(
+                f"Guardrail {self.metric!r}: margin {self.margin:g} is not below its ceiling"
+                f" {self.ceiling:g}.",
+                hint="A margin is the increase that is just not acceptable.",
+            )
+
+
+def check_metric(metric: str) -> None:
+    """Refuse a metric that live outcomes do not have.
+
+    Raises:
+        InputError: It is unknown.
+    """
+    if metric not in UNITS:
+        raise InputError(
+            f"Live outcomes have no metric {metric!r}.", hint=f"Choose one of: {', '.join(UNITS)}."
+        )

@@ -1,0 +1,84 @@
+"""Stages on live traffic after the held-out experiment, and the decision that each ends in."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ratchet.types.experiment import GuardrailResult
+
+LiveStage: TypeAlias = Literal["shadow", "canary", "watch"]
+
+StageVerdict: TypeAlias = Literal["pass", "harm", "hold", "inconclusive", "alarm", "drift"]
+"""pass: proved not to be worse than the plan allows; of a watch: it ended without an alarm. harm:
+proved worse. hold: the traffic cannot be trusted, as the arms are not of the planned sizes.
+inconclusive: neither was proved before the traffic ran out. alarm: the release got worse. drift:
+what was released before got worse, too."""
+
+
+class SubgroupResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One group of a stage's traffic."""
+
+    group: str
+    """Cluster or tag."""
+    count: int
+    """Pairs, or units with a score."""
+    baseline: float | None
+    """Mean score; None without any."""
+    candidate: float | None
+    """Mean score; None without any."""
+    e_value: float
+    """Evidence against "no worse in this group"."""
+    harmed: bool
+    """Whether the candidate is proved worse in this group, after correction for their number."""
+
+
+class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stage ended, or where it stands.
+
+    In a watch, the candidate is the release and the baseline the control share.
+    """
+
+    stage: LiveStage
+    verdict: StageVerdict | None
+    """None while the stage runs."""
+    metric: str
+    """What the verdict is about: the objective, or for an alarm the metric that got worse."""
+    alpha: float
+    """Probability of a wrong `pass`; of a watch, of a false alarm."""
+    baseline_count: int
+    """Pairs, units or outcomes with a score."""
+    candidate_count: int
+    baseline: float | None
+    """Mean score; None without any."""
+    candidate: float | None
+    """Mean score; None without any."""
+    e_value: float
+    """Evidence for `pass`, against "worse than the plan allows"; of a watch, for an alarm."""
+    needed: float
+    """The e-value that `pass`, or in a watch an alarm, takes."""
+    harm_e_value: float = 1.0
+    """Evidence for harm."""
+    harm_needed: float = 0.0
+    """The e-value that `harm` takes; 0 in a watch."""
+    interval: tuple[float, float] | None = None
+    """Confidence interval of the mean difference at level 1 - alpha; None where it does not hold
+    yet, and in a watch."""
+    missing: int = 0
+    """Pairs, units or outcomes without a score."""
+    blocked: int = 0
+    """Pairs whose candidate was stopped at a side effect or left what was recorded."""
+    guardrails: tuple[GuardrailResult, ...] = ()
+    sample_ratio_e_value: float | None = None
+    """Of a canary: evidence that the arms are not of the planned sizes."""
+    missing_e_value: float | None = None
+    """Of a canary: evidence that one arm lacks more scores than the other."""
+    subgroups: tuple[SubgroupResult, ...] = ()
+    sentence: str = ""
+    """The decision as sentences for display."""
+
+    @property
+    def harmed_groups(self) -> tuple[str, ...]:
+        """Groups in which the candidate is proved worse, whatever the verdict."""
+        return tuple(result.group for result in self.subgroups if result.harmed)
