@@ -2,10 +2,13 @@
 
 from ratchet.prove.alpha import level
 from ratchet.prove.audit import drawn_pairs, drawn_repetition
+from ratchet.prove.canary import CanaryPlan, CanaryTest
 from ratchet.prove.comparison import Comparison, fewest_pairs_to_promote
 from ratchet.prove.decide import decision
 from ratchet.prove.evidence import write_evidence
 from ratchet.prove.guardrails import Guardrail
+from ratchet.prove.live_metrics import LiveGuardrail
+from ratchet.prove.live_state import load, save
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.prove.repetitions import (
     PilotTask,
@@ -13,23 +16,37 @@ from ratchet.prove.repetitions import (
     choose_repetitions,
     may_repeat,
 )
+from ratchet.prove.shadow import ShadowPair, ShadowPlan, ShadowTest
 from ratchet.prove.verification import Verification, verify
+from ratchet.prove.watch import WatchedMetric, WatchPlan, WatchTest, expected_mean
 
 __all__ = [
+    "CanaryPlan",
+    "CanaryTest",
     "Comparison",
     "ExperimentPlan",
     "Guardrail",
+    "LiveGuardrail",
     "PairedScore",
     "PilotTask",
     "RepetitionPlan",
+    "ShadowPair",
+    "ShadowPlan",
+    "ShadowTest",
     "Verification",
+    "WatchPlan",
+    "WatchTest",
+    "WatchedMetric",
     "choose_repetitions",
     "decision",
     "drawn_pairs",
     "drawn_repetition",
+    "expected_mean",
     "fewest_pairs_to_promote",
     "level",
+    "load",
     "may_repeat",
+    "save",
     "verify",
     "write_evidence",
 ]

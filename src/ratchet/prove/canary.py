@@ -1,12 +1,36 @@
-"""The canary stage: a share of live units gets the candidate, and the arms are compared."""
+"""The canary stage: a share of live units gets the candidate, and the arms are compared.
+
+The effect on the score is estimated without bias from the random assignment alone (see
+`ratchet.stats.weighted_effect`), and tested by betting, exactly. The interval that is shown beside
+it is asymptotic, and is hidden until there are enough good and bad outcomes in both arms.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from ratchet.prove.live_metrics import LiveGuardrail
+from ratchet.prove.live_metrics import SCORE, UNITS, LiveGuardrail, live_value, share_of
 from ratchet.prove.plan_checks import check_counts, check_numbers
-from ratchet.types import InputError
+from ratchet.prove.stage_sentence import proved_lower, stage_sentence
+from ratchet.prove.subgroups import Subgroups
+from ratchet.stats.asymptotic import asymptotic_interval
+from ratchet.stats.eprocess import EProcess
+from ratchet.stats.sample_ratio import SampleRatio
+from ratchet.stats.weighted_effect import WeightedEffect
+from ratchet.types import GuardrailResult, InputError, LiveOutcome, StageDecision, StageVerdict
+
+ENOUGH = 10.0
+"""Sum of scores, and of what they lack to 1, that each arm needs before the interval is shown: for
+scores of 0 and 1, that many successes and failures."""
+
+TUNED_FOR = 1000
+"""Units at which the interval is narrowest, compared with others of its kind."""
+
+DIGITS = 6
+"""Digits after the point of the interval: its logarithms are not the same to the last bit on every
+machine."""
 
 
 class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,3 +82,286 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InputError(f"CanaryPlan: guardrail {twice[0]!r} is given twice.")
+
+    @property
+    def harm_needed(self) -> float:
+        """E-value at which the score, or a guardrail's metric, is proved worse."""
+        return (1 + len(self.guardrails)) / self.harm_alpha
+
+    @property
+    def hold_needed(self) -> float:
+        """E-value at which the arms are proved not to be comparable."""
+        return 1.0 / self.hold_alpha
+
+
+class GuardrailEvidence(msgspec.Struct, kw_only=True):
+    """One guardrail's evidence so far."""
+
+    guardrail: LiveGuardrail
+    effect: WeightedEffect
+    passing: EProcess
+    """Against "worse by the margin or more"."""
+    harming: EProcess
+    """Against "not worse than the margin"."""
+    missing: int = 0
+
+    @classmethod
+    def begin(cls, guardrail: LiveGuardrail, plan: CanaryPlan) -> GuardrailEvidence:
+        """The evidence before the first unit."""
+        effect = WeightedEffect(share=plan.share)
+        bound = guardrail.margin / guardrail.ceiling / effect.bound
+        return cls(
+            guardrail=guardrail,
+            effect=effect,
+            passing=EProcess(null=-bound, threshold=1.0 / plan.alpha, horizon=plan.max_units),
+            harming=EProcess(null=bound, threshold=plan.harm_needed, horizon=plan.harm_units),
+        )
+
+    def add(self, outcome: LiveOutcome, group: str) -> None:
+        """Add a unit."""
+        value = live_value(outcome, self.guardrail.metric)
+        if value is None:
+            self.missing += 1
+            self.passing.skip()
+            self.harming.skip()
+            return
+        worse = self.effect.observe(
+            share_of(value, self.guardrail.ceiling), outcome.arm == "candidate", group
+        )
+        self.passing.observe(-worse)
+        self.harming.observe(worse)
+
+    def measured(self, plan: CanaryPlan) -> bool:
+        """Whether the metric is known in enough units."""
+        count = self.effect.observations.count
+        return count > 0 and self.missing <= plan.max_missing * (count + self.missing)
+
+    def result(self, plan: CanaryPlan) -> GuardrailResult:
+        """Means of values cut off at the ceiling, and the evidence."""
+        measured, ceiling = self.measured(plan), self.guardrail.ceiling
+        before, after = self.effect.untreated.mean, self.effect.treated.mean
+        return GuardrailResult(
+            metric=self.guardrail.metric,
+            margin=self.guardrail.margin,
+            unit=UNITS[self.guardrail.metric],
+            baseline=before * ceiling if measured and before is not None else None,
+            candidate=after * ceiling if measured and after is not None else None,
+            e_value=self.passing.peak,
+            passed=self.passing.reached and measured,
+        )
+
+
+class CanaryTest(msgspec.Struct, kw_only=True):
+    """A canary as the outcomes of its units arrive.
+
+    - **harm** as soon as the score is proved lower, or a guardrail's metric worse than its margin;
+    - **hold** as soon as the arms are proved not to be of the planned sizes, or scores to be
+      missing in one arm more than in the other: then the arms cannot be compared;
+    - **pass** as soon as "an effect of `min_effect` or less" is rejected at `alpha`, every
+      guardrail is proved to hold at `alpha`, there are enough units, and few enough without a
+      score;
+    - **inconclusive** when the units run out.
+
+    Looking after each unit costs nothing: each null is tested by an e-process. A unit counts once,
+    by its first outcome. To go on in another process, use `save` and `load`, or add the same
+    outcomes again.
+    """
+
+    plan: CanaryPlan
+    effect: WeightedEffect
+    passing: EProcess
+    """Against "the effect is `min_effect` or less"."""
+    harming: EProcess
+    """Against "no worse"."""
+    guardrails: list[GuardrailEvidence]
+    ratio: SampleRatio
+    """Of all units."""
+    missing_ratio: SampleRatio
+    """Of units without a score."""
+    subgroups: Subgroups
+    verdict: StageVerdict | None = None
+    """None while the stage runs."""
+    units: set[str] = set()
+
+    @classmethod
+    def begin(cls, plan: CanaryPlan) -> CanaryTest:
+        """A test without units."""
+        effect = WeightedEffect(share=plan.share)
+        return cls(
+            plan=plan,
+            effect=effect,
+            passing=EProcess(
+                null=plan.min_effect / effect.bound,
+                threshold=1.0 / plan.alpha,
+                horizon=plan.max_units,
+            ),
+            harming=EProcess(threshold=plan.harm_needed, horizon=plan.harm_units),
+            guardrails=[GuardrailEvidence.begin(each, plan) for each in plan.guardrails],
+            ratio=SampleRatio(share=plan.share),
+            missing_ratio=SampleRatio(share=plan.share),
+            subgroups=Subgroups(alpha=plan.subgroup_alpha, horizon=plan.harm_units),
+        )
+
+    @property
+    def scored(self) -> int:
+        """Units with a score."""
+        return self.effect.observations.count
+
+    @property
+    def too_many_missing(self) -> bool:
+        """Whether too many units have no score for the candidate to pass."""
+        return self.missing_ratio.units > self.plan.max_missing * self.ratio.units
+
+    def add(self, outcome: LiveOutcome) -> StageVerdict | None:
+        """Add the next outcome; returns the verdict, or None to continue.
+
+        A later outcome of a unit changes nothing.
+
+        Raises:
+            InputError: The stage is over, the unit is in neither arm, or a score is not in [0, 1].
+        """
+        if self.verdict is not None:
+            raise InputError(
+                f"Trace {outcome.trace_id!r} came after the verdict {self.verdict!r}.",
+                hint="An outcome that was not part of the decision cannot be added to it.",
+            )
+        if outcome.arm is None:
+            raise InputError(
+                f"Trace {outcome.trace_id!r} is in neither arm of the canary.",
+                hint="Add outcomes of enrolled units only.",
+            )
+        if outcome.unit in self.units:
+            return None
+        score = live_value(outcome, SCORE)
+        for value in (score, outcome.predicted):
+            if value is not None and not 0.0 <= value <= 1.0:
+                raise InputError(f"Trace {outcome.trace_id!r}: score {value!r} is outside [0, 1].")
+        self.units.add(outcome.unit)
+        treated = outcome.arm == "candidate"
+        group = self.subgroups.name_of(outcome.group)
+        self.ratio.observe(treated)
+        if score is None:
+            self.missing_ratio.observe(treated)
+            self.passing.skip()
+            self.harming.skip()
+        else:
+            gain = self.effect.observe(score, treated, group, outcome.predicted)
+            self.passing.observe(gain)
+            self.harming.observe(-gain)
+            before, after = (None, score) if treated else (score, None)
+            self.subgroups.observe(group, gain, before, after)
+        for guardrail in self.guardrails:
+            guardrail.add(outcome, group)
+        self.verdict = self._verdict()
+        return self.verdict
+
+    def finish(self) -> StageVerdict:
+        """End the stage without further units; returns the final verdict."""
+        if self.verdict is None:
+            self.verdict = "inconclusive"
+        return self.verdict
+
+    @property
+    def e_values(self) -> dict[str, float]:
+        """The current e-values by name."""
+        found = {"pass": self.passing.value, "harm": self.harming.value}
+        for each in self.guardrails:
+            found[each.guardrail.metric] = each.passing.value
+            found[f"{each.guardrail.metric} harm"] = each.harming.value
+        found["sample ratio"] = self.ratio.value
+        found["missing"] = self.missing_ratio.value
+        return found
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Asymptotic confidence sequence of the mean effect, at level 1 - alpha.
+
+        None until each arm has `ENOUGH` good and bad outcomes.
+        """
+        for arm in (self.effect.treated, self.effect.untreated):
+            if min(arm.total, arm.count - arm.total) < ENOUGH:
+                return None
+        found, bound = self.effect.observations, self.effect.bound
+        mean = found.total / found.count
+        variance = max(self.effect.squares / found.count - mean * mean, 0.0)
+        low, high = asymptotic_interval(
+            found.count, mean, variance, alpha=self.plan.alpha, tuned_for=TUNED_FOR
+        )
+        return round(max(low * bound, -1.0), DIGITS), round(min(high * bound, 1.0), DIGITS)
+
+    def decision(self) -> StageDecision:
+        """How the stage ended, or where it stands."""
+        plan = self.plan
+        found = StageDecision(
+            stage="canary",
+            verdict=self.verdict,
+            metric=plan.metric,
+            alpha=plan.alpha,
+            baseline_count=self.effect.untreated.count,
+            candidate_count=self.effect.treated.count,
+            baseline=self.effect.untreated.mean,
+            candidate=self.effect.treated.mean,
+            e_value=self.passing.peak,
+            needed=self.passing.threshold,
+            harm_e_value=self.harming.peak,
+            harm_needed=self.harming.threshold,
+            interval=self.interval,
+            missing=self.missing_ratio.units,
+            guardrails=tuple(each.result(plan) for each in self.guardrails),
+            sample_ratio_e_value=self.ratio.peak,
+            missing_e_value=self.missing_ratio.peak,
+            subgroups=self.subgroups.results(paired=False),
+        )
+        reasons = self._harms(found) if self.verdict == "harm" else self._obstacles()
+        return stage_sentence(found, limit=plan.min_effect, reasons=reasons)
+
+    def _harms(self, found: StageDecision) -> list[str]:
+        reasons = [proved_lower(found)] if self.harming.reached else []
+        for each in self.guardrails:
+            if each.harming.reached:
+                name, unit = each.guardrail.metric, UNITS[each.guardrail.metric]
+                margin = f"{each.guardrail.margin:g} {unit}".strip()
+                reasons.append(f"the mean of {name} is proved higher by more than {margin}")
+        return reasons
+
+    def _obstacles(self) -> list[str]:
+        plan, reasons = self.plan, []
+        if self.ratio.peak >= plan.hold_needed:
+            reasons.append(
+                f"{self.ratio.first} of {self.ratio.units} units got the candidate, where"
+                f" {100.0 * plan.share:.3g} % were planned"
+            )
+        if self.missing_ratio.peak >= plan.hold_needed:
+            reasons.append(
+                f"{self.missing_ratio.first} of {self.missing_ratio.units} units without a score"
+                " are the candidate's, so that scores are missing for its sake"
+            )
+        if self.scored < plan.min_units:
+            reasons.append(f"there are fewer than {plan.min_units} units with a score")
+        if self.too_many_missing:
+            reasons.append("too many units have no score")
+        return reasons
+
+    def _verdict(self) -> StageVerdict | None:
+        plan = self.plan
+        if self.harming.reached or any(each.harming.reached for each in self.guardrails):
+            return "harm"
+        if max(self.ratio.peak, self.missing_ratio.peak) >= plan.hold_needed:
+            return "hold"
+        if (
+            self.passing.reached
+            and self.scored >= plan.min_units
+            and not self.too_many_missing
+            and all(each.passing.reached and each.measured(plan) for each in self.guardrails)
+        ):
+            return "pass"
+        return "inconclusive" if self.ratio.units >= plan.max_units else None
+
+
+def replay_canary(plan: CanaryPlan, outcomes: Iterable[LiveOutcome]) -> CanaryTest:
+    """A test of these outcomes; those after its verdict are ignored."""
+    test = CanaryTest.begin(plan)
+    for outcome in outcomes:
+        if test.add(outcome) is not None:
+            break
+    return test

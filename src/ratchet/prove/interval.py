@@ -7,7 +7,8 @@ decreases as m grows: the end of the interval is found by bisection.
 The interval agrees with the decision. Gains of zero or less are excluded exactly when the candidate
 is proved better at alpha, one-sided; above zero, each side is tested at alpha / 2. For every true
 gain the probability that it is ever excluded is at most alpha. A candidate that is not proved
-better gets an interval that contains zero. Source of the partition: Hayter and Hsu, "On the
+better gets an interval that contains zero. Another boundary than zero takes its place where that is
+what the decision tests. Source of the partition: Hayter and Hsu, "On the
 relationship between stepwise decision procedures and confidence sets", JASA 1994.
 """
 
@@ -25,7 +26,12 @@ Row = tuple[float, Bets]
 
 
 def interval(
-    differences: Sequence[float | None], *, alpha: float, min_gain: float, horizon: int
+    differences: Sequence[float | None],
+    *,
+    alpha: float,
+    min_gain: float,
+    horizon: int,
+    boundary: float = 0.0,
 ) -> tuple[float, float]:
     """Confidence interval of the mean of `differences`, valid at any stopping time.
 
@@ -34,12 +40,13 @@ def interval(
         alpha: Probability that the interval ever misses the true mean.
         min_gain: The gain that the upper end targets, as in the futility test.
         horizon: As in the decision; it affects only the bets.
+        boundary: The largest mean that the decision has to exclude.
 
     Returns:
         Lower and upper end. If they cross, which has probability at most alpha, the upper end is
         set to the lower one.
     """
-    rising = _rows(differences, null=0.0, threshold=1.0 / alpha, horizon=horizon)
+    rising = _rows(differences, null=boundary, threshold=1.0 / alpha, horizon=horizon)
     falling = _rows(
         [None if d is None else -d for d in differences],
         null=-min_gain,
@@ -47,11 +54,11 @@ def interval(
         horizon=horizon,
     )
     lower = _lower_end(rising, 1.0 / alpha)
-    if _excluded(rising, 0.0, 1.0 / alpha):
-        lower = max(0.0, _lower_end(rising, 2.0 / alpha))
+    if _excluded(rising, boundary, 1.0 / alpha):
+        lower = max(boundary, _lower_end(rising, 2.0 / alpha))
     else:
-        lower = min(0.0, lower)
-    upper = max(0.0, -_lower_end(falling, 2.0 / alpha))
+        lower = min(boundary, lower)
+    upper = max(boundary, -_lower_end(falling, 2.0 / alpha))
     return lower, max(lower, upper)
 
 

@@ -1,11 +1,23 @@
-"""The shadow stage: mirrored live inputs, the candidate's score beside the user's."""
+"""The shadow stage: mirrored live inputs, the candidate's score beside the user's.
+
+The candidate passes when "worse by the margin or more" is rejected, and is stopped when "no worse"
+is rejected. It has been proved better on held-out tasks, with evidence that is not used here; this
+stage proves that on live inputs it is not worse.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from ratchet.prove.interval import interval
 from ratchet.prove.plan_checks import check_counts, check_numbers
-from ratchet.types import InputError
+from ratchet.prove.stage_sentence import proved_lower, stage_sentence
+from ratchet.prove.subgroups import Subgroups
+from ratchet.stats.eprocess import EProcess
+from ratchet.stats.weighted_effect import Moments
+from ratchet.types import InputError, StageDecision, StageVerdict
 
 
 class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +40,7 @@ class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Scored pairs before which nothing passes."""
     max_pairs: int = 2000
     """Pairs, unscored ones included, after which the stage ends."""
-    harm_pairs: int = 100
+    harm_pairs: int = 150
     """Pairs within which the test for harm aims to stop a candidate; it goes on afterwards."""
     max_missing: float = 0.1
     """Share of pairs without a score above which nothing passes."""
@@ -82,3 +94,162 @@ class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
         for side in ("baseline", "candidate"):
             if getattr(self, side) is not None:
                 check_numbers(self, 0.0, 1.0, side)
+
+
+class ShadowTest(msgspec.Struct, kw_only=True):
+    """A shadow stage as its pairs arrive.
+
+    - **harm** as soon as "no worse" is rejected at `harm_alpha`;
+    - **pass** as soon as "worse by `margin` or more" is rejected at `alpha`, after `min_pairs` and
+      with few enough pairs missing and blocked;
+    - **inconclusive** when the pairs run out.
+
+    Looking after each pair costs nothing: each null is tested by an e-process. To go on in another
+    process, use `save` and `load`, or add the same pairs again.
+    """
+
+    plan: ShadowPlan
+    passing: EProcess
+    """Against "worse by `margin` or more"."""
+    harming: EProcess
+    """Against "no worse"."""
+    subgroups: Subgroups
+    verdict: StageVerdict | None = None
+    """None while the stage runs."""
+    pairs: int = 0
+    missing: int = 0
+    blocked: int = 0
+    baseline: Moments = msgspec.field(default_factory=Moments)
+    candidate: Moments = msgspec.field(default_factory=Moments)
+    differences: list[float | None] = []
+    """What the proof of `pass` used, by pair; None for a pair that was left out."""
+
+    @classmethod
+    def begin(cls, plan: ShadowPlan) -> ShadowTest:
+        """A test without pairs."""
+        return cls(
+            plan=plan,
+            passing=EProcess(null=-plan.margin, threshold=1.0 / plan.alpha, horizon=plan.max_pairs),
+            harming=EProcess(threshold=1.0 / plan.harm_alpha, horizon=plan.harm_pairs),
+            subgroups=Subgroups(alpha=plan.subgroup_alpha, horizon=plan.harm_pairs),
+        )
+
+    @property
+    def scored(self) -> int:
+        """Pairs with both scores."""
+        return self.baseline.count
+
+    @property
+    def too_many_missing(self) -> bool:
+        """Whether too many pairs have no score for the candidate to pass."""
+        return self.missing > self.plan.max_missing * self.pairs
+
+    @property
+    def too_many_blocked(self) -> bool:
+        """Whether too many pairs are blocked for the candidate to pass."""
+        return self.blocked > self.plan.max_blocked * self.pairs
+
+    def add(self, pair: ShadowPair) -> StageVerdict | None:
+        """Add the next pair; returns the verdict, or None to continue.
+
+        Raises:
+            InputError: The stage is over.
+        """
+        if self.verdict is not None:
+            raise InputError(
+                f"Trace {pair.trace_id!r} came after the verdict {self.verdict!r}.",
+                hint="A pair that was not part of the decision cannot be added to it.",
+            )
+        self.pairs += 1
+        before, after = pair.baseline, pair.candidate
+        difference = None
+        if pair.blocked:
+            self.blocked += 1
+            if before is not None and self.plan.blocked_score is not None:
+                difference = self.plan.blocked_score - before
+        elif before is None or after is None:
+            self.missing += 1
+        else:
+            difference = after - before
+            self.harming.observe(-difference)
+            self.baseline.add(before)
+            self.candidate.add(after)
+            group = self.subgroups.name_of(pair.group)
+            self.subgroups.observe(group, difference, before, after)
+        if difference is None:
+            self.passing.skip()
+        else:
+            self.passing.observe(difference)
+        self.differences.append(difference)
+        self.verdict = self._verdict()
+        return self.verdict
+
+    def finish(self) -> StageVerdict:
+        """End the stage without further pairs; returns the final verdict."""
+        if self.verdict is None:
+            self.verdict = "inconclusive"
+        return self.verdict
+
+    @property
+    def e_values(self) -> dict[str, float]:
+        """The current e-values by name."""
+        return {"pass": self.passing.value, "harm": self.harming.value}
+
+    def decision(self) -> StageDecision:
+        """How the stage ended, or where it stands."""
+        plan = self.plan
+        found = StageDecision(
+            stage="shadow",
+            verdict=self.verdict,
+            metric=plan.metric,
+            alpha=plan.alpha,
+            baseline_count=self.scored,
+            candidate_count=self.scored,
+            baseline=self.baseline.mean,
+            candidate=self.candidate.mean,
+            e_value=self.passing.peak,
+            needed=self.passing.threshold,
+            harm_e_value=self.harming.peak,
+            harm_needed=self.harming.threshold,
+            interval=interval(
+                self.differences,
+                alpha=plan.alpha,
+                min_gain=0.0,
+                horizon=plan.max_pairs,
+                boundary=-plan.margin,
+            )
+            if self.scored
+            else None,
+            missing=self.missing,
+            blocked=self.blocked,
+            subgroups=self.subgroups.results(paired=True),
+        )
+        reasons = [proved_lower(found)] if self.verdict == "harm" else self._obstacles()
+        return stage_sentence(found, limit=-plan.margin, reasons=reasons)
+
+    def _obstacles(self) -> list[str]:
+        reasons = []
+        if self.scored < self.plan.min_pairs:
+            reasons.append(f"there are fewer than {self.plan.min_pairs} scored pairs")
+        if self.too_many_missing:
+            reasons.append("too many pairs have no score")
+        if self.too_many_blocked:
+            reasons.append("too many pairs are blocked")
+        return reasons
+
+    def _verdict(self) -> StageVerdict | None:
+        if self.harming.reached:
+            return "harm"
+        ready = self.scored >= self.plan.min_pairs
+        if self.passing.reached and ready and not self.too_many_missing | self.too_many_blocked:
+            return "pass"
+        return "inconclusive" if self.pairs >= self.plan.max_pairs else None
+
+
+def replay_shadow(plan: ShadowPlan, pairs: Iterable[ShadowPair]) -> ShadowTest:
+    """A test of these pairs; those after its verdict are ignored."""
+    test = ShadowTest.begin(plan)
+    for pair in pairs:
+        if test.add(pair) is not None:
+            break
+    return test

@@ -1,12 +1,23 @@
-"""The watch after a release: an alarm when live scores, errors, latency or cost get worse."""
+"""The watch after a release: an alarm when live scores, errors, latency or cost get worse.
+
+Each metric has a detector of a fall (`ratchet.stats.change`), and their average decides, so that
+several metrics share one probability of a false alarm. A share of the traffic may stay on what was
+released before, as a control. If that got worse too, it is the world that has changed, or the
+model's provider, and rolling back would not help.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from ratchet.prove.live_metrics import SCORE, check_metric
+from ratchet.prove.live_metrics import SCORE, UNITS, check_metric, live_value, share_of
 from ratchet.prove.plan_checks import check_counts, check_numbers
-from ratchet.types import InputError
+from ratchet.stats.agreement import wilson
+from ratchet.stats.change import FallDetector
+from ratchet.stats.weighted_effect import Moments
+from ratchet.types import InputError, LiveOutcome, StageDecision, StageVerdict
 
 
 class WatchedMetric(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,13 +69,224 @@ class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Probability of a false alarm within `outcomes`, over all metrics together."""
     outcomes: int = 10_000
     """Outcomes of the release after which the watch ends."""
+    control_outcomes: int = 500
+    """Outcomes of the control share within which a false alarm of its own has probability `alpha`.
+    The fewer, the sooner a change of the world is told from a bad release."""
 
     def __post_init__(self) -> None:
         check_numbers(self, 1e-12, 0.5, "alpha")
-        check_counts(self, 1, 10**9, "outcomes")
+        check_counts(self, 1, 10**9, "outcomes", "control_outcomes")
         names = [each.metric for each in self.metrics]
         if not names:
             raise InputError("WatchPlan: there is no metric to watch.")
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InputError(f"WatchPlan: metric {twice[0]!r} is given twice.")
+
+    @property
+    def needed(self) -> float:
+        """Statistic at which there is an alarm."""
+        return self.outcomes / self.alpha
+
+    @property
+    def control_needed(self) -> float:
+        """Statistic at which the control share got worse, too."""
+        return self.control_outcomes / self.alpha
+
+
+def expected_mean(
+    metric: str, outcomes: Iterable[LiveOutcome], *, ceiling: float = 1.0, level: float = 0.95
+) -> float:
+    """The mean of earlier outcomes, estimated with caution: what a `WatchedMetric` may expect.
+
+    It is the worse end of Wilson's interval, which for values in [0, 1] other than 0 and 1 is wider
+    than it has to be.
+
+    Args:
+        metric: `score`, `errors`, `latency` or `cost`.
+        outcomes: Of the candidate in a canary, or of the release before it; without later ones.
+        ceiling: Values above it count as this, in the metric's unit.
+        level: Confidence of the interval.
+
+    Returns:
+        In the metric's unit.
+
+    Raises:
+        InputError: No outcome has a value, or the metric is unknown.
+    """
+    check_metric(metric)
+    found = Moments()
+    for outcome in outcomes:
+        if (value := live_value(outcome, metric)) is not None:
+            found.add(share_of(value, ceiling))
+    if not found.count:
+        raise InputError(
+            f"No earlier outcome has a value of {metric!r}.",
+            hint="Watch another metric, or wait for traffic.",
+        )
+    low, high = wilson(found.total, found.count, level)
+    return (low if metric == SCORE else high) * ceiling
+
+
+class WatchedTraffic(msgspec.Struct, kw_only=True):
+    """The detectors of one share of the traffic, one for each metric."""
+
+    detectors: list[FallDetector]
+    outcomes: int = 0
+    missing: int = 0
+    """Outcomes without a score."""
+    peak: float = 0.0
+    """The largest average of the detectors so far."""
+
+    @classmethod
+    def begin(cls, plan: WatchPlan) -> WatchedTraffic:
+        """Detectors without outcomes."""
+        return cls(detectors=[FallDetector(mean=each.worst_mean) for each in plan.metrics])
+
+    @property
+    def value(self) -> float:
+        """The average of the detectors."""
+        total = 0.0
+        for each in self.detectors:
+            total += each.value
+        return total / len(self.detectors)
+
+    def add(self, plan: WatchPlan, outcome: LiveOutcome) -> None:
+        """Add an outcome; a metric without a value stays as it is."""
+        self.outcomes += 1
+        for watched, detector in zip(plan.metrics, self.detectors, strict=True):
+            value = live_value(outcome, watched.metric)
+            if value is None:
+                self.missing += watched.metric == SCORE
+                continue
+            share = share_of(value, watched.ceiling)
+            detector.observe(share if watched.metric == SCORE else 1.0 - share)
+        if (value := self.value) > self.peak:
+            self.peak = value
+
+    def mean(self, plan: WatchPlan, place: int) -> float | None:
+        """Mean of a metric in its unit, values cut off at the ceiling; None without any."""
+        detector, watched = self.detectors[place], plan.metrics[place]
+        if not detector.count:
+            return None
+        share = detector.total / detector.count
+        return (share if watched.metric == SCORE else 1.0 - share) * watched.ceiling
+
+
+class WatchTest(msgspec.Struct, kw_only=True):
+    """A watch as outcomes arrive.
+
+    - **alarm** when the release got worse and the control share, if there is one, has not;
+    - **drift** when both got worse;
+    - **pass** after the plan's number of outcomes of the release.
+
+    To go on in another process, use `save` and `load`, or add the same outcomes again.
+    """
+
+    plan: WatchPlan
+    release: WatchedTraffic
+    control: WatchedTraffic
+    verdict: StageVerdict | None = None
+    """None while the watch runs."""
+
+    @classmethod
+    def begin(cls, plan: WatchPlan) -> WatchTest:
+        """A watch without outcomes."""
+        return cls(
+            plan=plan, release=WatchedTraffic.begin(plan), control=WatchedTraffic.begin(plan)
+        )
+
+    def add(self, outcome: LiveOutcome) -> StageVerdict | None:
+        """Add the next outcome; returns the verdict, or None to continue.
+
+        Outcomes of the arm `baseline` are the control share; all others are the release's.
+
+        Raises:
+            InputError: The watch is over.
+        """
+        if self.verdict is not None:
+            raise InputError(
+                f"Trace {outcome.trace_id!r} came after the verdict {self.verdict!r}.",
+                hint="An outcome that was not part of the decision cannot be added to it.",
+            )
+        if outcome.arm == "baseline":
+            self.control.add(self.plan, outcome)
+            return None
+        self.release.add(self.plan, outcome)
+        if self.release.peak >= self.plan.needed:
+            drifted = self.control.peak >= self.plan.control_needed
+            self.verdict = "drift" if drifted else "alarm"
+        elif self.release.outcomes >= self.plan.outcomes:
+            self.verdict = "pass"
+        return self.verdict
+
+    def finish(self) -> StageVerdict:
+        """End the watch without further outcomes, as when the next release takes its place."""
+        if self.verdict is None:
+            self.verdict = "inconclusive"
+        return self.verdict
+
+    @property
+    def e_values(self) -> dict[str, float]:
+        """The current statistics by name; under no change they grow by 1 with each outcome."""
+        return {"release": self.release.value, "control": self.control.value}
+
+    def decision(self) -> StageDecision:
+        """How the watch ended, or where it stands; of the metric with the most evidence."""
+        plan, release, control = self.plan, self.release, self.control
+        values = [each.value for each in release.detectors]
+        place = values.index(max(values))
+        watched = plan.metrics[place]
+        before, after = control.mean(plan, place), release.mean(plan, place)
+        return StageDecision(
+            stage="watch",
+            verdict=self.verdict,
+            metric=watched.metric,
+            alpha=plan.alpha,
+            baseline_count=control.detectors[place].count,
+            candidate_count=release.detectors[place].count,
+            baseline=before,
+            candidate=after,
+            e_value=release.peak,
+            needed=plan.needed,
+            missing=release.missing,
+            sentence=self._sentence(watched, before, after),
+        )
+
+    def _sentence(self, watched: WatchedMetric, before: float | None, after: float | None) -> str:
+        if after is None:
+            return "The release has no outcomes yet."
+        unit = f" {UNITS[watched.metric]}".rstrip()
+        limit = "at least" if watched.metric == SCORE else "at most"
+        moved = (
+            f"mean {watched.metric} {after:.3g}{unit} over {self.release.outcomes} outcomes, where"
+            f" {limit} {watched.expected:.3g}{unit} was expected"
+        )
+        if self.verdict in ("alarm", "drift"):
+            evidence = f"statistic {self.release.peak:.3g}, {self.plan.needed:.3g} needed"
+            text = f"The release got worse: {moved}; {evidence}."
+            if self.verdict == "drift":
+                text += (
+                    f" So did the {self.control.outcomes} outcomes on what was released before:"
+                    " the traffic or a provider has changed, and rolling back would not help."
+                )
+            elif before is not None:
+                text += (
+                    f" What was released before has a mean of {before:.3g}{unit} in"
+                    f" {self.control.outcomes} outcomes, and shows no such change."
+                )
+            return text
+        if self.verdict == "pass":
+            return f"The watch ended without an alarm: {moved}."
+        if self.verdict == "inconclusive":
+            return f"The watch ended early, without an alarm: {moved}."
+        return f"No alarm so far: {moved}."
+
+
+def replay_watch(plan: WatchPlan, outcomes: Iterable[LiveOutcome]) -> WatchTest:
+    """A watch of these outcomes; those after its verdict are ignored."""
+    test = WatchTest.begin(plan)
+    for outcome in outcomes:
+        if test.add(outcome) is not None:
+            break
+    return test

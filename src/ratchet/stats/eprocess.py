@@ -87,12 +87,12 @@ class EProcess:
         "_cap",
         "_clock",
         "_hedge",
-        "_horizon",
         "_large",
-        "_null",
         "_seen",
         "_small",
         "_squares",
+        "horizon",
+        "null",
         "peak",
         "reached",
         "threshold",
@@ -113,9 +113,9 @@ class EProcess:
         """The largest e-value so far; equal to `value` once the threshold is reached."""
         self.reached: bool
         """Whether the null is rejected."""
-        self._null = null
+        self.null = null
+        self.horizon = horizon
         self._cap = CAP / (1.0 + null)
-        self._horizon = horizon
         self.resume(START)
 
     @property
@@ -160,7 +160,7 @@ class EProcess:
         """The next bets."""
         cap = self._cap
         deviation = sqrt(self._squares / (PRIOR_WEIGHT + self._seen))
-        left = self._horizon - self._clock
+        left = self.horizon - self._clock
         hedge = 0.0
         if left > 0 and not self.reached:
             goal = self.threshold - self._small - self._large
@@ -175,7 +175,7 @@ class EProcess:
     def settle(self, observation: float, bets: Bets) -> float:
         """Settle bets that were made before the observation was known; return the e-value."""
         hedge, small, large = bets
-        excess = observation - self._null
+        excess = observation - self.null
         self._squares += excess * excess
         self._seen += 1
         self._clock += 1

@@ -13,8 +13,8 @@ LiveStage: TypeAlias = Literal["shadow", "canary", "watch"]
 StageVerdict: TypeAlias = Literal["pass", "harm", "hold", "inconclusive", "alarm", "drift"]
 """pass: proved not to be worse than the plan allows; of a watch: it ended without an alarm. harm:
 proved worse. hold: the traffic cannot be trusted, as the arms are not of the planned sizes.
-inconclusive: neither was proved before the traffic ran out. alarm: the release got worse. drift:
-what was released before got worse, too."""
+inconclusive: nothing was proved before the traffic ran out, or the stage was ended early. alarm:
+the release got worse. drift: what was released before got worse, too."""
 
 
 class SubgroupResult(msgspec.Struct, frozen=True, kw_only=True):

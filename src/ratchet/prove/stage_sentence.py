@@ -1,0 +1,110 @@
+"""The sentences of a stage's decision: what was found, and why it did not end otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ratchet.types import StageDecision
+
+PLACES = {"shadow": "In shadow", "canary": "In the canary"}
+
+
+def stage_sentence(
+    decision: StageDecision, *, limit: float, reasons: Sequence[str]
+) -> StageDecision:
+    """The decision of a shadow or canary stage with its sentences.
+
+    Args:
+        decision: All but the sentence.
+        limit: The largest mean difference that `pass` has to exclude.
+        reasons: Why it was stopped, or what keeps it from passing apart from its e-value; clauses.
+    """
+    place, moved = PLACES[decision.stage], _moved(decision)
+    evidence = f"e-value {decision.e_value:.3g}, {decision.needed:.3g} needed"
+    proved = decision.e_value >= decision.needed
+    if limit < 0.0:
+        claim = f"less than {-limit:g} worse"
+    else:
+        claim = f"better by more than {limit:g}" if limit else "better"
+    if decision.verdict == "pass":
+        text = f"{place} the candidate is proved to be {claim}: {moved}; {evidence}."
+    elif decision.verdict == "harm":
+        text = f"{place} the candidate was stopped for harm: {moved}."
+    elif decision.verdict == "hold":
+        text = f"{place} nothing is decided, as the traffic cannot be trusted: {moved}."
+    elif proved:
+        text = f"{place} the candidate is proved to be {claim}, but does not pass: {moved}."
+    else:
+        text = f"{place} the candidate is not proved to be {claim}: {moved}; {evidence}."
+    if reasons and decision.verdict != "pass":
+        text += f" {_capitalised('; '.join(reasons))}."
+    if decision.verdict == "inconclusive":
+        text += " An inconclusive stage ships nothing."
+    text += _guarded(decision) + _left_out(decision) + _harmed_groups(decision)
+    return msgspec.structs.replace(decision, sentence=text)
+
+
+def _moved(decision: StageDecision) -> str:
+    if decision.baseline is None or decision.candidate is None:
+        return "there is no score of both sides yet"
+    text = (
+        f"mean {decision.metric} {decision.baseline:.3f} before, {decision.candidate:.3f} with the"
+        f" candidate ({decision.candidate - decision.baseline:+.3f}"
+    )
+    if decision.interval is not None:
+        low, high = decision.interval
+        level = 100.0 * (1.0 - decision.alpha)
+        text += f"; {level:.3g} % interval {low:+.3f} to {high:+.3f}"
+    if decision.stage == "shadow":
+        return text + f") over {decision.baseline_count} pairs"
+    return text + f") over {decision.baseline_count} and {decision.candidate_count} units"
+
+
+def proved_lower(decision: StageDecision) -> str:
+    """That the score is proved lower, as a clause."""
+    return (
+        f"the {decision.metric} is proved lower, with an e-value of {decision.harm_e_value:.3g}"
+        f" where {decision.harm_needed:.3g} is needed"
+    )
+
+
+def _guarded(decision: StageDecision) -> str:
+    if decision.verdict == "harm" or not decision.guardrails:
+        return ""
+    kept = [each.metric for each in decision.guardrails if each.passed]
+    open_ones = [each.metric for each in decision.guardrails if each.measured and not each.passed]
+    unmeasured = [each.metric for each in decision.guardrails if not each.measured]
+    text = ""
+    if kept:
+        text += f" Guardrails proved to hold: {', '.join(kept)}."
+    if open_ones:
+        text += f" Not proved within its margin: {', '.join(open_ones)}."
+    if unmeasured:
+        text += f" Not measured: {', '.join(unmeasured)}."
+    return text
+
+
+def _left_out(decision: StageDecision) -> str:
+    text = ""
+    if decision.missing:
+        counted = "pairs" if decision.stage == "shadow" else "units"
+        text += f" {decision.missing} {counted} have no score."
+    if decision.blocked:
+        text += (
+            f" In {decision.blocked} pairs the candidate was stopped at a side effect, or left what"
+            " was recorded."
+        )
+    return text
+
+
+def _harmed_groups(decision: StageDecision) -> str:
+    groups = decision.harmed_groups
+    if not groups:
+        return ""
+    return f" Proved worse in these groups, whatever it is overall: {', '.join(groups)}."
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
