@@ -10,7 +10,7 @@ import typer
 from ratchet.cli.console import Folder, Json, out, print_json, project_in
 from ratchet.cli.run_outcome import print_decision
 from ratchet.prove import verify as recompute
-from ratchet.types import InputError
+from ratchet.types import Decision, InputError
 
 
 def verify(
@@ -46,8 +46,10 @@ def verify(
         )
     found.require()
     if not json:
-        out.print(f"[bold green]Verified:[/] all of {found.pairs} pairs recompute as stated.")
-        print_decision(found.decision)
+        counted = "pairs" if isinstance(found.decision, Decision) else "observations"
+        out.print(f"[bold green]Verified:[/] all of {found.pairs} {counted} recompute as stated.")
+        if isinstance(found.decision, Decision):
+            print_decision(found.decision)
         out.print(found.decision.sentence, markup=False)
 
 

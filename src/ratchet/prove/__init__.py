@@ -8,7 +8,7 @@ from ratchet.prove.decide import decision
 from ratchet.prove.evidence import write_evidence
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.live_metrics import LiveGuardrail
-from ratchet.prove.live_state import load, save
+from ratchet.prove.live_state import load_stage, save_stage
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.prove.repetitions import (
     PilotTask,
@@ -17,6 +17,7 @@ from ratchet.prove.repetitions import (
     may_repeat,
 )
 from ratchet.prove.shadow import ShadowPair, ShadowPlan, ShadowTest
+from ratchet.prove.stage_evidence import write_stage_evidence
 from ratchet.prove.verification import Verification, verify
 from ratchet.prove.watch import WatchedMetric, WatchPlan, WatchTest, expected_mean
 
@@ -44,9 +45,10 @@ __all__ = [
     "expected_mean",
     "fewest_pairs_to_promote",
     "level",
-    "load",
+    "load_stage",
     "may_repeat",
-    "save",
+    "save_stage",
     "verify",
     "write_evidence",
+    "write_stage_evidence",
 ]

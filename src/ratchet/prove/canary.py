@@ -163,8 +163,8 @@ class CanaryTest(msgspec.Struct, kw_only=True):
     - **inconclusive** when the units run out.
 
     Looking after each unit costs nothing: each null is tested by an e-process. A unit counts once,
-    by its first outcome. To go on in another process, use `save` and `load`, or add the same
-    outcomes again.
+    by its first outcome. To go on in another process, use `save_stage` and `load_stage`, or add the
+    same outcomes again.
     """
 
     plan: CanaryPlan

@@ -30,8 +30,8 @@ SCHEMA_LABELLED = "ratchet.evidence/3"
 """The layout where the metric is a judge's: the number of labels is part of the plan, what they say
 part of the decision, and a pair has its labels."""
 
-ROWS = "pairs"
-"""The list that is written one item per line."""
+ROWS = ("pairs", "observations")
+"""The lists that are written one item per line."""
 
 
 def write_evidence(
@@ -88,19 +88,13 @@ def write_evidence(
             },
             budget=budget,
             history=history,
-            version=_version(),
+            version=running_version(),
         )
         digest = digest_of(content)
         text = render({**content, "digest": digest})
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"The evidence for {os.fspath(path)} has no JSON form: {error}.") from None
-    try:
-        _write(Path(path), text.encode())
-    except OSError as error:
-        raise InputError(
-            f"The evidence could not be written to {os.fspath(path)}: {error.strerror or error}.",
-            hint="Free some space or choose a folder that can be written to.",
-        ) from error
+    write_atomically(path, text)
     return digest
 
 
@@ -160,7 +154,7 @@ def document(
             "missing_metrics": {s.guardrail.metric: s.missing for s in comparison.guardrails},
         },
         "means": {"baseline": before, "candidate": after, "gain": after - before},
-        ROWS: rows,
+        "pairs": rows,
     }
 
 
@@ -196,10 +190,10 @@ def digest_of(content: Mapping[str, Any]) -> str:
 
 
 def render(content: Mapping[str, Any]) -> str:
-    """JSON indented by two spaces, with one line per pair."""
+    """JSON indented by two spaces, with one line per pair or observation."""
     parts = []
     for key, value in content.items():
-        if key == ROWS and value:
+        if key in ROWS and value:
             lines = ",\n".join("    " + _dumps(row) for row in value)
             body = f"[\n{lines}\n  ]"
         else:
@@ -210,6 +204,21 @@ def render(content: Mapping[str, Any]) -> str:
 
 def _dumps(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, allow_nan=False, ensure_ascii=True, indent=indent)
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Write an evidence file: after a crash there is either none or a complete one.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    try:
+        _write(Path(path), text.encode())
+    except OSError as error:
+        raise InputError(
+            f"The evidence could not be written to {os.fspath(path)}: {error.strerror or error}.",
+            hint="Free some space or choose a folder that can be written to.",
+        ) from error
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -231,7 +240,8 @@ def _write(path: Path, data: bytes) -> None:
         os.close(folder)
 
 
-def _version() -> str:
+def running_version() -> str:
+    """Version of Ratchet that writes the file."""
     from ratchet._version import __version__
 
     return __version__

@@ -22,19 +22,19 @@ class _SavedEProcess(msgspec.Struct):
     state: State
 
 
-def save(test: msgspec.Struct) -> dict[str, Any]:
+def save_stage(test: msgspec.Struct) -> dict[str, Any]:
     """The test with its plan and all evidence so far, as plain data that JSON can hold."""
     data = msgspec.to_builtins(test, enc_hook=_encode, order="sorted")
     assert isinstance(data, dict)
     return data
 
 
-def load(kind: type[Test], data: dict[str, Any]) -> Test:
-    """The test that `save` was given.
+def load_stage(kind: type[Test], data: dict[str, Any]) -> Test:
+    """The test that `save_stage` was given.
 
     Args:
         kind: `ShadowTest`, `CanaryTest` or `WatchTest`.
-        data: What `save` returned, also after a way through JSON.
+        data: What `save_stage` returned, also after a way through JSON.
 
     Raises:
         InputError: The data is of another kind or was altered.

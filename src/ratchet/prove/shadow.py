@@ -105,7 +105,7 @@ class ShadowTest(msgspec.Struct, kw_only=True):
     - **inconclusive** when the pairs run out.
 
     Looking after each pair costs nothing: each null is tested by an e-process. To go on in another
-    process, use `save` and `load`, or add the same pairs again.
+    process, use `save_stage` and `load_stage`, or add the same pairs again.
     """
 
     plan: ShadowPlan

@@ -19,7 +19,9 @@ from ratchet.prove.evidence import (
     document,
 )
 from ratchet.prove.plan import ExperimentPlan, PairedScore
-from ratchet.types import Decision, InputError, RatchetError, VerificationError
+from ratchet.prove.stage_evidence import SCHEMA_STAGE, recompute_stage
+from ratchet.prove.stated import ABSENT, budget_of, compare, part, short
+from ratchet.types import Decision, InputError, RatchetError, StageDecision, VerificationError
 
 LARGEST_FILE = 256 * 1024 * 1024
 """Maximum bytes of a file; larger ones are not read."""
@@ -27,7 +29,7 @@ LARGEST_FILE = 256 * 1024 * 1024
 LARGEST_EXPERIMENT = 1_000_000
 """Maximum number of pairs."""
 
-SCHEMAS = (SCHEMA, SCHEMA_REPEATED, SCHEMA_LABELLED)
+SCHEMAS = (SCHEMA, SCHEMA_REPEATED, SCHEMA_LABELLED, SCHEMA_STAGE)
 """Layouts that can be verified."""
 
 STATED = ("baseline", "candidate", "dataset", "created_at", "context")
@@ -43,10 +45,10 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     findings: tuple[str, ...]
     """Every difference as a message, in order; empty if there are none."""
-    decision: Decision
-    """The decision as recomputed from the pairs."""
+    decision: Decision | StageDecision
+    """The decision as recomputed from the pairs, or from the observations of a stage."""
     pairs: int
-    """Pairs in the file, missing ones included."""
+    """Pairs or observations in the file, missing ones included."""
     digest: str
     """SHA-256 of the content as read."""
 
@@ -86,14 +88,23 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     content = _load(name)
     if content.get("schema") not in SCHEMAS:
         raise VerificationError(
-            f"{name} has the schema {_short(content.get('schema'))}, not one of"
+            f"{name} has the schema {short(content.get('schema'))}, not one of"
             f" {', '.join(map(repr, SCHEMAS))}.",
             hint="Verify it with the version of Ratchet that it names.",
         )
+    if content["schema"] == SCHEMA_STAGE:
+        stage = recompute_stage(name, content)
+        return Verification(
+            path=name,
+            findings=stage.findings,
+            decision=stage.decision,
+            pairs=stage.observations,
+            digest=stage.digest,
+        )
     plan = _plan(name, content)
     pairs = _pairs(name, content, plan.repetitions)
-    alpha = _part(name, content, "alpha", dict)
-    budget, history = _alpha(name, alpha)
+    alpha = part(name, content, "alpha", dict)
+    budget, history = budget_of(name, alpha)
     try:
         comparison = replay(plan, pairs)
         digest = digest_of(content)
@@ -115,7 +126,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             f" experiments gives {level(budget, history)!r}"
         )
     if content.get("digest") != digest:
-        findings.append(f"digest: {_short(content.get('digest'))} stated, {digest!r} recomputed")
+        findings.append(f"digest: {short(content.get('digest'))} stated, {digest!r} recomputed")
     return Verification(
         path=name,
         findings=tuple(findings),
@@ -157,7 +168,7 @@ def _unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(items):
         names = [key for key, _ in items]
         twice = next(key for key in names if names.count(key) > 1)
-        raise ValueError(f"the key {_short(twice)} is given twice")
+        raise ValueError(f"the key {short(twice)} is given twice")
     return result
 
 
@@ -165,42 +176,23 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _part(name: str, content: dict[str, Any], key: str, kind: type) -> Any:
-    value = content.get(key)
-    if not isinstance(value, kind):
-        expected = "an object" if kind is dict else "a list"
-        raise VerificationError(f"{name}: {key!r} is {_short(value)}, not {expected}.")
-    return value
-
-
 def _plan(name: str, content: dict[str, Any]) -> ExperimentPlan:
     try:
-        return msgspec.convert(_part(name, content, "plan", dict), ExperimentPlan)
+        return msgspec.convert(part(name, content, "plan", dict), ExperimentPlan)
     except msgspec.ValidationError as error:
         raise VerificationError(f"{name}: the plan is malformed: {error}.") from None
     except RatchetError as error:
         raise VerificationError(f"{name}: {error.message}") from None
 
 
-def _alpha(name: str, alpha: dict[str, Any]) -> tuple[float | None, list[bool]]:
-    budget, history = alpha.get("budget"), alpha.get("history")
-    if not isinstance(history, list) or not all(isinstance(item, bool) for item in history):
-        raise VerificationError(f"{name}: alpha.history is not a list of true and false.")
-    if budget is None:
-        return None, history
-    if not isinstance(budget, float) or not 0.0 < budget < 1.0:
-        raise VerificationError(f"{name}: alpha.budget {_short(budget)} is not within 0 and 1.")
-    return budget, history
-
-
 def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedScore]:
-    rows = _part(name, content, "pairs", list)
+    rows = part(name, content, "pairs", list)
     if len(rows) > LARGEST_EXPERIMENT:
         raise VerificationError(f"{name} has {len(rows)} pairs; at most {LARGEST_EXPERIMENT} are.")
     pairs = []
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
-            raise VerificationError(f"{name}: pair {number} is {_short(row)}, not an object.")
+            raise VerificationError(f"{name}: pair {number} is {short(row)}, not an object.")
         runs = [row] if repetitions == 1 else row.get("repetitions")
         if not isinstance(runs, list) or len(runs) != repetitions:
             raise VerificationError(
@@ -221,7 +213,7 @@ def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedS
 
 def _run(task: Any, row: Any) -> PairedScore:
     if not isinstance(row, dict):
-        raise VerificationError(f"the repetition {_short(row)} is not an object.")
+        raise VerificationError(f"the repetition {short(row)} is not an object.")
     rollouts = row.get("rollouts")
     if not isinstance(rollouts, list) or len(rollouts) != 2:
         raise VerificationError("its two rollouts are not named.")
@@ -246,7 +238,7 @@ def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]
     for stated, recomputed in zip(content["pairs"], expected["pairs"], strict=False):
         label = f"pair {recomputed['pair']} (task {recomputed['task']})"
         for key in recomputed | stated:
-            found = _compare(stated.get(key, _ABSENT), recomputed.get(key, _ABSENT), key)
+            found = compare(stated.get(key, ABSENT), recomputed.get(key, ABSENT), key)
             findings += [f"{label}: {text}" for text in found]
     ended = len(expected["pairs"])
     if ended < len(content["pairs"]):
@@ -258,37 +250,5 @@ def _differences(content: dict[str, Any], expected: dict[str, Any]) -> list[str]
     order = [key for key in COMPUTED if key != "pairs"]
     rest = [key for key in [*expected, *content] if key not in (*COMPUTED, *STATED, "digest")]
     for key in dict.fromkeys([*order, *STATED, *rest]):
-        findings += _compare(content.get(key, _ABSENT), expected.get(key, _ABSENT), key)
+        findings += compare(content.get(key, ABSENT), expected.get(key, ABSENT), key)
     return findings
-
-
-_ABSENT = object()
-
-
-def _compare(stated: Any, recomputed: Any, where: str) -> list[str]:
-    if isinstance(stated, dict) and isinstance(recomputed, dict):
-        findings = []
-        for key in recomputed | stated:
-            findings += _compare(
-                stated.get(key, _ABSENT), recomputed.get(key, _ABSENT), f"{where}.{key}"
-            )
-        return findings
-    if isinstance(stated, (list, tuple)) and isinstance(recomputed, (list, tuple)):
-        if len(stated) != len(recomputed):
-            return [f"{where}: {len(stated)} items stated, {len(recomputed)} recomputed"]
-        findings = []
-        for place, (mine, theirs) in enumerate(zip(stated, recomputed, strict=True)):
-            findings += _compare(mine, theirs, f"{where}[{place}]")
-        return findings
-    # repr distinguishes 1 from 1.0 and 0.0 from -0.0, and is exact for floats.
-    if type(stated) is type(recomputed) and repr(stated) == repr(recomputed):
-        return []
-    name = where.replace("e_values.", "e-value of ")
-    return [f"{name}: {_short(stated)} stated, {_short(recomputed)} recomputed"]
-
-
-def _short(value: Any) -> str:
-    if value is _ABSENT:
-        return "nothing"
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -180,7 +180,7 @@ class WatchTest(msgspec.Struct, kw_only=True):
     - **drift** when both got worse;
     - **pass** after the plan's number of outcomes of the release.
 
-    To go on in another process, use `save` and `load`, or add the same outcomes again.
+    To go on in another process, use `save_stage` and `load_stage`, or add the same outcomes again.
     """
 
     plan: WatchPlan
