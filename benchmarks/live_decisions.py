@@ -1,0 +1,360 @@
+"""Measures how often shadow, canary and watch decide wrongly in simulation, and how soon rightly.
+
+The stages are those of `ratchet.prove`, for many runs at once (`parts/live_decisions/stages.py`),
+looked at after every pair, unit and outcome. Scores of a canary and of a watch are 0 or 1.
+
+False promotions are counted where they are likeliest: without guardrails, and at a candidate that
+is exactly as bad as a stage must not let pass. A canary's are the worst over base rates, splits,
+and the rules "no worse by 0.03" and "better". In a stream, 20 such candidates share one alpha.
+
+Progress goes to stderr. The last line of stdout is one JSON object. The exit code is 0 when every
+bound holds, and 1 when one is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from parts.live_decisions.stages import (
+    HARM,
+    HOLD,
+    PASS,
+    Canaries,
+    Ends,
+    Shadows,
+    Watches,
+)
+from ratchet.prove import CanaryPlan, ShadowPlan, WatchedMetric, WatchPlan, level
+from ratchet.types import TrafficSplit, arm_of
+
+ALPHA = 0.05
+BASE_RATES = (0.80, 0.90, 0.95, 0.99)
+SHARES = (0.5, 0.1)
+"""Of the candidate: 50/50 and 10/90."""
+RULES = {"no worse": -0.03, "better": 0.0}
+"""Largest effect that must not pass."""
+CANDIDATES = 20
+SEED = 20
+STEPS = (0.02, 0.1, 0.2, 0.5, 1.0)
+"""Shares of enrolled units in a full ramp."""
+GROUP_RATES = np.array([0.2, 0.7, 0.98])
+"""Base rates of three groups of units, where covariates can help."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is simulated."""
+
+    runs: int
+    canary_runs: int
+    """Of each canary whose false promotions are counted."""
+    units: int
+    stream_units: int
+    pairs: int
+    outcomes: int
+    assigned: int
+
+
+FULL = Size(2000, 20_000, 2000, 1000, 1000, 10_000, 1_000_000)
+QUICK = Size(400, 400, 800, 200, 200, 4000, 50_000)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small, as in CI")
+    parser.add_argument("--workers", type=int, default=multiprocessing.cpu_count())
+    arguments = parser.parse_args()
+    size = QUICK if arguments.quick else FULL
+    jobs = all_jobs(size)
+    began = time.monotonic()
+    found: dict[str, Any] = {}
+    with multiprocessing.Pool(arguments.workers) as pool:
+        for name, value in pool.imap_unordered(_run, [(name, size) for name in jobs]):
+            found[name] = value
+            seconds = time.monotonic() - began
+            print(f"{seconds:5.0f} s  {name}: {value}", file=sys.stderr, flush=True)
+    result = report(found, size)
+    missed = bounds_missed(result, size)
+    for line in missed:
+        print(f"missed: {line}", file=sys.stderr)
+    print(json.dumps(result))
+    return 1 if missed else 0
+
+
+def all_jobs(size: Size) -> dict[str, Callable[[Size], Any]]:
+    """The measurements by name, the longest first."""
+    jobs: dict[str, Callable[[Size], Any]] = {
+        "stream of canaries": stream_of_canaries,
+        "stream of shadows": stream_of_shadows,
+        "assignment": assignment,
+    }
+    for share, base, rule in product(SHARES, BASE_RATES, RULES):
+        jobs[f"canary {share} {base} {rule}"] = lambda size, case=(share, base, rule): false_canary(
+            size, *case
+        )
+    return jobs | {
+        "watch, unchanged": watch_unchanged,
+        "watch, worse": lambda size: watch_delay(size, expected=0.9),
+        "watch, worse, cautious": lambda size: watch_delay(size, expected=0.88),
+        "shadow, worse": lambda size: shadows(size, -0.1),
+        "shadow, equal": lambda size: shadows(size, 0.0),
+        "shadow, better": lambda size: shadows(size, 0.05),
+        "canary, worse": lambda size: canaries(size, 0.9, 0.8).median(HARM),
+        "canary, equal": lambda size: canaries(size, 0.9, 0.9, units=5000).share(PASS),
+        "canary with covariates": lambda size: power(size, covariates=True),
+        "canary without covariates": lambda size: power(size, covariates=False),
+        "sample ratio": sample_ratio,
+    }
+
+
+def _run(job: tuple[str, Size]) -> tuple[str, Any]:
+    name, size = job
+    return name, all_jobs(size)[name](size)
+
+
+def seeded(*parts: object) -> np.random.Generator:
+    """A generator of its own for each measurement, the same in each process."""
+    return np.random.default_rng([SEED, *json.dumps(parts).encode()])
+
+
+def false_canary(size: Size, share: float, base: float, rule: str) -> dict[str, float]:
+    """Canaries of a candidate whose effect is the largest that must not pass."""
+    rng = seeded("canary", share, base, rule)
+    effect, runs = RULES[rule], size.canary_runs
+    plan = CanaryPlan(alpha=ALPHA, min_effect=effect, share=share, max_units=size.units)
+    test = Canaries(runs, plan)
+    missed = np.zeros(runs, bool)
+    for _ in range(size.units):
+        test.add(*unit(rng, runs, share, base, base + effect))
+        low, high, shown = test.interval()
+        missed |= shown & ((effect < low) | (high < effect))
+    return {
+        "promoted": test.ends.share(PASS),
+        "held": test.ends.share(HOLD),
+        "interval missed": float(missed.mean()),
+    }
+
+
+def unit(
+    rng: np.random.Generator, runs: int, share: float, base: float, candidate: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score and arm of one unit a run."""
+    treated = rng.random(runs) < share
+    return (rng.random(runs) < np.where(treated, candidate, base)).astype(float), treated
+
+
+def canaries(size: Size, base: float, candidate: float, units: int = 3000) -> Ends:
+    """Canaries with one guardrail, which has half of `harm_alpha` and is never near its margin."""
+    rng = seeded("ends", base, candidate)
+    plan = CanaryPlan(alpha=level(ALPHA, []), harm_alpha=ALPHA / 2.0, max_units=units)
+    test = Canaries(size.runs, plan)
+    for _ in range(units):
+        test.add(*unit(rng, size.runs, plan.share, base, candidate))
+        if (test.ends.verdict > 0).all():
+            break
+    return test.ends
+
+
+def power(size: Size, covariates: bool) -> float:
+    """Share of better candidates that pass, where units differ in ways that are known before."""
+    rng = seeded("power")
+    runs = size.runs
+    plan = CanaryPlan(alpha=level(ALPHA, []), max_units=size.units)
+    test = Canaries(runs, plan, groups=len(GROUP_RATES))
+    for _ in range(size.units):
+        group = rng.integers(0, len(GROUP_RATES), runs)
+        own = np.clip(GROUP_RATES[group] + rng.uniform(-0.2, 0.2, runs), 0.0, 0.98)
+        predicted = np.clip(own + rng.uniform(-0.1, 0.1, runs), 0.0, 1.0)
+        scores, treated = unit(rng, runs, plan.share, own, own + 0.02)
+        if covariates:
+            test.add(scores, treated, group, predicted)
+        else:
+            test.add(scores, treated)
+    return test.ends.share(PASS)
+
+
+def sample_ratio(size: Size) -> dict[str, float | None]:
+    """Canaries whose candidate gets 45 % of the units instead of 50 %."""
+    rng = seeded("sample ratio")
+    plan = CanaryPlan(alpha=ALPHA, min_effect=0.0, harm_alpha=1e-9, max_units=4000)
+    test = Canaries(size.runs, plan)
+    for _ in range(plan.max_units):
+        treated = rng.random(size.runs) < 0.45
+        test.add((rng.random(size.runs) < 0.9).astype(float), treated)
+    return {"found": float((test.ends.verdict == HOLD).mean()), "median": test.ends.median(HOLD)}
+
+
+def shadows(size: Size, gain: float) -> dict[str, float | None]:
+    """Shadow stages of a candidate with this gain, differences with a deviation of 0.3."""
+    rng = seeded("shadow", gain)
+    plan = ShadowPlan(alpha=level(ALPHA, []))
+    test = Shadows(size.runs, plan)
+    for _ in range(plan.max_pairs):
+        test.add(np.clip(rng.normal(gain, 0.3, size.runs), -1.0, 1.0))
+        if (test.ends.verdict > 0).all():
+            break
+    return {
+        "passed": test.ends.share(PASS),
+        "median to pass": test.ends.median(PASS),
+        "harm": test.ends.share(HARM),
+        "median to harm": test.ends.median(HARM),
+    }
+
+
+def stream_of_shadows(size: Size) -> dict[str, float]:
+    """A stream of candidates that are as bad as the margin, each decided in shadow."""
+    rng = seeded("stream of shadows")
+    plan = ShadowPlan(max_pairs=size.pairs)
+
+    def decide(needed: np.ndarray) -> Ends:
+        test = Shadows(size.runs, plan, needed)
+        for _ in range(size.pairs):
+            test.add(np.clip(rng.normal(-plan.margin, 0.3, size.runs), -1.0, 1.0))
+        return test.ends
+
+    return stream(size, decide)
+
+
+def stream_of_canaries(size: Size) -> dict[str, float]:
+    """A stream of candidates that are as bad as the margin, each decided by a canary."""
+    rng = seeded("stream of canaries")
+    plan = CanaryPlan(max_units=size.stream_units)
+
+    def decide(needed: np.ndarray) -> Ends:
+        test = Canaries(size.runs, plan, needed=needed)
+        for _ in range(size.stream_units):
+            test.add(*unit(rng, size.runs, plan.share, 0.9, 0.9 + plan.min_effect))
+        return test.ends
+
+    return stream(size, decide)
+
+
+def stream(size: Size, decide: Callable[[np.ndarray], Ends]) -> dict[str, float]:
+    """Share of streams in which any of their candidates ships.
+
+    Args:
+        size: How much is simulated.
+        decide: Decides a candidate of each run, given the e-values needed.
+    """
+    shipped = np.zeros((size.runs, CANDIDATES), bool)
+    inconclusive = 0.0
+    for number in range(CANDIDATES):
+        levels = [level(ALPHA, history) for history in shipped[:, :number].tolist()]
+        ends = decide(1.0 / np.array(levels))
+        shipped[:, number] = ends.verdict == PASS
+        inconclusive += float(np.mean(ends.verdict == 0)) / CANDIDATES
+    # All are false, so the share of false ones among the shipped is 1 as soon as there is one.
+    return {"false": float(shipped.any(axis=1).mean()), "inconclusive": inconclusive}
+
+
+def watch_unchanged(size: Size) -> float:
+    """Share of watches with a false alarm, at a mean that is exactly the expected one."""
+    rng = seeded("watch, unchanged")
+    plan = WatchPlan(metrics=(WatchedMetric(expected=0.9),), alpha=ALPHA, outcomes=size.outcomes)
+    test = Watches(size.runs, plan)
+    for _ in range(size.outcomes):
+        test.add((rng.random(size.runs) < 0.9).astype(float))
+    return float(np.isfinite(test.alarm_at).mean())
+
+
+def watch_delay(size: Size, expected: float) -> float:
+    """Median of the outcomes until an alarm after a fall from 0.9 to 0.8."""
+    rng = seeded("watch, worse", expected)
+    plan = WatchPlan(metrics=(WatchedMetric(expected=expected),), alpha=ALPHA, outcomes=10_000)
+    test, change = Watches(size.runs, plan), 500
+    for number in range(change + 2000):
+        rate = 0.9 if number < change else 0.8
+        test.add((rng.random(size.runs) < rate).astype(float))
+    after = test.alarm_at[test.alarm_at > change]
+    return float(np.median(after)) - change
+
+
+def assignment(size: Size) -> dict[str, float]:
+    """Units that change their arm in a full ramp, or leave it."""
+    splits = [
+        TrafficSplit(agent="a", experiment_id="ramp", candidate_id="c", enrolled=enrolled)
+        for enrolled in STEPS
+    ]
+    reassigned = candidates = 0
+    for number in range(size.assigned):
+        name = f"conversation-{number}"
+        arms = [arm_of(split, name) for split in splits]
+        joined = [arm for arm in arms if arm is not None]
+        reassigned += len(set(joined)) != 1 or arms[len(arms) - len(joined) :] != joined
+        candidates += arms[-1] == "candidate"
+    return {"reassigned": reassigned, "candidate's share": candidates / size.assigned}
+
+
+def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
+    false = {name: value for name, value in found.items() if name.startswith("canary 0.")}
+    streams = [found["stream of canaries"], found["stream of shadows"]]
+    return {
+        "alpha": ALPHA,
+        "stream_false_promotion": max(each["false"] for each in streams),
+        "canary_false_promotion": max(each["promoted"] for each in false.values()),
+        "harm_median_pairs": found["shadow, worse"]["median to harm"],
+        "canary_harm_median": found["canary, worse"],
+        "watch_false_alarms": found["watch, unchanged"],
+        "watch_median_delay": found["watch, worse"],
+        "srm_found": found["sample ratio"]["found"],
+        "canary_power_with_covariates": found["canary with covariates"],
+        "canary_power_without": found["canary without covariates"],
+        "reassigned": found["assignment"]["reassigned"],
+        "srm_median_units": found["sample ratio"]["median"],
+        "srm_false_holds": max(each["held"] for each in false.values()),
+        "canary_interval_missed": max(each["interval missed"] for each in false.values()),
+        "canary_false_promotions": {name: each["promoted"] for name, each in false.items()},
+        "stream_inconclusive": max(each["inconclusive"] for each in streams),
+        "shadow_pass_equal": found["shadow, equal"]["passed"],
+        "shadow_pass_better": found["shadow, better"]["passed"],
+        "shadow_median_better": found["shadow, better"]["median to pass"],
+        "canary_pass_equal": found["canary, equal"],
+        "watch_median_delay_cautious": found["watch, worse, cautious"],
+        "candidate_share": found["assignment"]["candidate's share"],
+        "units": size.units,
+        "runs": size.runs,
+        "canary_runs": size.canary_runs,
+    }
+
+
+def bounds_missed(result: dict[str, Any], size: Size) -> list[str]:
+    """Bounds that do not hold.
+
+    A bound on errors that is tight by design may be exceeded by three standard errors of the
+    simulation.
+    """
+    missed = []
+    for name, bound, runs in (
+        ("stream_false_promotion", ALPHA, size.runs),
+        ("canary_false_promotion", ALPHA, size.canary_runs),
+        ("canary_interval_missed", ALPHA, size.canary_runs),
+        ("watch_false_alarms", ALPHA, size.runs),
+        ("srm_false_holds", 0.001, size.canary_runs),
+        ("harm_median_pairs", 100, 0),
+        ("canary_harm_median", 600, 0),
+        ("watch_median_delay", 250, 0),
+        ("reassigned", 0, 0),
+    ):
+        slack = 3.0 * math.sqrt(bound * (1.0 - bound) / runs) if runs else 0.0
+        if result[name] is None or result[name] > bound + slack:
+            missed.append(f"{name} is {result[name]}, more than {bound}")
+    if result["srm_found"] < 0.95:
+        missed.append(f"srm_found is {result['srm_found']}, less than 0.95")
+    if result["canary_power_with_covariates"] <= result["canary_power_without"]:
+        missed.append("covariates do not help")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Simulation of many live stages at once."""
