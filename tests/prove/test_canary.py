@@ -1,0 +1,262 @@
+"""The canary: what passes, what is stopped or held, and that a unit counts once."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from ratchet.prove import CanaryPlan, CanaryTest, LiveGuardrail, load_stage, save_stage
+from ratchet.prove.canary import replay_canary
+from ratchet.types import Arm, InputError, LiveOutcome, TrafficSplit, arm_of
+
+SPLIT = TrafficSplit(agent="a", experiment_id="e", candidate_id="c", enrolled=1.0)
+ERRORS = LiveGuardrail(metric="errors", margin=0.1)
+LATENCY = LiveGuardrail(metric="latency", margin=0.5, ceiling=5.0)
+COST = LiveGuardrail(metric="cost", margin=0.01, ceiling=0.05)
+
+
+def outcomes(
+    base: float, candidate: float, seed: int = 1, **candidates: Callable[[random.Random], Any]
+) -> Iterator[LiveOutcome]:
+    """Outcomes of units; `candidates` draw what differs for the candidate's."""
+    rng = random.Random(seed)
+    for number in range(20_000):
+        unit = f"user-{number}"
+        arm = arm_of(SPLIT, unit)
+        better = arm == "candidate"
+        made = LiveOutcome(
+            trace_id=f"t{number}",
+            unit=unit,
+            at=number,
+            experiment_id="e",
+            arm=arm,
+            score=float(rng.random() < (candidate if better else base)),
+            error=rng.random() < 0.02,
+            latency_s=rng.uniform(0.5, 1.5),
+            cost_usd=rng.uniform(0.005, 0.015),
+            group=rng.choice("ab"),
+        )
+        if better:
+            made = msgspec.structs.replace(
+                made, **{name: draw(rng) for name, draw in candidates.items()}
+            )
+        yield made
+
+
+def test_a_candidate_that_is_no_worse_passes_with_its_guardrails() -> None:
+    plan = CanaryPlan(min_effect=-0.1, guardrails=(ERRORS, LATENCY, COST))
+    test = replay_canary(plan, outcomes(0.8, 0.85))
+    decided = test.decision()
+    assert decided.verdict == "pass"
+    assert [each.passed for each in decided.guardrails] == [True, True, True]
+    assert [each.unit for each in decided.guardrails] == ["", "s", "USD"]
+    assert "less than 0.1 worse" in decided.sentence
+    assert "hold: errors, latency, cost" in decided.sentence
+    assert decided.baseline_count + decided.candidate_count == test.scored
+
+
+def test_superiority_takes_a_gain() -> None:
+    plan = CanaryPlan(min_effect=0.0, max_units=1500, harm_alpha=0.001)
+    equal = replay_canary(plan, outcomes(0.7, 0.7, seed=5))
+    assert equal.verdict == "inconclusive"
+    assert "not proved to be better" in equal.decision().sentence
+    better = replay_canary(plan, outcomes(0.7, 0.9))
+    assert better.verdict == "pass"
+    assert "proved to be better:" in better.decision().sentence
+
+
+def test_a_worse_candidate_is_stopped_for_harm() -> None:
+    test = replay_canary(CanaryPlan(guardrails=(ERRORS,)), outcomes(0.9, 0.7))
+    assert test.verdict == "harm"
+    assert test.ratio.units < 500
+    assert "score is proved lower" in test.decision().sentence
+
+
+@pytest.mark.parametrize(
+    ("guardrail", "worse", "said"),
+    [
+        (ERRORS, {"error": lambda rng: rng.random() < 0.4}, "mean of errors is proved higher"),
+        (LATENCY, {"latency_s": lambda rng: rng.uniform(2.0, 4.0)}, "higher by more than 0.5 s"),
+        (COST, {"cost_usd": lambda rng: 0.04}, "higher by more than 0.01 USD"),
+    ],
+)
+def test_a_broken_guardrail_stops_a_candidate_with_better_scores(
+    guardrail: LiveGuardrail, worse: dict[str, Any], said: str
+) -> None:
+    plan = CanaryPlan(guardrails=(ERRORS, LATENCY, COST))
+    test = replay_canary(plan, outcomes(0.8, 0.85, **worse))
+    assert test.verdict == "harm"
+    assert said in test.decision().sentence
+    assert not next(r for r in test.decision().guardrails if r.metric == guardrail.metric).passed
+
+
+def test_within_the_margin_a_guardrail_is_not_harmed_and_does_not_pass_without_proof() -> None:
+    plan = CanaryPlan(min_effect=-0.2, guardrails=(LATENCY,), max_units=1200)
+    slower = outcomes(0.8, 0.8, latency_s=lambda rng: rng.uniform(1.0, 2.0))
+    test = replay_canary(plan, slower)
+    assert test.passing.reached
+    assert test.verdict == "inconclusive"
+    assert "Not proved within its margin: latency" in test.decision().sentence
+
+
+def test_a_guardrail_whose_metric_is_unknown_does_not_pass() -> None:
+    plan = CanaryPlan(min_effect=-0.2, guardrails=(COST,), max_units=800)
+    test = replay_canary(plan, outcomes(0.8, 0.9, cost_usd=lambda rng: None))
+    assert test.verdict == "inconclusive"
+    assert "Not measured: cost" in test.decision().sentence
+
+
+def test_arms_of_other_sizes_than_planned_hold_the_canary() -> None:
+    rng = random.Random(2)
+    plan = CanaryPlan(min_effect=0.0, max_units=20_000)
+    kept = (each for each in outcomes(0.9, 0.9) if each.arm == "baseline" or rng.random() < 45 / 55)
+    test = replay_canary(plan, kept)
+    assert test.verdict == "hold"
+    decided = test.decision()
+    assert decided.sample_ratio_e_value is not None
+    assert decided.sample_ratio_e_value >= 1000.0
+    assert "got the candidate, where 50 % were planned" in decided.sentence
+
+
+def test_scores_that_are_missing_in_one_arm_hold_the_canary() -> None:
+    def sometimes(rng: random.Random) -> float | None:
+        return None if rng.random() < 0.1 else 1.0
+
+    plan = CanaryPlan(min_effect=0.2)
+    test = replay_canary(plan, outcomes(0.8, 0.8, score=sometimes, error=lambda rng: False))
+    assert test.verdict == "hold"
+    assert "scores are missing for its sake" in test.decision().sentence
+
+
+def test_with_too_many_units_without_a_score_nothing_passes() -> None:
+    rng = random.Random(4)
+    plan = CanaryPlan(min_effect=-0.2, max_units=600)
+    lossy = (
+        msgspec.structs.replace(each, score=None, error=False) if rng.random() < 0.2 else each
+        for each in outcomes(0.8, 0.8)
+    )
+    test = replay_canary(plan, lossy)
+    assert test.passing.reached
+    assert test.verdict == "inconclusive"
+    assert "too many units have no score" in test.decision().sentence.lower()
+
+
+def test_a_failed_call_without_a_score_counts_as_0() -> None:
+    test = CanaryTest.begin(CanaryPlan())
+    test.add(LiveOutcome(trace_id="t", unit="u", at=0.0, arm="candidate", error=True))
+    assert (test.scored, test.effect.treated.mean) == (1, 0.0)
+
+
+def test_only_the_first_outcome_of_a_unit_counts() -> None:
+    test = CanaryTest.begin(CanaryPlan())
+    first = LiveOutcome(trace_id="1", unit="u", at=0.0, arm="candidate", score=1.0)
+    test.add(first)
+    saved = save_stage(test)
+    test.add(msgspec.structs.replace(first, trace_id="2", score=0.0))
+    assert save_stage(test) == saved
+
+
+def _filled(arm_counts: dict[Arm, tuple[int, int]]) -> CanaryTest:
+    test = CanaryTest.begin(CanaryPlan(min_effect=-0.5, min_units=1000))
+    number = 0
+    for arm, (good, bad) in arm_counts.items():
+        for place in range(good + bad):
+            number += 1
+            score = float(place < good)
+            test.add(LiveOutcome(trace_id="", unit=str(number), at=0.0, arm=arm, score=score))
+    return test
+
+
+def test_the_interval_is_hidden_until_both_arms_have_ten_successes_and_ten_failures() -> None:
+    assert _filled({"baseline": (20, 10), "candidate": (20, 9)}).interval is None
+    assert _filled({"baseline": (9, 20), "candidate": (20, 10)}).interval is None
+    shown = _filled({"baseline": (20, 10), "candidate": (20, 10)}).interval
+    assert shown is not None
+    assert -1.0 <= shown[0] < 0.0 < shown[1] <= 1.0
+
+
+def test_a_group_that_is_harmed_is_flagged_though_the_candidate_passes() -> None:
+    rng = random.Random(3)
+    test = CanaryTest.begin(CanaryPlan(min_units=2000, min_effect=-0.1))
+    for number in range(5000):
+        unit = f"u{number}"
+        arm = arm_of(SPLIT, unit)
+        group = "refunds" if rng.random() < 0.2 else "bookings"
+        rate = 0.7 if arm == "baseline" else 0.2 if group == "refunds" else 0.9
+        score = float(rng.random() < rate)
+        outcome = LiveOutcome(trace_id="", unit=unit, at=0.0, arm=arm, score=score, group=group)
+        if test.add(outcome) is not None:
+            break
+    assert test.verdict == "pass"
+    assert test.decision().harmed_groups == ("refunds",)
+
+
+def test_a_killed_canary_goes_on_with_the_same_bits() -> None:
+    plan = CanaryPlan(guardrails=(ERRORS, LATENCY))
+    whole, killed = CanaryTest.begin(plan), CanaryTest.begin(plan)
+    for number, outcome in enumerate(outcomes(0.8, 0.8)):
+        whole.add(outcome)
+        killed.add(outcome)
+        if number % 10 == 0:
+            killed = load_stage(CanaryTest, json.loads(json.dumps(save_stage(killed))))
+        if number == 80:
+            break
+    assert killed.e_values == whole.e_values
+    assert save_stage(killed) == save_stage(whole)
+    assert killed.decision() == whole.decision()
+
+
+def test_a_unit_outside_of_the_canary_is_refused() -> None:
+    test = CanaryTest.begin(CanaryPlan())
+    with pytest.raises(InputError, match="in neither arm"):
+        test.add(LiveOutcome(trace_id="t", unit="u", at=0.0, score=1.0))
+
+
+@pytest.mark.parametrize("field", ["score", "predicted"])
+def test_a_score_outside_0_to_1_is_refused(field: str) -> None:
+    test = CanaryTest.begin(CanaryPlan())
+    outcome = LiveOutcome(trace_id="t", unit="u", at=0.0, arm="baseline", **{field: 1.5})
+    with pytest.raises(InputError, match=r"score 1\.5 is outside"):
+        test.add(outcome)
+    assert test.ratio.units == 0
+
+
+def test_an_outcome_after_the_verdict_is_refused() -> None:
+    test = CanaryTest.begin(CanaryPlan())
+    assert test.finish() == "inconclusive"
+    with pytest.raises(InputError, match="after the verdict 'inconclusive'"):
+        test.add(LiveOutcome(trace_id="t", unit="u", at=0.0, arm="baseline", score=1.0))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"share": 0.0}, "share"),
+        ({"min_effect": -1.0}, "min_effect"),
+        ({"hold_alpha": 0.0}, "hold_alpha"),
+        ({"max_units": 10}, "min_units"),
+        ({"guardrails": (ERRORS, ERRORS)}, "given twice"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        CanaryPlan(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"metric": "tone", "margin": 0.1}, "no metric 'tone'"),
+        ({"metric": "score", "margin": 0.1}, "no guardrail"),
+        ({"metric": "latency", "margin": 2.0}, "not below its ceiling"),
+        ({"metric": "cost", "margin": -0.1}, "margin"),
+    ],
+)
+def test_a_guardrail_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        LiveGuardrail(**given)

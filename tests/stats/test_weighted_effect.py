@@ -1,0 +1,95 @@
+"""The weighted effect: unbiased whatever was predicted, and narrower with a good prediction."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.stats.weighted_effect import Moments, OutcomeModel, WeightedEffect
+
+SHARE = st.sampled_from([0.5, 0.1, 0.7])
+UNITS = st.lists(
+    st.tuples(
+        st.floats(0.0, 1.0),
+        st.booleans(),
+        st.sampled_from(["", "a", "b"]),
+        st.none() | st.floats(0.0, 1.0),
+    ),
+    max_size=20,
+)
+
+
+def _after(units: list[tuple[float, bool, str, float | None]], share: float) -> WeightedEffect:
+    effect = WeightedEffect(share=share)
+    for unit in units:
+        effect.observe(*unit)
+    return effect
+
+
+@given(UNITS, SHARE, st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.sampled_from(["", "a", "c"]))
+def test_the_mean_over_assignments_is_the_effect_whatever_came_before(
+    units: list[tuple[float, bool, str, float | None]],
+    share: float,
+    treated: float,
+    untreated: float,
+    group: str,
+) -> None:
+    one, other = _after(units, share), _after(units, share)
+    mean = share * one.observe(treated, True, group, 0.3)
+    mean += (1.0 - share) * other.observe(untreated, False, group, 0.3)
+    assert mean * one.bound == pytest.approx(treated - untreated, abs=1e-9)
+
+
+@given(UNITS, SHARE)
+def test_observations_and_predictions_stay_within_their_bounds(
+    units: list[tuple[float, bool, str, float | None]], share: float
+) -> None:
+    effect = WeightedEffect(share=share)
+    for number, treated, group, covariate in units:
+        assert 0.0 <= effect.model.predict(group, covariate) <= 1.0
+        assert -1.0 <= effect.observe(number, treated, group, covariate) <= 1.0
+
+
+def _units(rng: random.Random) -> Iterator[tuple[float, bool, str, float]]:
+    rates = {"easy": 0.95, "hard": 0.1}
+    for _ in range(3000):
+        group = rng.choice(["easy", "hard"])
+        own = min(1.0, max(0.0, rates[group] + rng.uniform(-0.1, 0.1)))
+        yield float(rng.random() < own), rng.random() < 0.5, group, own
+
+
+def test_groups_and_a_prediction_make_the_effect_vary_less() -> None:
+    plain, grouped, predicted = (WeightedEffect(share=0.5) for _ in range(3))
+    for number, treated, group, own in _units(random.Random(1)):
+        plain.observe(number, treated)
+        grouped.observe(number, treated, group)
+        predicted.observe(number, treated, "", own)
+    assert grouped.squares < 0.4 * plain.squares
+    assert predicted.squares < 0.4 * plain.squares
+
+
+def test_a_useless_prediction_costs_next_to_nothing() -> None:
+    rng = random.Random(2)
+    plain, useless = WeightedEffect(share=0.5), WeightedEffect(share=0.5)
+    for number, treated, _, _ in _units(random.Random(1)):
+        plain.observe(number, treated)
+        useless.observe(number, treated, rng.choice("abc"), rng.random())
+    assert useless.squares < 1.02 * plain.squares
+
+
+def test_a_group_is_predicted_by_its_own_mean_once_it_has_one() -> None:
+    model = OutcomeModel()
+    for _ in range(100):
+        model.add(1.0, "good")
+        model.add(0.0, "bad")
+    assert model.predict("good") > 0.9
+    assert model.predict("bad") < 0.1
+    assert model.predict("new") == model.predict() == 0.5
+
+
+def test_there_is_no_mean_of_nothing() -> None:
+    assert Moments().mean is None
