@@ -240,8 +240,9 @@ def test_a_declared_resource_in_the_same_file_stays_as_it_is(
     patch = make_patch(baseline, text_only, declarations, agent.root)
     assert patch.files["agent.py"][1].decode() == source.replace("sentences.", "sentences. Please.")
     both = baseline.derive({"p": new, "k": knobs.replace(n=2)}, algorithm="APO")
-    with pytest.raises(ShipError, match=r"agent.py holds a prompt that is known by its text"):
-        make_patch(baseline, both, declarations, agent.root)
+    patch = make_patch(baseline, both, declarations, agent.root)
+    changed = source.replace("sentences.", "sentences. Please.").replace("Int(1", "Int(2")
+    assert patch.files["agent.py"][1].decode() == changed
 
 
 def test_a_source_that_changed_since_the_baseline_is_refused(agent: Agent) -> None:

@@ -7,14 +7,14 @@ which it is found again in any commit.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from ratchet.ship.edit import PatchTarget, SourceEdit
-from ratchet.ship.literal_search import find_literal, search_tracked, text_of
+from ratchet.ship.literal_search import result_of, search_tracked, text_of, verbatim
 from ratchet.ship.source_file import Span
 from ratchet.source.literals.literal import Inexpressible, Literal
 from ratchet.source.literals.matching import TemplateText
@@ -76,45 +76,90 @@ def read_text_source(data: bytes, path: str) -> TextSource:
         raise ShipError(f"{path} is not utf-8: {error}.", hint="Save it as utf-8.") from None
 
 
-def literal_edit(
-    declaration: Declaration,
-    old: PromptTemplate,
-    new: PromptTemplate,
-    root: Path,
-    sources: dict[str, TextSource],
-) -> SourceEdit:
-    """The edit of the one literal that is a prompt.
+@dataclass(frozen=True)
+class TextPrompt:
+    """A prompt that is known by its text, and where to search for it."""
+
+    name: str
+    old: TemplateText
+    """Of the baseline."""
+    new: TemplateText
+    """Of the candidate."""
+    refusal: str
+    """How a message begins that it cannot be patched."""
+    file: str | None = None
+    """Relative to the root; confines the search."""
+    expression: tuple[str, Span] | None = None
+    """File and bytes of the expression that declares the prompt; None when nothing declares it."""
+
+
+def undeclared_prompt(
+    declaration: Declaration, old: PromptTemplate, new: PromptTemplate, root: Path
+) -> TextPrompt:
+    """A prompt of an agent that declares none; its literal gives what the template gives.
 
     Args:
         declaration: The prompt; its file, if it has one, confines the search.
         old: The baseline's template.
         new: The candidate's template.
         root: The folder that may be edited, resolved.
-        sources: Files read so far, by path; the literal's file is added.
 
     Raises:
-        ShipError: No literal or several are the prompt, or the one cannot hold the new text.
+        ShipError: A template has logic, or the file is outside `root`.
     """
-    name = declaration.name
     # The gateway sent it with the outer white space of what it replaced.
     new = msgspec.structs.replace(new, text=new.text.strip())
     try:
         before = text_of(old)
         after = text_of(new, before.slots)
     except InputError as error:
-        raise ShipError(f"Prompt {name!r} cannot be patched: {error}") from None
-    fit = _only(declaration, old, new, before, root)
+        raise ShipError(f"Prompt {declaration.name!r} cannot be patched: {error}") from None
+    file = _within(declaration, root) if declaration.file else None
+    refusal = f"Prompt {declaration.name!r} cannot be patched:"
+    return TextPrompt(declaration.name, before, after, refusal, file)
+
+
+def declared_prompt(
+    name: str,
+    old: PromptTemplate,
+    new: PromptTemplate,
+    expression: tuple[str, Span],
+    refusal: str,
+) -> TextPrompt:
+    """A declared prompt whose text comes from an expression; its literal is the template itself."""
+    return TextPrompt(name, verbatim(old), verbatim(new), refusal, expression=expression)
+
+
+def literal_edit(
+    prompt: TextPrompt, old: PromptTemplate, new: PromptTemplate, root: Path
+) -> SourceEdit:
+    """The edit of the one literal that is a prompt.
+
+    Args:
+        prompt: The prompt.
+        old: The baseline's template.
+        new: The candidate's template.
+        root: The folder that may be edited, resolved.
+
+    Raises:
+        ShipError: No literal or several are the prompt, or the one cannot hold the new text.
+    """
+    name = prompt.name
+    fit = _only(prompt, root)
     literal, file = fit.match.literal, fit.file
     where = f"{file.path}:{fit.line}"
+    data = file.text.encode()
     try:
-        value = new_value(fit.match, before, after)
+        if prompt.expression:
+            own = (file.path, byte_span(file.text, literal.span)) == prompt.expression
+            _check_ends(literal.value, prompt.old.text, prompt.new.text, own=own)
+        value = new_value(fit.match, prompt.old, prompt.new)
         edit = replacement(file.text, literal, value, file.language.read)
     except Inexpressible as error:
         raise ShipError(
             f"{where}: the candidate's text of {name!r} cannot be written there: {error}.",
             hint="Write it there by hand, or release it at the gateway.",
         ) from None
-    source = sources.setdefault(file.path, TextSource(file.text.encode(), file))
     edited = file.text[: edit.span[0]] + edit.source + file.text[edit.span[1] :]
     result = read_file(edited, file.path)
     stop = edit.span[0] + len(edit.source)
@@ -136,7 +181,7 @@ def literal_edit(
         key="text",
         span=span,
         line=fit.line,
-        old=source.data[span[0] : span[1]],
+        old=data[span[0] : span[1]],
         new=edit.source.encode(),
         before=old.text,
         after=new.text,
@@ -144,28 +189,66 @@ def literal_edit(
     )
 
 
-def _only(
-    declaration: Declaration,
-    old: PromptTemplate,
-    new: PromptTemplate,
-    before: TemplateText,
-    root: Path,
-) -> Fit:
+def _check_ends(literal: str, old: str, new: str, *, own: bool) -> None:
+    """Check that the program keeps the new text's white space at both ends.
+
+    Args:
+        literal: The literal's value.
+        old: The prompt as the program made it of that.
+        new: The prompt to write.
+        own: Whether the literal is the declared expression itself.
+
+    Raises:
+        Inexpressible: The program strips what the new text has, or may do so.
+    """
+    for end, cut in (("beginning", _lead), ("end", _trail)):
+        if cut(new) == cut(old):
+            continue
+        if cut(literal) != cut(old) or not (own or cut(old)):
+            raise Inexpressible(
+                f"it has other white space at its {end}, and the program may strip that"
+            )
+
+
+def _lead(text: str) -> str:
+    return text[: len(text) - len(text.lstrip())]
+
+
+def _trail(text: str) -> str:
+    return text[len(text.rstrip()) :]
+
+
+def _only(prompt: TextPrompt, root: Path) -> Fit:
     """The one literal that is the baseline's prompt."""
-    only = _within(declaration, root) if declaration.file else None
-    found = search_tracked(root, before, only)
+    if prompt.expression:
+        path, span = prompt.expression
+        inside = [
+            fit
+            for fit in search_tracked(root, prompt.old, path).fits
+            if _contains(span, byte_span(fit.file.text, fit.match.literal.span))
+        ]
+        if len(inside) == 1:
+            return inside[0]
+    found = search_tracked(root, prompt.old, prompt.file)
     if len(found.fits) == 1:
         return found.fits[0]
-    result = find_literal(root, old)
-    if not result.places and find_literal(root, new).places:
+    if prompt.file:
+        found = search_tracked(root, prompt.old)
+    if not found.fits and search_tracked(root, prompt.new).fits:
         raise ShipError(
-            f"Prompt {declaration.name!r}: the source already holds the candidate's text.",
+            f"Prompt {prompt.name!r}: the source already holds the candidate's text.",
             hint="It seems to be merged; see `ratchet releases`.",
         )
+    by_hand = "declare it with a literal, or write the new text by hand"
     raise ShipError(
-        f"Prompt {declaration.name!r} cannot be patched: {result.sentence()}",
-        hint="Exactly one literal must be the prompt; release it at the gateway instead.",
+        f"{prompt.refusal} {result_of(found, prompt.old).sentence()}",
+        hint="Exactly one literal must be the prompt; "
+        f"{by_hand if prompt.expression else 'release it at the gateway instead'}.",
     )
+
+
+def _contains(outer: Span, inner: Span) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 def _within(declaration: Declaration, root: Path) -> str:
@@ -254,18 +337,35 @@ def holds_edit(
         new: The candidate's template.
     """
     slot = literal_at(base, target.before)
-    if slot is None:
-        return False
+    return slot is not None and any(
+        _gives(base, slot, made, *texts) for texts in _readings(old, new)
+    )
+
+
+def _readings(
+    old: PromptTemplate, new: PromptTemplate
+) -> Iterator[tuple[TemplateText, TemplateText]]:
+    """The templates as an undeclared and as a declared prompt stands in the source."""
     try:
         before = text_of(old)
-        after = text_of(new, before.slots)
-        fits = [fit.match for fit in fits_in(base.file, before)]
-        fit = next((one for one in fits if one.literal.span == slot.literal.span), None)
-        if fit is None:
-            return False
-        literal = fit.literal
-        form = same_form(made.literal, literal)
-        value = new_value(fit, before, after)
-        return form is not None and canonical(form) == expected(literal, value)
-    except (InputError, Inexpressible):
+        yield before, text_of(new, before.slots)
+    except InputError:
+        pass  # with logic, which only the text of a declared prompt may have
+    yield verbatim(old), verbatim(new)
+
+
+def _gives(
+    base: TextSource, slot: TextSlot, made: TextSlot, before: TemplateText, after: TemplateText
+) -> bool:
+    """Whether the edit of a literal from one text to another gives a second literal."""
+    fits = [fit.match for fit in fits_in(base.file, before)]
+    fit = next((one for one in fits if one.literal.span == slot.literal.span), None)
+    if fit is None:
         return False
+    literal = fit.literal
+    form = same_form(made.literal, literal)
+    try:
+        value = new_value(fit, before, after)
+    except Inexpressible:
+        return False
+    return form is not None and canonical(form) == expected(literal, value)

@@ -86,7 +86,11 @@ def find_literal(root: Path, template: PromptTemplate) -> LiteralSearch:
     except InputError as error:
         Repository.open(root)
         return LiteralSearch((), (), str(error).rstrip("."))
-    found = search_tracked(root, text)
+    return result_of(search_tracked(root, text), text)
+
+
+def result_of(found: Found, text: TemplateText) -> LiteralSearch:
+    """What a search for a text found, for a person."""
     return LiteralSearch(
         tuple(_place(fit, text) for fit in found.fits),
         tuple(_place(fit, text) for fit in found.copies),
@@ -135,6 +139,11 @@ def text_of(template: PromptTemplate, known: tuple[str, ...] = ()) -> TemplateTe
     """
     shape = shape_of(template)
     return TemplateText.of(shape.pieces, shape.slots, known)
+
+
+def verbatim(template: PromptTemplate) -> TemplateText:
+    """A template as it is declared: its placeholders and its logic are text."""
+    return TemplateText.of([template.text], [])
 
 
 def _place(fit: Fit, template: TemplateText) -> LiteralPlace:

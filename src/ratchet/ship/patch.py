@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,13 @@ from ratchet.ship.edit import (
     verify,
     write_edit,
 )
-from ratchet.ship.literal_patch import TextSource, literal_edit, verify_literals
+from ratchet.ship.literal_patch import (
+    declared_prompt,
+    literal_edit,
+    read_text_source,
+    undeclared_prompt,
+    verify_literals,
+)
 from ratchet.ship.source_file import SourceFile, read_source
 from ratchet.ship.source_slots import UNREADABLE, declaring_line, find_slots
 from ratchet.types import (
@@ -75,7 +81,6 @@ def make_patch(
         raise ShipError("The candidate equals the baseline; there is nothing to ship.")
     root = root.resolve()
     sources: dict[str, SourceFile] = {}
-    texts: dict[str, TextSource] = {}
     edits: list[SourceEdit] = []
     for name in sorted(baseline.resources.keys() - set(names)):
         _check_untouched(name, baseline.resources[name], declarations.get(name), root, sources)
@@ -87,25 +92,25 @@ def make_patch(
         if declaration is None:
             raise ShipError(f"Resource {name!r} is declared nowhere in the agent's source.")
         if declaration.located_by == "text":
-            edits.append(_literal_edit(declaration, old, new, root, texts))
+            edits.append(_undeclared_edit(declaration, old, new, root))
             continue
         target = _target(declaration, root, sources)
-        edits += _edits(sources[target.file], target, old, new)
+        edits += _edits(sources[target.file], target, old, new, root)
     if not edits:
         raise ShipError(
             f"The candidate changes nothing but comments or layout of {', '.join(names)}."
         )
-    by_text = {edit.target.file for edit in edits if edit.target.language}
-    if both := by_text & {edit.target.file for edit in edits if not edit.target.language}:
-        raise ShipError(
-            f"{min(both)} holds a prompt that is known by its text beside declared resources.",
-            hint="Declare that prompt too, with ratchet.prompt.",
-        )
-    return apply_edits(edits, {**sources, **texts})
+    _check_shared(edits, baseline, candidate)
+    contents = {edit.target.file: (root / edit.target.file).read_bytes() for edit in edits}
+    return apply_edits(edits, contents)
 
 
-def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile | TextSource]) -> Patch:
+def apply_edits(edits: list[SourceEdit], contents: Mapping[str, bytes]) -> Patch:
     """Apply edits to their files in memory and check the result.
+
+    Args:
+        edits: The edits.
+        contents: The files that they are for, by path.
 
     Raises:
         ShipError: The edited file would not hold exactly the new values.
@@ -113,7 +118,6 @@ def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile | Text
     files: dict[str, tuple[bytes, bytes]] = {}
     for path in sorted({edit.target.file for edit in edits}):
         mine = sorted((e for e in edits if e.target.file == path), key=lambda edit: edit.span)
-        source = sources[path]
         for one, other in itertools.pairwise(mine):
             if one.span[1] > other.span[0]:
                 raise ShipError(
@@ -121,15 +125,51 @@ def apply_edits(edits: list[SourceEdit], sources: Mapping[str, SourceFile | Text
                     " one literal in the source.",
                     hint="Declare each separately.",
                 )
-        data = source.data
-        for edit in reversed(mine):
-            data = data[: edit.span[0]] + edit.new + data[edit.span[1] :]
-        if isinstance(source, TextSource):
-            verify_literals(source, data, mine)
-        else:
-            verify(source, data, mine)
-        files[path] = (source.data, data)
+        files[path] = (contents[path], _applied(contents[path], path, mine))
     return Patch(files=files, edits=tuple(edits))
+
+
+def _applied(data: bytes, path: str, edits: Sequence[SourceEdit]) -> bytes:
+    """A file after its edits: first those of what is known by its name, then those by its text."""
+    named = [edit for edit in edits if not edit.target.language]
+    by_text = [edit for edit in edits if edit.target.language]
+    if named:
+        source, data = read_source(data, path), _spliced(data, named)
+        verify(source, data, named)
+    if by_text:
+        moved = [_moved(edit, named) for edit in by_text]
+        text, data = read_text_source(data, path), _spliced(data, moved)
+        verify_literals(text, data, moved)
+    return data
+
+
+def _spliced(data: bytes, edits: Sequence[SourceEdit]) -> bytes:
+    for edit in reversed(edits):
+        data = data[: edit.span[0]] + edit.new + data[edit.span[1] :]
+    return data
+
+
+def _moved(edit: SourceEdit, others: Sequence[SourceEdit]) -> SourceEdit:
+    """An edit in the file that others have been applied to."""
+    shift = sum(len(one.new) - len(one.old) for one in others if one.span < edit.span)
+    return replace(edit, span=(edit.span[0] + shift, edit.span[1] + shift))
+
+
+def _check_shared(edits: Sequence[SourceEdit], baseline: Candidate, candidate: Candidate) -> None:
+    """Check that a literal found by its text is not another prompt's too."""
+    for edit in edits:
+        for name, resource in baseline.resources.items() if edit.target.language else ():
+            if (
+                isinstance(resource, PromptTemplate)
+                and resource.text == edit.before
+                and name != edit.target.name
+                and candidate.resources.get(name) == resource
+            ):
+                raise ShipError(
+                    f"{edit.target.file}:{edit.line}: {edit.target.name!r} and {name!r} share one"
+                    " literal in the source.",
+                    hint="Declare each separately.",
+                )
 
 
 def _target(declaration: Declaration, root: Path, sources: dict[str, SourceFile]) -> PatchTarget:
@@ -161,18 +201,14 @@ def _target(declaration: Declaration, root: Path, sources: dict[str, SourceFile]
     return PatchTarget(kind_of(declaration.resource), name, relative, declaration.qualname)
 
 
-def _literal_edit(
-    declaration: Declaration,
-    old: Resource,
-    new: Resource,
-    root: Path,
-    texts: dict[str, TextSource],
+def _undeclared_edit(
+    declaration: Declaration, old: Resource, new: Resource, root: Path
 ) -> SourceEdit:
     if not isinstance(old, PromptTemplate) or not isinstance(new, PromptTemplate):
         raise ShipError(
             f"Resource {declaration.name!r} is not a prompt; only prompts are found by their text."
         )
-    return literal_edit(declaration, old, new, root, texts)
+    return literal_edit(undeclared_prompt(declaration, old, new, root), old, new, root)
 
 
 def _check_untouched(
@@ -212,7 +248,7 @@ def _changed(what: str, found: Any) -> ShipError:
 
 
 def _edits(
-    source: SourceFile, target: PatchTarget, old: Resource, new: Resource
+    source: SourceFile, target: PatchTarget, old: Resource, new: Resource, root: Path
 ) -> list[SourceEdit]:
     name = target.name
     slots = find_slots(source, target.kind, name, target.qualname)
@@ -243,6 +279,16 @@ def _edits(
             found = slot.value if target.kind in ("params", "model") else None
             raise _changed(f"{source.path}:{slot.line}: {name}.{key}", found)
         if not differs:
+            continue
+        if (
+            isinstance(old, PromptTemplate)
+            and isinstance(new, PromptTemplate)
+            and slot.value is UNREADABLE
+            and not slot.unclear
+        ):
+            refusal = f"{source.path}:{slot.line}: {name}.{key} cannot be patched: {slot.problem}."
+            made = declared_prompt(name, old, new, (source.path, slot.span), refusal)
+            edits.append(literal_edit(made, old, new, root))
             continue
         problem = slot.problem
         if problem or slot.value is UNREADABLE:

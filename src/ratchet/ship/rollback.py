@@ -17,10 +17,8 @@ from ratchet.ship.commit import (
     store_release_commit,
 )
 from ratchet.ship.edit import SourceEdit, same_value
-from ratchet.ship.literal_patch import TextSource
 from ratchet.ship.patch import apply_edits
 from ratchet.ship.repository import Blob, Repository
-from ratchet.ship.source_file import SourceFile
 from ratchet.types import Conflict, Release, ShipError
 
 
@@ -181,7 +179,7 @@ def _rollback_commit(
 def _restored(
     repository: Repository, head: str, release: Release, changes: list[SlotChange]
 ) -> dict[str, bytes]:
-    sources: dict[str, SourceFile | TextSource] = {}
+    contents: dict[str, bytes] = {}
     edits: list[SourceEdit] = []
     for change in changes:
         target = change.target
@@ -195,7 +193,7 @@ def _restored(
                 hint=f"Write this there by hand: {base.text(slot.span)[:300]}",
             )
         source, slot = found
-        sources[target.file] = source
+        contents[target.file] = source.data
         base, old = change.base
         text = base.text(old.span).replace("\r\n", "\n").replace("\n", source.newline)
         edits.append(
@@ -211,7 +209,7 @@ def _restored(
                 reads=old.value,
             )
         )
-    restored = {path: new for path, (_, new) in apply_edits(edits, sources).files.items()}
+    restored = {path: new for path, (_, new) in apply_edits(edits, contents).files.items()}
     for path in restored:
         # If nothing else was touched since, the file is restored byte by byte.
         if repository.blob(head, path) == repository.blob(release.commit, path):

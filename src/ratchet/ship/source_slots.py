@@ -11,8 +11,8 @@ import inspect
 import textwrap
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from ratchet.ship.source_file import SourceFile, Span
 from ratchet.types import Code, ShipError
@@ -54,6 +54,8 @@ class SourceSlot:
     """The parameter is a Float, so an integer literal stands for a float."""
     problem: str = ""
     """Why it cannot be rewritten, as a clause; empty when it can."""
+    unclear: bool = False
+    """Which of a name's assignments gives the value cannot be told."""
 
 
 def find_slots(
@@ -164,7 +166,8 @@ def _expression_slot(
     try:
         value = fold_text(source, target) if fold else _literal(target)
     except NotLiteral as error:
-        return _slot(source, key, target, UNREADABLE, problem or follow_problem or str(error))
+        slot = _slot(source, key, target, UNREADABLE, problem or follow_problem or str(error))
+        return replace(slot, unclear=bool(follow_problem))
     return _slot(source, key, target, value, problem or follow_problem)
 
 
@@ -187,26 +190,55 @@ def _literal(node: ast.expr) -> Any:
 
 
 def _follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
-    """The module-level value that a plain name refers to, and why it may not be rewritten."""
-    if not isinstance(node, ast.Name):
+    """The value that a constant of the module or of a class has, and why it may not be rewritten.
+
+    Names that the file imports have no value here, and are returned as they are.
+    """
+    if isinstance(node, ast.Name):
+        name, body, tree = node.id, source.tree.body, source.tree
+        if _is_imported(source.tree, node.id) and _bindings(source.tree, node.id) == 1:
+            return node, ""
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        classes = [
+            one
+            for one in source.tree.body
+            if isinstance(one, ast.ClassDef) and one.name == node.value.id
+        ]
+        if len(classes) != 1 or _bindings(source.tree, node.value.id) != 1:
+            return node, ""
+        name, body, tree = node.attr, classes[0].body, classes[0]
+    else:
         return node, ""
     values = [
         statement.value
-        for statement in source.tree.body
-        if (isinstance(statement, ast.Assign) and _is_name(statement.targets, node.id))
-        or (isinstance(statement, ast.AnnAssign) and _is_name([statement.target], node.id))
+        for statement in body
+        if (isinstance(statement, ast.Assign) and _is_name(statement.targets, name))
+        or (isinstance(statement, ast.AnnAssign) and _is_name([statement.target], name))
     ]
-    if len(values) != 1 or values[0] is None or _bindings(source.tree, node.id) != 1:
-        return node, f"the name {node.id} is not assigned exactly once at the top of the file"
+    written = ast.unparse(node)
+    if len(values) != 1 or values[0] is None or _bindings(tree, name) != 1:
+        where = "top of the file" if tree is source.tree else f"top of class {tree.name}"
+        return node, f"the name {written} is not assigned exactly once at the {where}"
     uses = [
         other.lineno
         for other in ast.walk(source.tree)
-        if isinstance(other, ast.Name) and other.id == node.id and isinstance(other.ctx, ast.Load)
+        if (isinstance(other, ast.Name) and other.id == name and isinstance(other.ctx, ast.Load))
+        or (isinstance(node, ast.Attribute) and _sets_or_reads(other, name))
     ]
     if len(uses) > 1:
-        others = ", ".join(str(line) for line in uses)
-        return values[0], f"the constant {node.id} is used on lines {others}"
+        others = ", ".join(str(line) for line in sorted(uses))
+        return values[0], f"the constant {written} is used on lines {others}"
     return values[0], ""
+
+
+def _is_imported(tree: ast.Module, name: str) -> bool:
+    return any(
+        isinstance(node, ast.alias) and name in (node.asname, node.name) for node in ast.walk(tree)
+    )
+
+
+def _sets_or_reads(node: ast.AST, attribute: str) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and node.attr == attribute
 
 
 def _is_name(targets: list[ast.expr], name: str) -> bool:
